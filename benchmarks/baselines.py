@@ -48,7 +48,7 @@ from medstress.backends.local.tokens import PromptTokenizer
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Call, Reply, Score
-from medstress.machine.compute_thread import in_compute_thread
+from medstress.entities.processor import in_compute_thread
 
 NEW_TOKENS = 128
 SHAPES = (

@@ -74,7 +74,7 @@ def own_layers(model: Any) -> Iterator[None]:
     """Let linear layers multiply as torch does by itself."""
     import torch
 
-    from medstress.machine.onednn_linear import onednn_linear
+    from medstress.entities.processor import onednn_linear
 
     changed = [one for one in model.modules() if type(one) is onednn_linear()]
     for layer in changed:

@@ -34,7 +34,7 @@ from medstress.backends.local.loading import LoadedModel, load_model
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Call, Reply, Score, Scored
-from medstress.machine.compute_thread import in_compute_thread
+from medstress.entities.processor import in_compute_thread
 
 TOLERANCE = 1e-4
 """Largest difference of a log probability in float32."""

@@ -19,7 +19,7 @@ from types import ModuleType
 import pytest
 from hypothesis import settings
 
-from medstress.machine.cores import available_cores
+from medstress.backends.threads import available_cores
 
 # Slow machines are no defect: a time limit on single examples would only make tests flaky.
 # Half of the usual number: the same examples come again every day.

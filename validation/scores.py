@@ -12,11 +12,11 @@ from intervals import Cell
 from scipy.stats import binom
 
 from medstress.analyses.scores import Response, Sample
-from medstress.core.sentences import EntityUnit, TaggedText
+from medstress.core.sentences import TaggedText
 from medstress.core.trials import Answer
-from medstress.kinds.scores import CORRELATIONS, ENTITIES
 from medstress.stats.estimate import Estimate, quantile, sidak, wilson_ends
 from medstress.stats.resampling import bootstrapped, item_mean
+from medstress.tasks.scores import CORRELATIONS, ENTITIES
 
 DOCUMENTS, PAIRS = (5, 10, 30, 100), (20, 40, 80)
 LARGEST = 30
@@ -86,8 +86,7 @@ def _sentence(number: int, gold: int, hits: int, alarms: int) -> Response:
     marks = ["B-A"] * hits + ["O"] * (gold - hits) + ["B-A"] * alarms + ["O"]
     tokens = tuple(f"t{i}" for i, _ in enumerate(labels))
     text = TaggedText(id=f"s{number}", tokens=tokens, labels=tuple(labels))
-    unit = EntityUnit(text=text, entity=None)
-    return Response(unit, str(number), 0, Answer(None, text=" ".join(marks)))
+    return Response(text, str(number), 0, Answer(None, text=" ".join(marks)))
 
 
 def _mean(rng: np.random.Generator, n: int) -> Ends:

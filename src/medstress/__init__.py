@@ -52,37 +52,20 @@ if TYPE_CHECKING:
     )
     from medstress.core.items import Candidate, Mention, Question
 
-_PLACES = {
-    "Analysis": "medstress.api.tables",
-    "Attack": "medstress.api.tables",
-    "BackendError": "medstress.core.errors",
-    "Candidate": "medstress.core.items",
-    "DataError": "medstress.core.errors",
-    "Dataset": "medstress.api.tables",
-    "Entities": "medstress.api.tables",
-    "Experiment": "medstress.api.experiments",
-    "MedstressError": "medstress.core.errors",
-    "Mention": "medstress.core.items",
-    "Question": "medstress.core.items",
-    "Require": "medstress.api.tables",
-    "Role": "medstress.api.tables",
-    "Run": "medstress.api.run",
-    "Significance": "medstress.api.tables",
-    "Slices": "medstress.api.tables",
-    "StoreError": "medstress.core.errors",
-    "Train": "medstress.api.tables",
-    "Tune": "medstress.api.tables",
-    "UsageError": "medstress.core.errors",
-    "Victim": "medstress.api.tables",
-    "attack_one": "medstress.api.one",
-    "compare": "medstress.api.compare",
-    "load_dataset": "medstress.api.one",
-    "merge": "medstress.api.run",
-    "open": "medstress.api.results",
-    "run": "medstress.api.run",
-    "train": "medstress.api.run",
-    "tune": "medstress.api.run",
+_NAMES = {
+    "api.compare": ("compare",),
+    "api.experiments": ("Experiment",),
+    "api.one": ("attack_one", "load_dataset"),
+    "api.results": ("open",),
+    "api.run": ("Run", "merge", "run", "train", "tune"),
+    "api.tables": (
+        *("Analysis", "Attack", "Dataset", "Entities", "Require", "Role"),
+        *("Significance", "Slices", "Train", "Tune", "Victim"),
+    ),
+    "core.errors": ("BackendError", "DataError", "MedstressError", "StoreError", "UsageError"),
+    "core.items": ("Candidate", "Mention", "Question"),
 }
+_PLACES = {name: f"medstress.{module}" for module, names in _NAMES.items() for name in names}
 _MODULES = ("attacks", "testing")
 
 __all__ = [

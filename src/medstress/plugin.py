@@ -82,9 +82,10 @@ from medstress.datasets.source import (
     required_file,
 )
 from medstress.files.reading import text_lines
-from medstress.kinds import Kind, Tasks, VictimRequest, choice_from_spec, choice_tasks
-from medstress.kinds.scores import Resamples, Scoring
+from medstress.tasks.kinds import Kind, choice_from_spec, choice_tasks
 from medstress.tasks.multiple_choice import FLOOR, from_scores, mark
+from medstress.tasks.scores import Resamples, Scoring
+from medstress.tasks.victim import Tasks, VictimRequest
 from medstress.testing import (
     ScriptedBackend,
     check_attack,

@@ -1,7 +1,5 @@
 """The workbench of tests/replay, and the command line in this process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

@@ -1,12 +1,12 @@
 """`medstress check`: what it says of data with planted answers, and the command it ends with."""
 
-from __future__ import annotations
-
 import json
 import shlex
 
 import pytest
-from rich.cells import cell_len
+
+from medstress.experiment.check_data import check_data
+from medstress.experiment.first import Choices
 
 WORDS = ("one", "two", "three", "four")
 IOB = "Aspirin\tB-Chemical\nreverses\tO\nhypertension\tB-Disease\n\nPatients\tO\nimproved\tO\n"
@@ -44,26 +44,22 @@ def write(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def checked(medstress, write):
-    """What `medstress check --json` says of a file with these rows."""
+def checked(write):
+    """What a check finds in a file with these rows."""
 
-    def check(rows, *flags, name="data.jsonl"):
-        told = medstress("check", write(name, rows), "--json", *flags)
-        found = json.loads(told.out)
-        assert told.code == (2 if found["n_skipped"] else 0)
-        assert bool(told.err) == (told.code == 2)
-        return found
+    def check(rows, *overrides, name="data.jsonl"):
+        return check_data(Choices(data=write(name, rows), model=""), overrides)
 
     return check
 
 
 def attackable(found):
-    return {(each["attack"], each["group"]): each["n"] for each in found["attackable"]}
+    return {(one.attack, one.group): one.n for one in found.attackable}
 
 
 def reasons(found, attack, group):
-    (one,) = (e for e in found["attackable"] if (e["attack"], e["group"]) == (attack, group))
-    return [(each["n"], each["text"], each["example"]) for each in one["reasons"]]
+    (one,) = (e for e in found.attackable if (e.attack, e.group) == (attack, group))
+    return [(reason.n, reason.text, reason.example) for reason in one.reasons]
 
 
 def test_it_counts_what_is_attackable_and_says_why_the_rest_is_not(checked):
@@ -100,25 +96,12 @@ def test_a_run_attacks_what_the_check_calls_attackable(checked, medstress):
     assert ran == named
 
 
-def test_five_rows_are_shown_as_understood_within_80_columns(medstress, write):
-    options = ("warfarin", "aspirin " * 40, "阿司匹林" * 30, "red \x1b[31m\u202e")
-    rows = [question(f"q{n}", options, stem=f"Number {n}? " + "long " * 99) for n in range(7)]
-    told = medstress("check", write("data.jsonl", rows))
-    assert "\x1b" not in told.out
-    lines = told.out.splitlines()
-    assert max(map(cell_len, lines)) <= 80
-    assert [line for line in lines if line.endswith(", key A")] == [
-        f"{n}  q{n - 1}, key A" for n in range(1, 6)
-    ]
-    assert lines.count(" * A     warfarin  [drugs: warfarin]") == 5
-
-
 def test_a_sample_is_said_to_be_one(checked, medstress):
-    found = checked(QUESTIONS, "--limit", "3")
-    assert (found["n_items"], found["n_checked"], len(found["first"])) == (7, 3, 3)
-    assert {each["n_items"] for each in found["attackable"]} == {3}
-    names = [each["id"] for each in QUESTIONS]
-    shown = [names.index(each["id"]) for each in found["first"]]
+    found = checked(QUESTIONS, "dataset.limit=3")
+    assert (found.n_items, found.n_checked, len(found.first)) == (7, 3, 3)
+    assert {one.n_items for one in found.attackable} == {3}
+    names = [row["id"] for row in QUESTIONS]
+    shown = [names.index(item.id) for item in found.first]
     assert shown == sorted(shown)
     assert "a random sample of 3 is checked" in medstress("check", "data.jsonl", "--limit", "3").out
 
@@ -126,14 +109,14 @@ def test_a_sample_is_said_to_be_one(checked, medstress):
 def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     bad = [question(f"bad{n}", answer_idx="X") for n in range(2)] + [question("nowhere")]
     found = checked([*QUESTIONS, *bad])
-    assert (found["n_items"], found["n_skipped"]) == (7, 3)
-    places = [(each["n"], each["example"].split(": ")[0]) for each in found["skipped"]]
+    assert (found.n_items, found.n_skipped) == (7, 3)
+    places = [(one.n, one.example.split(": ")[0]) for one in found.skipped]
     assert [(n, place.rpartition("/")[2]) for n, place in places] == [
         (2, "data.jsonl, line 8"),
         (1, "data.jsonl, line 10"),
     ]
-    assert found["next"].endswith("--set dataset.on_bad_row=skip")
     told = medstress("check", "data.jsonl")
+    assert told.out.rstrip().endswith("--set dataset.on_bad_row=skip")
     assert (told.code, told.err.count("\n")) == (2, 1)
     assert told.next == "medstress check data.jsonl --set dataset.on_bad_row=skip"
     shown = told.out
@@ -147,22 +130,16 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     assert "stops there" not in skipping
 
 
-def test_the_next_command_proposes_no_attack_that_needs_a_model_of_its_own(checked):
-    numbers = [question(f"q{n}", ("1", "2", "3", "4"), stem="1 + 1?") for n in range(3)]
-    assert attackable(checked(numbers))[("medfuzz", "all")] == 3
-    assert checked(numbers)["next"] == "medstress list attacks"
-
-
 @pytest.mark.parametrize(
     ("rows", "name", "flags", "kind", "counts"),
     [
         (IOB, "data.iob", [], "tagged texts", (1, 1)),
-        (PAIRS, "p.jsonl", ["--set", "dataset.name=pairs"], "sentence pairs", (1, 1)),
+        (PAIRS, "p.jsonl", ["dataset.name=pairs"], "sentence pairs", (1, 1)),
     ],
 )
 def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, counts):
     found = checked(rows, *flags, name=name)
-    assert found["kind"] == kind
+    assert found.kind == kind
     counts = (
         counts
         if isinstance(counts, dict)
@@ -195,18 +172,6 @@ def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
     assert medstress(*arguments, "--dry-run", "--set", "experiment.seeds=[0]").code == 0
 
 
-def test_data_in_which_nothing_can_be_attacked_lead_to_other_recognisers(medstress, write):
-    told = medstress("check", write("data.iob", "We\tO\ndo\tO\n\nAs\tB-X\n\n"))
-    assert told.code == 0
-    assert "nothing here can be attacked" in told.out
-    assert told.out.splitlines()[-1] == "next: medstress list recognisers"
-
-
-def test_nothing_is_written(checked, tmp_path):
-    checked(QUESTIONS)
-    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
-
-
 @pytest.mark.parametrize(
     ("flags", "word"),
     [
@@ -223,22 +188,3 @@ def test_wrong_flags_are_refused_in_one_sentence(medstress, write, said, flags, 
     told = medstress("check", write("data.jsonl", QUESTIONS), *flags)
     assert (told.code, told.out) == (2, "")
     said(told.err, word)
-
-
-def test_groups_are_for_questions(medstress, write, said):
-    told = medstress("check", write("data.iob", IOB), "--entities", "drugs")
-    assert told.code == 2
-    said(told.err, "--entities", "tagged texts")
-
-
-def test_an_unknown_file_is_refused_with_a_suggestion(medstress, write, said):
-    write("data.jsonl", QUESTIONS)
-    told = medstress("check", "dta.jsonl")
-    assert told.code == 2
-    said(told.err, "dta.jsonl", "data.jsonl")
-
-
-def test_an_experiment_file_is_no_data(medstress, write, said):
-    told = medstress("check", write("mine.toml", "[experiment]\n"))
-    assert (told.code, told.out) == (2, "")
-    said(told.err, "mine.toml", "medstress run mine.toml --dry-run")

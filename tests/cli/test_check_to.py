@@ -1,12 +1,8 @@
 """`medstress check --to`: what it writes, that it is read back, and what it refuses."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
-import polars
 import pytest
 
 import medstress as ms
@@ -27,15 +23,15 @@ ROWS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
     return tmp_path
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_what_is_written_is_read_back_as_the_same_items(medstress, folder, form):
+def test_what_is_written_is_read_back_as_the_same_items(medstress, folder):
+    form = "jsonl"
     to = folder / f"out.{form}"
     told = medstress("check", "rows.jsonl", "--to", to)
     assert (told.code, told.err) == (0, "")
@@ -59,39 +55,11 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder, form)
         ("context", "asthma", "diseases"),
         ("context", "ibuprofen", "drugs"),
     ]
-    assert [item.metadata["groups"] for item in items] == [["drugs"], ["drugs", "diseases"], []]
-    assert items[0].metadata["group_options"] == {"drugs": ["B", "C"], "diseases": []}
     assert items[0].metadata["year"] == 2024
     again = folder / f"again.{form}"
     given = ("--set", 'entities.recogniser="given"')
     assert medstress("check", to, "--to", again, *given).code == 0
     assert [item.hash for item in ms.load_dataset(form, again)] == [item.hash for item in items]
-
-
-def test_both_forms_hold_the_same_items(medstress, folder):
-    for form in ("jsonl", "parquet"):
-        assert medstress("check", "rows.jsonl", "--to", f"out.{form}").code == 0
-    hashes = [
-        [item.hash for item in ms.load_dataset(form, folder / f"out.{form}")]
-        for form in ("jsonl", "parquet")
-    ]
-    assert hashes[0] == hashes[1]
-
-
-def test_other_tools_read_plain_columns(medstress, folder):
-    assert medstress("check", "rows.jsonl", "--to", "out.parquet").code == 0
-    frame = polars.read_parquet(folder / "out.parquet")
-    drugs = frame.filter(polars.col("groups").list.contains("drugs"))
-    assert drugs["id"].to_list() == ["q1", "7"]
-    assert frame["mentions"].list.len().to_list() == [6, 2, 1]
-    rows = [json.loads(line) for line in self_written(medstress, folder)]
-    assert list(rows[0])[:6] == ["id", "context", "stem", "options", "answer_idx", "mentions"]
-    assert rows[1]["options"] == {"A": "aspirin", "B": "rest", "C": "gout", "D": "sleep"}
-
-
-def self_written(medstress, folder: Path) -> list[str]:
-    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0
-    return (folder / "out.jsonl").read_text("utf-8").splitlines()
 
 
 def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, folder, monkeypatch):
@@ -106,16 +74,6 @@ def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, fold
     }
     (row,) = ms.run(experiment, out="run").summary()["results"]
     assert (row["n_items"], row["n_not_attackable"]) == (3, 1)
-
-
-def test_the_rows_are_those_of_the_entities_that_are_asked_for(medstress, folder):
-    told = medstress("check", "rows.jsonl", "--to", "out.jsonl", "--entities", "drugs")
-    assert told.code == 0
-    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
-    assert [row["group_options"] for row in rows] == [
-        {"drugs": ["B", "C"]}, {"drugs": ["A"]}, {"drugs": []}
-    ]  # fmt: skip
-    assert {m["type"] for row in rows for m in row["mentions"]} == {"drugs"}
 
 
 def test_all_rows_are_written_though_a_sample_is_checked(medstress, folder, monkeypatch):
@@ -144,7 +102,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl or .parquet"),
+        (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl"),
         (["--to", "rows.jsonl"], "--to rows.jsonl: this is also an input file; give another"),
         (["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
         (["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
@@ -160,24 +118,3 @@ def test_a_refusal_is_one_sentence(medstress, folder, arguments, sentence):
     assert (told.code, told.out) == (2, "")
     assert sentence in told.err
     assert told.err.count("\n") == 1
-
-
-def test_tagged_texts_are_not_written(medstress, folder, said):
-    (folder / "t.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", "utf-8")
-    told = medstress("check", "t.iob", "--to", "out.jsonl")
-    assert told.code == 2
-    said(told.err, "--to out.jsonl", "tagged texts")
-
-
-@pytest.mark.parametrize("values", [(1, {"a": 1}), (True, 3)])
-def test_fields_of_several_kinds_are_refused_as_parquet_and_written_as_jsonl(
-    medstress, folder, values
-):
-    rows = [{**row, "year": value} for row, value in zip(ROWS, values, strict=False)]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = medstress("check", "rows.jsonl", "--to", "out.parquet")
-    assert told.code == 2
-    assert told.err.startswith("medstress: --to out.parquet: ")
-    assert told.err.rstrip().endswith("; write .jsonl, or leave the field out")
-    assert not (folder / "out.parquet").exists()
-    assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0

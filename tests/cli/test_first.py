@@ -1,7 +1,5 @@
 """`medstress run --data --model`: an experiment without a file."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -69,14 +67,6 @@ def test_limit_set_and_out_apply(medstress, here):
     assert Run(here / "x").manifest()["config"]["attack"][0]["budget"] == 1
 
 
-def test_what_the_dry_run_prints_is_a_file_that_continues_the_run(medstress, here):
-    shown = medstress("run", *GIVEN, *FAST, "--dry-run").out.partition("\nqueries: ")[0]
-    assert medstress("run", *GIVEN, *FAST).code == 0
-    (here / "same.toml").write_text(shown, "utf-8")
-    told = medstress("run", "same.toml", *FAST)
-    assert told.code == 0, told.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
@@ -96,7 +86,6 @@ def test_a_run_without_enough_is_refused_with_what_to_type(medstress, said, argu
 
 
 RUN = "medstress run --data q.jsonl --model"
-ON = "medstress run --model mock --data"
 
 
 @pytest.mark.parametrize(
@@ -127,11 +116,3 @@ def test_the_next_command_is_the_mended_one(medstress, here, arguments, followin
     words = [word for pair in zip(("--data", "--model"), arguments, strict=False) for word in pair]
     told = medstress("run", *words, *arguments[2:])
     assert (told.code, told.next) == (2, following), told
-
-
-def test_the_functions_of_a_file_are_listed_without_its_other_names(medstress, here):
-    (here / "own.py").write_text(f"import re\n{OWN}    options = 1\n", "utf-8")
-    told = medstress("run", "--data", "q.jsonl", "--model", "own.py")
-    assert "own.py:answer" in told.err
-    assert "own.py:re" not in told.err
-    assert "own.py:options" not in told.err

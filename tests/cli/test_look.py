@@ -1,11 +1,8 @@
 """Looking at a run: summary, report, export; and what they say where there is none."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
-import shutil
 
 import polars
 import pytest
@@ -157,20 +154,6 @@ def test_every_trial_is_consistent_with_its_own_counts(finished):
             assert row.n_asked == 0
 
 
-def test_the_summary_as_a_table_has_a_line_for_every_row(medstress, finished, summary):
-    told = medstress("summary", finished.out, "--wide")
-    assert (told.code, told.err) == (0, "")
-    table = [line.split() for line in told.out.splitlines() if "  cases  " in line]
-    for row in summary["results"]:
-        labels = [row["attack"], row["victim"], row["dataset"], row["group"]]
-        ledger = [str(row["queries"][name]) for name in ("asked", "paid", "cached", "failed")]
-        lines = [line[4:] for line in table if line[:4] == labels]
-        assert any(line[:4] == ledger for line in lines)
-        shares = (row["accuracy"], row["asr"])
-        rates = {f"{share['hits']}/{share['n']}" for share in shares}
-        assert any(rates <= set(line) for line in lines)
-
-
 def test_looking_does_not_change_the_run(medstress, finished, summary):
     before = (finished.out / "run.sqlite").read_bytes()
     medstress("summary", finished.out)
@@ -219,30 +202,7 @@ def test_a_file_that_is_no_run_is_named(medstress, tmp_path, look):
     assert "run.sqlite is not a readable run: file is not a database" in told.err
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_run_that_never_began_is_named(medstress, bench, look):
-    assert bench.run("--set", "victim.target='nowhere.py:answer'") == 2
-    told = medstress(*look, bench.out)
-    assert told.code == 2
-    assert told.err.count("\n") == 1
-
-
 # -- report ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.release
-def test_several_runs_are_one_page_in_the_current_folder(
-    medstress, finished, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    copy = shutil.copytree(finished.out, tmp_path / "copy")
-    told = medstress("report", finished.out, copy)
-    assert (told.code, told.out) == (0, "report: report.html (2 runs side by side)\n")
-    page = (tmp_path / "report.html").read_text("utf-8")
-    assert re.search(r"B \(.*\bcopy\) against A \(", page)
-    assert "no comparison" not in page
-    told = medstress("report", finished.out, tmp_path / "nowhere")
-    assert told.code == 2
 
 
 def test_the_report_is_written_into_the_folder_or_where_it_is_asked(medstress, finished, tmp_path):
@@ -256,13 +216,6 @@ def test_the_report_is_written_into_the_folder_or_where_it_is_asked(medstress, f
     told = medstress("report", finished.out, "--out", other)
     assert (told.code, told.out) == (0, f"report: {other}\n")
     assert other.read_text("utf-8") == text
-
-
-def test_a_report_that_cannot_be_written_is_one_sentence(medstress, finished, tmp_path, said):
-    page = tmp_path / "no" / "page.html"
-    told = medstress("report", finished.out, "--out", page)
-    assert (told.code, told.out) == (2, "")
-    said(told.err)
 
 
 # -- export ---------------------------------------------------------------------------------------
@@ -363,27 +316,3 @@ INTERFACE = (
     "labels_after"
 )
 """The columns of trials of the interface, section 5, in its order."""
-
-
-@pytest.mark.parametrize("name", ["t.xlsx", "t", "t.json", "t.csv.gz"])
-def test_an_export_with_another_ending_is_refused(medstress, finished, tmp_path, name, said):
-    to = tmp_path / name
-    told = medstress("export", finished.out, "--table", "trials", "--to", to)
-    assert (told.code, told.out) == (2, "")
-    said(told.err)
-    assert not to.exists()
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-def test_an_export_that_cannot_be_written_is_one_sentence(medstress, finished, tmp_path, form):
-    to = tmp_path / "no" / f"t.{form}"
-    told = medstress("export", finished.out, "--table", "trials", "--to", to)
-    assert (told.code, told.out) == (2, "")
-    assert told.err.startswith(f"medstress: cannot write {to}: ")
-
-
-def test_a_run_that_nobody_reviewed_has_no_reviews(medstress, finished, tmp_path):
-    to = tmp_path / "r.jsonl"
-    told = medstress("export", finished.out, "--table", "reviews", "--to", to)
-    assert (told.code, told.out, told.err) == (0, f"0 rows: {to}\n", "")
-    assert to.read_text() == ""

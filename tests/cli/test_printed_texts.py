@@ -1,7 +1,5 @@
 """Texts of strangers in what is printed, and in the sheets that a spreadsheet opens."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

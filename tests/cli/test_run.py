@@ -1,7 +1,5 @@
 """`medstress run`: what it refuses, what a misbehaving victim does to it, and what it prints."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -24,21 +22,7 @@ def refused(bench, medstress):
     return check
 
 
-def line_of(bench, text):
-    lines = bench.write().read_text("utf-8").splitlines()
-    return next(number for number, line in enumerate(lines, 1) if line.startswith(text))
-
-
 # -- the file and the flags -----------------------------------------------------------------------
-
-
-def test_a_missing_file_is_named_with_its_likeliest_neighbour(bench, refused, tmp_path):
-    path = bench.write()
-    missing = path.with_name("experimnet.toml")
-    assert refused(arguments=["run", str(missing)]) == (
-        f"there is no experiment file {missing}; did you mean 'experiment.toml'?"
-    )
-    assert not (tmp_path / "runs").exists()
 
 
 def replace(table, old, new):
@@ -51,34 +35,6 @@ def replace(table, old, new):
 
     change.__name__ = f"{table}.{next(iter(new), old)}"
     return change
-
-
-@pytest.mark.parametrize(
-    ("change", "line", "sentence"),
-    [
-        (
-            replace("attack", "name", {"name": "entity_subsitution"}),
-            'name = "entity_sub',
-            "unknown attack 'entity_subsitution'; did you mean 'entity_substitution'?",
-        ),
-        (
-            replace("victim", None, {"backend": "openai"}),
-            "[[victim",
-            "target is for backend = 'python'",
-        ),
-        (
-            replace("entities", None, {"recogniser": "gazeteer"}),
-            "recogniser",
-            "recogniser = 'gazeteer': input should be 'given', 'gazetteer' or 'spacy'",
-        ),
-        (replace("experiment", None, {"name": "a/b"}), "name", "name = 'a/b': "),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_a_wrong_entry_is_refused_with_its_line(bench, refused, change, line, sentence):
-    change(bench)
-    place = f"experiment.toml, line {line_of(bench, line)}: "
-    assert refused().startswith(place + sentence)
 
 
 def test_an_unknown_table_and_a_missing_one_are_named(bench, refused):
@@ -166,7 +122,6 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(bench, refused, change):
 
 
 OUTSIDE = [{"field": "A", "start": 0, "end": 99, "type": "T121"}]
-NOWHERE = [{"field": "F", "start": 0, "end": 1, "type": "T121"}]
 
 
 @pytest.mark.parametrize(
@@ -207,12 +162,6 @@ def test_rows_without_mentions_are_searched_for_names(bench, workbench, refused,
     message = refused()
     assert message.startswith("dataset 'cases' has no mentions, but")
     assert "gazetteer" in message
-
-
-@pytest.mark.parametrize("text", ["", "\n \n"])
-def test_an_empty_vocabulary_is_refused(bench, refused, text):
-    (bench.root / "names.txt").write_text(text, encoding="utf-8")
-    assert refused() == "vocabulary 'names.txt' is empty; expected at least one name"
 
 
 def test_a_budget_larger_than_the_vocabulary_is_refused(bench, workbench, refused, medstress):
@@ -312,40 +261,12 @@ def test_a_victim_that_answers_nonsense_stops_the_run_and_it_resumes(
     assert bench.summary()["experiment"]["complete"]
 
 
-def test_a_victim_whose_scores_are_too_large_for_a_float_is_refused(bench, refused):
-    victim(bench, "return [{'scores': dict.fromkeys('ABCD', 10**400)}] * len(prompts)")
-    assert "expected finite probabilities" in refused()
-
-
 def test_a_victim_that_exits_does_not_look_like_success(bench, medstress):
     victim(bench, "raise SystemExit(0)")
     assert medstress(*bench.arguments()).code != 0
 
 
 # -- the display ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {"TERM": "xterm-256color"},
-        pytest.param({}, marks=pytest.mark.release),
-        pytest.param({"NO_COLOR": "1"}, marks=pytest.mark.release),
-    ],
-)
-def test_output_that_is_no_terminal_carries_no_escape_codes(bench, variables):
-    arguments = [argument for argument in bench.arguments() if argument != "--quiet"]
-    done = subprocess.run(
-        [sys.executable, "-m", "medstress", *arguments],
-        env={**os.environ, **variables},
-        capture_output=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stderr == b""
-    assert b"\x1b" not in done.stdout
-    assert b"\r" not in done.stdout
-    assert b"run: " in done.stdout
 
 
 def terminal(arguments, variables):
@@ -370,39 +291,6 @@ def terminal(arguments, variables):
     return process.wait(timeout=60), shown
 
 
-COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-9]|4[0-9]|9[0-9])(?:;[0-9]+)*m")
-
-
-@pytest.mark.release
-def test_a_terminal_sees_bars_with_colours_unless_no_color_or_quiet(bench):
-    arguments = bench.arguments("--limit", "4")
-    loud = [argument for argument in arguments if argument != "--quiet"]
-    code, shown = terminal([*loud, "--fresh"], {"VICTIM_DELAY": "0.04"})
-    assert code == 0
-    assert b"calls paid" in shown
-    assert COLOUR.search(shown)
-    code, shown = terminal([*loud, "--fresh"], {"VICTIM_DELAY": "0.04", "NO_COLOR": "1"})
-    assert code == 0
-    assert b"calls paid" in shown
-    assert not COLOUR.search(shown)
-    code, shown = terminal(arguments, {})
-    assert code == 0
-    assert b"calls paid" not in shown
-
-
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ("return ['\\ud800'] * len(prompts)", "which is not valid Unicode text"),
-        ("n = len(prompts); prompts.clear(); return ['A'] * (n + 1)", "answers for"),
-        ("return type('L', (list,), {'__iter__': lambda s: 1 / 0})(['A'] * len(prompts))", "read"),
-    ],
-)
-def test_nonsense_of_every_kind_is_one_sentence(bench, refused, body, sentence):
-    victim(bench, body)
-    assert sentence in refused()
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -417,14 +305,6 @@ def test_whatever_a_victim_raises_is_one_sentence(bench, refused, body):
     assert "raised" in refused("--set", "victim.batch_size=1")
 
 
-@pytest.mark.parametrize("target", ["broken.py:answer", "broken:answer", "leaves.py:answer"])
-def test_a_victim_that_cannot_be_imported_is_named(bench, refused, monkeypatch, target):
-    (bench.root / "broken.py").write_text("def answer(:\n", encoding="utf-8")
-    (bench.root / "leaves.py").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(str(bench.root))
-    assert "importing" in refused("--set", f"victim.target='{target}'")
-
-
 def test_fresh_keeps_the_old_run_where_the_new_one_cannot_begin(bench, medstress, refused):
     assert medstress(*bench.arguments()).code == 0
     before = medstress("summary", bench.out, "--json").out
@@ -437,23 +317,6 @@ def test_fresh_throws_away_what_is_no_run_any_more(bench, medstress):
     (bench.out / "run.sqlite").write_text("garbage " * 100, encoding="utf-8")
     assert medstress(*bench.arguments("--fresh")).code == 0
     assert bench.summary()["experiment"]["complete"]
-
-
-def test_what_is_watched_of_a_function_is_said(bench, medstress):
-    """And, where the user has a word for it, that nothing is."""
-    (bench.root / "victim.py").write_text("def answer(prompts):\n    import helper\n", "utf-8")
-    (bench.root / "helper.py").write_text("", "utf-8")
-    told = medstress(*bench.arguments("--dry-run"))
-    assert told.out.splitlines()[-1] == (
-        "victim 'careful': watched for changes: victim.py, helper (helper.py); not watched: other "
-        "installed packages, modules imported by computed names, and files that it reads, such as "
-        "weights"
-    )
-    bench.tables["victim"][0]["version"] = "mine-2"
-    told = medstress(*bench.arguments("--dry-run"))
-    assert told.out.splitlines()[-1] == (
-        "victim 'careful': identified by version 'mine-2', so no file is watched"
-    )
 
 
 def test_rows_that_were_left_out_are_counted_by_run_dry_run_and_summary(bench, medstress):

@@ -1,7 +1,5 @@
 """Victims behind a server, from the command line."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,5 @@
 """The command starts at once and imports nothing heavy."""
 
-from __future__ import annotations
-
-import os
 import subprocess
 import sys
 
@@ -45,22 +42,3 @@ print(*sys.modules)
     loaded = done.stdout.split()
     assert not {"pydantic", "polars", "scipy", "altair", "filelock"} & set(loaded)
     assert sum(name.split(".")[0] == "medstress" for name in loaded) <= 120
-
-
-def of_children() -> float:
-    """Seconds of the processor that ended children took: other tests may run beside them."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_starting_takes_a_fraction_of_a_second(way, capsys):
-    arguments = ["-m", "medstress", "--help"] if "--help" in way else ["-c", WAYS[way]]
-    seconds = []
-    for _ in range(5):
-        started = of_children()
-        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
-        seconds.append(of_children() - started)
-    with capsys.disabled():
-        print(f"\n{way}: {min(seconds):.3f} s (best of 5)")
-    assert min(seconds) < 0.25

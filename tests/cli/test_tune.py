@@ -1,7 +1,5 @@
 """`medstress tune`: what it prints, writes, resumes and refuses."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -164,53 +162,6 @@ def test_a_victim_without_a_right_tuning_item_is_left_out_and_stops_no_other(
     bench.tables["victim"] = with_a_hopeless_victim
     assert tune("--out", alone).code == 0
     assert Run(alone).summary()["results"] == Run(bench.out).summary()["results"]
-
-
-@pytest.mark.release
-def test_a_victim_that_was_left_out_may_be_removed_and_no_other(
-    bench, tune, with_a_hopeless_victim, medstress
-):
-    assert tune().code == 0
-    before = Run(bench.out).summary()["results"]
-    log, n_calls = bench.root / "hopeless.txt", len(bench.received())
-    n_asked = len(log.read_text("utf-8"))
-    both = bench.tables["victim"]
-    bench.tables["victim"] = with_a_hopeless_victim
-    for _ in range(2):
-        told = tune()
-        assert (told.code, told.err) == (0, "")
-        assert "left out" not in told.out
-        assert Run(bench.out).summary()["results"] == before
-    assert (len(bench.received()), len(log.read_text("utf-8"))) == (n_calls, n_asked)
-    assert "hopeless" in medstress("summary", bench.out / "tuning").out, "nothing stored is lost"
-    bench.tables["victim"] = both  # and put back
-    assert tune().code == 0
-    assert (len(bench.received()), len(log.read_text("utf-8"))) == (n_calls, n_asked)
-    bench.tables["victim"] = both[:1]
-    told = tune()
-    assert (told.code, "victim 'careful' is missing" in told.err) == (2, True)
-
-
-@pytest.mark.release
-def test_a_victim_is_left_out_only_of_the_data_that_tell_no_n(bench, tune, workbench):
-    """Right about one data set and never about the other: random sampling is left out as well."""
-    rows = [{**row, "id": f"w{row['id']}"} for row in workbench.questions(60, context="On a ward.")]
-    (bench.root / "ward.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), "utf-8")
-    bench.tables["dataset"].append({"name": "jsonl", "path": "ward.jsonl", "label": "ward"})
-    text = (bench.root / "victim.py").read_text("utf-8")
-    half = text.replace(
-        "    luck =", "    if 'ward' not in prompt:\n        return 'E'\n    luck ="
-    )
-    (bench.root / "half.py").write_text(half, "utf-8")
-    bench.tables["victim"].append({"name": "half", "backend": "python", "target": "half.py:answer"})
-    told = tune()
-    assert (told.code, told.err) == (0, "")
-    assert "! half on cases/drugs answered none of the " in told.out
-    asked = {(row.victim, row.dataset) for row in rows_of(bench.out)}
-    assert asked == {("careful", "cases"), ("careful", "ward"), ("half", "ward")}
-    bench.tables["victim"].pop()
-    told = tune()
-    assert (told.code, "victim 'half' is missing" in told.err) == (2, True)
 
 
 @pytest.mark.release

@@ -1,7 +1,5 @@
 """`medstress case` and `medstress view` on the command line."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

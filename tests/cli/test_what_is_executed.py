@@ -1,7 +1,5 @@
 """Which of the user's own files a command executes, as docs/safety.md says; of a folder's, none."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

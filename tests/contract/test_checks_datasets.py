@@ -1,16 +1,12 @@
 """`check_dataset` passes sound sources and names what is wrong with others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from medstress.core.errors import DataError
-from medstress.datasets import iob
+from medstress.datasets import tagged
 from medstress.plugin import (
     DatasetOptions,
     Loaded,
@@ -63,17 +59,17 @@ SOUND = Loaded(questions=ITEMS, skipped=("line 1: no question",), source_hash="h
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> DatasetOptions:
+def options(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("one\ntwo\n", encoding="utf-8")
     return DatasetOptions(path=path)
 
 
-def test_sound_sources_pass(options: DatasetOptions, tmp_path: Path) -> None:
+def test_sound_sources_pass(options, tmp_path):
     check_dataset(read, options)
     check_dataset(lambda _: SOUND, DatasetOptions())
     (tmp_path / "tags.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", encoding="utf-8")
-    check_dataset(iob.load, DatasetOptions(path=tmp_path / "tags.iob"))
+    check_dataset(tagged.load, DatasetOptions(path=tmp_path / "tags.iob"))
 
 
 @pytest.mark.parametrize(
@@ -103,12 +99,12 @@ def test_sound_sources_pass(options: DatasetOptions, tmp_path: Path) -> None:
         "fixed hash",
     ],
 )
-def test_what_is_wrong_is_named(load: Any, sentence: str, options: DatasetOptions) -> None:
+def test_what_is_wrong_is_named(load, sentence, options):
     with pytest.raises(AssertionError, match=sentence):
         check_dataset(load, options)
 
 
-def test_items_of_two_kinds_are_refused() -> None:
+def test_items_of_two_kinds_are_refused():
     pair = SentencePair(id="p", text_a="a", text_b="b", score=1.0)
     mixed = LoadedTexts(items=(*ITEMS, pair), skipped=(), source_hash="h")
     with pytest.raises(AssertionError, match="items of one kind"):

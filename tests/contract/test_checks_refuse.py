@@ -1,7 +1,5 @@
 """The conformance suites say what is wrong, in one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,11 +72,11 @@ def fine(self: Any, item: Any, rng: Any) -> Any:
     yield Ask((swap(item, f"name {rng.integers(100)}"),))
 
 
-def test_a_faultless_attack_passes() -> None:
+def test_a_faultless_attack_passes():
     check_attack(Bad(fine), ITEMS, tiny_resources())
 
 
-def test_run_must_be_a_generator_function() -> None:
+def test_run_must_be_a_generator_function():
     class Eager(Bad):
         def run(self, item: Any, rng: Any, resources: Any) -> Any:
             return iter([])
@@ -214,11 +212,11 @@ def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_fault_of_an_attack_is_named(body: Callable[..., Any], sentence: str) -> None:
+def test_a_fault_of_an_attack_is_named(body, sentence):
     assert sentence in refusal(Bad(body))
 
 
-def test_fields_that_may_change_are_allowed_by_name() -> None:
+def test_fields_that_may_change_are_allowed_by_name():
     check_attack(Bad(of_the_stem), ITEMS, tiny_resources(), may_edit=("stem",))
     check_attack(Bad(of_the_key), ITEMS, tiny_resources(), may_edit=("key", "distractors"))
 
@@ -234,7 +232,7 @@ def test_fields_that_may_change_are_allowed_by_name() -> None:
         ({"obstacle": lambda item, resources: "no"}, "Bad can attack none of the items"),
     ],
 )
-def test_a_false_declaration_is_named(given: dict[str, Any], sentence: str) -> None:
+def test_a_false_declaration_is_named(given, sentence):
     assert sentence in refusal(Bad(fine, **given))
 
 
@@ -281,7 +279,7 @@ class Drifting(ScriptedBackend):
         return super().answer(calls)
 
 
-def test_a_faultless_back_end_passes() -> None:
+def test_a_faultless_back_end_passes():
     check_backend(ScriptedBackend(reply), CALLS)
 
 
@@ -306,7 +304,7 @@ def test_a_faultless_back_end_passes() -> None:
         ),
     ],
 )
-def test_a_fault_of_a_back_end_is_named(backend: Any, sentence: str) -> None:
+def test_a_fault_of_a_back_end_is_named(backend, sentence):
     assert sentence in backend_refusal(backend)
 
 
@@ -322,7 +320,7 @@ def test_a_fault_of_a_back_end_is_named(backend: Any, sentence: str) -> None:
         (Chosen(answer="A"), "expected Scored"),
     ],
 )
-def test_a_fault_of_scores_is_named(scored: Any, sentence: str) -> None:
+def test_a_fault_of_scores_is_named(scored, sentence):
     assert sentence in backend_refusal(ScriptedBackend(lambda _: scored), CALLS[4:])
 
 
@@ -337,12 +335,12 @@ def test_a_fault_of_scores_is_named(scored: Any, sentence: str) -> None:
         (Chosen(answer="A"), "expected Scored"),
     ],
 )
-def test_a_fault_of_a_head_is_named(scored: Any, sentence: str) -> None:
+def test_a_fault_of_a_head_is_named(scored, sentence):
     backend = ScriptedBackend(lambda _: scored)
     assert sentence in backend_refusal(backend, [Rank("q", ("one", "two"))])
 
 
-def test_calls_of_undeclared_kinds_and_no_calls_are_refused() -> None:
+def test_calls_of_undeclared_kinds_and_no_calls_are_refused():
     backend = ScriptedBackend(reply)
     backend.traits = replace(backend.traits, calls=frozenset({"choose"}))
     assert "declares the calls ['choose'], not 'score'" in backend_refusal(backend)
@@ -413,7 +411,7 @@ def keeps_open(candidate: Any) -> Any:
     return prediction(candidate.item, answer.answer)
 
 
-def test_a_faultless_task_passes() -> None:
+def test_a_faultless_task_passes():
     check_task(BadTask(with_prompt(options)), ITEMS)
 
 
@@ -436,7 +434,7 @@ def test_a_faultless_task_passes() -> None:
         (with_prompt(options, scores=(0.0,) * 4), "has probabilities that sum to 4.0, not 1"),
     ],
 )
-def test_a_fault_of_a_task_is_named(body: Callable[..., Any], sentence: str) -> None:
+def test_a_fault_of_a_task_is_named(body, sentence):
     with pytest.raises(AssertionError) as caught:
         check_task(BadTask(body), ITEMS)
     assert sentence in str(caught.value)

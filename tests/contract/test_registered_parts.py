@@ -1,11 +1,9 @@
 """Everything that is registered keeps the contract of its kind."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fault_server import FaultServer
@@ -201,7 +199,7 @@ MARKED = (Mention(field="passage", start=14, end=23, type="T121"),)
 TABLE = {"aspirin": (("acetylsalicylic", "acid"),), "vitamin c": (("ascorbate",),)}
 
 
-def test_every_registered_attack_is_checked_with_every_sampler() -> None:
+def test_every_registered_attack_is_checked_with_every_sampler():
     # `none` asks nothing.
     elsewhere = {*SENTENCE_ATTACKS, "none"}
     assert ATTACKS.keys() | elsewhere == registry.ATTACKS.keys()
@@ -211,7 +209,7 @@ def test_every_registered_attack_is_checked_with_every_sampler() -> None:
 @pytest.mark.parametrize(
     "attack", [attack for arms in ATTACKS.values() for attack in arms], ids=repr
 )
-def test_an_attack_keeps_its_contract(attack: Any) -> None:
+def test_an_attack_keeps_its_contract(attack):
     resources, more = tiny_resources(), {}
     if isinstance(attack, MedFuzz):
         resources = replace(resources, roles={"attacker": Decoding(), "judge": Decoding()})
@@ -242,7 +240,7 @@ def _attacker(call: Generate) -> Generated:
 
 @pytest.mark.parametrize("search", ["none", "greedy", "random"])
 @pytest.mark.parametrize("name", SENTENCE_ATTACKS)
-def test_an_attack_on_sentences_keeps_its_contract(name: str, search: str) -> None:
+def test_an_attack_on_sentences_keeps_its_contract(name, search):
     keys = {} if name in ("synonym", "abbreviation") else {"scope": "all"}
     budget = 1 if search == "none" else 5
     attack = registry.load("attacks", name)(search=search, budget=budget, **keys)
@@ -255,7 +253,7 @@ def test_an_attack_on_sentences_keeps_its_contract(name: str, search: str) -> No
 
 @pytest.mark.parametrize("search", ["none", "greedy", "random"])
 @pytest.mark.parametrize("name", SENTENCE_ATTACKS)
-def test_noise_on_questions_keeps_its_contract(name: str, search: str) -> None:
+def test_noise_on_questions_keeps_its_contract(name, search):
     keys = {} if name in ("synonym", "abbreviation") else {"scope": "all"}
     budget = 1 if search == "none" else 5
     resources = NoiseResources(replacements={getattr(ATTACK_OF[name], "table", ""): TABLE})
@@ -269,7 +267,7 @@ def test_noise_on_questions_keeps_its_contract(name: str, search: str) -> None:
         check_attack(attack, items, resources, may_edit=may_edit)
 
 
-def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name() -> None:
+def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name():
     resources = tiny_resources(PerturbationTable(["mirozide"]))
     check_attack(EntitySubstitution(sampler="random", budget=8), ITEMS, resources)
     check_attack(DiscreteZoo(budget=8), ITEMS, resources)
@@ -286,14 +284,14 @@ CALLS: list[Call] = [
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
-def test_the_mock_keeps_its_contract(batch_size: int) -> None:
+def test_the_mock_keeps_its_contract(batch_size):
     check_backend(MockBackend(batch_size), CALLS)
 
 
 @pytest.mark.parametrize(
     "value", ["'A'", "{'answer': 'C'}", "{'scores': dict(A=1, B=2, C=0, D=0)}"]
 )
-def test_a_function_keeps_its_contract(tmp_path: Path, value: str) -> None:
+def test_a_function_keeps_its_contract(tmp_path, value):
     (tmp_path / "v.py").write_text(f"def f(prompts):\n    return [{value} for _ in prompts]\n")
     options = BackendOptions(target="v.py:f", base=tmp_path, batch_size=4)
     check_backend(registry.load("backends", "python")(options), CALLS[:7])
@@ -308,7 +306,7 @@ def test_a_function_keeps_its_contract(tmp_path: Path, value: str) -> None:
         errs_on_names(ITEMS, REPLACEMENTS),
     ],
 )
-def test_planted_victims_are_functions_for_the_python_back_end(victim: Any) -> None:
+def test_planted_victims_are_functions_for_the_python_back_end(victim):
     from medstress.backends.python import wrap_function
     from medstress.core.items import Candidate
     from medstress.tasks.multiple_choice import listing
@@ -320,11 +318,11 @@ def test_planted_victims_are_functions_for_the_python_back_end(victim: Any) -> N
     assert [reply.answer for reply in backend.answer(calls)] == [i.key for i in ITEMS]  # type: ignore[union-attr]
 
 
-def test_the_scripted_back_end_keeps_its_contract() -> None:
+def test_the_scripted_back_end_keeps_its_contract():
     check_backend(ScriptedBackend(batch_size=4), CALLS)
 
 
-def test_replies_of_a_file_keep_the_contract(tmp_path: Path) -> None:
+def test_replies_of_a_file_keep_the_contract(tmp_path):
     (tmp_path / "r.jsonl").write_text(
         '{"pattern": "vitamin|Question", "reply": "B"}\n{"pattern": "", "reply": "A"}\n'
     )
@@ -332,7 +330,7 @@ def test_replies_of_a_file_keep_the_contract(tmp_path: Path) -> None:
     check_backend(registry.load("backends", "scripted")(options), CALLS)
 
 
-def test_a_server_keeps_its_contract() -> None:
+def test_a_server_keeps_its_contract():
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     told = {"p": "B", "r": "C", "s": "B"}
     calls: list[Call] = [
@@ -350,7 +348,7 @@ def test_a_server_keeps_its_contract() -> None:
     assert len(server.log) == 5 * len(calls)
 
 
-def test_every_registered_back_end_is_checked() -> None:
+def test_every_registered_back_end_is_checked():
     asked = registry.BACKENDS.keys() - {"recorded"}  # which answers nothing
     assert {"mock", "openai", "python", "scripted"} | NEED_MODELS == asked
 
@@ -370,17 +368,17 @@ TASKS = [
 
 
 @pytest.mark.parametrize(("answer_by", "prompt", "given"), TASKS)
-def test_a_task_keeps_its_contract(answer_by: AnswerBy, prompt: str, given: Any) -> None:
+def test_a_task_keeps_its_contract(answer_by, prompt, given):
     task = MultipleChoice(template=load_template(prompt), answer_by=answer_by, **given)
     check_task(task, ITEMS)
 
 
-def test_every_prompt_way_of_answering_and_parser_is_checked() -> None:
+def test_every_prompt_way_of_answering_and_parser_is_checked():
     assert {prompt for _, prompt, _ in TASKS} == set(shipped_prompts())
     assert {answer_by for answer_by, _, _ in TASKS} == set(AnswerBy)
 
 
-def test_the_table_is_a_perturbation_set() -> None:
+def test_the_table_is_a_perturbation_set():
     table: PerturbationSet = PerturbationTable([*REPLACEMENTS, "ABROTINE", "far"])
     item = ITEMS[0]
     assert item.key_text == "Abrotine"
@@ -389,12 +387,14 @@ def test_the_table_is_a_perturbation_set() -> None:
     assert table.distances("x").tolist() == sorted(table.distances("x"))
     assert table.variant_class(item, "abrotine ") == "same_words"
     assert table.variant_class(item, "far") == "different"
-    assert table.vectors.shape == (len(table.names), table.vector("any text").shape[0])
-    assert (table.vectors[-1] == table.vector("far").astype("float32")).all()
+    vectors = table.vectors_of(np.arange(len(table.names)))
+    assert vectors.shape == (len(table.names), table.vector("any text").shape[0])
+    assert vectors[-1] == pytest.approx(table.vector("far"))
+    assert table.cosines(table.vector("far")) == pytest.approx(vectors @ table.vector("far"))
     assert table.vector("any text") @ table.vector("any text") == pytest.approx(1)
 
 
-def test_tiny_questions_are_distinct_and_begin_alike() -> None:
+def test_tiny_questions_are_distinct_and_begin_alike():
     assert tiny_questions(3) == tiny_questions(9)[:3]
     assert len({item.stem for item in tiny_questions(30)}) == 30
     assert {item.key for item in tiny_questions(4)} == set("ABCD")

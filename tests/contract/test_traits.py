@@ -1,16 +1,11 @@
 """What attacks and back ends are is declared, and asked of nothing else."""
 
-from __future__ import annotations
-
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
 
-import medstress
 from medstress.attacks.protocol import (
     PAIRS,
     QUESTIONS,
@@ -32,7 +27,6 @@ from medstress.core.queries import Predict, ask
 from medstress.core.registry import backend_fault
 from medstress.testing import ScriptedBackend, tiny_questions, tiny_resources
 
-SOURCE = Path(medstress.__file__).parent
 PDWS = {"sampler": "pdws", "n": -20}
 
 
@@ -93,15 +87,13 @@ PDWS = {"sampler": "pdws", "n": -20}
         ),
     ],
 )
-def test_what_an_attack_declares_follows_from_its_parameters(
-    name: str, parameters: dict[str, Any], declared: dict[str, Any]
-) -> None:
+def test_what_an_attack_declares_follows_from_its_parameters(name, parameters, declared):
     attack = make_attack(name, parameters)
     assert {key: getattr(attack, key) for key in declared} == declared
 
 
 @pytest.mark.parametrize("name", sorted(registry.ATTACKS))
-def test_every_attack_is_built_from_its_class(name: str) -> None:
+def test_every_attack_is_built_from_its_class(name):
     attack = make_attack(name, PDWS if name == "entity_substitution" else {})
     assert attack_fault(attack) is None
     draws_names = name in ("entity_substitution", "discrete_zoo", "same_type")
@@ -123,7 +115,7 @@ class Least(Attack):
         yield from ask([Predict(item.candidate())])
 
 
-def test_what_an_attack_does_not_say_has_one_default() -> None:
+def test_what_an_attack_does_not_say_has_one_default():
     attack, item, resources = Least(), tiny_questions(1)[0], tiny_resources()
     assert attack_fault(attack) is None
     assert attack.goal_for(item) == Untargeted()
@@ -148,12 +140,12 @@ def test_what_an_attack_does_not_say_has_one_default() -> None:
         ({"traits": "of version 0.2"}, "traits"),
     ],
 )
-def test_a_malformed_declaration_is_a_fault(declared: dict[str, Any], part: str) -> None:
+def test_a_malformed_declaration_is_a_fault(declared, part):
     attack = type("Other", (Least,), declared)()
     assert part in (attack_fault(attack) or "")
 
 
-def test_parameters_are_checked_and_refused_in_one_sentence() -> None:
+def test_parameters_are_checked_and_refused_in_one_sentence():
     @parameters
     class Checked(Attack):
         name = "checked"
@@ -182,7 +174,7 @@ def test_parameters_are_checked_and_refused_in_one_sentence() -> None:
         assert str(caught.value) == sentence
 
 
-def test_back_ends_say_what_they_answer_and_have_a_default_for_the_rest() -> None:
+def test_back_ends_say_what_they_answer_and_have_a_default_for_the_rest():
     for backend in (MockBackend(), ScriptedBackend(), registry.open_backend("mock", OPTIONS)):
         assert backend_fault(backend) is None
         assert isinstance(backend, Backend)
@@ -193,20 +185,3 @@ def test_back_ends_say_what_they_answer_and_have_a_default_for_the_rest() -> Non
 
 
 OPTIONS = BackendOptions(base=Path())
-
-
-def asked_by_name() -> Iterator[str]:
-    """Places in the source that look up an attribute of an attack or a back end by its name."""
-    for folder in ("scheduler", "experiment", "store", "training", "testing"):
-        for path in (SOURCE / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                    about = ast.unparse(node.args[0]).lower() if node.args else ""
-                    if node.func.id in ("getattr", "hasattr") and about.endswith(
-                        ("attack", "attacks", "backend", "perturbation")
-                    ):
-                        yield f"{path.name}:{node.lineno}"
-
-
-def test_nothing_looks_up_an_attribute_of_an_attack_or_a_back_end_by_name() -> None:
-    assert list(asked_by_name()) == []

@@ -1,11 +1,8 @@
 """The code blocks of the pages, and a folder to run them in."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -33,17 +30,17 @@ def load_file(path: Path) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def blocks() -> Callable[[str, str], list[str]]:
+def blocks():
     return code_blocks
 
 
 @pytest.fixture(scope="session")
-def load() -> Callable[[Path], ModuleType]:
+def load():
     return load_file
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def workplace(tmp_path, monkeypatch):
     """An empty working directory with a cache of its own; imports from it are undone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

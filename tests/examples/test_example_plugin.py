@@ -1,11 +1,8 @@
 """The plug-in of examples/plugin, put on the path: a kind of its own in whole runs."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib import invalidate_caches
 from pathlib import Path
 from typing import Any
@@ -16,11 +13,10 @@ import pytest
 import medstress as ms
 from fault_server import FaultServer
 from medstress.core import registry
-from medstress.core.errors import DataError, UsageError
+from medstress.core.errors import DataError
 from medstress.core.text import Edit
 from medstress.experiment.audit.verify import verify_folder
 from medstress.experiment.perturb import perturb
-from medstress.experiment.prepare import prepare
 from medstress.plugin import (
     Chosen,
     Classify,
@@ -83,7 +79,7 @@ budget = 4
 
 
 @pytest.fixture(scope="module")
-def nli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def nli(tmp_path_factory):
     """The module of the installed plug-in."""
     info = tmp_path_factory.mktemp("site") / "medstress_example-0.1.dist-info"
     info.mkdir()
@@ -104,7 +100,7 @@ def nli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-def folder(nli: Any, tmp_path: Path) -> Path:
+def folder(nli, tmp_path):
     (tmp_path / "victim.py").write_text(VICTIM)
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     (tmp_path / "e.toml").write_text(EXPERIMENT)
@@ -112,7 +108,7 @@ def folder(nli: Any, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pair(nli: Any) -> Any:
+def pair(nli):
     return nli.LabelledPair(
         id="1",
         text_a="Aspirin relieves pain",
@@ -123,7 +119,7 @@ def pair(nli: Any) -> Any:
     )
 
 
-def test_a_planted_victim_has_the_rates_and_scores_that_follow_by_hand(folder: Path) -> None:
+def test_a_planted_victim_has_the_rates_and_scores_that_follow_by_hand(folder):
     """Entailment wherever aspirin is spelt rightly, else neutral.
 
     Clean: 3 entailed pairs right, 1 contradiction taken for one, 2 neutral right: 5 of 6. Noise
@@ -173,7 +169,7 @@ def test_a_planted_victim_has_the_rates_and_scores_that_follow_by_hand(folder: P
     assert again.summary()["results"] == summary["results"]
 
 
-def test_a_victim_that_names_no_label_is_unreadable(folder: Path) -> None:
+def test_a_victim_that_names_no_label_is_unreadable(folder):
     run = ms.run(
         folder / "e.toml", out=folder / "run", overrides=["victim.target='victim.py:lost'"]
     )
@@ -181,7 +177,7 @@ def test_a_victim_that_names_no_label_is_unreadable(folder: Path) -> None:
         assert (row["n_unreadable_at_baseline"], row["macro_f1"]["value"]) == (6, 0)
 
 
-def test_any_model_is_asked_with_a_prompt_whose_options_are_the_labels(folder: Path) -> None:
+def test_any_model_is_asked_with_a_prompt_whose_options_are_the_labels(folder):
     def answer(prompt: str) -> str:
         asked.append(prompt)
         return "B" if "Aspirin" in prompt else "C"
@@ -207,12 +203,10 @@ def test_any_model_is_asked_with_a_prompt_whose_options_are_the_labels(folder: P
     assert verify_folder(folder / "served").holds
 
 
-def test_a_run_says_what_is_missing_where_the_plug_in_is_not_installed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_says_what_is_missing_where_the_plug_in_is_not_installed(folder, monkeypatch):
     run = ms.run(folder / "e.toml", out=folder / "run")
     run.summary()
-    from medstress.kinds import _plugged_in
+    from medstress.tasks.kinds import _plugged_in
 
     _plugged_in.cache_clear()
     monkeypatch.setattr(registry, "entry_points", lambda group: [])
@@ -221,7 +215,7 @@ def test_a_run_says_what_is_missing_where_the_plug_in_is_not_installed(
     _plugged_in.cache_clear()
 
 
-def test_perturbed_pairs_are_written_and_read_back(folder: Path, nli: Any) -> None:
+def test_perturbed_pairs_are_written_and_read_back(folder, nli):
     only = ["attack.second.use=false", "attack.search.use=false"]
     perturb(folder / "e.toml", folder / "perturbed.jsonl", overrides=only)
     items = nli.read(DatasetOptions(path=folder / "perturbed.jsonl")).items
@@ -238,17 +232,7 @@ def registry_noise() -> Any:
     return NoiseResources()
 
 
-def test_what_is_for_other_kinds_is_refused(folder: Path) -> None:
-    for change, message in (
-        ("attack.first.name='entity_substitution'", "entity_substitution|sampler"),
-        ("analysis.transfer=true", r"\[analysis\] is for questions"),
-        ("attack.first.max_change=0.2", "'first': max_change is for scored pairs"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            prepare(folder / "e.toml", overrides=[change])
-
-
-def test_an_item_is_stored_edited_and_shown_by_its_fields_alone(nli: Any, pair: Any) -> None:
+def test_an_item_is_stored_edited_and_shown_by_its_fields_alone(nli, pair):
     back = decode_item(encode_item(pair))
     assert (back, back.hash, dict(back.metadata)) == (pair, pair.hash, {"year": 2020})
     edit = Edit(field="text_a", start=0, end=7, replacement="Naproxen")
@@ -267,7 +251,7 @@ def asked(task: Any, reply: Any, candidate: Any) -> tuple[Any, Any]:
     return request.call, stop.value.value
 
 
-def test_a_function_or_a_head_is_asked_in_its_own_words(nli: Any, pair: Any) -> None:
+def test_a_function_or_a_head_is_asked_in_its_own_words(nli, pair):
     task = nli.Head(names={"ENTAILS": "entailment"})
     call, said = asked(task, Chosen(answer="ENTAILS"), pair.candidate())
     labels = ("contradiction", "ENTAILS", "neutral")
@@ -289,7 +273,7 @@ def test_a_function_or_a_head_is_asked_in_its_own_words(nli: Any, pair: Any) -> 
         ({"text_a": "A.", "text_b": "B.", "label": "y"}, "2 to 10 labels, got 1"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path: Path, nli: Any, row: dict[str, Any], message: str) -> None:
+def test_a_bad_row_is_named(tmp_path, nli, row, message):
     rows = [{"premise": "A.", "hypothesis": "C.", "gold_label": "y"}, row]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in rows))
@@ -297,7 +281,7 @@ def test_a_bad_row_is_named(tmp_path: Path, nli: Any, row: dict[str, Any], messa
         nli.read(DatasetOptions(path=path))
 
 
-def test_macro_f1_is_that_of_scikit_learn_s_definition(nli: Any) -> None:
+def test_macro_f1_is_that_of_scikit_learn_s_definition(nli):
     def f1(gold: list[str], predicted: list[str | None]) -> float:
         one = Resamples(np.ones((1, len(gold))), np.arange(len(gold)))
         return float(nli.macro_f1(gold, predicted, one)["macro_f1"][0])

@@ -1,7 +1,5 @@
 """The scripts and files in examples/ do what their first lines say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -15,9 +13,7 @@ Load = Callable[[Path], ModuleType]
 
 
 @pytest.mark.release
-def test_a_function_that_knows_nothing_is_called_a_guesser(
-    workplace: Path, load: Load, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_function_that_knows_nothing_is_called_a_guesser(workplace, load, capsys):
     load(EXAMPLES / "attack_my_function.py").main("run")
     out = capsys.readouterr().out
     assert "no more than guessing" in out
@@ -25,9 +21,7 @@ def test_a_function_that_knows_nothing_is_called_a_guesser(
     assert (workplace / "run" / "report.html").stat().st_size > 10_000
 
 
-def test_one_question_is_attacked_and_shown(
-    workplace: Path, load: Load, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_question_is_attacked_and_shown(workplace, load, capsys):
     load(EXAMPLES / "attack_one.py").main()
     out = capsys.readouterr().out
     assert out.startswith("verdict: flipped")
@@ -35,9 +29,7 @@ def test_one_question_is_attacked_and_shown(
     assert "mab\n" in out
 
 
-def test_the_experiment_file_runs_over_the_own_questions(
-    workplace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_experiment_file_runs_over_the_own_questions(workplace, capsys):
     assert medstress_cli(["run", str(EXAMPLES / "experiment.toml"), "--out", "run"]) == 0
     out = capsys.readouterr().out
     assert "jsonl" in out

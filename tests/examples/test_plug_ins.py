@@ -1,9 +1,6 @@
 """The plug-ins of the pages, installed as printed; and what is said of plug-ins that fail."""
 
-from __future__ import annotations
-
 import ast
-import json
 import os
 import subprocess
 import sys
@@ -11,13 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import medstress as ms
 from medstress import plugin
-from medstress.attacks.protocol import Attack, attack_fault
 from medstress.cli.app import medstress_cli
 from medstress.core import registry
 from medstress.core.errors import UsageError
@@ -57,7 +52,7 @@ def imports_of(code: str) -> Iterator[tuple[str, str]]:
             yield from ((str(node.module), each.name) for each in node.names)
 
 
-def test_pages_and_examples_import_medstress_and_its_plugin_module_alone(blocks: Blocks) -> None:
+def test_pages_and_examples_import_medstress_and_its_plugin_module_alone(blocks):
     pages = [code for page in PAGES for code in blocks(str(page.relative_to(ROOT)), "python")]
     examples = [path.read_text("utf-8") for path in (ROOT / "examples").rglob("*.py")]
     found = {
@@ -72,7 +67,7 @@ def test_pages_and_examples_import_medstress_and_its_plugin_module_alone(blocks:
     assert of_plug_ins <= set(plugin.__all__)
 
 
-def test_every_name_of_the_plugin_module_is_there_once_and_loads_no_torch() -> None:
+def test_every_name_of_the_plugin_module_is_there_once_and_loads_no_torch():
     assert len(set(plugin.__all__)) == len(plugin.__all__)
     assert all(hasattr(plugin, name) for name in plugin.__all__)
     code = "import sys, medstress.plugin; sys.exit('torch' in sys.modules)"
@@ -83,7 +78,7 @@ def test_every_name_of_the_plugin_module_is_there_once_and_loads_no_torch() -> N
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory, blocks: Blocks) -> tuple[Path, Path]:
+def installed(tmp_path_factory, blocks):
     """The folder that the attack's page describes, and where pip has installed it."""
     page = "docs/writing-an-attack.md"
     folder, target = tmp_path_factory.mktemp("look-alike"), tmp_path_factory.mktemp("installed")
@@ -120,23 +115,7 @@ def medstress(folder: Path, target: Path, *arguments: str) -> subprocess.Complet
     )
 
 
-@pytest.mark.release
-def test_the_plug_in_of_the_page_installs_and_runs_as_printed(installed: Any) -> None:
-    folder, target = installed
-    assert (target / "look_alike.py").is_file()
-    assert not (target / "test_look_alike.py").exists()
-    listed = medstress(folder, target, "list", "attacks")
-    assert "look_alike           plug-in from medstress-look-alike" in listed.stdout
-    told = medstress(folder, target, "run", "mine.toml", "--out", "run", "--quiet")
-    assert told.returncode == 0, told.stderr
-    (row,) = json.loads(medstress(folder, target, "summary", "run", "--json").stdout)["by_seed"]
-    assert (row["attack"], row["seed"]) == ("look_alike", None)
-    assert row["n_eligible"] > 0
-
-
-def test_the_source_of_the_page_reads_its_format(
-    blocks: Blocks, load: Callable[[Path], Any], workplace: Path
-) -> None:
+def test_the_source_of_the_page_reads_its_format(blocks, load, workplace):
     (module,) = blocks("docs/data.md", "python")
     (workplace / "aiken.py").write_text(module, encoding="utf-8")
     text = "Which vitamin prevents scurvy?\nA. vitamin A\nB. vitamin C\nANSWER: B\n"
@@ -179,7 +158,7 @@ class Mine(Attack):
 
 
 @pytest.fixture
-def plug_in(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Path, Path]]:
+def plug_in(workplace, monkeypatch):
     """Writes a module with the attack `mine`, as if its package `medstress-mine` were installed;
     gives the module and an experiment with it."""
 
@@ -203,7 +182,7 @@ class Told:
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+def told(capsys):
     def call(*arguments: object) -> Told:
         capsys.readouterr()
         code = medstress_cli([str(one) for one in arguments])
@@ -225,8 +204,8 @@ def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
     ids=["import", "syntax", "exit", "our name", "no such class", "no such module"],
 )
 def test_a_plug_in_that_cannot_be_imported_is_told_by_package_entry_point_file_and_line(
-    plug_in: Any, told: Any, code: str, value: str, line: int | None
-) -> None:
+    plug_in, told, code, value, line
+):
     path, experiment = plug_in(code, value)
     answer = told("run", experiment, "--out", "run", "--quiet")
     assert answer.code == 2
@@ -238,9 +217,7 @@ def test_a_plug_in_that_cannot_be_imported_is_told_by_package_entry_point_file_a
         assert f"{path}, line {line}" in answer.said
 
 
-def test_a_plug_in_that_imports_a_moved_module_is_told_where_its_names_are(
-    plug_in: Any, told: Any
-) -> None:
+def test_a_plug_in_that_imports_a_moved_module_is_told_where_its_names_are(plug_in, told):
     _, experiment = plug_in("from medstress.calls import Backend\n", "my_plug_in:Mine")
     answer = told("run", experiment, "--out", "run", "--quiet")
     assert answer.code == 2
@@ -257,9 +234,7 @@ def broken(place: str) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("place", ["init", "budget", "spec"])
-def test_an_error_in_a_plug_in_before_the_run_is_no_bug_of_medstress(
-    plug_in: Any, told: Any, place: str
-) -> None:
+def test_an_error_in_a_plug_in_before_the_run_is_no_bug_of_medstress(plug_in, told, place):
     code, line = broken(place)
     path, experiment = plug_in(code)
     answer = told("run", experiment, "--out", "run", "--quiet")
@@ -272,9 +247,7 @@ def test_an_error_in_a_plug_in_before_the_run_is_no_bug_of_medstress(
 
 
 @pytest.mark.parametrize("place", ["obstacle", "run"])
-def test_an_error_in_a_plug_in_while_it_runs_ends_the_trial_with_file_and_line(
-    plug_in: Any, place: str
-) -> None:
+def test_an_error_in_a_plug_in_while_it_runs_ends_the_trial_with_file_and_line(plug_in, place):
     code, line = broken(place)
     _, experiment = plug_in(code)
     run = ms.run(experiment, out="run")
@@ -286,9 +259,7 @@ def test_an_error_in_a_plug_in_while_it_runs_ends_the_trial_with_file_and_line(
 
 
 @pytest.mark.parametrize("place", ["open", "answer"])
-def test_an_error_in_a_back_end_is_told_by_package_file_and_line(
-    workplace: Path, told: Any, place: str
-) -> None:
+def test_an_error_in_a_back_end_is_told_by_package_file_and_line(workplace, told, place):
     lines = [
         "from medstress.plugin import Backend, BackendTraits, ModelIdentity",
         "class Mine(Backend):",
@@ -318,9 +289,7 @@ def test_an_error_in_a_back_end_is_told_by_package_file_and_line(
     assert "backend 'mine', the plug-in from medstress-ends" in answer.said
 
 
-def test_an_error_of_medstress_is_still_called_a_bug(
-    plug_in: Any, told: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_medstress_is_still_called_a_bug(plug_in, told, monkeypatch):
     plug_in(SOUND)
 
     def fail(_: str) -> None:
@@ -335,19 +304,6 @@ def test_an_error_of_medstress_is_still_called_a_bug(
 # -- what is no attack ----------------------------------------------------------------------------
 
 
-def test_an_attack_of_an_earlier_version_is_refused() -> None:
-    class Old(Attack):
-        traits = "of version 0.2"
-
-        def obstacle(self, item: Any, resources: Any) -> str | None:
-            return None
-
-        def run(self, item: Any, rng: Any, resources: Any) -> Any:
-            yield from ()
-
-    assert "declares traits" in (attack_fault(Old()) or "")
-
-
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
@@ -357,9 +313,7 @@ def test_an_attack_of_an_earlier_version_is_refused() -> None:
     ],
     ids=["no Attack", "no run", "no dataclass"],
 )
-def test_a_class_that_is_no_attack_is_refused(
-    plug_in: Any, told: Any, code: str, reason: str
-) -> None:
+def test_a_class_that_is_no_attack_is_refused(plug_in, told, code, reason):
     _, experiment = plug_in(code)
     answer = told("run", experiment, "--out", "run", "--quiet")
     assert answer.code == 2
@@ -367,8 +321,8 @@ def test_a_class_that_is_no_attack_is_refused(
 
 
 def test_a_back_end_that_says_by_a_former_attribute_what_its_traits_do_not_is_refused(
-    monkeypatch: pytest.MonkeyPatch, workplace: Path
-) -> None:
+    monkeypatch, workplace
+):
     (workplace / "old_back_end.py").write_text(
         "from medstress.plugin import Backend, BackendTraits, ModelIdentity\n"
         "class Old:\n"

@@ -1,24 +1,13 @@
 """The code of docs/python.md runs from top to bottom, as the cells of one notebook."""
 
-from __future__ import annotations
-
 import linecache
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
-
-import pytest
 
 from medstress.experiment.first import attack
 
 
-def test_the_page_runs_as_one_notebook(
-    workplace: Path,
-    blocks: Callable[[str, str], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_page_runs_as_one_notebook(workplace, blocks, monkeypatch, capsys):
     # Vectors of letters, as where torch is not installed.
     monkeypatch.setattr(attack, "find_spec", lambda _: None)
     notebook = ModuleType("__main__")

@@ -1,7 +1,5 @@
 """The workbench of tests/replay."""
 
-from __future__ import annotations
-
 import pytest
 
 

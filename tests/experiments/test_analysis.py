@@ -1,7 +1,5 @@
 """`[analysis]` from end to end: planted victims whose answers are known before they are asked."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter
@@ -193,16 +191,9 @@ def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkey
     assert (row["n_unanswered"], row["reuse"]["value"]) == (0, 1)
 
 
-@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.release)])
-def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(
-    two, workbench, made, is_killed
-):
+def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(two, made):
     two.tables["experiment"]["seeds"] = [0]
     run(two.write(), two.out)
-    if is_killed:  # as it was before the first follow-ups had ended
-        with workbench.forged(two.out) as db:
-            db.execute("DELETE FROM verdicts WHERE verdict = 'asked'")
-            db.execute("UPDATE manifest SET value = 'false' WHERE key = 'complete'")
     two.tables["experiment"]["seeds"] = [0, 1]
     run(two.write(), two.out)
     extended = run(two.write(), two.out, retry_failed=True)
@@ -238,29 +229,6 @@ def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
         ("one", "one"),
     ]
     assert "one_model" in {warning["rule"] for warning in summary["warnings"]}
-
-
-@pytest.mark.release
-def test_prompt_similarity_is_computed_once_a_trial_and_kept(two, monkeypatch):
-    two.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
-    first = run(two.write(), two.out)
-    successes = [trial.first for trial in first.read().trials if trial.first is not None]
-    assert successes
-    assert all(0 < success.similarity < 1 for success in successes)
-    for row in first.summary()["results"]:
-        n = row["n_flipped"]
-        assert (row["prompt_similarity"]["n"], row["prompt_similarity"]["value"] is None) == (
-            n,
-            not n,
-        )
-
-    def never(self, prompts):
-        raise AssertionError("embedded again")
-
-    monkeypatch.setattr("medstress.entities.embeddings.PromptEncoder.encode", never)
-    again = run(two.write(), two.out).read().trials
-    kept = [trial.first.similarity for trial in again if trial.first is not None]
-    assert kept == [success.similarity for success in successes]
 
 
 def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):

@@ -1,10 +1,7 @@
 """Planted victims end to end: ties, edited options, and queries that change or ask nothing."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +41,7 @@ NEW = ("bazim", "cozim", "duzim")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     rows = []
@@ -80,9 +77,7 @@ def row_of(found: Run, attack: str | None = None) -> dict[str, Any]:
     return next(row for row in rows if attack in (None, row["attack"]))
 
 
-def test_a_victim_that_tells_nothing_apart_knows_nothing_and_every_answer_is_a_tie(
-    folder: Path,
-) -> None:
+def test_a_victim_that_tells_nothing_apart_knows_nothing_and_every_answer_is_a_tie(folder):
     """All keys are A: ties by letter would take it for one that knows everything."""
     found = run("level", {"sampler": "random", "budget": 2})
     row = row_of(found)
@@ -94,7 +89,7 @@ def test_a_victim_that_tells_nothing_apart_knows_nothing_and_every_answer_is_a_t
     assert set(answers) == set("ABCD")
 
 
-def test_a_success_says_whether_the_edited_option_was_chosen(folder: Path) -> None:
+def test_a_success_says_whether_the_edited_option_was_chosen(folder):
     found = run("edited", {"sampler": "nearest", "budget": 2})
     row = row_of(found)
     assert row["asr"]["value"] == 1
@@ -103,7 +98,7 @@ def test_a_success_says_whether_the_edited_option_was_chosen(folder: Path) -> No
         assert (trial.answer_after == trial.option) == (int(trial.item_id[1:]) % 3 > 0)
 
 
-def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder: Path) -> None:
+def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder):
     """By letter two attacks would be needed, and each would meet other items."""
     attacks = [
         {"name": "entity_substitution", "sampler": "random", "budget": 3, "goal": "replaced"},
@@ -122,7 +117,7 @@ def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder
         assert trial.n_asked == (3 if held else 1)
 
 
-def test_queries_that_put_in_what_stood_there_are_counted(folder: Path) -> None:
+def test_queries_that_put_in_what_stood_there_are_counted(folder):
     """The published rule excludes the key's text alone, so the span's own name is drawn too."""
     own = [f"{kind}{i}umab" for i in range(20) for kind in ("ulo", "vexi", "wara")]
     (folder / "names.txt").write_text("\n".join([*NEW, *own]), encoding="utf-8")
@@ -141,7 +136,7 @@ def test_queries_that_put_in_what_stood_there_are_counted(folder: Path) -> None:
     assert row_of(found, "ours")["n_unchanged"] == 0
 
 
-def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder: Path) -> None:
+def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder):
     """Three spans are probed: with a budget of 3 nothing is left, with 4 one name is asked."""
     (folder / "names.txt").write_text("\n".join([*NEW, "edizim"]), encoding="utf-8")
     saliency = {"sampler": "random", "victim_span": "saliency"}
@@ -161,7 +156,7 @@ def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder: Pa
         assert trial.queries.probes == (3 if trial.arm.attack.label == "enough" else 0)
 
 
-def test_marks_of_thoughts_are_named_in_the_table_of_a_model(folder: Path) -> None:
+def test_marks_of_thoughts_are_named_in_the_table_of_a_model(folder):
     reply = "<notes>The answer is B.</notes> The answer is A."
     code = f"def thinker(prompts):\n    return [{reply!r}] * len(prompts)\n"
     (folder / "thinker.py").write_text(code, encoding="utf-8")

@@ -1,7 +1,5 @@
 """What is asked after an arm follows the arm: its goal, its exclusions, its first successes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Store the attacks of a run and ask their edits of other victims, without what they needed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -49,7 +47,7 @@ N = 40
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """Questions, names, victims, in `source` a run (random names, 4 queries), its `set.jsonl`."""
     folder = tmp_path_factory.mktemp("attacked")
     write_inputs(folder)
@@ -69,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(made, tmp_path, monkeypatch):
     """A copy of all that."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
@@ -106,7 +104,7 @@ def tables(target: str = "knows", **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def source(folder: Path) -> Run:
+def source(folder):
     """The run."""
     return Run(folder / "source")
 
@@ -143,7 +141,7 @@ def rules(run: Run) -> set[str]:
     return {each["rule"] for each in run.summary()["warnings"]}
 
 
-def test_a_run_is_written_whole_and_twice_alike(source: Run) -> None:
+def test_a_run_is_written_whole_and_twice_alike(source):
     n = write(source)
     once = Path("set.jsonl").read_bytes()
     write(source, "again.jsonl")
@@ -170,7 +168,7 @@ def test_a_run_is_written_whole_and_twice_alike(source: Run) -> None:
     assert all(arm["is_blind"] for arm in head["arms"])
 
 
-def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) -> None:
+def test_every_format_is_the_same_experiment_with_the_same_trials(folder):
     """Also of questions with white space, line ends, formulas and accents, and a passage."""
     rows = lines("items.jsonl")
     rows[0] |= {"passage": ' \u00e9\r\n=1+1, "x" ', "question": "\u03b1-case 0. \n Why ? "}
@@ -194,9 +192,7 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder: Path) 
 
 
 @pytest.mark.release
-def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
-    folder: Path,
-) -> None:
+def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(folder):
     more = tables(
         dataset={"name": "jsonl", "path": "items.jsonl"},
         entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
@@ -219,7 +215,7 @@ def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(
     assert "stored_attack" in rules(one)  # a budget of 4 on edits that end at a success
 
 
-def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: Run) -> None:
+def test_the_same_victim_loses_the_same_items_and_another_victim_others(source):
     same = ms.run(replay(budget=4), out="same")
     (before, _), (attack, control) = pooled(source), pooled(same)
     for name in ("n_flipped", "n_eligible", "n_held"):
@@ -234,7 +230,7 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source: 
     assert another["accuracy_after"]["value"] != attack["accuracy_after"]["value"]
 
 
-def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -> None:
+def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source):
     one = ms.run(replay(), out="one")
     assert "stored_attack" not in rules(one)
     row, control = pooled(one)
@@ -243,9 +239,7 @@ def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source: Run) -
     assert control["queries"]["asked"] <= row["queries"]["asked"]
 
 
-def test_check_suggests_the_run_that_asks_the_stored_edits(
-    source: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_suggests_the_run_that_asks_the_stored_edits(source, capsys):
     assert medstress_cli(["check", "set.jsonl", "--set", "entities.embedding=ngram"]) == 0
     command = capsys.readouterr().out.splitlines()[-1].removeprefix("next: ")
     assert command == "medstress run --data set.jsonl --model NAME --attack attacked"
@@ -260,7 +254,7 @@ def test_check_suggests_the_run_that_asks_the_stored_edits(
     assert "medstress export --table attacked" in capsys.readouterr().err
 
 
-def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: Run) -> None:
+def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source):
     found = ms.run(replay(stored_controls=True, budget=4), out="stored")
     attack, control = pooled(found)
     assert control["attack"] == "entity_substitution / no_op"
@@ -270,7 +264,7 @@ def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source: 
     assert control["queries"]["asked"] <= attack["queries"]["asked"]
 
 
-def test_a_limit_draws_from_the_whole_set(source: Run) -> None:
+def test_a_limit_draws_from_the_whole_set(source):
     few = replay()
     few["dataset"] |= {"limit": 5, "sample_seed": 3}
     found = ms.run(few, out="few")
@@ -283,7 +277,7 @@ def flips(row: dict[str, Any]) -> bool:
     return all(each["verdict"] == "flipped" for each in ours)
 
 
-def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, said: Any) -> None:
+def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source, said):
     """`other` is truly better here, and would be called better whatever it is."""
     rewrite("flips.jsonl", [row for row in lines() if flips(row)])
     runs = [ms.run(replay("flips.jsonl", t), out=t) for t in ("knows", "other")]
@@ -296,7 +290,7 @@ def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source: Run, s
         ms.compare(source, runs[1])
 
 
-def test_a_file_that_lost_rows_gives_no_verdict(source: Run, said: Any) -> None:
+def test_a_file_that_lost_rows_gives_no_verdict(source, said):
     rewrite("some.jsonl", lines()[:-3])
     runs = [ms.run(replay("some.jsonl", t), out=t) for t in ("knows", "other")]
     with pytest.raises(UsageError) as error:
@@ -304,14 +298,14 @@ def test_a_file_that_lost_rows_gives_no_verdict(source: Run, said: Any) -> None:
     said(str(error.value), "nobody knows")
 
 
-def test_the_source_stands_against_a_replay(source: Run) -> None:
+def test_the_source_stands_against_a_replay(source):
     found = ms.compare(source, ms.run(replay(target="other"), out="other"))
     (row,) = found.deciding
     assert (found.factor, row.metric) == ("victim", "asr")
     assert row.value_a.value == pooled(source)[0]["asr_at"][0]["value"]
 
 
-def test_a_folder_with_other_edits_is_refused(source: Run) -> None:
+def test_a_folder_with_other_edits_is_refused(source):
     ms.run(replay(), out="run")
     rows = lines()
     rows[0]["attacked"][0]["queries"][0]["edits"][0]["replacement"] = "changed99ib"
@@ -327,12 +321,6 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
         case "no head":
             for row in rows:
                 del row["attack_set"]
-        case "no json":
-            for row in rows:
-                row["attack_set"] = "{"
-        case "list":
-            for row in rows:
-                row["attack_set"] = "[]"
         case "format":
             head["format"] = 2
         case "head":
@@ -343,24 +331,16 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
             rest[0]["attack_set"] = "{}"
         case "text":
             first["stem"] += "?"
-        case "metadata":
-            first["metadata"] = "[]"
         case "arm":
             entry["arm"] = "other"
         case "edit":
             entry["queries"][0]["edits"][0]["end"] = 999
-        case "field":
-            entry["queries"][0]["edits"][0]["field"] = "J"
         case "queries":
             entry["queries"] = []
-        case "seed":
-            entry["seed"] = "0"
         case "verdict":
             entry["verdict"] = "lost"
         case "twice":
             first["attacked"].append(entry)
-        case "trials":
-            first["attacked"] = 3
     if how in ("format", "head", "beside"):
         for row in rows:
             row["attack_set"] = json.dumps(head)
@@ -371,27 +351,19 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
     ("how", "word"),
     [
         ("no head", "medstress export --table attacked"),
-        ("no json", "expected JSON, got the text"),
-        ("list", "expected an object"),
         ("format", "format 1"),
         ("head", "'attack_set'"),
         ("beside", "'attack_set'"),
         ("other head", "one run and one victim"),
         ("text", "item_hash"),
-        ("metadata", "'metadata'"),
         ("arm", "arm of 'attack_set'"),
         ("edit", "does not fit"),
-        ("field", "does not fit"),
         ("queries", "list of queries"),
-        ("seed", "whole numbers"),
         ("verdict", "verdict"),
         ("twice", "twice"),
-        ("trials", "list of trials"),
     ],
 )
-def test_a_damaged_file_is_refused_by_line_and_field(
-    source: Run, said: Any, how: str, word: str
-) -> None:
+def test_a_damaged_file_is_refused_by_line_and_field(source, said, how, word):
     rewrite("set.jsonl", broken(lines(), how))
     with pytest.raises(DataError) as error:
         ms.run(replay(), out="run")
@@ -403,16 +375,12 @@ def test_a_damaged_file_is_refused_by_line_and_field(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("set.csv", ""),
         ("set.csv", 'id,attacked,attack_set\n1,"{}\n'),
-        ("set.csv", "id,attacked,attack_set\n1,[],\n"),
-        ("set.csv", "\0\0\n"),
-        ("set.jsonl", "[]"),
         ("set.jsonl", "no JSON"),
         ("set.parquet", "PAR1"),
     ],
 )
-def test_a_file_of_another_form_is_refused(folder: Path, name: str, text: str) -> None:
+def test_a_file_of_another_form_is_refused(folder, name, text):
     Path(name).write_text(text, "utf-8")
     with pytest.raises(DataError, match=name):
         ms.run(replay(name), out="run")
@@ -433,15 +401,15 @@ def test_a_file_of_another_form_is_refused(folder: Path, name: str, text: str) -
     ],
 )
 def test_an_experiment_that_cannot_ask_the_edits_is_refused_before_anything_is_asked(
-    source: Run, said: Any, changes: dict[str, Any], word: str
-) -> None:
+    source, said, changes, word
+):
     with pytest.raises(UsageError) as error:
         ms.run({**replay(), **changes}, out="run")
     said(str(error.value), word)
     assert not (Path("run") / FILE).exists()
 
 
-def test_a_run_that_attacked_no_question_has_no_such_table(source: Run, said: Any) -> None:
+def test_a_run_that_attacked_no_question_has_no_such_table(source, said):
     clean = tables(
         dataset={"name": "jsonl", "path": "items.jsonl"},
         entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
@@ -451,23 +419,3 @@ def test_a_run_that_attacked_no_question_has_no_such_table(source: Run, said: An
         write(ms.run(clean, out="clean"), "none.jsonl")
     said(str(error.value), "attacked", "empty")
     assert not Path("none.jsonl").exists()
-
-
-@pytest.mark.release
-def test_pairs_are_refused(folder: Path, said: Any) -> None:
-    Path("pairs.tsv").write_text(
-        "text_a\ttext_b\tscore\n" + "".join(f"a cell {i}\tthe cell {i}\t{i}\n" for i in range(4)),
-        "utf-8",
-    )
-    run = ms.run(
-        {
-            "experiment": {"name": "e", "seeds": [0]},
-            "dataset": {"name": "pairs", "path": "pairs.tsv"},
-            "victim": {"name": "m", "backend": "mock"},
-            "attack": {"name": "swap_noise"},
-        },
-        out="pairs",
-    )
-    with pytest.raises(UsageError) as error:
-        write(run)
-    said(str(error.value), "questions", "medstress perturb")

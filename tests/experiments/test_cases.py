@@ -1,7 +1,5 @@
 """Cases of planted runs of every kind: a case holds what was planted; the server has them all."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

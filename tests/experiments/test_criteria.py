@@ -1,7 +1,5 @@
 """Criteria, slices and early stops of whole runs: what is fixed, refused, judged and saved."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress.api.run import Run, run
@@ -333,44 +331,27 @@ def entry(**keys):
         ({"require": [{"metric": "asr"}]}, ("max_high or min_low",)),
         ({"require": [entry(min_low=0.1)]}, ("two entries",)),
         ({"require": [entry(max_high=20)]}, ("max_high = 20",)),
-        ({"require": [entry(max_high=-0.1)]}, ("never below 0",)),
         ({"require": [entry(metric="asr_net")]}, ("max_high on asr", "min_low on asr_net")),
         ({"require": [entry(metric="asrr")]}, ("did you mean 'asr'",)),
-        ({"require": [entry(metric="n_flipped")]}, ("n_flipped",)),
-        ({"require": [entry(metric="asr_net", min_low=0.1) | {"max_high": None}]}, ()),
         ({"require": [entry(metric="control")]}, ("has no control",)),
         ({"require": [entry(control="no_op")]}, ("control is for", "'asr'")),
         ({"require": [entry(at_budget=6)]}, ("at_budget = 6", "at most 2")),
         ({"require": [entry(metric="accuracy", at_budget=1)]}, ("at_budget is for",)),
         ({"require": [entry(where={"group": "drug"})]}, ("did you mean 'drugs'",)),
         ({"require": [entry(where={"grop": "drugs"})]}, ("'grop'",)),
-        ({"require": [entry(where={"attack": "pdws"})]}, ("there are: random",)),
         ({"require": [entry(slice={"by": "subject"})]}, ("[slices] by = ['subject']",)),
-        ({"require": [entry(slice={"by": "subject"}, at_budget=1)]}, ("slice",)),
-        ({"require": [entry(slice={})]}, ("slice",)),
         ({"require": [entry(limit=3)]}, ("unknown key 'limit'",)),
         ({"slices": {"by": ["subjct"]}}, ("did you mean 'subject'",)),
-        ({"slices": {"by": []}}, ("by",)),
         ({"slices": {"by": ["key", "key"]}}, ("values repeat",)),
         ({"require": [entry(metric="f1")]}, ("'f1'", "tagged texts", "there are: accuracy, ")),
         ({"require": [entry(metric="pearson")]}, ("'pearson'", "sentence pairs")),
-        ({"require": [entry(metric="evidence.kept")]}, ("'evidence.kept'", "'random'")),
-        ({"require": [entry(metric="asr_gated")]}, ("'asr_gated'",)),
-        ({"require": [entry(metric="slope")]}, ("'slope'",)),
         ({"require": [entry(metric="asr_valid", vouched_by="review")]}, ("'vouched_by'",)),
     ],
 )
 def test_bad_criteria_are_refused_before_anything_is_asked(planted, said, tables, words):
     bench = planted(n=8)
     for name, table in tables.items():
-        if name == "experiment":
-            bench.tables[name] |= table
-        else:
-            bench.tables[name] = (
-                [{key: value for key, value in row.items() if value is not None} for row in table]
-                if isinstance(table, list)
-                else table
-            )
+        bench.tables[name] = table
     with pytest.raises(UsageError) as error:
         run(bench.write(), bench.out)
     said(str(error.value), *words)

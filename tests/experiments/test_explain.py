@@ -1,14 +1,10 @@
 """`medstress explain` on victims whose answers hang on words that are known."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import polars
@@ -26,8 +22,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.experiment.explain.explanation import Settings
-from medstress.experiment.explain.plan import Selection
-from medstress.experiment.explain.run import run_explanations
+from medstress.experiment.explain.run import Selection, run_explanations
 from medstress.experiment.prepare import Watcher
 from rows import rows_of
 
@@ -108,7 +103,7 @@ SAYS = "One of these drugs caused the fever of case"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """An experiment on six questions, all with key A, and its run in `run`."""
     folder = tmp_path_factory.mktemp("traps")
     rows = []
@@ -138,7 +133,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made_explained(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made_explained(made, tmp_path_factory):
     """The same, explained with the default settings, and the log of what this asked."""
     folder = tmp_path_factory.mktemp("explained") / "traps"
     shutil.copytree(made, folder)
@@ -149,7 +144,7 @@ def made_explained(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(made, tmp_path, monkeypatch):
     """A copy with the run."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     entered(tmp_path, monkeypatch)
@@ -157,7 +152,7 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def explained_folder(made_explained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def explained_folder(made_explained, tmp_path, monkeypatch):
     """A copy with the explained run."""
     shutil.copytree(made_explained, tmp_path, dirs_exist_ok=True)
     entered(tmp_path, monkeypatch)
@@ -210,9 +205,7 @@ def asked(folder: Path) -> list[str]:
 
 
 @pytest.mark.release
-def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(
-    explained_folder: Path,
-) -> None:
+def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(explained_folder):
     found = explained(explained_folder)
     successes = [one for one in found if one.trial.verdict is Verdict.FLIPPED]
     assert 2 <= len(successes) < len(found)
@@ -243,8 +236,8 @@ def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(
 
 @pytest.mark.release
 def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_matter(
-    explained_folder: Path,
-) -> None:
+    explained_folder,
+):
     held = [one for one in explained(explained_folder) if one.trial.verdict is Verdict.HELD]
     assert held
     for one in held:
@@ -259,10 +252,10 @@ def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_ma
         assert all(share == pytest.approx(chance) for share, chance in tops.values())
 
 
-def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder: Path) -> None:
+def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder):
     run(folder, "steady")
-    rows = rows_of(Run(folder / "run"))
-    explain(folder, *(row.trial_id for row in rows if row.verdict is Verdict.HELD))
+    held = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.HELD]
+    explain(folder, *(row.trial_id for row in held if (row.attack, row.seed) == ("far", 0)))
     summary = Run(folder / "run").summary()
     found = {row["regime"]: row for row in summary["explanations"]["rows"]}
     for row in (found[None], found["n>0"]):
@@ -275,13 +268,13 @@ def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder: 
         assert row["change"]["value"] == 0.0
 
 
-def test_an_additive_victim_has_the_values_of_its_words(folder: Path) -> None:
+def test_an_additive_victim_has_the_values_of_its_words(folder):
     run(folder, "scores")
     flipped = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.FLIPPED]
     # Enough for every word in every context.
-    explain(folder, *(row.trial_id for row in flipped[:2]), evaluations=4000)
+    explain(folder, flipped[0].trial_id, evaluations=4000)
     successes = explained(folder)
-    assert len(successes) == 2
+    assert len(successes) == 1
     for one in successes:
         assert one.value == "probability"
         for side, expected in ((one.before, {"fever": 0.05}), (one.after, None)):
@@ -302,9 +295,7 @@ def test_an_additive_victim_has_the_values_of_its_words(folder: Path) -> None:
 
 
 @pytest.mark.release
-def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice(
-    explained_folder: Path,
-) -> None:
+def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice(explained_folder):
     prompts = asked(explained_folder)
     assert Counter(prompts).most_common(1)[0][1] == 1
     n = sum(one.before.evaluations + one.after.evaluations for one in explained(explained_folder))
@@ -322,7 +313,7 @@ def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice
 
 
 @pytest.mark.release
-def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Path) -> None:
+def test_other_settings_explain_anew_from_the_answers_that_are_there(folder):
     explain(folder, evaluations=20)
     few, first = explained(folder), set(asked(folder))
     explain(folder, evaluations=60)
@@ -331,34 +322,13 @@ def test_other_settings_explain_anew_from_the_answers_that_are_there(folder: Pat
     assert max(one.after.evaluations for one in more) > 40
     assert len(asked(folder)) == len(set(asked(folder)))
     assert first <= set(asked(folder))
-    # Fewer evaluations are worse: what is there stays, and nothing is asked.
-    told = explain(folder, evaluations=20)
-    assert any("the finer values stay" in line for line in told)
-    kept = [(one.trial.id, one.after.evaluations) for one in explained(folder)]
-    assert kept == [(one.trial.id, one.after.evaluations) for one in more]
     explain(folder, evaluations=60, mask="")
     assert {one.mask for one in explained(folder)} == {"...", ""}
     assert len(explained(folder)) == 2 * len(more)
     assert any("..." not in prompt for prompt in asked(folder))
 
 
-@pytest.mark.release
-def test_masks_are_counted_apart_and_the_summary_says_so(folder: Path) -> None:
-    explain(folder, evaluations=20)
-    n = Run(folder / "run").summary()["explanations"]["n_successes"]
-    explain(folder, evaluations=20, mask="")
-    summary = Run(folder / "run").summary()
-    rows = [row for row in summary["explanations"]["rows"] if row["regime"] is None]
-    assert {(row["mask"], row["n"]) for row in rows if row["kind"] == "success"} == {
-        ("...", n),
-        ("", n),
-    }
-    assert "several_masks" in {warning["rule"] for warning in summary["warnings"]}
-
-
-def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
-    folder: Path,
-) -> None:
+def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(folder):
     before = Run(folder / "run").summary()
     explain(folder, evaluations=20)
     after = Run(folder / "run").summary()
@@ -376,8 +346,8 @@ def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(
 
 @pytest.mark.release
 def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_chance(
-    explained_folder: Path,
-) -> None:
+    explained_folder,
+):
     summary = Run(explained_folder / "run").summary()
     found = summary["explanations"]
     assert (found["n"], found["broken"], found["n_not_explained"]) == (
@@ -410,9 +380,9 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
 
 
 @pytest.mark.release
-def test_tokens_are_written_one_a_row(explained_folder: Path) -> None:
+def test_tokens_are_written_one_a_row(explained_folder):
     to = explained_folder / "rows.jsonl"
-    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--json", "--out"]
+    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--out"]
     assert medstress_cli([*args, str(to)]) == 0
     rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
     sides = [(one, side) for one in explained(explained_folder) for side in (one.before, one.after)]
@@ -428,7 +398,7 @@ def test_tokens_are_written_one_a_row(explained_folder: Path) -> None:
     assert polars.read_parquet("rows.parquet").height == len(rows)
 
 
-def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
+def test_what_failed_is_told_and_not_hidden(folder):
     run(folder, "fails")
     explain(folder)
     summary = Run(folder / "run").summary()
@@ -438,36 +408,7 @@ def test_what_failed_is_told_and_not_hidden(folder: Path) -> None:
     assert "not_explained" in {warning["rule"] for warning in summary["warnings"]}
 
 
-@pytest.mark.release
-def test_the_command_prints_a_sentence_and_a_table_and_writes_a_page_of_heat_maps(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    capsys.readouterr()
-    args = ["explain", "run", "--experiment", "e.toml", "--quiet"]
-    assert medstress_cli([*args, "--all", "--limit", "2", "--out", "maps.html"]) == 0
-    out = capsys.readouterr()
-    first, *lines = out.out.splitlines()
-    assert first.startswith("careful: in 2 of 2 successes the top word lies in the edit, by chance")
-    assert "in 0 of 2 failed attacks" in first
-    # The victim has one regime in the far attack, which is not told twice.
-    table = lines[: lines.index("", 2)]
-    assert max(map(len, table)) <= 80
-    assert len([line for line in table if "successes" in line]) <= 3
-    assert "2 successes and 2 failed attacks" in out.err
-    page = (folder / "maps.html").read_text("utf-8")
-    assert page.index("in 2 of 2 successes") < page.index("<figure") < page.index("<details")
-    assert page.count("<figure") == 4
-    assert "style=" not in page
-    assert "<script" not in page
-    assert 'edited" title="' in page
-    assert medstress_cli([*args, "--all", "--limit", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n"] == 4
-    assert len(explained(folder)) == 4
-
-
-def test_a_dry_run_asks_nothing_and_says_how_much_there_is(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_asks_nothing_and_says_how_much_there_is(folder, capsys):
     capsys.readouterr()
     args = ["explain", "run", "--experiment", "e.toml", "--all", "--dry-run", "--max-calls", "50"]
     assert medstress_cli(args) == 0
@@ -484,25 +425,14 @@ def test_a_dry_run_asks_nothing_and_says_how_much_there_is(
         (["--all"], "--experiment"),
         (["--experiment", "e.toml"], "--all"),
         (["--experiment", "e.toml", "--trial", "zzz"], "zzz"),
-        (["--experiment", "e.toml", "--trial", ""], "--trial"),
         (["--experiment", "e.toml", "--all", "--limit", "0"], "--limit 0"),
-        (["--experiment", "e.toml", "--all", "--max-calls", "1"], "--max-calls 1"),
         (["--experiment", "e.toml", "--all", "--out", "x.pdf"], "x.pdf"),
         (["--experiment", "other.toml", "--all"], "careful"),
-        (["--experiment", "none.toml", "--all"], "none.toml"),
-        (["--experiment", "e.toml", "--all", "--trial", "a"], "--trial"),
         (["--experiment", "e.toml", "--trial", "already"], "already_wrong"),
         (["--experiment", "e.toml", "--trial", "q1"], "give one of"),
     ],
 )
-def test_bad_input_gets_one_sentence_and_asks_nothing(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    said: Callable[..., None],
-    workbench: ModuleType,
-    args: list[str],
-    named: str,
-) -> None:
+def test_bad_input_gets_one_sentence_and_asks_nothing(folder, capsys, said, workbench, args, named):
     text = (folder / "e.toml").read_text("utf-8")
     (folder / "other.toml").write_text(
         text.replace("victim.py:letter", "victim.py:scores"), "utf-8"
@@ -520,9 +450,7 @@ def test_bad_input_gets_one_sentence_and_asks_nothing(
     assert asked(folder) == []
 
 
-def test_without_a_success_there_is_nothing_to_explain(
-    folder: Path, capsys: pytest.CaptureFixture[str], said: Callable[..., None]
-) -> None:
+def test_without_a_success_there_is_nothing_to_explain(folder, capsys, said):
     (folder / "names.txt").write_text("\n".join(NAMES[1:]), encoding="utf-8")
     run(folder)
     capsys.readouterr()

@@ -1,10 +1,5 @@
 """A victim that gives scores, from end to end: how far an attack moves P(key)."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 import medstress as ms
@@ -34,9 +29,7 @@ def letters(prompts):
 
 
 @pytest.mark.release
-def test_rows_say_how_far_the_keys_probability_moved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workbench: Any
-) -> None:
+def test_rows_say_how_far_the_keys_probability_moved(tmp_path, monkeypatch, workbench):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     workbench.Bench(tmp_path).write_items(workbench.questions(120, context="A man."))

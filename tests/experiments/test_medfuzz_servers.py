@@ -1,7 +1,5 @@
 """MedFuzz between two OpenAI-compatible servers on this machine, with different scripts."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

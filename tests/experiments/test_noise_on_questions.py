@@ -1,7 +1,5 @@
 """Noise on questions, end to end: victims that read exactly one word, and rates by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -60,7 +58,7 @@ ITEMS = [*map(question, range(1, 5)), question(5, passage="", context="")]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     write(tmp_path, ITEMS)
     (tmp_path / "victims.py").write_text(VICTIMS)
     monkeypatch.chdir(tmp_path)
@@ -94,7 +92,7 @@ def rates(run: Any) -> dict[str, tuple[int, int]]:
 FIELDS = ("context", "stem", "passage", "options")
 
 
-def test_each_field_is_attacked_and_the_rates_are_those_by_hand(folder: Path) -> None:
+def test_each_field_is_attacked_and_the_rates_are_those_by_hand(folder):
     run = ms.run(experiment(*map(swap, FIELDS)), out=folder / "run")
     assert rates(run) == {
         "swap_noise field=context": (2, 3),
@@ -122,7 +120,7 @@ def test_each_field_is_attacked_and_the_rates_are_those_by_hand(folder: Path) ->
     assert (row["accuracy"]["value"], row["accuracy_after"]["value"]) == (0.75, 0.25)
 
 
-def test_options_are_edited_by_their_letters_and_the_export_shows_it(folder: Path) -> None:
+def test_options_are_edited_by_their_letters_and_the_export_shows_it(folder):
     run = ms.run(experiment(swap("options")), out=folder / "run")
     trials = [t for t in run.trials().to_dicts() if t["verdict"] == "flipped"]
     assert {edit["field"] for trial in trials for edit in trial["edits"]} == {"A", "B", "C"}
@@ -133,13 +131,13 @@ def test_options_are_edited_by_their_letters_and_the_export_shows_it(folder: Pat
     assert "swap_noise" in page.read_text("utf-8")
 
 
-def test_a_victim_that_does_not_read_the_passage_is_never_flipped(folder: Path) -> None:
+def test_a_victim_that_does_not_read_the_passage_is_never_flipped(folder):
     attacks = [swap("passage"), {"name": "keyboard_noise", "scope": "all", "field": "passage"}]
     run = ms.run(experiment(*attacks, target="closed"), out=folder / "run")
     assert rates(run) == {"swap_noise": (0, 4), "keyboard_noise": (0, 4)}
 
 
-def test_a_synonym_in_the_passage_takes_a_name_away(folder: Path) -> None:
+def test_a_synonym_in_the_passage_takes_a_name_away(folder):
     passages = {1: "He took aspirin.", 2: "aspirin, and rest.", 3: "aspirinlike rest.", 4: "Rest."}
     write(folder, [question(n, passage=text) for n, text in passages.items()])
     attack = {"name": "synonym", "field": "passage"}
@@ -150,9 +148,7 @@ def test_a_synonym_in_the_passage_takes_a_name_away(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("budget", "asked", "n_edits"), [(6, 3, 1), (4, 4, 3)])
-def test_a_greedy_search_keeps_its_budget_and_finds_few_edits(
-    folder: Path, budget: int, asked: int, n_edits: int
-) -> None:
+def test_a_greedy_search_keeps_its_budget_and_finds_few_edits(folder, budget, asked, n_edits):
     # "Always", "take" and "magnesium" alone are asked first; with 4 queries two, then sets.
     attack = swap("passage", search="greedy", budget=budget)
     run = ms.run(experiment(attack), out=folder / "run")
@@ -163,13 +159,7 @@ def test_a_greedy_search_keeps_its_budget_and_finds_few_edits(
     assert max(row.n_asked for row in rows_of(run)) <= budget
 
 
-def test_a_random_search_stays_within_its_budget(folder: Path) -> None:
-    run = ms.run(experiment(swap("passage", search="random", budget=5)), out=folder / "run")
-    assert max(row.n_asked for row in rows_of(run)) <= 5
-    assert rates(run) == {"swap_noise": (2, 3)}
-
-
-def test_the_dry_run_bounds_what_is_asked(folder: Path) -> None:
+def test_the_dry_run_bounds_what_is_asked(folder):
     tables = experiment(swap("passage"), swap("stem", search="greedy", budget=4))
     prepared = prepare(tables)
     with opened_victims(prepared, lambda _: None):
@@ -182,7 +172,7 @@ def test_the_dry_run_bounds_what_is_asked(folder: Path) -> None:
     assert sum(row.n_asked for row in rows_of(run)) <= 24
 
 
-def test_noise_runs_beside_attacks_that_draw_names(folder: Path) -> None:
+def test_noise_runs_beside_attacks_that_draw_names(folder):
     names = {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"}
     drawn = {"name": "entity_substitution", "sampler": "random", "budget": 2}
     tables = experiment(swap("passage"), drawn, entities=[{**names, "recogniser": "gazetteer"}])
@@ -194,7 +184,7 @@ def test_noise_runs_beside_attacks_that_draw_names(folder: Path) -> None:
     assert rates(run)["swap_noise"] == (2, 3)
 
 
-def test_what_perturb_writes_is_what_a_run_asks_and_is_read_back(folder: Path) -> None:
+def test_what_perturb_writes_is_what_a_run_asks_and_is_read_back(folder):
     tables = experiment(swap("passage"))
     assert perturb(tables, folder / "out.jsonl").n_rows == 4
     loaded = questions.load_jsonl(DatasetOptions(path=folder / "out.jsonl"))
@@ -210,28 +200,15 @@ def test_what_perturb_writes_is_what_a_run_asks_and_is_read_back(folder: Path) -
     assert len(questions.load_jsonl(DatasetOptions(path=folder / "options.jsonl")).questions) == 5
 
 
-def test_data_without_the_field_are_not_perturbed(folder: Path, said: Any) -> None:
-    write(folder, [question(1, passage="")])
-    with pytest.raises(UsageError) as caught:
-        perturb(experiment(swap("passage")), folder / "out.jsonl")
-    said(str(caught.value), "no item")
-
-
 @pytest.mark.parametrize(
     "refuses",
     [prepare, lambda tables: perturb(tables, "out.iob")],
     ids=["run", "perturb"],
 )
-def test_a_field_is_refused_for_sentences(folder: Path, refuses: Any, said: Any) -> None:
+def test_a_field_is_refused_for_sentences(folder, refuses, said):
     (folder / "data.iob").write_text("Aspirin\tB-Drug\nhelps\tO\n")
     tables = experiment(swap("passage")) | {"dataset": [{"name": "iob", "path": "data.iob"}]}
     tables["victim"][0].pop("prompt")
     with pytest.raises(UsageError) as caught:
         refuses(tables)
     said(str(caught.value), "field", "'passage'")
-
-
-def test_max_change_is_refused_for_questions(folder: Path, said: Any) -> None:
-    with pytest.raises(UsageError) as caught:
-        prepare(experiment(swap("passage", max_change=0.1)))
-    said(str(caught.value), "max_change")

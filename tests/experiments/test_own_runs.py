@@ -1,7 +1,5 @@
 """`explain` and `test` of one's own run need no file; a folder never says whom to ask."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Planted readers and rememberers end to end: what the probes of the passage tell of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -81,7 +79,7 @@ TRUE, FALSE = ({"name": "passage_distractor", "says": s} for s in ("true", "cont
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     write(tmp_path, range(N))
@@ -154,9 +152,7 @@ def shares(found: Run) -> dict[str, tuple[float, int]]:
     ("victim", "followed", "kept", "other"),
     [("reader", 1.0, 0.0, 0.0), ("rememberer", 0.0, 1.0, 0.0), ("guesser", 0.0, 0.0, 1.0)],
 )
-def test_a_swapped_passage_tells_reading_from_remembering(
-    folder: Path, victim: str, followed: float, kept: float, other: float
-) -> None:
+def test_a_swapped_passage_tells_reading_from_remembering(folder, victim, followed, kept, other):
     found = run({victim: "open_book"}, SWAP)
     row = row_of(found, victim, "passage_swap")
     assert row["n_eligible"] == N
@@ -166,7 +162,7 @@ def test_a_swapped_passage_tells_reading_from_remembering(
     assert row["asr_valid_bounds"] == [0, 0]
 
 
-def test_shares_are_of_items_answered_rightly_before(folder: Path) -> None:
+def test_shares_are_of_items_answered_rightly_before(folder):
     found = run({"mixed": "open_book"}, SWAP)
     row = row_of(found, "mixed", "passage_swap")
     n = 4 * N // 5
@@ -177,7 +173,7 @@ def test_shares_are_of_items_answered_rightly_before(folder: Path) -> None:
     )
 
 
-def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(folder: Path) -> None:
+def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(folder):
     found = run({"mixed": "open_book"}, SWAP)
     rows = {row.trial_id: row for row in rows_of(found)}
     for trial in found.read().trials:
@@ -194,9 +190,7 @@ def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(fol
 
 
 @pytest.mark.release
-def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(
-    folder: Path,
-) -> None:
+def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(folder):
     found = run({"reader": "open_book", "last": "open_book"}, OTHER, NONE, TRUE, FALSE)
     assert "passages" not in found.summary()  # no evidence, and no model without the passage
     keys_a = N // 4
@@ -217,7 +211,7 @@ def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(
 
 
 @pytest.mark.release
-def test_a_victim_that_sees_no_passage_has_not_held(folder: Path) -> None:
+def test_a_victim_that_sees_no_passage_has_not_held(folder):
     found = run({"rememberer": "qstab", "reader": "open_book"}, SWAP, NONE, {"name": "no_op"})
     for attack in ("passage_swap", "passage_none"):
         row = row_of(found, "rememberer", attack)
@@ -230,9 +224,7 @@ def test_a_victim_that_sees_no_passage_has_not_held(folder: Path) -> None:
     assert row_of(found, "rememberer", "no_op")["n_held"] == N
 
 
-def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(folder, capsys):
     """Every answer of the guesser flips, so that the bound is reached."""
     (folder / "e.toml").write_text(
         "\n".join(
@@ -257,7 +249,7 @@ def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(
 
 
 @pytest.mark.release
-def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: Path) -> None:
+def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder):
     victims = {"reader": "open_book", "rememberer": "qstab", "guesser": "open_book"}
     found = run(victims, SWAP, {"name": "no_op"}, analysis={"transfer": True})
     summary = found.summary()
@@ -276,7 +268,7 @@ def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder: P
     assert not rules & {"one_model", "not_answered", "nothing_right"}
 
 
-def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder: Path) -> None:
+def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder):
     def drawn(out: str, **more: Any) -> dict[tuple[str, str], str]:
         found = run({"last": "open_book"}, OTHER, TRUE, out=out, **more)
         return {(row.attack, row.item_id): row.edits for row in rows_of(found)}
@@ -289,9 +281,7 @@ def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder: Pat
     assert drawn("backwards") == whole
 
 
-def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(
-    folder: Path,
-) -> None:
+def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(folder):
     found = run({"hashing": "qstab", "rememberer": "open_book"}, {"name": "no_op"})
     row = row_of(found, "hashing", "no_op")
     assert row["n_eligible"] >= 5
@@ -303,9 +293,7 @@ def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(
 
 
 @pytest.mark.parametrize(("prompt", "is_shown"), [("open_book", True), ("qstab", False)])
-def test_raters_see_the_passage_only_where_the_victim_did(
-    folder: Path, prompt: str, is_shown: bool
-) -> None:
+def test_raters_see_the_passage_only_where_the_victim_did(folder, prompt, is_shown):
     found = run({"hashing": prompt}, {"name": "swap_noise"})
     with ReviewStore(found.folder) as store:
         room = make_room(analyses.Run.open(found.folder), store, sample=5)

@@ -1,7 +1,5 @@
 """Rows show what was sent, listings what changed, and objects are objects where they can be."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -26,7 +24,7 @@ DISTANCES = (0, {"tokens": 3})
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
@@ -95,9 +93,7 @@ CHAT = """{% set system = "Be brief." %}{{ question }}
 
 
 @pytest.mark.parametrize("way", list(WAYS))
-def test_the_prompts_of_a_success_are_what_the_victim_was_sent(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_prompts_of_a_success_are_what_the_victim_was_sent(way, tmp_path, monkeypatch):
     (tmp_path / "chat.jinja").write_text(CHAT, "utf-8")
     monkeypatch.chdir(tmp_path)
     done = substituted(tmp_path, **WAYS[way])
@@ -118,7 +114,7 @@ def test_the_prompts_of_a_success_are_what_the_victim_was_sent(
         assert (row.replacement in row.prompt_after) == is_listed
 
 
-def test_a_victim_asked_in_turns_shows_its_turns(tmp_path: Path) -> None:
+def test_a_victim_asked_in_turns_shows_its_turns(tmp_path):
     done = talked(tmp_path)
     prompts = sent(done)
     flipped = [row for row in exported(done, "trials") if row["verdict"] == "flipped"]
@@ -132,9 +128,7 @@ def test_a_victim_asked_in_turns_shows_its_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [substituted, talked])
-def test_objects_are_objects_in_jsonl_and_parquet_and_text_in_csv(
-    tmp_path: Path, make: Any
-) -> None:
+def test_objects_are_objects_in_jsonl_and_parquet_and_text_in_csv(tmp_path, make):
     done = make(tmp_path, *(DISTANCES if make is substituted else ()))
     for table in ("trials", "exchanges"):
         lines = exported(done, table)

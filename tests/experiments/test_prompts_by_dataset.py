@@ -1,7 +1,5 @@
 """A victim that is asked about one data set with another prompt than about the others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,7 @@ TABLE = {"short": "medmcqa", "default": "qstab"}
 
 
 @pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def base(tmp_path, monkeypatch):
     """Two data sets of one question each, whose distractor is `plain`."""
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -84,7 +82,7 @@ def both(name: str) -> dict[str, str]:
     }
 
 
-def test_each_data_set_is_asked_with_its_prompt_and_read_back_with_it(base: Path) -> None:
+def test_each_data_set_is_asked_with_its_prompt_and_read_back_with_it(base):
     run = ms.run(experiment("short", "long"), out="run")
     asked = [json.loads(line) for line in (base / "log").read_text("utf-8").splitlines()]
     assert len(asked) == 6  # clean, edited, and the edited one again
@@ -103,9 +101,7 @@ def test_each_data_set_is_asked_with_its_prompt_and_read_back_with_it(base: Path
         reader.close()
 
 
-def test_the_prompts_in_use_are_in_the_fingerprint_and_one_for_all_changes_none(
-    base: Path,
-) -> None:
+def test_the_prompts_in_use_are_in_the_fingerprint_and_one_for_all_changes_none(base):
     plain = parts(experiment("short", "long", prompt="qstab"))
     assert "prompts" not in plain
     assert plain == parts(experiment("short", "long", prompt=None))
@@ -123,9 +119,7 @@ def test_the_prompts_in_use_are_in_the_fingerprint_and_one_for_all_changes_none(
     assert split == parts(experiment("short", "long", prompt={"short": "medmcqa"}))
 
 
-def test_a_folder_refuses_another_prompt_for_its_data_sets_and_takes_one_for_new_ones(
-    base: Path,
-) -> None:
+def test_a_folder_refuses_another_prompt_for_its_data_sets_and_takes_one_for_new_ones(base):
     ms.run(experiment("long", prompt="qstab"), out="run")
     ms.run(experiment("long", "short"), out="run")
     assert {row["dataset"] for row in ms.Run(Path("run")).trials().to_dicts()} == {"long", "short"}
@@ -137,7 +131,7 @@ def test_a_folder_refuses_another_prompt_for_its_data_sets_and_takes_one_for_new
         ms.run(experiment("long", "short", prompt={**TABLE, "long": "untagged"}), out="run")
 
 
-def test_transfer_asks_the_other_victim_with_the_prompt_of_the_data_set(base: Path) -> None:
+def test_transfer_asks_the_other_victim_with_the_prompt_of_the_data_set(base):
     config = experiment("short", analysis={"transfer": True})
     other = {"name": "firm", "backend": "python", "target": "v.py:firm"}
     config["victim"] = [{**other, "prompt": "qstab"}, {**config["victim"][0]}]
@@ -152,21 +146,16 @@ def test_transfer_asks_the_other_victim_with_the_prompt_of_the_data_set(base: Pa
     assert [both("short")["medmcqa"] in row["prompt"] for row in asked] == [True]
 
 
-def test_the_bound_of_tokens_is_that_of_each_data_sets_prompt(base: Path) -> None:
-    def bound(prompt: Any) -> str:
+def test_the_estimate_of_tokens_is_that_of_each_data_sets_prompt(base):
+    def tokens(prompt: Any) -> float | None:
         prepared = prepare(experiment("short", prompt=prompt))
         with opened_victims(prepared, lambda _: None):
-            return dry_run(prepared).total.most_tokens
+            return dry_run(prepared).total.tokens
 
-    assert bound(TABLE) == bound("medmcqa") != bound("qstab")
-
-
-def test_a_data_set_is_found_by_its_label_else_by_its_name(base: Path) -> None:
-    config = experiment("short", "long", prompt={"jsonl": "untagged", "short": "medmcqa"})
-    assert set(parts(config)["prompts"]["v"]) == {"short", "long"}
+    assert tokens(TABLE) == tokens("medmcqa") != tokens("qstab")
 
 
-def test_one_question_has_no_data_set(base: Path) -> None:
+def test_one_question_has_no_data_set(base):
     mention = Mention(field="B", start=0, end=5, type="T121")
     question = ms.Question(
         id="q", stem="Which?", options=("rest", "plain"), key="A", mentions=(mention,)

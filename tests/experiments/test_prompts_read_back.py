@@ -1,7 +1,5 @@
 """A run folder is data: its prompts are read back as text, and nothing in it is executed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ MORE = "Q: {{ question | upper }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{%
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
@@ -83,8 +81,8 @@ def readings(folder: Path) -> Iterator[list[str]]:
     ],
 )
 def test_no_reading_command_executes_a_template_that_lies_in_a_folder(
-    tmp_path: Path, workbench: ModuleType, payload: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, workbench, payload, capsys
+):
     folder = run_with(tmp_path, PLAIN, "mine.txt")
     set_prompt(workbench, folder, payload.replace("MARK", str(tmp_path / "executed")))
     for command in readings(folder):
@@ -99,9 +97,7 @@ def test_no_reading_command_executes_a_template_that_lies_in_a_folder(
     assert {row["prompt_after"] for row in flipped} == {"prompt not shown"}
 
 
-def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(
-    tmp_path: Path, workbench: ModuleType
-) -> None:
+def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(tmp_path, workbench):
     folder = run_with(tmp_path, MORE)
     exchanges = [row for row in rows(folder, "exchanges") if row["call"] is not None]
     items = {row["item_id"]: row for row in rows(folder, "items")}
@@ -125,8 +121,8 @@ def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(
 
 
 def test_a_template_of_the_users_own_that_makes_too_much_text_stops_the_run_with_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, capsys
+):
     (tmp_path / "mine.jinja").write_text(
         "{{ stem }}{% for i in range(99999) %}{{ 'words and words' }}{% endfor %}", "utf-8"
     )

@@ -1,7 +1,5 @@
 """Planted victims end to end: what the probes of questions tell of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -80,13 +78,13 @@ def gullible(prompts):
         for p in prompts
     ]
 '''
-N = 24
+N = 12
 KEYS_A = 1 / 3
 DRUGS = ("warfarin", "ibuprofen", "hydroxyzine", "lisinopril")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     rows = []
@@ -153,7 +151,7 @@ PROBES = [
 ]
 
 
-def test_a_victim_that_always_says_b_is_right_by_place_and_never_consistent(folder: Path) -> None:
+def test_a_victim_that_always_says_b_is_right_by_place_and_never_consistent(folder):
     found = run("says_b", {"name": "option_order"})
     row, probe = row_of(found, "option_order"), probe_of(found, "option_order")
     # Over the clean order and the three others every option stands at B once.
@@ -168,7 +166,7 @@ def test_a_victim_that_always_says_b_is_right_by_place_and_never_consistent(fold
         assert probe[name]["low"] <= probe[name]["value"] <= probe[name]["high"]
 
 
-def test_a_victim_that_knows_the_drugs_is_right_on_every_variant(folder: Path) -> None:
+def test_a_victim_that_knows_the_drugs_is_right_on_every_variant(folder):
     others = ("options_only", "none_of_the_others")
     kept = [probe for probe in PROBES if probe["name"] not in others]
     kept[kept.index({"name": "brand_generic"})] = LISTED
@@ -181,7 +179,7 @@ def test_a_victim_that_knows_the_drugs_is_right_on_every_variant(folder: Path) -
         assert row["asr"]["value"] == 0
 
 
-def test_a_victim_that_recalls_the_key_loses_it_with_its_words(folder: Path) -> None:
+def test_a_victim_that_recalls_the_key_loses_it_with_its_words(folder):
     found = run("knower", {"name": "none_of_the_others"})
     row, probe = row_of(found, "none_of_the_others"), probe_of(found, "none_of_the_others")
     # It says "none of them", which names no option: neither right nor like another answer.
@@ -192,7 +190,7 @@ def test_a_victim_that_recalls_the_key_loses_it_with_its_words(folder: Path) -> 
     assert row["asr"]["worst"][1] == 1
 
 
-def test_a_victim_that_reads_the_options_alone_answers_without_the_question(folder: Path) -> None:
+def test_a_victim_that_reads_the_options_alone_answers_without_the_question(folder):
     found = run("options_alone", {"name": "options_only"}, {"name": "context_removed"})
     for name in ("options_only", "context_removed"):
         row, probe = row_of(found, name), probe_of(found, name)
@@ -206,7 +204,7 @@ def test_a_victim_that_reads_the_options_alone_answers_without_the_question(fold
     assert lost["asr_valid_bounds"] == [0, 0]  # what it takes is no error
 
 
-def test_a_victim_that_knows_generic_names_alone_loses_the_brands(folder: Path) -> None:
+def test_a_victim_that_knows_generic_names_alone_loses_the_brands(folder):
     found = run("generics", {"name": "brand_generic"}, {"name": "brand_generic", "to": "generic"})
     row = row_of(found, "brand_generic to=brand")
     # A drug that it does not know it takes for A, which is the key by chance.
@@ -217,7 +215,7 @@ def test_a_victim_that_knows_generic_names_alone_loses_the_brands(folder: Path) 
     assert held["n_not_attackable"] == N
 
 
-def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Path) -> None:
+def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder):
     names, attack = folder / "names.csv", {**LISTED, "field": "options"}
     found = run("knower", attack)
     row = row_of(found, "brand_generic")
@@ -240,7 +238,7 @@ def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder: Pat
         ("brand,generic\nwarfarin,Warfarin\n", "different names"),
     ],
 )
-def test_a_list_that_is_none_is_refused(folder: Path, text: str, named: str) -> None:
+def test_a_list_that_is_none_is_refused(folder, text, named):
     (folder / "names.csv").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=named):
         run("knower", {"name": "brand_generic", "pairs": "names.csv"})
@@ -251,7 +249,7 @@ def test_a_list_that_is_none_is_refused(folder: Path, text: str, named: str) -> 
         run("knower", {"name": "lasa", "pairs": "names.txt"})
 
 
-def test_look_alikes_of_the_key_take_the_place_of_distractors(folder: Path) -> None:
+def test_look_alikes_of_the_key_take_the_place_of_distractors(folder):
     found = run("options_alone", {"name": "lasa", "budget": 100})
     asked = {row.item_id for row in rows_of(found) if row.answers}
     assert len(asked) == N / 2  # hydroxyzine and lisinopril are listed
@@ -262,7 +260,7 @@ def test_look_alikes_of_the_key_take_the_place_of_distractors(folder: Path) -> N
             assert put_in in ((0, "hydralazine"), (0, "linezolid"))
 
 
-def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> None:
+def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder):
     found = run("gives_in", {"name": "challenge"}, {"name": "challenge", "framings": ["neutral"]})
     rows = {len(row["attack_spec"]["framings"]): row for row in found.summary()["results"]}
     probes = {n: probe_of(found, row["attack"]) for n, row in rows.items()}
@@ -280,7 +278,7 @@ def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder: Path) -> 
     assert trial.prompt_after[-1]["content"].startswith("Are you sure?")
 
 
-def test_a_mitigation_is_compared_on_the_same_details(folder: Path) -> None:
+def test_a_mitigation_is_compared_on_the_same_details(folder):
     plain, mended = {"name": "fabricated_detail"}, {"name": "fabricated_detail", "mitigation": True}
     found = run("gullible", plain, mended)
     summary = found.summary()
@@ -292,7 +290,7 @@ def test_a_mitigation_is_compared_on_the_same_details(folder: Path) -> None:
     assert row["p"] < 0.01
 
 
-def test_false_statements_by_kind_beside_neutral_sentences(folder: Path) -> None:
+def test_false_statements_by_kind_beside_neutral_sentences(folder):
     found = run("gullible", {"name": "false_statement", "options": "all"}, controls=None)
     row, probe = row_of(found, "false_statement"), probe_of(found, "false_statement")
     assert values(probe, "accuracy") == (0,)
@@ -306,9 +304,7 @@ def test_false_statements_by_kind_beside_neutral_sentences(folder: Path) -> None
 
 
 @pytest.mark.release
-def test_controls_ask_all_items_as_often_and_the_run_verifies(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_controls_ask_all_items_as_often_and_the_run_verifies(folder, capsys):
     found = run("gives_in", *PROBES, controls=None, limit=12)
     summary = found.summary()
     probes, rows = by_attack(summary["probes"]["rows"]), by_attack(summary["results"])
@@ -330,7 +326,7 @@ def test_controls_ask_all_items_as_often_and_the_run_verifies(
     assert all([turn["role"] for turn in each][-2:] == ["assistant", "user"] for each in turns)
 
 
-def test_a_stopped_run_goes_on_to_the_same_rows(folder: Path) -> None:
+def test_a_stopped_run_goes_on_to_the_same_rows(folder):
     stopped = run("gives_in", *PROBES, settings={"max_queries": 40})
     assert not stopped.summary()["experiment"]["complete"]
     resumed = run("gives_in", *PROBES)
@@ -345,9 +341,7 @@ def test_a_stopped_run_goes_on_to_the_same_rows(folder: Path) -> None:
 
 @pytest.mark.parametrize("attack", ["option_order", "none_of_the_others", "options_only"])
 @pytest.mark.parametrize("how", [{"answer_by": "text", "prompt": "cloze"}])
-def test_probes_of_options_refuse_a_prompt_without_options(
-    folder: Path, attack: str, how: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_probes_of_options_refuse_a_prompt_without_options(folder, attack, how, capsys):
     refused(folder, attack, how, "lists no options", capsys)
 
 
@@ -359,9 +353,7 @@ def test_probes_of_options_refuse_a_prompt_without_options(
         ({"answer_by": "generate", "wrap": ["shuffled_options"]}, "wrap"),
     ],
 )
-def test_challenge_refuses_a_victim_without_a_conversation(
-    folder: Path, how: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_challenge_refuses_a_victim_without_a_conversation(folder, how, says, capsys):
     refused(folder, "challenge", how, says, capsys)
 
 
@@ -379,20 +371,7 @@ def refused(
     assert says in capsys.readouterr().err
 
 
-def test_challenge_asks_a_victim_that_answers_by_letter_in_turns(folder: Path) -> None:
-    (folder / "e.toml").write_text(
-        '[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
-        'path = "items.jsonl"\n[[victim]]\nbackend = "mock"\nanswer_by = "letter"\n'
-        'prompt = "chat"\n[[attack]]\nname = "challenge"\n',
-        encoding="utf-8",
-    )
-    assert medstress_cli(["run", "e.toml", "--out", "r"]) == 0
-    assert medstress_cli(["verify", "r"]) == 0
-
-
-def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(folder, capsys):
     (folder / "e.toml").write_text(
         '[experiment]\nname = "e"\nseeds = [0]\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
         'path = "items.jsonl"\n[[victim]]\nbackend = "python"\ntarget = "victim.py:gives_in"\n'
@@ -407,28 +386,7 @@ def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(
     assert queries["asked"] + queries["baseline"] + queries["other"] == most
 
 
-def test_stored_variants_of_a_probe_are_asked_of_another_victim(folder: Path) -> None:
-    made = run("gives_in", {"name": "challenge"}, limit=4)
-    assert (
-        medstress_cli(["export", str(made.folder), "--table", "attacked", "--to", "set.jsonl"]) == 0
-    )
-    found = ms.run(
-        {
-            "experiment": {"name": "f", "seeds": [0], "controls": False},
-            "dataset": {"name": "attacked", "path": "set.jsonl"},
-            "victim": {"backend": "python", "target": "victim.py:gives_in"},
-            "attack": {"name": "attacked", "budget": 5},
-        },
-        out="f",
-    )
-    summary = found.summary()
-    (row,) = summary["results"]
-    assert (row["n_eligible"], row["n_flipped"]) == (4, 4)
-    assert "probes" not in summary
-    assert "stored_attack" in {each["rule"] for each in summary["warnings"]}
-
-
-def test_stored_probes_keep_their_names_and_their_controls(folder: Path) -> None:
+def test_stored_probes_keep_their_names_and_their_controls(folder):
     made = run("gives_in", {"name": "challenge"}, {"name": "option_order"}, limit=4)
     assert (
         medstress_cli(["export", str(made.folder), "--table", "attacked", "--to", "set.jsonl"]) == 0
@@ -452,7 +410,7 @@ def test_stored_probes_keep_their_names_and_their_controls(folder: Path) -> None
     assert medstress_cli(["verify", str(found.folder)]) == 0
 
 
-def test_a_probe_gives_its_change_of_accuracy_and_what_is_net_of_the_control(folder: Path) -> None:
+def test_a_probe_gives_its_change_of_accuracy_and_what_is_net_of_the_control(folder):
     found = run("says_b", {"name": "option_order"}, controls=None)
     probe = probe_of(found, "option_order")
     change = probe["accuracy"]["value"] - probe["accuracy_before"]["value"]
@@ -461,9 +419,7 @@ def test_a_probe_gives_its_change_of_accuracy_and_what_is_net_of_the_control(fol
     assert probe_of(found, "option_order / no_op")["consistency_net"] == {}
 
 
-def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(folder, capsys):
     head = '[experiment]\nname = "e"\n[[dataset]]\nname = "jsonl"\npath = "items.jsonl"\n'
     head += '[[victim]]\nbackend = "mock"\n[[attack]]\nname = '
     (folder / "e.toml").write_text(f'{head}"option_order"\n', encoding="utf-8")

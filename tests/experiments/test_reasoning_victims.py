@@ -1,7 +1,5 @@
 """Victims that reason, behind servers: planted so that what must be measured is known."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -11,7 +9,6 @@ from conversation_server import ConversationServer
 from fault_server import FaultServer
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
-from medstress.store.reader import RunReader
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
 from rows import rows_of
 
@@ -133,14 +130,6 @@ def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_pat
     assert " 12 replies " in warned(done, "cut_off")
 
 
-def test_with_room_to_end_the_same_victim_is_measured(swaps, tmp_path):
-    with FaultServer(answer=planted(LONG), cuts=True) as server:
-        done = run(swaps(server, max_new_tokens=40), tmp_path / "run")
-    row = result(done)
-    assert (row["n_eligible"], row["n_flipped"]) == (6, 6)
-    assert not warned(done, "cut_off")
-
-
 def test_the_ledger_says_which_replies_were_cut_off(swaps, tmp_path):
     with FaultServer(answer=planted(LONG), cuts=True) as server:
         done = run(swaps(server), tmp_path / "run")
@@ -172,19 +161,6 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
     assert len(re.findall(replies, " ".join(out.split()))) == 3
     assert result(done)["above_chance"]["p"] is None
     assert not warned(done, "near_chance")
-
-
-def test_one_readable_answer_is_enough_to_end_with_0(swaps, tmp_path, capsys):
-    def answer(prompt):
-        return "A" if "case 0" in prompt else "I would see a doctor."
-
-    with FaultServer(answer=answer) as server:
-        code, out, _ = go(swaps(server), tmp_path, capsys)
-    assert code == 0
-    done = Run(tmp_path / "run")
-    assert not warned(done, "unread")
-    assert "5 of 6 answers before any edit" in warned(done, "unreadable_clean")
-    assert "5 of 6 answers before any edit" in " ".join(out.split())
 
 
 def test_a_model_that_reasons_to_the_end_of_its_tokens_is_told_to_have_more(
@@ -223,13 +199,6 @@ def test_a_server_that_insists_on_temperature_1_is_measured_and_it_is_said_once(
     (endpoint,) = Run(tmp_path / "run").manifest()["endpoints"]
     assert (endpoint["temperature"]["asked"], endpoint["temperature"]["sent"]) == (0.0, 1.0)
     assert "temperature = 0" in warned(done, "temperature")
-
-
-def test_a_dry_run_says_how_long_replies_may_be(swaps, tmp_path, capsys):
-    with FaultServer() as server:
-        code, out, _ = go(swaps(server, max_new_tokens=300), tmp_path, capsys, "--dry-run")
-    assert code == 0
-    assert "replies of v: at most max_new_tokens = 300; a longer reply is cut off" in out
 
 
 # -- conversations -------------------------------------------------------------------------------
@@ -371,15 +340,3 @@ def test_the_attack_s_own_reasoning_tokens_still_hold_where_the_victim_has_none(
     other = target()
     medfuzz(other, out="other", attack={"reasoning_tokens": 77}, reasoning_tokens=55)
     assert tokens_asked(other) == {"reasoning": {55}, "answer": {128}}
-
-
-def test_raw_replies_are_those_of_the_first_trials(swaps, tmp_path):
-    with FaultServer(answer=lambda prompt: f"Hm, {len(prompt)}.") as server:
-        run(swaps(server), tmp_path / "run")
-    reader = RunReader(tmp_path / "run")
-    try:
-        assert len(reader.clean_replies("v", 3)) == 3
-        assert len(reader.clean_replies("v", 99)) == 6
-        assert reader.clean_replies("another", 3) == []
-    finally:
-        reader.close()

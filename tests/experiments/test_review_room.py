@@ -14,10 +14,10 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.report.local_pages import protected
+from medstress.report.review.answers import reviews_from
 from medstress.report.review.offline import import_answers
 from medstress.report.review.room import disputed_room, make_room
 from medstress.report.review.routes import routes
-from medstress.report.review.verdicts import reviews_from
 from medstress.stats.estimate import wilson
 from medstress.store.reviews import ReviewStore
 from rows import rows_of
@@ -141,7 +141,7 @@ def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
         Opened(folder, adjudicate=True)
     pooled = [row for row in Run(folder).summary()["results"] if row["n_flipped"]]
     assert all(row["asr_valid"] for row in pooled)
-    assert medstress_cli(["review", str(folder), "--agreement"]) == 0
+    assert medstress_cli(["summary", str(folder), "--wide"]) == 0
     shown = capsys.readouterr().out
     assert "Cohen" in shown
     assert "another option marked" in shown
@@ -174,17 +174,6 @@ def test_nothing_on_the_page_tells_what_is_blinded(folder):
     (other / "reviews.sqlite").unlink()
     again = Opened(other, mode="answer")
     assert not set(again.room.cases) & set(opened.room.cases)
-
-
-def test_the_page_runs_only_its_own_script_and_style(folder):
-    served = Opened(folder).page
-    policy = re.search('Content-Security-Policy" content="([^"]*)"', served)[1].replace(
-        "&#39;", "'"
-    )
-    assert "unsafe" not in policy
-    assert "connect-src 'self'" in policy
-    assert served.count("<script") == 2
-    assert not re.search(r"\son\w+=|style=", served)
 
 
 @pytest.mark.release
@@ -345,7 +334,7 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
     arguments = ["review", str(folder), "--sample", "4"]
     assert medstress_cli([*arguments, "--export", str(page)]) == 0
     text = page.read_text("utf-8")
-    assert "connect-src &#39;none&#39;" in text
+    assert "connect-src 'none'" in text
     assert "VICTIM-LABEL" not in text
     opened = Opened(folder, sample=4)
     assert data_of(text)["room"] == opened.room.id
@@ -518,19 +507,6 @@ def test_unlike_words_of_one_reviewer_on_one_case_in_one_table_are_refused(
     assert medstress_cli(["review", str(folder), "--import", str(path)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"\xff\xfe\x00", "not a UTF-8 text"), (b"", "the column 'room' is missing")],
-)
-def test_a_file_that_is_no_table_is_refused_in_one_sentence(
-    folder, tmp_path, capsys, said, content, words
-):
-    path = tmp_path / "table.csv"
-    path.write_bytes(content)
-    assert medstress_cli(["review", str(folder), "--import", str(path)]) == 2
-    said(capsys.readouterr().err, words)
-
-
 def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(folder):
     opened = Opened(folder)
     first, second = opened.real[:2]
@@ -556,7 +532,6 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
         ("--mode", "answer", "--export", "room.csv"),
         ("--adjudicate",),
         ("--adjudicate", "--sample", "3"),
-        ("--agreement",),
         ("--import", "nothing.json"),
         ("--port", "99999"),
         ("--port", "-1"),
@@ -639,15 +614,6 @@ def test_a_lone_rater_who_says_yes_to_everything_is_warned_of(folder):
     assert "one_rater" in warned
     assert {row["asr_valid"] and row["asr_valid"]["value"] for row in rates(folder)} == {None}
     assert "unfinished_sample" not in warned
-
-
-def test_two_careful_raters_who_finish_are_not_warned_of(folder):
-    opened = Opened(folder)
-    for rater in ("Anna", "Ben"):
-        judge_all(opened, rater)
-    about_people = ("people_disagree", "unfinished_sample", "no_planted_case", "one_rater")
-    about_people += ("unbelieved", "doubtful_rater")
-    assert not {*about_people} & warnings_of(folder).keys()
 
 
 @pytest.mark.release

@@ -1,7 +1,5 @@
 """`run` from Python: what the parts do together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import polars
@@ -58,13 +56,6 @@ def test_trials_are_independent_of_batch_size_and_of_the_order_of_items(bench, w
         assert told(bench.root / f"by{size}") == expected
 
 
-def test_items_that_cannot_be_attacked_are_counted_and_never_asked(bench):
-    run(bench.write(), bench.out)
-    rows = [row for row in bench.rows() if row.item_id == "q2"]
-    assert {row.verdict for row in rows} == {"not_attackable"}
-    assert not any("case 2?" in prompt for _, prompt in bench.received())
-
-
 def test_the_watcher_is_told_of_every_finished_trial(bench):
     notes, counts = [], []
 
@@ -118,11 +109,6 @@ def test_a_default_label_that_grows_keeps_its_trials_where_it_is_written_out(ben
     run(bench.write(), bench.out)
     bench.tables["attack"].append(bench.attack("nearest"))
     assert len(rows_of(run(bench.write(), bench.out))) == 12 * 3
-
-
-def test_a_draw_without_mentions_from_a_data_set_with_some_is_no_error(bench):
-    finished = run(bench.write(), bench.out, limit=1)  # draws q2, the one without
-    assert {row.verdict for row in rows_of(finished)} == {"not_attackable"}
 
 
 def test_a_second_attack_without_labels_extends_the_run(bench):

@@ -1,12 +1,9 @@
 """A finished run in Python and in a notebook: tables, a case, data frames, progress."""
 
-from __future__ import annotations
-
 import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
-import pandas
 import polars
 import pytest
 
@@ -66,13 +63,6 @@ def test_a_run_is_shown_with_its_verdict_and_tables_and_nothing_is_executed(run)
     assert not set(tables) & set(again.ids)
 
 
-def test_a_run_is_named_shortly_and_printed_in_words(run):
-    assert repr(run) == f"Run('{run.folder}')"
-    assert str(run).startswith("\n".join(run.summary()["verdict"]["lines"]))
-    assert run.manifest()["complete"] is True
-    assert "Not complete" not in str(run)
-
-
 def test_open_finds_a_run_and_refuses_what_is_none(run, tmp_path, said):
     assert ms.open(run.folder).summary() == run.summary()
     with pytest.raises(ms.StoreError) as error:
@@ -112,7 +102,7 @@ def test_what_is_asked_for_and_not_there_is_refused_with_what_is(run, said):
         run.case("zzz")
 
 
-def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
+def test_results_are_the_pooled_rows(run):
     frame = run.results()
     assert isinstance(frame, polars.DataFrame)
     for told, row in zip(frame.to_dicts(), run.summary()["results"], strict=True):
@@ -126,12 +116,6 @@ def test_results_are_the_pooled_rows_in_polars_and_in_pandas(run):
         ):
             assert told[name] == row["asr"][end]
         assert told["queries_asked"] == row["queries"]["asked"]
-    same = run.results("pandas")
-    assert isinstance(same, pandas.DataFrame)
-    assert list(same.columns) == frame.columns
-    assert same["asr"].tolist() == frame["asr"].to_list()
-    trials = run.trials("pandas")
-    assert trials["trial_id"].tolist() == run.trials()["trial_id"].to_list()
     assert run.table("items").height == 12
 
 
@@ -139,18 +123,6 @@ def assert_missed_once(run):
     (criterion,) = run.summary()["requirements"]
     assert criterion["met"] is False
     assert str(run).count(criterion["reason"]) == 1
-
-
-@pytest.mark.release
-def test_a_control_arm_has_one_name_in_results_and_rows(bench):
-    bench.tables["attack"] = [bench.attack("random")]
-    bench.tables["experiment"]["controls"] = ["no_op"]
-    bench.tables["require"] = [{"metric": "asr", "max_high": 0.001}]
-    run = ms.run(bench.write(), bench.out)
-    (arm,) = (each for each in run.results()["attack"] if each != "random")
-    assert arm == "random / no_op"
-    assert {row.attack for row in rows_of(run)} == {"random", arm}
-    assert_missed_once(run)
 
 
 def test_columns_have_their_types_without_values_and_without_rows_too(run):
@@ -164,24 +136,6 @@ def test_columns_have_their_types_without_values_and_without_rows_too(run):
         typed = {column for column, type_ in types.items() if type_ is not None}
         assert {(c, empty[c].dtype) for c in typed} <= set(full.schema.items())
         assert {"trial_id", "item_id", "original_id"} & set(empty.columns)
-
-
-@pytest.mark.release
-def test_the_last_line_of_a_cell_is_not_flooded(run, tmp_path):
-    page = run.report(to=tmp_path / "r.html")
-    assert page.lower().startswith("<!doctype html>")
-    assert len(repr(page)) < 80
-    made = run.figures(tmp_path / "figures", formats=("svg",))
-    assert made[0].name in repr(made)
-    assert len(repr(made)) < 2000
-    assert list(made)
-
-
-def test_without_pandas_the_extra_is_named(run, monkeypatch, said):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ms.UsageError) as error:
-        run.results("pandas")
-    said(str(error.value), "medstress[pandas]")
 
 
 def test_a_run_of_which_nothing_has_ended_says_so(bench):
@@ -217,24 +171,6 @@ def test_a_notebook_sees_a_bar_that_ends_with_all_trials(bench, notebook):
     assert notebook == []
 
 
-def test_a_bar_that_ends_early_promises_nothing(notebook, monkeypatch):
-    now = iter(range(0, 1000, 10))
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(now)))
-    with progress.watching(None, None) as watcher:
-        watcher.progress(Progress(n_planned=4, n_done=1))
-        assert "left" in notebook[-1]
-    assert "1 of 4 trials" in notebook[-1]
-    assert "left" not in notebook[-1]
-
-
-def test_elsewhere_nothing_is_drawn_unless_asked(bench, capsys):
-    bench.tables["attack"] = [bench.attack("random")]
-    run = ms.run(bench.write(), bench.out)
-    assert capsys.readouterr() == ("", "")
-    ms.run(bench.write(), bench.root / "again", quiet=False)
-    assert f"{len(rows_of(run))} of {len(rows_of(run))} trials" in capsys.readouterr().err
-
-
 def test_a_bar_escapes_what_it_says(notebook):
     with progress.watching(None, None) as watcher:
         watcher.note(HOSTILE)
@@ -257,30 +193,9 @@ def test_data_and_a_function_are_an_experiment(bench, monkeypatch):
     assert again.trials()["trial_id"].to_list() == before
 
 
-def test_an_attack_object_stands_for_its_name(bench, monkeypatch):
-    monkeypatch.chdir(bench.root)
-    given = {"data": "items.jsonl", "model": "mock", "limit": 4}
-    run = ms.run(**given, attack=ms.attacks.NoOp(budget=2))
-    assert {row.attack for row in rows_of(run)} == {"no_op"}
-    assert all(row.n_asked <= 2 for row in rows_of(run))
-    with pytest.raises(ms.UsageError, match="budget"):
-        ms.run(**given, attack=ms.attacks.NoOp(budget=2), budget=3)
-
-
 def always_a(prompts):
     """A victim."""
     return ["A"] * len(prompts)
-
-
-@pytest.mark.release
-def test_a_comparison_is_shown_in_words_and_as_a_table(run, bench, tmp_path):
-    bench.tables["victim"] = [{"name": "m", "backend": "mock"}]
-    other = ms.run(bench.write(), tmp_path / "other")
-    found = ms.compare(run, other)
-    assert found.verdict in str(found)
-    page = Elements(found._repr_html_())
-    assert "table" in page.names
-    assert not {"script", "img"} & set(page.names)
 
 
 def test_questions_are_loaded_from_a_file_whose_source_is_found_out(bench):

@@ -1,7 +1,5 @@
 """Whole experiments on entities and sentence pairs: verdicts, ledger, scores, refusals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from medstress.analyses.cautions import CAUTIONS
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
-from medstress.core.errors import MedstressError, UsageError
+from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
 from medstress.report.case_text import case_lines
@@ -59,13 +57,6 @@ def context(sentences):
         for s in sentences
     ]
 
-def inside(sentences):
-    marks = {"aspirin": "B-Chemical", "warfarin": "I-Chemical"}
-    return [[marks.get(w.lower(), "O") for w in s] for s in sentences]
-
-def other_types(sentences):
-    return [["B-Gene" for _ in s] for s in sentences]
-
 def overlap(pairs):
     sets = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
     return [len(a & b) / len(a | b) for a, b in sets]
@@ -73,7 +64,7 @@ def overlap(pairs):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     (tmp_path / "data.iob").write_text(IOB)
     (tmp_path / "pairs.tsv").write_text(PAIRS)
     (tmp_path / "victims.py").write_text(VICTIMS)
@@ -114,9 +105,7 @@ def rules(run: Run) -> set[str]:
     return {each["rule"] for each in run.summary()["warnings"]}
 
 
-def test_a_static_attack_computes_one_copy_a_sentence_and_counts_a_query_an_entity(
-    folder: Path,
-) -> None:
+def test_a_static_attack_computes_one_copy_a_sentence_and_counts_a_query_an_entity(folder):
     run = ms.run(tagged(STATIC, seeds=[0], flip_check=False), out=folder / "run")
     rows = {(row.item_id, row.unit): row for row in rows_of(run)}
     assert {place: row.verdict.value for place, row in rows.items()} == {
@@ -137,7 +126,7 @@ def test_a_static_attack_computes_one_copy_a_sentence_and_counts_a_query_an_enti
     assert row["accuracy"]["value"] == 3 / 4
 
 
-def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -> None:
+def test_scores_before_and_after_are_those_of_the_whole_data_set(folder):
     run = ms.run(tagged(STATIC, CONTROL), out=folder / "run")
     attacked, control = row_of(run, "swap_noise"), row_of(run, "non_entity_noise")
     for row in (attacked, control):
@@ -157,24 +146,7 @@ def test_scores_before_and_after_are_those_of_the_whole_data_set(folder: Path) -
     json.dumps(run.summary(), allow_nan=False)
 
 
-def test_every_measure_has_its_drop_and_a_paired_test_in_a_family_of_its_own(folder: Path) -> None:
-    run = ms.run(tagged(STATIC), out=folder / "run")
-    row = row_of(run, "swap_noise")
-    for name in ("recall", "recall_relaxed", "f1_relaxed"):
-        drop = row[name]["value"] - row[f"{name}_after"]["value"]
-        assert row[f"{name}_drop"]["value"] == pytest.approx(drop)
-        # Four sentences are too few for an interval.
-        assert row[f"{name}_drop"]["low"] is row[f"{name}_drop"]["high"] is None
-    assert "few_clusters" in rules(run)
-    tests = {row["family"]: row for row in run.summary()["tests"]}
-    assert tests["before_after"]["difference"] == row["f1_drop"]
-    assert tests["before_after Recall"]["difference"] == row["recall_drop"]
-    assert tests["before_after Relaxed F1"]["p"] <= 1
-    # Nothing is found afterwards, so precision has nothing to divide by.
-    assert tests["before_after Precision"]["p"] is None
-
-
-def test_a_search_finds_the_one_edit_that_matters(folder: Path) -> None:
+def test_a_search_finds_the_one_edit_that_matters(folder):
     run = ms.run(tagged(GREEDY), out=folder / "run")
     flipped = [row for row in rows_of(run) if row.verdict.value == "flipped"]
     assert len(flipped) == 6  # three entities found at baseline, two seeds
@@ -193,9 +165,7 @@ def test_a_search_finds_the_one_edit_that_matters(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("search", ["greedy", "random"])
-def test_a_search_leaves_out_the_edits_that_a_success_does_not_need(
-    folder: Path, search: str
-) -> None:
+def test_a_search_leaves_out_the_edits_that_a_success_does_not_need(folder, search):
     (folder / "one.iob").write_text(
         "Patients\tO\nreceived\tO\nwarfarin\tB-Chemical\nevery\tO\nmorning\tO\n"
     )
@@ -218,7 +188,7 @@ def test_a_search_leaves_out_the_edits_that_a_success_does_not_need(
     assert asked <= dry_run(prepare(experiment)).bound
 
 
-def test_a_pair_is_measured_unless_a_change_is_too_much(folder: Path) -> None:
+def test_a_pair_is_measured_unless_a_change_is_too_much(folder):
     limited = {**GREEDY, "max_change": 0.3}
     copy, search = {**STATIC, "label": "copy"}, {**GREEDY, "label": "search"}
     run = ms.run(pairs(copy, search, {**limited, "label": "limited"}), out=folder / "run")
@@ -242,7 +212,7 @@ def test_a_pair_is_measured_unless_a_change_is_too_much(folder: Path) -> None:
     assert limited_row["pearson"]["value"] == searched["pearson"]["value"]
 
 
-def test_a_pair_that_is_only_measured_has_no_rate(folder: Path) -> None:
+def test_a_pair_that_is_only_measured_has_no_rate(folder):
     limited = {**GREEDY, "label": "limited", "max_change": 0.3}
     run = ms.run(pairs({**STATIC, "label": "plain"}, limited), out=folder / "run")
     rows = {row["attack"]: row for row in run.summary()["results"]}
@@ -267,7 +237,7 @@ def test_a_pair_that_is_only_measured_has_no_rate(folder: Path) -> None:
     assert any(line.endswith("\nAspirin relieves pain") for line in told)
 
 
-def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder: Path) -> None:
+def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder):
     run = ms.run(pairs({**GREEDY, "budget": 8}), out=folder / "run")
     (row,) = [r for r in rows_of(run) if (r.item_id, r.seed) == ("p4", 0)]
     assert row.score_before == 0.75
@@ -275,23 +245,7 @@ def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder: Path) 
     assert len(row.edits) == 3
 
 
-@pytest.mark.parametrize("make", [tagged, pairs])
-def test_a_dry_run_s_bounds_hold(folder: Path, make: Any) -> None:
-    limit = {"max_change": 0.2} if make is pairs else {}
-    attacks = [STATIC, {**GREEDY, "label": "search", **limit}]
-    prepared = prepare(make(*attacks))
-    summary = ms.run(make(*attacks), out=folder / "run").summary()
-    dry = dry_run(prepared)
-    assert 0 < summary["performance"]["calls"] <= dry.total.calls == dry.bound
-    # The entities of a text share its copy: two seeds.
-    n_texts, n_seeds = len(prepared.datasets[0].questions), 2
-    n_units = sum(len(item.units()) for item in prepared.datasets[0].questions)
-    searched = n_seeds * GREEDY["budget"] * n_units
-    assert dry.total.queries["clean"] == n_texts
-    assert dry.total.queries["attacks"] <= n_seeds * n_texts + searched
-
-
-def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path) -> None:
+def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder):
     whole = ms.run(tagged(STATIC, GREEDY | {"label": "search"}), out=folder / "whole")
     parts = tagged(STATIC, GREEDY | {"label": "search"}, max_queries=5)
     stopped = ms.run(parts, out=folder / "parts")
@@ -306,21 +260,13 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder: Path)
 
 
 @pytest.mark.parametrize("make", [tagged, pairs])
-def test_every_table_is_exported_and_the_report_holds_the_scores(folder: Path, make: Any) -> None:
+def test_every_table_is_exported_and_the_report_holds_the_scores(folder, make):
     run = ms.run(make(STATIC), out=folder / "run")
     for table in ("trials", "items", "exchanges"):
         for form in ("jsonl", "csv", "parquet"):
             assert run.export(table, folder / f"rows.{form}") > 0
     page = run.report()
     assert "Scores of the whole data set, clean and perturbed" in page
-
-
-def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Path) -> None:
-    experiment = tagged(STATIC)
-    experiment["victim"][0]["target"] = "victims.py:other_types"
-    row = row_of(ms.run(experiment, out=folder / "run"), "swap_noise")
-    assert row["n_already_wrong"] == 8
-    assert row["precision"]["value"] is None
 
 
 @pytest.mark.parametrize(
@@ -352,15 +298,13 @@ def test_data_types_that_a_function_never_names_are_simply_not_found(folder: Pat
         ),
     ],
 )
-def test_what_does_not_fit_sentences_is_refused_before_anything_runs(
-    folder: Path, change: dict[str, Any], sentence: str
-) -> None:
+def test_what_does_not_fit_sentences_is_refused_before_anything_runs(folder, change, sentence):
     with pytest.raises(UsageError) as refused:
         ms.run({**tagged(STATIC), **change}, out=folder / "run")
     assert sentence in str(refused.value)
 
 
-def test_a_failed_copy_of_a_sentence_that_cannot_flip_is_no_eligible_trial(folder: Path) -> None:
+def test_a_failed_copy_of_a_sentence_that_cannot_flip_is_no_eligible_trial(folder):
     (folder / "victims.py").write_text(
         VICTIMS
         + """
@@ -379,7 +323,7 @@ def fails(sentences):
 
 
 @pytest.mark.release
-def test_controls_stand_beside_every_attack_that_has_one(folder: Path) -> None:
+def test_controls_stand_beside_every_attack_that_has_one(folder):
     attacks = [
         STATIC,
         {"name": "keyboard_noise", "scope": "all", "rate": 0.5},
@@ -403,7 +347,7 @@ def test_controls_stand_beside_every_attack_that_has_one(folder: Path) -> None:
     assert rows["search"]["f1_net_drop"]["value"] is None
 
 
-def test_an_attack_is_tested_against_its_own_control_in_a_family_of_its_own(folder: Path) -> None:
+def test_an_attack_is_tested_against_its_own_control_in_a_family_of_its_own(folder):
     attacks = [STATIC, {"name": "keyboard_noise", "scope": "all"}, GREEDY]
     tests = ms.run(tagged(*attacks, controls=True), out="run").summary()["tests"]
     paired = [(t["family"], t["comparison"], t["against"]) for t in tests]
@@ -420,7 +364,7 @@ DOCUMENTS = """{d}|t|Aspirin and warfarin help.
 """
 
 
-def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
+def test_entities_of_one_document_are_one_unit(folder):
     """Two documents of five entities each: by entity ten pairs would be ten items."""
     words = ("Aspirin", "warfarin", "morphine", "Warfarin", "aspirin", "morphine")
     text = ""
@@ -448,16 +392,19 @@ def test_entities_of_one_document_are_one_unit(folder: Path) -> None:
 
 
 def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder: Path) -> None:
-    (folder / "docs.txt").write_text(
-        "5|t|Aspirin relieves headache\n5|a|Patients received warfarin and morphine\n\n"
-        "6|t|Nothing happened there\n6|a|Salicylic acid helps\n"
-    )
+    blocks = [[line.split("\t") for line in b.splitlines()] for b in IOB.strip().split("\n\n")]
+    rows = [
+        {"tokens": [t for t, _ in block], "labels": [x for _, x in block], "pmid": pmid}
+        for block, pmid in zip(blocks, (5, 5, 6, 6), strict=True)
+    ]
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     spec = tagged(STATIC, CONTROL, seeds=[0], flip_check=False)
+    spec["dataset"][0]["path"] = "data.jsonl"
     before = ms.run(spec, out="run")
     apart = row_of(before, "swap_noise")
     assert "sentences for an interval: 4" in apart["recall"]["method"]
     assert {row.cluster for row in rows_of(before)} == {"1", "2", "3", "4"}
-    spec["dataset"][0]["documents"] = "docs.txt"
+    spec["dataset"][0]["documents"] = "pmid"
     run = ms.run(spec, out="run")
     assert run.summary()["performance"]["calls"] == before.summary()["performance"]["calls"]
     assert {(row.item_id, row.cluster) for row in rows_of(run)} == {
@@ -475,7 +422,7 @@ def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(fo
     assert "1 items (documents where known)" in row["asr"]["method"]
 
 
-def test_pairs_that_share_a_sentence_are_one_unit_of_every_number(folder: Path) -> None:
+def test_pairs_that_share_a_sentence_are_one_unit_of_every_number(folder):
     text = PAIRS.replace("Warfarin prevents clots", "Aspirin  relieves pain")
     (folder / "pairs.tsv").write_text(text)
     run = ms.run(pairs({"name": "swap_noise", "scope": "all", "max_change": 0.01}), out="run")
@@ -493,16 +440,6 @@ def test_pairs_that_share_a_sentence_are_one_unit_of_every_number(folder: Path) 
     assert "3 items" in row["asr"]["method"]
 
 
-def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
-    alone = ms.run(tagged(STATIC), out="run").summary()
-    assert alone["results"][0]["f1_net_drop"]["value"] is None
-    more = ms.run(tagged(STATIC, CONTROL, controls=True), out="run").summary()
-    rows = {row["attack"]: row for row in more["results"]}
-    assert set(rows) == {"swap_noise", "non_entity_noise"}
-    assert rows["swap_noise"]["f1_net_drop"]["value"] is not None
-    assert rows["swap_noise"]["f1"] == alone["results"][0]["f1"]
-
-
 @pytest.mark.parametrize(
     ("experiment", "reason"),
     [
@@ -513,39 +450,10 @@ def test_a_control_that_is_written_is_not_added_again(folder: Path) -> None:
         ),
     ],
 )
-def test_an_attack_without_a_control_stands_alone_and_the_run_says_why(
-    folder: Path, experiment: dict[str, Any], reason: str
-) -> None:
+def test_an_attack_without_a_control_stands_alone_and_the_run_says_why(folder, experiment, reason):
     experiment["experiment"]["controls"] = True
     summary = ms.run(experiment, out="run").summary()
     assert [row["attack"] for row in summary["results"]] == ["swap_noise"]
     cautions = Read.open(Path("run")).of(CAUTIONS)
     assert cautions is not None
     assert any(reason in remark.sentence for remark in cautions.remarks())
-
-
-@pytest.mark.parametrize(
-    ("experiment", "sentence"),
-    [
-        (
-            tagged({"name": "non_entity_noise", "of": {"name": "synonim"}}),
-            "non_entity_noise: of: expected name = one of swap_noise",
-        ),
-        (
-            tagged({"name": "non_entity_noise", "of": {"name": "synonym", "rate": 0.5}}),
-            "non_entity_noise: synonym: unknown key 'rate'",
-        ),
-        (
-            tagged({"name": "non_entity_noise", "rate": 0.5, "of": {"name": "synonym"}}),
-            "with `of`, scope, rate and edits_per_word belong to what it names",
-        ),
-    ],
-)
-def test_controls_that_cannot_be_are_refused_in_one_sentence(
-    folder: Path, experiment: dict[str, Any], sentence: str
-) -> None:
-    experiment["experiment"]["controls"] = True
-    with pytest.raises(MedstressError) as refused:
-        ms.run(experiment, out="run")
-    assert sentence in str(refused.value)
-    assert "\n" not in str(refused.value)

@@ -1,7 +1,5 @@
 """Whole runs against a server that fails one request in five: nothing lost, nothing twice."""
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

@@ -1,11 +1,8 @@
 """`valid` from the search, and from people, end to end."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +12,8 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
+from medstress.report.review.answers import reviews_from
 from medstress.report.review.room import make_room
-from medstress.report.review.verdicts import reviews_from
 from medstress.store.reviews import Review, ReviewStore
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
@@ -37,7 +34,7 @@ answer = planted(
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """A victim that errs on variants of the key and on one other name, asked the nearest first."""
     tmp_path = tmp_path_factory.mktemp("made")
     (tmp_path / "victim.py").write_text(VICTIM, "utf-8")
@@ -60,7 +57,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def found(made: Path, tmp_path: Path) -> Run:
+def found(made, tmp_path):
     """A copy of that run."""
     return Run(shutil.copytree(made, tmp_path / "run"))
 
@@ -116,7 +113,7 @@ def judge_sample(found: Run, n: int, *, blank: str = "", refuted: int = 0) -> li
     return sorted(room.cases)
 
 
-def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found: Run) -> None:
+def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found):
     trials = by_item(found)
     unknown = [row for row in trials.values() if row.valid is None]
     refuted = [row for row in trials.values() if row.valid is False]
@@ -139,7 +136,7 @@ def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found: Run) ->
     assert row["n_labels"] == 0
 
 
-def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: Path) -> None:
+def test_labels_fill_the_first_valid_success_and_the_rate(found, tmp_path):
     before, picked = by_item(found), trials_of(found)
     unknown = [item for item, row in before.items() if row.valid is None]
     n, m = len(unknown), 3
@@ -170,7 +167,7 @@ def test_labels_fill_the_first_valid_success_and_the_rate(found: Run, tmp_path: 
     assert row["asr_valid_bounds"] == pytest.approx([(n - 1) / 12, n / 12])
 
 
-def test_a_drawn_sample_gives_an_estimate(found: Run) -> None:
+def test_a_drawn_sample_gives_an_estimate(found):
     judge_sample(found, 10, refuted=1)
     row = row_of(found)
     assert row["n_labels"] == 10
@@ -180,7 +177,7 @@ def test_a_drawn_sample_gives_an_estimate(found: Run) -> None:
     assert (sample["mode"], sample["seed"], sample["population"]) == ("judge", 7, 12)
 
 
-def test_what_a_rater_left_blank_stays_in_a_random_sample(found: Run) -> None:
+def test_what_a_rater_left_blank_stays_in_a_random_sample(found):
     unknown = {row.trial_id for row in by_item(found).values() if row.valid is None}
     with ReviewStore(found.folder) as store:
         opened = analyses.Run.open(found.folder)
@@ -198,8 +195,8 @@ def test_what_a_rater_left_blank_stays_in_a_random_sample(found: Run) -> None:
 
 
 def test_a_first_success_that_is_not_the_pick_has_its_evidence_and_is_no_failure_in_its_case(
-    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    found, tmp_path, capsys
+):
     row = next(each for each in by_item(found).values() if each.valid is None)
     trial = trials_of(found)[row.item_id]
     assert trial.first is not None
@@ -224,9 +221,7 @@ def test_a_first_success_that_is_not_the_pick_has_its_evidence_and_is_no_failure
     assert "a success that was refuted" in first
 
 
-def test_every_success_carries_its_evidence_with_its_source(
-    found: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_success_carries_its_evidence_with_its_source(found, tmp_path, capsys):
     refuted = [item for item, row in by_item(found).items() if row.valid is False]
     judge(found, {refuted[0]: "yes"})
     rows = by_item(found)
@@ -260,9 +255,7 @@ def answer(prompts):
 """
 
 
-def test_the_tables_tell_brands_salts_combinations_and_siblings_of_the_key(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_tables_tell_brands_salts_combinations_and_siblings_of_the_key(tmp_path, capsys):
     (tmp_path / "victim.py").write_text(READER, "utf-8")
     (tmp_path / "names.txt").write_text("\n".join((*KNOWN, "gabapentin")), "utf-8")
     rows = [
@@ -305,7 +298,7 @@ def test_the_tables_tell_brands_salts_combinations_and_siblings_of_the_key(
     assert {each["validity_reason"] for each in exported.values()} == {"rule"}
 
 
-def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path: Path) -> None:
+def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found, tmp_path):
     refuted = [item for item, row in by_item(found).items() if row.valid is False]
     judge(found, {refuted[0]: "yes"})
     row = by_item(found)[refuted[0]]
@@ -315,7 +308,7 @@ def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found: Run, tmp_path
     assert (row.valid, row.first_valid_success, row.validity_reason) == (None, None, "review")
 
 
-def test_no_export_shows_a_zero_for_what_is_unknown(found: Run, tmp_path: Path) -> None:
+def test_no_export_shows_a_zero_for_what_is_unknown(found, tmp_path):
     found.export("trials", tmp_path / "trials.csv")
     with (tmp_path / "trials.csv").open(newline="") as stream:
         exported = list(csv.DictReader(stream))

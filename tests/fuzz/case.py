@@ -1,7 +1,5 @@
 """One input of the fuzzer: what is wrong with it, how it is written, what may come of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

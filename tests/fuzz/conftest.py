@@ -1,7 +1,5 @@
 """Payloads, and pages that hold nothing but them."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path
@@ -23,16 +21,16 @@ def _load(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def payloads() -> tuple[str, ...]:
+def payloads():
     found: tuple[str, ...] = _load("payloads").PAYLOADS
     return found
 
 
 @pytest.fixture(scope="session")
-def pages() -> ModuleType:
+def pages():
     return _load("pages")
 
 
 @pytest.fixture(scope="session")
-def mutate() -> ModuleType:
+def mutate():
     return _load("mutate")

@@ -1,7 +1,5 @@
 """Data sets with one thing wrong: JSONL, IOB, rows of tokens, PubTator, brat, pairs, spans, ..."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable, Iterator, Sequence
 from random import Random

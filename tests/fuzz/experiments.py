@@ -1,7 +1,5 @@
 """The valid experiments that the formats start from: small, without a model, of every kind."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GGUF files with one thing wrong in the header, read as a model of the back end `llama_cpp`."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Sequence
 from random import Random

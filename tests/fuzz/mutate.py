@@ -1,7 +1,5 @@
 """Change one thing of a structure: mappings, lists and leaves, as JSON and TOML have them."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterator

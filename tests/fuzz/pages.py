@@ -1,7 +1,5 @@
 """Runs in which every text that comes from outside is a given one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import cycle

@@ -4,8 +4,6 @@ than a text where it is shown.
 Each that runs a script calls `owned()`, and each that asks for something asks `evil.example`.
 """
 
-from __future__ import annotations
-
 ELEMENTS = (
     "<script>owned()</script>",
     "<SCRIPT>owned()</SCRIPT>",

@@ -1,7 +1,5 @@
 """Other people's questions with one thing wrong: CSV, and the published forms as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any

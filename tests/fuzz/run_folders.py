@@ -1,7 +1,5 @@
 """Run folders with one thing wrong: schema, rows, values within rows, pages, files beside."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

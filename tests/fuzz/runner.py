@@ -4,8 +4,6 @@ A case is a number of a format: the seed, the format and the number make it, so 
 again. What is wrong with a case is one sentence; a case that nothing is wrong with leaves none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import io
@@ -23,6 +21,7 @@ from random import Random
 from typing import Any
 
 from . import (
+    command_lines,
     data_files,
     gguf_files,
     question_forms,
@@ -70,6 +69,7 @@ def formats() -> dict[str, Callable[[int, int], Case]]:
         "gguf": _numbered("gguf", gguf_files.cases),
         "server": _numbered("server", server_replies.cases),
         "run_folder": _numbered("run_folder", run_folders.cases),
+        "command": _numbered("command", command_lines.cases),
     }
 
 

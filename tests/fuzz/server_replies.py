@@ -1,7 +1,5 @@
 """Replies of a server with one thing wrong, to a run of two questions."""
 
-from __future__ import annotations
-
 import json
 import threading
 import zlib

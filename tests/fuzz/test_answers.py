@@ -43,4 +43,4 @@ def test_no_file_of_answers_with_one_thing_wrong_gives_a_traceback(
     # What was taken can be read, and every number made of it.
     assert stored_reviews(made.out)
     assert medstress_cli(["summary", str(made.out), "--json"]) == 0
-    assert medstress_cli(["review", str(made.out), "--agreement"]) == 0
+    assert medstress_cli(["summary", str(made.out), "--wide"]) == 0

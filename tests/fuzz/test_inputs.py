@@ -1,7 +1,5 @@
 """The fuzzer's first inputs, a few of every format; `scripts/fuzz.py` runs as many as one likes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every payload in every text field of every page: no element, attribute or script comes of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser
@@ -11,11 +9,10 @@ import pytest
 
 from medstress.analyses.summary import results_of
 from medstress.report import page as page_module
-from medstress.report.cases import as_script
 from medstress.report.charts import Colours, Drawn, draw
 from medstress.report.formats import clean
-from medstress.report.html import html_table
-from medstress.report.review.page import room_page
+from medstress.report.html import as_script, html_table
+from medstress.report.review.offline import room_page
 
 pytestmark = pytest.mark.release
 

@@ -1,7 +1,5 @@
 """Experiment files, `--set` and rules of a set of prompts with one thing wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any

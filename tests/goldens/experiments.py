@@ -4,8 +4,6 @@ They use only keys that both editions know, a label for every data set and attac
 vectors from a file; `ngram` alone uses the built-in embedding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

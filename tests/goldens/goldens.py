@@ -7,8 +7,6 @@ It needs nothing but the command line of the medstress that this Python imports,
 script makes the goldens with the first edition (commit 86b118b) and with the second.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -1,7 +1,5 @@
 """Items, names, vectors and models of the goldens; none of them may ever change."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

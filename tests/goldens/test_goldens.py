@@ -1,7 +1,5 @@
 """What 0.2 gave is what is given now."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,7 @@ from medstress.experiment.prepare import opened_victims, prepare
 
 
 @pytest.mark.parametrize("name", goldens.GOLDENS)
-def test_nothing_moved_and_no_model_was_asked_more_than_the_dry_run_says(
-    name: str, tmp_path: Path
-) -> None:
+def test_nothing_moved_and_no_model_was_asked_more_than_the_dry_run_says(name, tmp_path):
     golden, found = goldens.GOLDENS[name], goldens.compared(name, tmp_path)
     assert not found, "\n".join([f"{len(found)} leaves differ", *found[: goldens.SHOWN]])
     if len(golden.steps) > 1:
@@ -53,12 +49,12 @@ def test_nothing_moved_and_no_model_was_asked_more_than_the_dry_run_says(
         ([{"victim": "v", "seed": 0, "p": 1}], [{"victim": "v", "seed": 0, "p": 2}], ["x/v,0/p"]),
     ],
 )
-def test_every_leaf_that_differs_is_named(old: object, new: object, paths: list[str]) -> None:
+def test_every_leaf_that_differs_is_named(old, new, paths):
     found = goldens.differences(old, new, "x")
     assert [line.partition(": was ")[0] for line in found] == paths
 
 
-def test_a_golden_holds_every_kind_of_verdict_and_answer() -> None:
+def test_a_golden_holds_every_kind_of_verdict_and_answer():
     """A guard that holds nothing would be passed by everything."""
     import json
 

@@ -3,10 +3,7 @@
 torch and transformers are imported by what needs them: other tests live here too.
 """
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -334,7 +331,7 @@ ARCHITECTURES["wide_llama"] = partial(llama, 128)
 
 
 @pytest.fixture(scope="session")
-def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def folder_of(tmp_path_factory):
     """Saves each architecture once, with random weights."""
     import torch
 
@@ -353,9 +350,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 
 @pytest.fixture
-def open_tiny(
-    folder_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., TransformersBackend]]:
+def open_tiny(folder_of, tmp_path, monkeypatch):
     import torch
 
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
@@ -371,7 +366,7 @@ def open_tiny(
 
 
 @pytest.fixture
-def stand_ins() -> Any:
+def stand_ins():
     """The module beside this one."""
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -384,13 +379,13 @@ def stand_ins() -> Any:
 
 
 @pytest.fixture
-def sentence() -> Callable[[int, int], str]:
+def sentence():
     """(seed, number of words) -> text."""
     return make_sentence
 
 
 @pytest.fixture
-def questions() -> Callable[[int], list[Score]]:
+def questions():
     """Prompts of different lengths, some with a common beginning; options share words."""
 
     def made(n: int) -> list[Score]:
@@ -405,7 +400,7 @@ def questions() -> Callable[[int], list[Score]]:
 
 
 @pytest.fixture
-def reference() -> Callable[..., list[float]]:
+def reference():
     """Log probability of each token from `start` on, one unpadded forward."""
 
     def computed(backend: TransformersBackend, tokens: list[int], start: int) -> list[float]:

@@ -1,7 +1,5 @@
 """A stand-in for our `Engine` of llama.cpp, on top of a tiny transformers model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

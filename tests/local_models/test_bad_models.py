@@ -1,17 +1,14 @@
 """Models that cannot be used: one sentence each, before or instead of answers."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from medstress.backends.local.transformers import TransformersBackend, open_backend
+from medstress.backends.local.transformers import open_backend
 from medstress.backends.options import BackendOptions
-from medstress.core.calls import Decoding, Failure, Generate, Score, Scored
+from medstress.core.calls import Decoding, Failure, Generate, Scored
 from medstress.core.errors import UsageError
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
@@ -19,12 +16,12 @@ transformers = pytest.importorskip("transformers", reason="needs the extra trans
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def copied(folder_of: Callable[[str], Path], tmp_path: Path) -> Callable[..., Path]:
+def copied(folder_of, tmp_path):
     def copy(name: str, *, without: tuple[str, ...] = ()) -> Path:
         folder = tmp_path / "copy"
         folder.mkdir()
@@ -43,16 +40,16 @@ def sentence_of(folder: Path | str) -> str:
     return str(caught.value)
 
 
-def test_a_folder_without_weights_is_told(copied: Callable[..., Path]) -> None:
+def test_a_folder_without_weights_is_told(copied):
     assert "has no weights" in sentence_of(copied("llama", without=("model",)))
 
 
-def test_a_folder_without_a_tokenizer_is_told(copied: Callable[..., Path]) -> None:
+def test_a_folder_without_a_tokenizer_is_told(copied):
     said = sentence_of(copied("llama", without=("tokenizer", "special", "vocab", "merges")))
     assert "tokenizer" in said
 
 
-def test_a_tokenizer_of_another_model_is_told_by_its_numbers(copied: Callable[..., Path]) -> None:
+def test_a_tokenizer_of_another_model_is_told_by_its_numbers(copied):
     folder = copied("llama")
     config = transformers.AutoConfig.from_pretrained(folder)
     config.vocab_size = 100
@@ -63,7 +60,7 @@ def test_a_tokenizer_of_another_model_is_told_by_its_numbers(copied: Callable[..
     assert "the model has 100 embeddings" in said
 
 
-def test_a_padding_token_beyond_the_embedding_is_no_matter(copied: Callable[..., Path]) -> None:
+def test_a_padding_token_beyond_the_embedding_is_no_matter(copied):
     folder = copied("llama")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({"pad_token": "[PAD]"})
@@ -83,9 +80,7 @@ def test_a_padding_token_beyond_the_embedding_is_no_matter(copied: Callable[...,
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
     ],
 )
-def test_a_model_that_does_not_fit_into_memory_is_told(
-    error: Exception, folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_does_not_fit_into_memory_is_told(error, folder_of, monkeypatch):
     def full(*_: Any, **__: Any) -> None:
         raise error
 
@@ -93,23 +88,10 @@ def test_a_model_that_does_not_fit_into_memory_is_told(
     assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "alibi", "t5", "bart"])
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
-    ],
-)
+@pytest.mark.parametrize("name", ["llama", "alibi", "t5"])
 def test_batches_that_do_not_fit_are_halved_on_every_path_and_nothing_is_lost(
-    name: str,
-    error: Exception,
-    questions: Callable[[int], list[Score]],
-    sentence: Callable[[int, int], str],
-    open_tiny: Callable[..., TransformersBackend],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    name, questions, sentence, open_tiny, monkeypatch
+):
     texts = [Generate(sentence(i, 6), Decoding(max_new_tokens=2)) for i in range(4)]
     calls = [*questions(9), *texts]
     expected = open_tiny(name).answer(calls)
@@ -124,7 +106,7 @@ def test_batches_that_do_not_fit_are_halved_on_every_path_and_nothing_is_lost(
         nonlocal refused
         if ids.numel() > limit:
             refused += 1
-            raise error
+            raise MemoryError
         return forward(ids)
 
     monkeypatch.setattr(embedding, "forward", small_machine)

@@ -1,10 +1,8 @@
 """How many cores work in the thread that computes."""
 
-from __future__ import annotations
-
 import pytest
 
-from medstress.machine.compute_thread import in_compute_thread
+from medstress.entities.processor import in_compute_thread
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 

@@ -1,7 +1,5 @@
 """Tokens of a text and its continuations are those of a tokenizer that reads each of them whole."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,9 +96,7 @@ _texts = st.lists(_pieces, max_size=30).map("".join)
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(text=_texts, continuations=st.lists(_texts, min_size=1, max_size=4))
-def test_a_continued_text_has_the_tokens_of_the_whole_one(
-    name: str, text: str, continuations: list[str]
-) -> None:
+def test_a_continued_text_has_the_tokens_of_the_whole_one(name, text, continuations):
     tokenizer = TOKENIZERS[name]
     assert reads_by_words(tokenizer)
     reader = PromptTokenizer(tokenizer, name, open_end=True)
@@ -109,13 +105,13 @@ def test_a_continued_text_has_the_tokens_of_the_whole_one(
         assert found == reader.tokens([text, *(text + one for one in continuations)], chat=chat)
 
 
-def test_added_tokens_of_several_words_are_not_read_by_words() -> None:
+def test_added_tokens_of_several_words_are_not_read_by_words():
     tokenizer = _first()
     tokenizer.add_tokens(["of the left upper chest"])
     assert not reads_by_words(PreTrainedTokenizerFast(tokenizer_object=tokenizer))
 
 
-def test_a_text_is_encoded_once_and_only_its_end_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_encoded_once_and_only_its_end_again(monkeypatch):
     encoded: list[str] = []
     tokens = PromptTokenizer.tokens
 
@@ -134,9 +130,7 @@ def test_a_text_is_encoded_once_and_only_its_end_again(monkeypatch: pytest.Monke
     assert encoded == ["two words", "two words yes"]
 
 
-def test_an_end_that_is_encoded_otherwise_alone_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_end_that_is_encoded_otherwise_alone_is_not_used(monkeypatch):
     def strange(_: Any, texts: Sequence[str], *, chat: bool) -> list[tuple[int, ...]]:
         return [tuple(ord(letter) + len(text) * (not chat) for letter in text) for text in texts]
 
@@ -166,9 +160,9 @@ def test_an_end_that_is_encoded_otherwise_alone_is_not_used(
         pytest.param(Tokenizer(models.Unigram([("a", 0.0)], 0)), id="unigram"),
     ],
 )
-def test_other_tokenizers_are_known(tokenizer: Tokenizer) -> None:
+def test_other_tokenizers_are_known(tokenizer):
     assert not reads_by_words(PreTrainedTokenizerFast(tokenizer_object=tokenizer))
 
 
-def test_a_tokenizer_in_python_is_not_cut() -> None:
+def test_a_tokenizer_in_python_is_not_cut():
     assert not reads_by_words(object())

@@ -1,8 +1,5 @@
 """The llama_cpp back end with a stand-in for llama.cpp; numbers by transformers."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,6 @@ import pytest
 from medstress.backends import llama_cpp
 from medstress.backends.local import files
 from medstress.backends.local.files import GgufFacts, read_facts
-from medstress.backends.local.transformers import TransformersBackend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Choose, Decoding, Failure, Generate, Message, Score, Scored
 from medstress.core.errors import UsageError
@@ -45,20 +41,14 @@ def write_gguf(path: Path, *, template: str | None = TEMPLATE) -> Path:
 
 
 @pytest.fixture
-def backend(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Any, folder_of: Callable[..., Path]
-) -> Any:
+def backend(tmp_path, monkeypatch, stand_ins, folder_of):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     folder = str(folder_of("llama"))
     monkeypatch.setattr(llama_cpp, "open_engine", lambda *_: stand_ins.LlamaEngine(folder))
     return llama_cpp.open_backend(BackendOptions(model=str(write_gguf(tmp_path / "tiny.gguf"))))
 
 
-def test_answers_are_those_of_the_transformers_back_end(
-    backend: Any,
-    open_tiny: Callable[..., TransformersBackend],
-    sentence: Callable[[int, int], str],
-) -> None:
+def test_answers_are_those_of_the_transformers_back_end(backend, open_tiny, sentence):
     calls = [
         *(Score(sentence(i, 8), (" A", " B", " a dose"), first_token=True) for i in range(3)),
         Score((Message("user", sentence(2, 5)),), ("A", "B"), first_token=True),
@@ -76,9 +66,7 @@ def test_answers_are_those_of_the_transformers_back_end(
     assert backend.traits.parameters == 15
 
 
-def test_prompts_that_begin_alike_are_read_one_after_the_other_and_only_once(
-    backend: Any, sentence: Callable[[int, int], str]
-) -> None:
+def test_prompts_that_begin_alike_are_read_one_after_the_other_and_only_once(backend, sentence):
     beginnings = [sentence(i, 40) for i in range(3)]
     calls = [
         Score(f"{beginnings[i % 3]} drug{i}", (" A", " B"), first_token=True) for i in range(9)
@@ -93,7 +81,7 @@ def test_prompts_that_begin_alike_are_read_one_after_the_other_and_only_once(
     assert backend.counters["tokens_forwarded"] - read == length
 
 
-def test_a_letter_that_is_not_among_the_likeliest_is_asked_for_among_all(backend: Any) -> None:
+def test_a_letter_that_is_not_among_the_likeliest_is_asked_for_among_all(backend):
     everything = backend._engine.next_tokens
     asked: list[int] = []
 
@@ -113,16 +101,14 @@ def test_a_letter_that_is_not_among_the_likeliest_is_asked_for_among_all(backend
     assert "does not give the log probability of every letter" in none.error
 
 
-def test_texts_are_refused_with_the_way_out_and_other_calls_fail(backend: Any) -> None:
+def test_texts_are_refused_with_the_way_out_and_other_calls_fail(backend):
     with pytest.raises(UsageError, match=r'"text" cannot be done.*"transformers"'):
         backend.answer([Score("the drug", (" aspirin",))])
     (reply,) = backend.answer([Choose("x", "AB")])
     assert isinstance(reply, Failure)
 
 
-def test_a_call_that_does_not_fit_the_context_fails_alone_and_nothing_is_cut(
-    backend: Any, sentence: Callable[[int, int], str]
-) -> None:
+def test_a_call_that_does_not_fit_the_context_fails_alone_and_nothing_is_cut(backend, sentence):
     long, fits, much = backend.answer(
         [
             Score(sentence(0, 90), (" A",), first_token=True),
@@ -135,9 +121,7 @@ def test_a_call_that_does_not_fit_the_context_fails_alone_and_nothing_is_cut(
     assert "more than the 64 tokens of context" in much.error
 
 
-def test_a_template_that_the_library_reads_otherwise_is_told(
-    backend: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_template_that_the_library_reads_otherwise_is_told(backend, caplog):
     call = Score((Message("user", "x"),), ("A", "B"), first_token=True)
     backend._engine.rendered = lambda messages: "<user>x<reply>"
     backend.answer([call])
@@ -150,7 +134,7 @@ def test_a_template_that_the_library_reads_otherwise_is_told(
     ]
 
 
-def test_the_header_of_a_file_is_read(tmp_path: Path) -> None:
+def test_the_header_of_a_file_is_read(tmp_path):
     facts = read_facts(write_gguf(tmp_path / "a.gguf"))
     assert facts == GgufFacts(
         template=TEMPLATE, start="t0", end="t1", n_vocabulary=400, n_context=64, parameters=15
@@ -166,9 +150,7 @@ def test_the_header_of_a_file_is_read(tmp_path: Path) -> None:
         ("bad.gguf", "not a GGUF file of a language model, or is damaged"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_sentence(
-    model: str | None, said: str, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_read_is_one_sentence(model, said, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "bad.gguf").write_bytes(b"GGUF and more")
     with pytest.raises(UsageError, match=said) as caught:
@@ -176,15 +158,13 @@ def test_a_file_that_cannot_be_read_is_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_a_context_longer_than_the_model_knows_is_refused(tmp_path: Path) -> None:
+def test_a_context_longer_than_the_model_knows_is_refused(tmp_path):
     path = write_gguf(tmp_path / "a.gguf")
     with pytest.raises(UsageError, match="at most 64 tokens"):
         llama_cpp.open_backend(BackendOptions(model=str(path), context_tokens=65))
 
 
-def test_without_the_packages_the_messages_name_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_packages_the_messages_name_the_extra(tmp_path, monkeypatch):
     options = BackendOptions(model=str(write_gguf(tmp_path / "a.gguf")))
     monkeypatch.setattr(llama_cpp, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'medstress\[llama-cpp\]'"):

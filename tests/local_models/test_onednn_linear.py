@@ -1,15 +1,13 @@
 """Linear layers that multiply with oneDNN give the numbers of torch's own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from medstress.machine import onednn_linear  # noqa: E402
-from medstress.machine.onednn_linear import use_onednn  # noqa: E402
+from medstress.entities import processor  # noqa: E402
+from medstress.entities.processor import use_onednn  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()),
@@ -18,17 +16,17 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def products(monkeypatch):
     """Pretend that MKL is slow here; the rows of each product that oneDNN was asked for."""
     asked: list[int] = []
-    product = onednn_linear.product
+    product = processor.product
 
     def counted(states: Any, weight: Any, bias: Any) -> Any:
         asked.append(states.numel() // states.shape[-1])
         return product(states, weight, bias)
 
-    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
-    monkeypatch.setattr(onednn_linear, "product", counted)
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(processor, "product", counted)
     return asked
 
 
@@ -40,7 +38,7 @@ def _changed(layer: Any, asked: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_numbers_of_torchs_own_layer(products: list[int], bias: bool) -> None:
+def test_the_numbers_of_torchs_own_layer(products, bias):
     torch.manual_seed(0)
     plain = torch.nn.Linear(128, 200, bias=bias)
     layer = torch.nn.Linear(128, 200, bias=bias)
@@ -56,7 +54,7 @@ def test_the_numbers_of_torchs_own_layer(products: list[int], bias: bool) -> Non
     assert products == [100, 700, 120, 90]
 
 
-def test_small_products_gradients_and_other_formats_are_torchs_own(products: list[int]) -> None:
+def test_small_products_gradients_and_other_formats_are_torchs_own(products):
     layer = _changed(torch.nn.Linear(128, 200), products)
     with torch.inference_mode():
         layer(torch.randn(1, 128))
@@ -70,7 +68,7 @@ def test_small_products_gradients_and_other_formats_are_torchs_own(products: lis
     assert not products
 
 
-def test_weights_that_change_are_read_anew(products: list[int]) -> None:
+def test_weights_that_change_are_read_anew(products):
     layer = _changed(torch.nn.Linear(128, 200, bias=False), products)
     states = torch.randn(100, 128)
     with torch.inference_mode():
@@ -80,7 +78,7 @@ def test_weights_that_change_are_read_anew(products: list[int]) -> None:
     assert products == [100, 100]
 
 
-def test_only_plain_layers_on_a_cpu_are_changed(products: list[int]) -> None:
+def test_only_plain_layers_on_a_cpu_are_changed(products):
     hooked = torch.nn.Linear(64, 64)
     hooked.forward = hooked.forward
     kept = [
@@ -93,37 +91,35 @@ def test_only_plain_layers_on_a_cpu_are_changed(products: list[int]) -> None:
     changed = torch.nn.Linear(64, 64)
     use_onednn(torch.nn.Sequential(*kept, changed))
     assert [type(one) for one in kept] == kinds
-    assert type(changed) is onednn_linear.onednn_linear()
+    assert type(changed) is processor.onednn_linear()
 
 
 def test_layers_of_other_numbers_stay_torchs_own(
     products: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    product = onednn_linear.product
+    product = processor.product
     monkeypatch.setattr(
-        onednn_linear,
+        processor,
         "product",
         lambda states, weight, bias: product(states, weight, bias) * (1.0 if bias is None else 1.1),
     )
     wrong, right = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64, bias=False)
     use_onednn(torch.nn.Sequential(wrong, right))
     assert type(wrong) is torch.nn.Linear
-    assert type(right) is onednn_linear.onednn_linear()
+    assert type(right) is processor.onednn_linear()
 
 
 @pytest.mark.parametrize(
     ("where", "name", "value"),
     [
-        (onednn_linear, "_mkl_is_slow", lambda: False),
+        (processor, "_mkl_is_slow", lambda: False),
         (torch.backends.mkl, "is_available", lambda: False),
         (torch.backends.mkldnn, "enabled", False),
         (torch.ops, "mkldnn", object()),
     ],
     ids=["MKL is fast", "no MKL", "oneDNN switched off", "no such product"],
 )
-def test_nothing_changes_without_a_reason(
-    products: list[int], monkeypatch: pytest.MonkeyPatch, where: Any, name: str, value: Any
-) -> None:
+def test_nothing_changes_without_a_reason(products, monkeypatch, where, name, value):
     monkeypatch.setattr(where, name, value)
     layer = torch.nn.Linear(64, 64)
     use_onednn(layer)
@@ -139,18 +135,16 @@ def test_nothing_changes_without_a_reason(
     ],
 )
 @pytest.mark.parametrize("is_linux", [True, False])
-def test_the_vendor_of_the_processor_decides(
-    monkeypatch: pytest.MonkeyPatch, told: str, slow: bool, is_linux: bool
-) -> None:
+def test_the_vendor_of_the_processor_decides(monkeypatch, told, slow, is_linux):
     def read(*_: Any) -> str:
         if is_linux:
             return told
         raise FileNotFoundError
 
-    monkeypatch.setattr(onednn_linear.Path, "read_text", read)
-    monkeypatch.setattr(onednn_linear.platform, "processor", lambda: told)
-    onednn_linear._mkl_is_slow.cache_clear()
+    monkeypatch.setattr(processor.Path, "read_text", read)
+    monkeypatch.setattr(processor.platform, "processor", lambda: told)
+    processor._mkl_is_slow.cache_clear()
     try:
-        assert onednn_linear._mkl_is_slow() is slow
+        assert processor._mkl_is_slow() is slow
     finally:
-        onednn_linear._mkl_is_slow.cache_clear()
+        processor._mkl_is_slow.cache_clear()

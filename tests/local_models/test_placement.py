@@ -1,10 +1,6 @@
 """Where weights go: one device, a map, four bits; tiny models, read by the real code."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +30,7 @@ SPLIT = {
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
@@ -46,8 +42,8 @@ def scores(backend: Any) -> list[float]:
 
 @pytest.mark.parametrize("device_map", ["auto", {"": "cpu"}, SPLIT])
 def test_a_model_that_is_spread_answers_as_in_one_piece_and_is_the_same_model(
-    device_map: Any, folder_of: Callable[[str], Path], sentence: Callable[[int, int], str]
-) -> None:
+    device_map, folder_of, sentence
+):
     whole = open_backend(BackendOptions(model=str(folder_of("llama")), device="cpu"))
     spread = open_backend(BackendOptions(model=str(folder_of("llama")), device_map=device_map))
     assert isinstance(whole, TransformersBackend)
@@ -65,14 +61,14 @@ def test_a_model_that_is_spread_answers_as_in_one_piece_and_is_the_same_model(
         assert model.model.layers[0].mlp.up_proj.weight.device.type == "meta"
 
 
-def test_an_encoder_decoder_takes_a_map_too(folder_of: Callable[[str], Path]) -> None:
+def test_an_encoder_decoder_takes_a_map_too(folder_of):
     whole = open_backend(BackendOptions(model=str(folder_of("t5")), device="cpu"))
     mapped = open_backend(BackendOptions(model=str(folder_of("t5")), device_map="auto"))
     assert np.allclose(scores(mapped), scores(whole), atol=1e-4)
     assert mapped.identity == whole.identity
 
 
-def test_token_ids_go_where_the_hook_of_the_embedding_computes() -> None:
+def test_token_ids_go_where_the_hook_of_the_embedding_computes():
     class Hook:
         execution_device = 1
 
@@ -101,18 +97,14 @@ def test_token_ids_go_where_the_hook_of_the_embedding_computes() -> None:
         ({"device_map": {"model": "cpu"}}, "no place for 'lm_head.weight'"),
     ],
 )
-def test_a_place_that_makes_no_sense_is_refused_with_a_sentence(
-    options: dict[str, Any], said: str, folder_of: Callable[[str], Path]
-) -> None:
+def test_a_place_that_makes_no_sense_is_refused_with_a_sentence(options, said, folder_of):
     with pytest.raises(UsageError, match=said):
         open_backend(BackendOptions(model=str(folder_of("llama")), **options))
 
 
 @pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="needs the extra quantized")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_four_bits_are_another_model_of_as_many_parameters(
-    folder_of: Callable[[str], Path],
-) -> None:
+def test_four_bits_are_another_model_of_as_many_parameters(folder_of):
     folder = str(folder_of("wide_llama"))
     whole = open_backend(BackendOptions(model=folder, device="cpu"))
     packed = open_backend(BackendOptions(model=folder, device="cpu", load_in_4bit=True))
@@ -132,9 +124,7 @@ def test_four_bits_are_another_model_of_as_many_parameters(
         ("accelerate", {"device_map": "auto"}, r"pip install 'medstress\[transformers\]'"),
     ],
 )
-def test_a_missing_package_is_named_with_its_install_line(
-    absent: str, options: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_with_its_install_line(absent, options, line, monkeypatch):
     monkeypatch.setattr(loading, "find_spec", lambda name: None if name == absent else name)
     with pytest.raises(UsageError, match=line):
         open_backend(BackendOptions(model="x", **options))

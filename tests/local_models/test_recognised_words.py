@@ -1,9 +1,5 @@
 """Words that a pipeline of spaCy recognises are those that noise changes."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from medstress.attacks.noise import SwapNoise
@@ -21,7 +17,7 @@ ITEM = TaggedText(
 )
 
 
-def test_a_spacy_pipeline_recognises_whatever_its_labels(tmp_path: Path) -> None:
+def test_a_spacy_pipeline_recognises_whatever_its_labels(tmp_path):
     nlp = spacy.blank("en")
     ruler = nlp.add_pipe("entity_ruler")
     ruler.add_patterns([{"label": "ENTITY", "pattern": [{"LOWER": "bleeding"}]}])
@@ -36,7 +32,7 @@ def test_a_spacy_pipeline_recognises_whatever_its_labels(tmp_path: Path) -> None
     assert {ITEM.tokens[edit.start] for edit in edits} == {"bleeding"}
 
 
-def test_recognised_words_with_a_hyphen_are_whole_too(tmp_path: Path) -> None:
+def test_recognised_words_with_a_hyphen_are_whole_too(tmp_path):
     nlp = spacy.blank("en")
     ruler = nlp.add_pipe("entity_ruler")
     pattern = [{"LOWER": "beta"}, {"TEXT": "-"}, {"LOWER": "blocker"}, {"LOWER": "therapy"}]
@@ -49,7 +45,7 @@ def test_recognised_words_with_a_hyphen_are_whole_too(tmp_path: Path) -> None:
     assert list(noise.in_scope(item, resources)) == [0, 1, 7]
 
 
-def test_as_published_a_pipeline_is_asked_for(tmp_path: Path) -> None:
+def test_as_published_a_pipeline_is_asked_for(tmp_path):
     noise = SwapNoise(choices="as_published")
     with pytest.raises(UsageError, match="there is no pipeline 'en_core_sci_sm'"):
         noise_resources([ITEM], [noise], tmp_path)

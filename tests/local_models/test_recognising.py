@@ -1,9 +1,6 @@
 """Which recogniser gives which mentions, and what is refused."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +33,7 @@ DISEASES = {"type": "diseases", "vocabulary": "diseases", "embedding": "ngram"}
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -64,7 +61,7 @@ def mentions(found: Prepared) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_a_gazetteer_takes_the_place_of_given_mentions_of_its_types_in_every_field() -> None:
+def test_a_gazetteer_takes_the_place_of_given_mentions_of_its_types_in_every_field():
     found = prepared({**DRUGS, "recogniser": "gazetteer"})
     assert mentions(found) == [
         ("A", "warfarin", "drugs"),
@@ -74,7 +71,7 @@ def test_a_gazetteer_takes_the_place_of_given_mentions_of_its_types_in_every_fie
     ]
 
 
-def test_each_group_has_the_mentions_of_its_own_recogniser() -> None:
+def test_each_group_has_the_mentions_of_its_own_recogniser():
     found = prepared(DRUGS, {**DISEASES, "recogniser": "gazetteer"})
     assert mentions(found) == [
         ("B", "Aspirin", "T121"),
@@ -84,20 +81,20 @@ def test_each_group_has_the_mentions_of_its_own_recogniser() -> None:
     assert [spec["name"] for spec in found.recognisers] == ["given", "gazetteer"]
 
 
-def test_the_items_of_a_run_are_hashed_with_what_was_recognised() -> None:
+def test_the_items_of_a_run_are_hashed_with_what_was_recognised():
     given = prepared(DRUGS).datasets[0].questions[0]
     found = prepared({**DRUGS, "recogniser": "gazetteer"}).datasets[0].questions[0]
     again = prepared({**DRUGS, "recogniser": "gazetteer"}).datasets[0].questions[0]
     assert given.hash != found.hash == again.hash
 
 
-def test_the_names_of_a_groups_own_vocabulary_are_found_as_its_type(folder: Path) -> None:
+def test_the_names_of_a_groups_own_vocabulary_are_found_as_its_type(folder):
     (folder / "own.txt").write_text("walking\nrunning\nswimming\n", encoding="utf-8")
     own = {"vocabulary": "own.txt", "embedding": "ngram", "recogniser": "gazetteer"}
     assert ("B", "walking", "T056") in mentions(prepared({**own, "type": ["T056"]}))
 
 
-def test_a_pipeline_is_loaded_from_a_path_beside_the_experiment(folder: Path) -> None:
+def test_a_pipeline_is_loaded_from_a_path_beside_the_experiment(folder):
     nlp = spacy.blank("en")
     ruler: Any = nlp.add_pipe("entity_ruler")
     ruler.add_patterns([{"label": "SPORT", "pattern": "walking"}])
@@ -108,7 +105,7 @@ def test_a_pipeline_is_loaded_from_a_path_beside_the_experiment(folder: Path) ->
     assert found.recognisers[0]["labels"] == {"SPORT": "drugs"}
 
 
-def test_one_question_is_attacked_with_recognised_mentions() -> None:
+def test_one_question_is_attacked_with_recognised_mentions():
     item = ms.Question(id="q", stem="Which?", options=("warfarin", "Ibuprofen"), key="A")
     trial = ms.attack_one(
         item,
@@ -156,13 +153,13 @@ def test_one_question_is_attacked_with_recognised_mentions() -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused(entities: list[dict[str, Any]], sentence: str) -> None:
+def test_what_cannot_be_done_is_refused(entities, sentence):
     with pytest.raises(UsageError) as caught:
         prepared(*entities)
     assert str(caught.value) == sentence
 
 
-def test_a_recogniser_that_finds_nothing_is_refused(folder: Path) -> None:
+def test_a_recogniser_that_finds_nothing_is_refused(folder):
     (folder / "own.txt").write_text("one name\nanother name\na third\n", encoding="utf-8")
     own = {"vocabulary": "own.txt", "embedding": "ngram", "recogniser": "gazetteer"}
     with pytest.raises(UsageError) as caught:

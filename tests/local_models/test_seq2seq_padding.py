@@ -1,9 +1,5 @@
 """Encoder-decoder models: little padding over mixed lengths, nothing read twice."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -19,11 +15,7 @@ def n_tokens(backend: TransformersBackend, text: str, *, special: bool) -> int:
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
-def test_padding_stays_below_five_per_cent_with_mixed_lengths(
-    name: str,
-    sentence: Callable[[int, int], str],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+def test_padding_stays_below_five_per_cent_with_mixed_lengths(name, sentence, open_tiny):
     backend = open_tiny(name)
     prompts = [sentence(seed, 3 + seed * 7 % 41) for seed in range(60)]
     outputs = [[sentence(1000 + 4 * i + k, 1 + (i + k) % 6) for k in range(4)] for i in range(60)]
@@ -49,9 +41,7 @@ def test_padding_stays_below_five_per_cent_with_mixed_lengths(
 
 
 @pytest.mark.parametrize(("n", "answered"), [(95, True), (96, False)])
-def test_an_output_has_to_fit_with_what_the_decoder_reads_before_it(
-    n: int, answered: bool, open_tiny: Callable[..., TransformersBackend]
-) -> None:
+def test_an_output_has_to_fit_with_what_the_decoder_reads_before_it(n, answered, open_tiny):
     backend = open_tiny("bart")  # of 96 positions; two tokens come before every output
     output = " pain" * n
     assert n_tokens(backend, output.lstrip(), special=False) == n
@@ -59,18 +49,7 @@ def test_an_output_has_to_fit_with_what_the_decoder_reads_before_it(
     assert isinstance(reply, Scored if answered else Failure)
 
 
-def test_letters_need_the_decoder_once_a_prompt(
-    sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
-) -> None:
-    backend = open_tiny("t5")
-    prompt = sentence(1, 20)
-    backend.answer([Score(prompt, (" A", " B", " C", " D"), first_token=True)])
-    assert backend.counters["tokens_forwarded"] == n_tokens(backend, prompt, special=True) + 1
-
-
-def test_a_prompt_that_comes_again_with_other_options_is_not_encoded_again(
-    sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
-) -> None:
+def test_a_prompt_that_comes_again_with_other_options_is_not_encoded_again(sentence, open_tiny):
     backend = open_tiny("t5")
     prompt = sentence(1, 20)
     backend.answer([Score(prompt, (" aspirin is a drug", " the pain"))])
@@ -80,9 +59,7 @@ def test_a_prompt_that_comes_again_with_other_options_is_not_encoded_again(
     assert backend.counters["tokens_forwarded"] - before == n_new
 
 
-def test_states_that_were_forgotten_are_computed_again(
-    questions: Callable[[int], list[Score]], open_tiny: Callable[..., TransformersBackend]
-) -> None:
+def test_states_that_were_forgotten_are_computed_again(questions, open_tiny):
     keeping, forgetting = open_tiny("t5"), open_tiny("t5", kv_bytes=1000)
     for calls in (questions(9), questions(9)):
         for one, other in zip(keeping.answer(calls), forgetting.answer(calls), strict=True):

@@ -1,10 +1,8 @@
 """Scores with shared beginnings against plain rows and plain transformers, batch after batch."""
 
-from __future__ import annotations
-
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from medstress.backends.local import prefix, scores
 from medstress.backends.local.prefix import KvStore, PrefixScorer, close_enough
 from medstress.backends.local.tokens import shared_length
-from medstress.backends.local.transformers import TransformersBackend
 from medstress.core.calls import Message, Reply, Score, Scored
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
@@ -25,7 +22,7 @@ KEEPING = ["llama", "gpt2"]
 
 
 @pytest.fixture
-def rounds(sentence: Callable[[int, int], str]) -> list[list[Score]]:
+def rounds(sentence):
     """Batches as attacks make them: clean prompts, then candidates, items interleaved."""
 
     def call(item: int, name: str, first_token: bool) -> Score:
@@ -56,12 +53,8 @@ def assert_same(replies: Sequence[Reply], expected: Sequence[Reply]) -> None:
 @pytest.mark.parametrize("name", KEEPING)
 @pytest.mark.parametrize("kv_bytes", [None, 40_000, 0])
 def test_answers_equal_plain_rows_whatever_is_forgotten(
-    name: str,
-    kv_bytes: int | None,
-    rounds: list[list[Score]],
-    open_tiny: Callable[..., TransformersBackend],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    name, kv_bytes, rounds, open_tiny, monkeypatch
+):
     monkeypatch.setattr(prefix, "_BLOCK", 7)  # several blocks even in short tries
     backend, plain = open_tiny(name, kv_bytes=kv_bytes), open_tiny(name, sharing=False)
     for batch in rounds:
@@ -77,9 +70,7 @@ def test_answers_equal_plain_rows_whatever_is_forgotten(
         ("plain", "gptj gpt_oss mpt mamba lfm2 recurrent_gemma"),
     ],
 )
-def test_every_family_answers_as_in_plain_rows(
-    path: str, names: str, rounds: list[list[Score]], open_tiny: Callable[..., TransformersBackend]
-) -> None:
+def test_every_family_answers_as_in_plain_rows(path, names, rounds, open_tiny):
     for name in names.split():
         backend, plain = open_tiny(name, kv_bytes=20_000), open_tiny(name, sharing=False)
         for batch in rounds[:3]:
@@ -91,12 +82,7 @@ def test_every_family_answers_as_in_plain_rows(
 
 
 @pytest.mark.parametrize(("name", "path"), [("sliding", "tree"), ("index_window", "plain")])
-def test_prompts_beyond_a_window_are_read_in_plain_rows(
-    name: str,
-    path: str,
-    sentence: Callable[[int, int], str],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+def test_prompts_beyond_a_window_are_read_in_plain_rows(name, path, sentence, open_tiny):
     for model in (name, "longrope"):
         backend, plain = open_tiny(model), open_tiny(model, sharing=False)
         for first in range(2):
@@ -111,11 +97,8 @@ def test_prompts_beyond_a_window_are_read_in_plain_rows(
 
 @pytest.mark.parametrize("name", ["llama", "llama_words", "llama_unigram", "gpt2"])
 def test_two_hundred_prompts_have_the_numbers_of_plain_transformers(
-    name: str,
-    sentence: Callable[[int, int], str],
-    reference: Callable[..., list[float]],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+    name, sentence, reference, open_tiny
+):
     """Byte pairs, whole words and a unigram model; every second prompt by the chat template."""
     backend = open_tiny(name)
     tokenizer, has_turns = backend._loaded.tokenizer, backend.traits.in_turns
@@ -143,11 +126,7 @@ def test_two_hundred_prompts_have_the_numbers_of_plain_transformers(
 
 
 @pytest.mark.parametrize("name", KEEPING)
-def test_of_a_later_candidate_only_what_is_new_is_forwarded(
-    name: str,
-    sentence: Callable[[int, int], str],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+def test_of_a_later_candidate_only_what_is_new_is_forwarded(name, sentence, open_tiny):
     backend = open_tiny(name)
     its_tokenizer = backend._loaded.tokenizer
     stem = sentence(1, 30)
@@ -162,9 +141,7 @@ def test_of_a_later_candidate_only_what_is_new_is_forwarded(
     assert backend.counters["tokens_forwarded"] - before == new
 
 
-def test_as_many_prompts_are_kept_as_a_batch_has_calls(
-    sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
-) -> None:
+def test_as_many_prompts_are_kept_as_a_batch_has_calls(sentence, open_tiny):
     def forwarded(batch_size: int) -> int:
         backend = open_tiny("llama", batch_size=batch_size)
         stems = [sentence(1000 + item, 40) for item in range(100)]
@@ -178,9 +155,7 @@ def test_as_many_prompts_are_kept_as_a_batch_has_calls(
     assert forwarded(10) > 36 * 40
 
 
-def test_scores_of_options_that_stay_are_kept(
-    sentence: Callable[[int, int], str], open_tiny: Callable[..., TransformersBackend]
-) -> None:
+def test_scores_of_options_that_stay_are_kept(sentence, open_tiny):
     backend = open_tiny("llama")
     prompt, stay = sentence(1, 20), (" the patient", " a dose of insulin")
     (first,) = backend.answer([Score(prompt, (" aspirin", *stay))])
@@ -200,11 +175,7 @@ def test_scores_of_options_that_stay_are_kept(
     assert backend.counters["tokens_forwarded"] - before > n_prompt
 
 
-def test_what_is_kept_is_given_up_before_a_batch_is_halved(
-    rounds: list[list[Score]],
-    open_tiny: Callable[..., TransformersBackend],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_kept_is_given_up_before_a_batch_is_halved(rounds, open_tiny, monkeypatch):
     backend, plain = open_tiny("llama"), open_tiny("llama", sharing=False)
     expected = plain.answer(rounds[1])
     backend.answer(rounds[0])
@@ -223,12 +194,7 @@ def test_what_is_kept_is_given_up_before_a_batch_is_halved(
 
 
 @pytest.mark.parametrize("wrong", ["attention", "kept"])
-def test_a_model_that_disagrees_is_read_in_plain_rows(
-    wrong: str,
-    rounds: list[list[Score]],
-    open_tiny: Callable[..., TransformersBackend],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_that_disagrees_is_read_in_plain_rows(wrong, rounds, open_tiny, monkeypatch):
     attend, put = prefix._attend, KvStore.put
     if wrong == "attention":
         monkeypatch.setattr(
@@ -248,7 +214,7 @@ def test_a_model_that_disagrees_is_read_in_plain_rows(
     assert (backend.path, backend.traits.ahead) == ("plain", 8)
 
 
-def test_numbers_agree_up_to_the_rounding_of_their_format() -> None:
+def test_numbers_agree_up_to_the_rounding_of_their_format():
     # Logits of 16 to 32 are an eighth apart in bfloat16.
     assert close_enough([[-4.75]], [[-4.5]], torch.bfloat16)
     assert not close_enough([[-4.75]], [[-4.0]], torch.bfloat16)
@@ -257,9 +223,7 @@ def test_numbers_agree_up_to_the_rounding_of_their_format() -> None:
     assert not close_enough([[float("nan"), -1.0]], [[-1.0, -1.0]], torch.float32)
 
 
-def test_the_self_check_computes_in_the_compute_thread_when_first_needed(
-    open_tiny: Callable[..., TransformersBackend], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_self_check_computes_in_the_compute_thread_when_first_needed(open_tiny, monkeypatch):
     threads = []
 
     def scorer(*args: Any, **how: Any) -> Any:
@@ -288,9 +252,7 @@ sequences = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), max_si
 
 
 @given(sequences, st.integers(0, 20), st.integers(1, 4), st.lists(st.integers(0, 2), max_size=6))
-def test_the_longest_beginning_is_found_and_the_budget_holds(
-    kept: list[list[int]], most: int, entries: int, tokens: list[int]
-) -> None:
+def test_the_longest_beginning_is_found_and_the_budget_holds(kept, most, entries, tokens):
     store, ample = KvStore(most * BYTES, entries), KvStore(10**6, 99)
     for one in kept:
         store.put(tuple(one), layers_of(one))
@@ -309,7 +271,7 @@ def test_the_longest_beginning_is_found_and_the_budget_holds(
     assert (len(store), store.n_bytes) == (0, 0)
 
 
-def test_the_least_recently_used_goes_and_a_longer_sequence_replaces_its_beginning() -> None:
+def test_the_least_recently_used_goes_and_a_longer_sequence_replaces_its_beginning():
     store = KvStore(6 * BYTES)
     for first in (1, 2, 3):
         store.put((first, 0), layers_of((first, 0)))

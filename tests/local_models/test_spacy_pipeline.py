@@ -1,7 +1,5 @@
 """A small pipeline, saved and loaded through the real code; a stand-in for scispaCy's linker."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -30,12 +28,12 @@ def save(folder: Path, **patterns: str) -> Path:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Path:
+def tiny(tmp_path):
     return save(tmp_path / "tiny", aspirin="CHEMICAL", gout="DISEASE", anna="PERSON")
 
 
 @pytest.fixture
-def linker(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def linker(monkeypatch):
     """A module `scispacy.linking` whose component links by a table; returns its settings."""
     settings: list[Any] = []
 
@@ -57,7 +55,7 @@ def linker(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return settings
 
 
-def test_labels_become_types_by_the_usual_table(tiny: Path) -> None:
+def test_labels_become_types_by_the_usual_table(tiny):
     pipeline = SpacyPipeline(str(tiny), Path())
     assert pipeline.find([TEXT, "Nothing here."]) == [
         [Found(start=0, end=7, type="drugs"), Found(start=14, end=18, type="diseases")],
@@ -65,7 +63,7 @@ def test_labels_become_types_by_the_usual_table(tiny: Path) -> None:
     ]
 
 
-def test_a_table_of_labels_takes_the_place_of_the_usual_one(tiny: Path) -> None:
+def test_a_table_of_labels_takes_the_place_of_the_usual_one(tiny):
     pipeline = SpacyPipeline("tiny", tiny.parent, {"PERSON": "T101"})
     assert pipeline.find([TEXT]) == [[Found(start=25, end=29, type="T101")]]
     assert pipeline.spec() == {
@@ -76,7 +74,7 @@ def test_a_table_of_labels_takes_the_place_of_the_usual_one(tiny: Path) -> None:
     }
 
 
-def test_a_linker_gives_every_type_of_the_best_concept(tiny: Path, linker: list[Any]) -> None:
+def test_a_linker_gives_every_type_of_the_best_concept(tiny, linker):
     pipeline = SpacyPipeline(str(tiny), Path(), linker="umls")
     assert pipeline.find([TEXT]) == [
         [
@@ -90,7 +88,7 @@ def test_a_linker_gives_every_type_of_the_best_concept(tiny: Path, linker: list[
     assert pipeline.spec()["labels"] is None
 
 
-def test_a_linker_without_scispacy_is_refused(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_linker_without_scispacy_is_refused(tiny, monkeypatch):
     monkeypatch.setitem(sys.modules, "scispacy", None)
     monkeypatch.setitem(sys.modules, "scispacy.linking", None)
     with pytest.raises(UsageError) as caught:
@@ -101,7 +99,7 @@ def test_a_linker_without_scispacy_is_refused(tiny: Path, monkeypatch: pytest.Mo
     )
 
 
-def test_a_missing_spacy_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_spacy_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(UsageError) as caught:
         SpacyPipeline("en_core_web_sm", Path())
@@ -111,9 +109,7 @@ def test_a_missing_spacy_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-def test_an_unknown_pipeline_is_refused_with_what_is_installed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_unknown_pipeline_is_refused_with_what_is_installed(monkeypatch):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["en_core_web_sm"])
     with pytest.raises(UsageError) as caught:
         SpacyPipeline("en_core_web_md", Path())
@@ -124,7 +120,7 @@ def test_an_unknown_pipeline_is_refused_with_what_is_installed(
     )
 
 
-def test_a_folder_without_a_pipeline_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_pipeline_is_refused(tmp_path):
     with pytest.raises(UsageError, match="spaCy cannot load the pipeline"):
         SpacyPipeline(str(tmp_path), Path())
 
@@ -144,15 +140,13 @@ def test_a_folder_without_a_pipeline_is_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(
-    tiny: Path, labels: dict[str, str], sentence: str
-) -> None:
+def test_labels_that_do_not_fit_are_refused(tiny, labels, sentence):
     with pytest.raises(UsageError) as caught:
         SpacyPipeline(str(tiny), Path(), labels)
     assert sentence in str(caught.value)
 
 
-def test_a_pipeline_without_a_mapped_label_is_refused(tmp_path: Path) -> None:
+def test_a_pipeline_without_a_mapped_label_is_refused(tmp_path):
     folder = save(tmp_path / "people", anna="PERSON")
     with pytest.raises(UsageError) as caught:
         SpacyPipeline(str(folder), Path())

@@ -1,7 +1,5 @@
 """spaCy pipelines as victims."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -28,7 +26,7 @@ def pipeline(folder: Path) -> BackendOptions:
     return BackendOptions(model=str(folder), task="ner")
 
 
-def test_entities_come_back_as_labels_of_the_words_that_were_given(tmp_path: Path) -> None:
+def test_entities_come_back_as_labels_of_the_words_that_were_given(tmp_path):
     backend = open_backend(pipeline(tmp_path))
     assert backend.traits.labels == ("B-CHEMICAL", "I-CHEMICAL")
     # "can't" would be two tokens if the pipeline cut the text itself.
@@ -38,7 +36,7 @@ def test_entities_come_back_as_labels_of_the_words_that_were_given(tmp_path: Pat
     )
 
 
-def test_a_pipeline_keeps_the_contract_of_back_ends(tmp_path: Path) -> None:
+def test_a_pipeline_keeps_the_contract_of_back_ends(tmp_path):
     options = pipeline(tmp_path)
     backend = open_backend(options)
     words = ["aspirin", "salicylic acid", "nothing here", "an aspirin", "acid"]
@@ -47,7 +45,7 @@ def test_a_pipeline_keeps_the_contract_of_back_ends(tmp_path: Path) -> None:
     assert open_backend(options).identity == backend.identity
 
 
-def test_a_pipeline_that_finds_no_entities_is_refused(tmp_path: Path) -> None:
+def test_a_pipeline_that_finds_no_entities_is_refused(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.to_disk(tmp_path)
@@ -55,6 +53,6 @@ def test_a_pipeline_that_finds_no_entities_is_refused(tmp_path: Path) -> None:
         open_backend(BackendOptions(model=str(tmp_path)))
 
 
-def test_a_missing_pipeline_is_named() -> None:
+def test_a_missing_pipeline_is_named():
     with pytest.raises(UsageError, match="there is no pipeline 'en_core_sci_sm'"):
         open_backend(BackendOptions(model="en_core_sci_sm"))

@@ -1,10 +1,6 @@
 """Items that a model cannot read: said before the run, never asked, the same when verified."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +12,8 @@ pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
 def test_an_item_longer_than_the_model_reads_is_not_attackable(
-    folder_of: Callable[[str], Path],
-    sentence: Callable[[int, int], str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    folder_of, sentence, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     stems = ["Which drug?", sentence(1, 300), "Which dose?"]
     rows = [

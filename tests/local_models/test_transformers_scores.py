@@ -1,14 +1,9 @@
 """Scores of tiny models against logits computed one text at a time."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Callable
 
-import numpy as np
 import pytest
 
-from medstress.backends.local.transformers import TransformersBackend
 from medstress.core.calls import (
     Message,
     Score,
@@ -18,61 +13,14 @@ from medstress.core.calls import (
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
 
-CAUSAL = ["llama", "gpt2", "sliding", "index_window", "alibi"]
 
-
-@pytest.mark.parametrize("name", CAUSAL)
-def test_scores_equal_those_of_each_text_alone(
-    reference: Callable[..., list[float]],
-    questions: Callable[[int], list[Score]],
-    name: str,
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
-    backend = open_tiny(name)
-    its_tokenizer = backend._loaded.tokenizer
-    calls = questions(12)
-    for call, reply in zip(calls, backend.answer(calls), strict=True):
-        assert isinstance(reply, Scored)
-        prompt = its_tokenizer(call.prompt)["input_ids"]
-        for i, continuation in enumerate(call.continuations):
-            tokens = its_tokenizer(call.prompt + continuation)["input_ids"]
-            assert tokens[: len(prompt)] == prompt
-            expected = reference(backend, tokens, len(prompt))[: reply.n_tokens[i]]
-            assert call.first_token or len(expected) == len(tokens) - len(prompt)
-            assert reply.log_probs[i] == pytest.approx(sum(expected), abs=1e-4)
-
-
-@pytest.mark.parametrize("name", CAUSAL)
-def test_sharing_changes_no_number(
-    questions: Callable[[int], list[Score]],
-    name: str,
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
-    calls = questions(20)
-    tree, plain = open_tiny(name), open_tiny(name, sharing=False)
-    for one, other in zip(tree.answer(calls), plain.answer(calls), strict=True):
-        assert isinstance(one, Scored)
-        assert isinstance(other, Scored)
-        assert one.n_tokens == other.n_tokens
-        assert np.allclose(one.log_probs, other.log_probs, rtol=0, atol=1e-4)
-    assert plain.path == "plain"
-    assert tree.counters["tokens_naive"] == plain.counters["tokens_naive"]
-    if name in {"llama", "gpt2"}:
-        assert tree.path == "tree"
-        assert tree.counters["tokens_forwarded"] < plain.counters["tokens_forwarded"] / 2
-
-
-def test_an_architecture_without_positions_is_read_plainly_with_a_warning(
-    open_tiny: Callable[..., TransformersBackend], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_architecture_without_positions_is_read_plainly_with_a_warning(open_tiny, caplog):
     with caplog.at_level(logging.WARNING):
         assert open_tiny("alibi").path == "plain"
     assert [record.message for record in caplog.records if "token trees" in record.message]
 
 
-def test_letters_are_scored_by_their_first_token_and_shared_ones_in_full(
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+def test_letters_are_scored_by_their_first_token_and_shared_ones_in_full(open_tiny):
     backend = open_tiny("llama")
     call = Score("which drug treats pain", (" aspirin", " the aspirin", " the insulin", ""), True)
     (reply,) = backend.answer([call])
@@ -87,9 +35,8 @@ def test_letters_are_scored_by_their_first_token_and_shared_ones_in_full(
 
 
 def test_a_continuation_that_changes_the_prompts_last_token_is_scored_from_there(
-    reference: Callable[..., list[float]],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+    reference, open_tiny
+):
     backend = open_tiny("llama")
     its_tokenizer = backend._loaded.tokenizer
     call = Score("the drug is asp", ("irin", " with"))
@@ -107,9 +54,8 @@ def test_a_continuation_that_changes_the_prompts_last_token_is_scored_from_there
 
 
 def test_a_conversation_goes_through_the_chat_template_without_a_second_start_token(
-    reference: Callable[..., list[float]],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+    reference, open_tiny
+):
     backend = open_tiny("llama")
     turns = (Message("system", "the dose"), Message("user", "which drug"))
     (reply,) = backend.answer([Score(turns, (" aspirin",))])
@@ -121,11 +67,7 @@ def test_a_conversation_goes_through_the_chat_template_without_a_second_start_to
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
-def test_encoder_decoder_scores_equal_those_of_each_pair_alone(
-    questions: Callable[[int], list[Score]],
-    name: str,
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+def test_encoder_decoder_scores_equal_those_of_each_pair_alone(questions, name, open_tiny):
     backend = open_tiny(name)
     its_tokenizer, model = backend._loaded.tokenizer, backend._loaded.model
     prefix = {"t5": [1], "bart": [1, 0]}[name]
@@ -142,15 +84,3 @@ def test_encoder_decoder_scores_equal_those_of_each_pair_alone(
             found = torch.log_softmax(logits[len(prefix) - 1 :], dim=-1)
             expected = sum(float(found[k, output[k]]) for k in range(reply.n_tokens[i]))
             assert reply.log_probs[i] == pytest.approx(expected, abs=1e-4)
-
-
-def test_one_prompt_in_several_calls_is_encoded_once(
-    sentence: Callable[[int, int], str],
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
-    backend = open_tiny("t5")
-    prompt = sentence(3, 20)
-    backend.answer([Score(prompt, (" aspirin",)), Score(prompt, (" insulin", " aspirin"))])
-    n_source = len(backend._loaded.tokenizer(prompt)["input_ids"])
-    n_output = len(backend._loaded.tokenizer("aspirin", add_special_tokens=False)["input_ids"])
-    assert backend.counters["tokens_forwarded"] == n_source + 2 * n_output

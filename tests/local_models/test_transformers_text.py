@@ -1,14 +1,11 @@
 """Text of tiny models against the arg max, one step at a time."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from medstress.backends.local.transformers import TransformersBackend, _GumbelNoise
+from medstress.backends.local.transformers import _GumbelNoise
 from medstress.core.calls import Decoding, Generate, Generated, Request
 from medstress.tasks.reading import is_over
 
@@ -17,9 +14,7 @@ pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "t5", "bart"])
-def test_greedy_text_equals_stepwise_arg_max(
-    sentence: Callable[[int, int], str], name: str, open_tiny: Callable[..., TransformersBackend]
-) -> None:
+def test_greedy_text_equals_stepwise_arg_max(sentence, name, open_tiny):
     backend = open_tiny(name)
     its_tokenizer, model = backend._loaded.tokenizer, backend._loaded.model
     calls = [Generate(sentence(i, 3 + 4 * i), Decoding(max_new_tokens=3 + i % 2)) for i in range(5)]
@@ -42,7 +37,7 @@ def test_greedy_text_equals_stepwise_arg_max(
         )
 
 
-def test_text_ends_at_the_end_token(open_tiny: Callable[..., TransformersBackend]) -> None:
+def test_text_ends_at_the_end_token(open_tiny):
     backend = open_tiny("llama")
     (free,) = backend.answer([Generate("which drug", Decoding(max_new_tokens=6))])
     new = backend._loaded.tokenizer("which drug")["input_ids"]
@@ -59,9 +54,7 @@ def test_text_ends_at_the_end_token(open_tiny: Callable[..., TransformersBackend
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
-def test_text_ends_where_no_more_of_it_is_read_and_neighbours_go_on(
-    name: str, open_tiny: Callable[..., TransformersBackend]
-) -> None:
+def test_text_ends_where_no_more_of_it_is_read_and_neighbours_go_on(name, open_tiny):
     backend = open_tiny(name)
     decoding = Decoding(max_new_tokens=6)
     asked = Generate("which drug treats the pain", decoding, is_over=is_over)
@@ -76,9 +69,7 @@ def test_text_ends_where_no_more_of_it_is_read_and_neighbours_go_on(
     assert beside.tokens_out == long[1].tokens_out
 
 
-def test_samples_are_reproducible_differ_and_ignore_their_neighbours(
-    open_tiny: Callable[..., TransformersBackend],
-) -> None:
+def test_samples_are_reproducible_differ_and_ignore_their_neighbours(open_tiny):
     call = Generate("which drug treats", Decoding(max_new_tokens=12, temperature=1.0))
     other = Generate("pain with the", Decoding(max_new_tokens=12, temperature=1.0))
     next_sample = Request(call, sample=1).addressed
@@ -90,7 +81,7 @@ def test_samples_are_reproducible_differ_and_ignore_their_neighbours(
     assert again.answer([other, call])[1] == first
 
 
-def test_noise_makes_the_arg_max_a_sample_of_the_softmax() -> None:
+def test_noise_makes_the_arg_max_a_sample_of_the_softmax():
     logits = torch.tensor([0.0, 1.0, 2.0, -1.0])
     n = 4000
     noisy = _GumbelNoise(2.0, list(range(n)))(None, logits.expand(n, 4))

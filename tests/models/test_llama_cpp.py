@@ -1,9 +1,6 @@
 """The llama_cpp back end through the real wheel, with the embedded model."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,7 +30,7 @@ N_PROMPTS = 8
 
 
 @pytest.fixture(scope="module")
-def backend() -> Iterator[Any]:
+def backend():
     from medstress.backends.llama_cpp import open_backend
 
     with pytest.MonkeyPatch.context() as patch:
@@ -44,7 +41,7 @@ def backend() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def calls() -> list[Score]:
+def calls():
     template = load_template("qstab")
     questions = load(DatasetOptions()).questions[:20]
     found = [
@@ -66,9 +63,7 @@ def shares(reply: Any) -> list[float]:
 
 
 @pytest.mark.release
-def test_letters_agree_with_the_transformers_back_end_on_the_same_file(
-    backend: Any, calls: list[Score]
-) -> None:
+def test_letters_agree_with_the_transformers_back_end_on_the_same_file(backend, calls):
     """The kernels differ (4-bit products there, widened weights here), the model is one."""
     from medstress.backends.local.transformers import open_backend
 
@@ -91,15 +86,13 @@ def test_letters_agree_with_the_transformers_back_end_on_the_same_file(
     theirs.close()
 
 
-def test_a_prompt_that_is_asked_again_is_read_whole_and_gives_the_same_numbers(
-    backend: Any, calls: list[Score]
-) -> None:
+def test_a_prompt_that_is_asked_again_is_read_whole_and_gives_the_same_numbers(backend, calls):
     tokens = backend._engine.tokens(calls[1].prompt, chat=False)
     first, second = (backend._engine.next_tokens(tokens, 50, reuse=False) for _ in range(2))
     assert first == second
 
 
-def test_what_prompts_have_in_common_is_read_once(backend: Any, calls: list[Score]) -> None:
+def test_what_prompts_have_in_common_is_read_once(backend, calls):
     prompt = " ".join(call.prompt for call in calls[:2])
     before = backend.counters
     candidates = [
@@ -114,7 +107,7 @@ def test_what_prompts_have_in_common_is_read_once(backend: Any, calls: list[Scor
 
 
 @pytest.mark.release
-def test_no_number_depends_on_the_prompts_before(backend: Any, calls: list[Score]) -> None:
+def test_no_number_depends_on_the_prompts_before(backend, calls):
     """llama.cpp takes other kernels for one token than for a few, and for 64 or more."""
     stem = " ".join(call.prompt for call in calls[:2])
     related = [
@@ -136,7 +129,7 @@ def test_no_number_depends_on_the_prompts_before(backend: Any, calls: list[Score
     assert first == second
 
 
-def test_a_text_ends_where_no_more_of_it_is_read(backend: Any) -> None:
+def test_a_text_ends_where_no_more_of_it_is_read(backend):
     asked = Generate("The alphabet:\nA\nB\nC\nD\n", Decoding(max_new_tokens=12))
     (whole,) = backend.answer([asked])
     (short,) = backend.answer([replace(asked, is_over=lambda text: len(text) > 2)])
@@ -148,9 +141,7 @@ def test_a_text_ends_where_no_more_of_it_is_read(backend: Any) -> None:
 
 
 @pytest.mark.release
-def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(
-    backend: Any, calls: list[Score], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(backend, calls, caplog):
     chat = Score((Message("user", "Which vitamin?\nA: C\nB: D"),), ("A", "B"), first_token=True)
     told = Generate((Message("user", "Say yes."),), Decoding(max_new_tokens=4))
     sampled = Generate("The dose of aspirin", Decoding(max_new_tokens=6, temperature=1.0))
@@ -163,7 +154,7 @@ def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(
     assert "more than the 1024 tokens of context" in too_long.error
 
 
-def test_nobody_without_the_key_is_answered(backend: Any) -> None:
+def test_nobody_without_the_key_is_answered(backend):
     from http.client import HTTPConnection
 
     engine = backend._engine
@@ -174,7 +165,7 @@ def test_nobody_without_the_key_is_answered(backend: Any) -> None:
     connection.close()
 
 
-def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
+def test_a_damaged_file_is_one_sentence(tmp_path):
     """A header that can be read, and weights that are missing."""
     from medstress.backends.llama_cpp import open_engine
     from medstress.core.errors import UsageError

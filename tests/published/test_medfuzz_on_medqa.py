@@ -1,12 +1,7 @@
 """MedFuzz on 40 questions of MedQA: roles that write in every style give what was planted."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
@@ -93,9 +88,7 @@ attack = {name = "medfuzz", attempts = 3, runs = 1}
 """
 
 
-def test_roles_that_write_in_every_style_flip_what_was_planted(
-    published: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_roles_that_write_in_every_style_flip_what_was_planted(published, tmp_path, monkeypatch):
     rows = published("qa/medqa_test_first.jsonl").read_text("utf-8").splitlines()
     rows = [row for row in rows if ". " in json.loads(row)["question"]][:40]
     monkeypatch.chdir(tmp_path)

@@ -1,7 +1,5 @@
 """What `brand_generic` finds in published questions."""
 
-from __future__ import annotations
-
 import json
 
 from medstress.entities.drug_names import shipped_drug_names

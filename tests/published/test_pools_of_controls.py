@@ -3,15 +3,10 @@
 A control's pool must hold four times the default budget on 95 % of items.
 """
 
-from __future__ import annotations
-
 import random
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import pytest
 from numpy.random import default_rng
@@ -19,7 +14,6 @@ from numpy.random import default_rng
 from medstress.attacks.controls.harmless import NeutralInsertion, NoOp
 from medstress.attacks.controls.paraphrase import Paraphrase
 from medstress.attacks.controls.rewording import facts_of, question_of, share_changed, words_of
-from medstress.core.items import Question
 from medstress.datasets import medmcqa, medqa, sample
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.recognisers import shipped_gazetteer
@@ -40,7 +34,7 @@ RESOURCES = replace(tiny_resources(), names_in=_names_in)
 
 
 @pytest.fixture(params=["medqa", "medmcqa", "sample"])
-def items(request: pytest.FixtureRequest, published: Callable[[str], Path]) -> Sequence[Question]:
+def items(request, published):
     """200 questions, drawn by a fixed seed; the sample set is shipped."""
     name = request.param
     path = published(FILES[name]) if name in FILES else None
@@ -49,13 +43,13 @@ def items(request: pytest.FixtureRequest, published: Callable[[str], Path]) -> S
 
 
 @pytest.mark.parametrize("control", [NoOp(), NeutralInsertion(), Paraphrase()])
-def test_a_pool_holds_four_budgets_on_95_of_100_items(items: Any, control: Any) -> None:
+def test_a_pool_holds_four_budgets_on_95_of_100_items(items, control):
     n = [control.n_variants(item, RESOURCES) for item in items]
     assert sum(each >= FOUR_BUDGETS for each in n) >= 0.95 * N
 
 
 @pytest.mark.parametrize("control", [NoOp(), NeutralInsertion(), Paraphrase()])
-def test_variants_are_distinct_keep_the_facts_and_take_no_time(items: Any, control: Any) -> None:
+def test_variants_are_distinct_keep_the_facts_and_take_no_time(items, control):
     n = 0
     began = time.process_time()
     drawn = []
@@ -74,7 +68,7 @@ def test_variants_are_distinct_keep_the_facts_and_take_no_time(items: Any, contr
             assert (numbers, kept) == facts_of(item.question)
 
 
-def test_paraphrases_change_a_fifth_of_the_words_and_keep_every_name(items: Any) -> None:
+def test_paraphrases_change_a_fifth_of_the_words_and_keep_every_name(items):
     for item in items:
         names = [name.casefold() for name in _names_in(item.question)]
         variants = Paraphrase().variants(item, default_rng(2), RESOURCES)

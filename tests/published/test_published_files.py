@@ -6,8 +6,7 @@ import polars
 import pytest
 
 from medstress.datasets import medmcqa, medqa
-from medstress.datasets.draw import draw
-from medstress.datasets.source import DatasetOptions
+from medstress.datasets.source import DatasetOptions, draw
 
 DRUGS = set(
     re.findall(

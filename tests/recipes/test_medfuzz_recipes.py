@@ -1,7 +1,5 @@
 """The recipes of MedFuzz: two lines ask other models, and their figures come of the vignettes."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

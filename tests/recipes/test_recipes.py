@@ -1,7 +1,5 @@
 """Every shipped recipe: read, checked without a model, run by a stand-in, drawn."""
 
-from __future__ import annotations
-
 import shlex
 import tomllib
 from pathlib import Path
@@ -15,24 +13,10 @@ from medstress.core.items import Candidate
 from medstress.experiment.file.reading import find_source, read_experiment
 from medstress.experiment.plan.parts import make_attacks
 from medstress.experiment.prepare import prepare
-from medstress.kinds.victims import prompt_for
 from medstress.tasks.templates import load_template
+from medstress.tasks.victim import prompt_for
 from medstress.testing import tiny_questions
 from medstress.training.train import plan_training
-
-INTERFACE = {
-    "xian2024-table1",
-    "xian2024-table2",
-    "xian2025-appendix-e",
-    "xian2025-ablation",
-    "xian2025-appendix-m",
-    "xian2025-figure2",
-    "xian2025-figure3",
-    "xian2025-figure4",
-    "xian2025-figure5",
-    "xian2025-table1",
-    "xian2025-table2",
-}
 
 TRAINED = [name for name in recipes.names() if name.startswith("araujo2020-")]
 """Recipes of `medstress train`: the victims are what they train."""
@@ -84,10 +68,6 @@ def small(tmp_path, monkeypatch):
     return options
 
 
-def test_the_recipes_of_the_interface_are_there():
-    assert set(recipes.names()) >= INTERFACE
-
-
 @pytest.mark.parametrize("name", ATTACKED)
 def test_a_recipe_is_complete(name):
     raw = tomllib.loads(recipes.text_of(name))
@@ -105,27 +85,6 @@ def test_a_recipe_is_complete(name):
     assert [d["name"] for d in raw["dataset"] if d.get("use", True)] == ["sample"]
     checked = read_experiment(Path(name))
     assert checked.experiment.name == name
-
-
-@pytest.mark.parametrize("name", recipes.names())
-def test_every_entry_that_is_switched_off_is_told_from_the_others(name):
-    """`--set` reaches it by its name or label."""
-    raw = tomllib.loads(recipes.text_of(name))
-    for table in ("dataset", "entities", "victim", "attack"):
-        labels = [entry.get("label") or entry.get("name") for entry in raw.get(table, ())]
-        assert len(set(labels)) == len(labels)
-
-
-def test_the_published_rule_of_figure_2_has_a_curve_that_reaches_the_nearest_name():
-    raw = tomllib.loads(recipes.text_of("xian2025-figure2"))
-    (curve,) = (
-        attack
-        for attack in raw["attack"]
-        if attack.get("choices") == "as_published" and attack["sampler"] == "pdws"
-    )
-    assert (min(curve["n"]), max(curve["n"])) == (-200, 200)
-    assert sorted(curve["n"]) == curve["n"] == [-n for n in reversed(curve["n"])]
-    assert {-20, 20} < set(curve["n"])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +110,7 @@ def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
 
 def _bc5cdr(folder):
     folder.mkdir(parents=True)
-    lines = "{n}\tO\nPatients\tO\nreceived\tO\naspirin\tB-Chemical\n\n"
+    lines = "fever\tB-Disease\n{n}\tO\nPatients\tO\nreceived\tO\naspirin\tB-Chemical\n\n"
     for split, start in (("train", 0), ("devel", 40), ("test", 60)):
         text = "".join(lines.replace("{n}", f"w{n}") for n in range(start, start + 20))
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
@@ -168,9 +127,8 @@ def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeyp
     raw = tomllib.loads(recipes.text_of(name))
     assert raw["experiment"]["name"] == name
     is_pairs = raw["dataset"][0]["name"] == "biosses"
-    changes = [] if is_pairs else ["--set", "dataset.path=data/bc5cdr"]
     # Vectors of all shipped names would take minutes.
-    changes += ["--set", "attack.synonym.mode=strict"]
+    changes = ["--set", "attack.synonym.mode=strict"]
     assert medstress_cli(["train", name, "--dry-run", *changes]) == 0
     out = capsys.readouterr().out
     assert "original: " in out
@@ -186,8 +144,7 @@ def araujo_data(tmp_path, monkeypatch):
     """The current folder, with BC5CDR and BIOSSES in small."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    _bc5cdr(tmp_path / "data" / "bc5cdr_chem")
-    _bc5cdr(tmp_path / "data" / "bc5cdr_disease")
+    _bc5cdr(tmp_path / "data" / "bc5cdr")
     rows = "".join(f"{n}\tAspirin helps {n}\tPain is gone {n}\t{n % 5}\n" for n in range(100))
     head = "pair_id\tsentence1\tsentence2\tmean_score\n"
     (tmp_path / "data" / "biosses.tsv").write_text(head + rows, encoding="utf-8")
@@ -203,18 +160,6 @@ def test_recipes_of_pairs_are_cross_validated(name, araujo_data, capsys):
     assert "16 dev items" in out
 
 
-@pytest.mark.parametrize("name", ["araujo2020-table4", "araujo2020-table5", "araujo2020-table6"])
-def test_every_kind_of_adversarial_training_has_five_seeds_and_a_match_in_compute(name):
-    train = tomllib.loads(recipes.text_of(name))["train"]
-    assert train["seeds"] == [0, 1, 2, 3, 4]
-    assert train["twice"] is True
-    kinds = [(kind["attack"], kind.get("held_out_names", False)) for kind in train["adversarial"]]
-    assert ("synonym", True) in kinds
-    assert {attack for attack, held_out in kinds if not held_out} == {
-        *("synonym", "keyboard_noise", "swap_noise")
-    }
-
-
 @pytest.mark.parametrize(
     ("clean", "adversarial"),
     [("table2", "table4"), ("table2", "table5"), ("table3", "table6")],
@@ -225,7 +170,7 @@ def test_tables_of_adversarial_training_take_the_original_models_of_the_clean_on
     start = SimpleNamespace(files=SimpleNamespace(content="the same weights"))
     changes = [*araujo_data[1::2], "train.epochs=2"]
     if clean == "table2":
-        changes.append("dataset.path=data/bc5cdr_chem")
+        changes.append('dataset.types=["Chemical"]')
     of = {}
     for table in (clean, adversarial):
         plan = plan_training(f"araujo2020-{table}", overrides=changes)
@@ -254,17 +199,6 @@ def test_what_a_recipe_says_of_bluebert_trains_as_published(name, araujo_data, c
     is_pairs = "biosses" in text
     assert f"{80 if is_pairs else 20} items an epoch" in out
     assert "at most 30 epochs, 0 dev items" in out
-
-
-def test_the_experiment_of_the_page_on_training_is_checked(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
-    monkeypatch.chdir(tmp_path)
-    _bc5cdr(tmp_path / "data" / "bc5cdr_chem")
-    (tmp_path / "e.toml").write_text(page.partition("```toml\n")[2].partition("```")[0], "utf-8")
-    assert medstress_cli(["train", "e.toml", "--dry-run"]) == 0
-    told = capsys.readouterr().out
-    assert "original: 5 models, 20 items an epoch" in told
-    assert "both: 5 models, 40 items an epoch" in told
 
 
 def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():
@@ -300,16 +234,6 @@ def test_published_victims_read_medmcqa_under_the_context_tag_alone(name):
     assert published
 
 
-@pytest.mark.parametrize("name", ["xian2025-figure5", "xian2025-appendix-e"])
-def test_cases_that_are_explained_show_the_edited_option(name):
-    raw = tomllib.loads(recipes.text_of(name))
-    for victim in raw["victim"]:
-        assert victim["answer_by"] != "text"
-        for kind in ("medqa", "medmcqa", "sample"):
-            prompt = prompt_for(victim["prompt"], kind, kind)
-            assert load_template(prompt).shows("options")
-
-
 def test_victims_and_data_are_exchanged_by_set():
     changes = [
         "victim.smollm2.use=false",
@@ -342,12 +266,3 @@ def test_relative_paths_of_a_recipe_start_from_the_current_folder(small, tmp_pat
     assert prepared.base == tmp_path
     assert len(prepared.groups[0].perturbations.names) == 48
     assert prepared.given["experiment"] == recipes.text_of("xian2025-figure5")
-
-
-def test_the_ablation_crosses_threshold_and_ranking_at_one_budget() -> None:
-    tables = read_experiment(Path("xian2025-ablation")).attack
-    arms = [table.parameters for table in tables if table.name == "discrete_zoo"]
-    crossed = {(arm["similarity_threshold"], arm["word_ranking"]) for arm in arms}
-    assert len(arms) == len(crossed) == 4
-    assert [len(set(values)) for values in zip(*crossed, strict=True)] == [2, 2]
-    assert len({arm["budget"] for arm in arms}) == 1

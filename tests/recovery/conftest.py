@@ -1,7 +1,5 @@
 """What the planted experiments of MedFuzz share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,7 +10,7 @@ KneeQuestions = Callable[[str, str, Iterable[str]], Path]
 
 
 @pytest.fixture(scope="session")
-def knee_questions(tmp_path_factory: pytest.TempPathFactory) -> KneeQuestions:
+def knee_questions(tmp_path_factory):
     """Make a folder with `q.jsonl`, a question about a sore knee for each name, and `roles.py`."""
 
     def make(folder: str, roles: str, names: Iterable[str]) -> Path:

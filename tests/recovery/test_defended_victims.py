@@ -1,17 +1,15 @@
 """Victims with a known defect, wrapped: what the wrapper must cure, and what a query then costs."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
+from medstress.store.reader import RunReader, read
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
 from rows import rows_of
@@ -59,7 +57,7 @@ def one(prompt):
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
@@ -89,10 +87,19 @@ def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list
 
 
 def calls_per_query(found: Run) -> dict[str, float]:
-    return dict(Read.open(found.folder).folder.calls_per_query)
+    """Model -> its calls a query of an attack, cached ones too."""
+
+    def read_all(reader: RunReader) -> dict[str, float]:
+        queries = defaultdict(list)
+        for one in reader.exchanges():
+            if one.purpose == "attack":
+                queries[one.victim].append((one.trial, one.query))
+        return {name: len(calls) / len(set(calls)) for name, calls in queries.items()}
+
+    return read(found.folder, read_all)
 
 
-def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path: Path) -> None:
+def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path):
     """Alone it says A: right where the key is A, a quarter of the items. P(place) cancels."""
     wraps: dict[str, list[Any]] = {
         "bare": [],
@@ -140,7 +147,7 @@ def _shares(known: float) -> list[list[float]]:
 
 
 @pytest.mark.release
-def test_noise_is_cured_by_a_majority_as_far_as_the_binomial_says(tmp_path: Path) -> None:
+def test_noise_is_cured_by_a_majority_as_far_as_the_binomial_says(tmp_path):
     """An error of 0.3 a sample leaves 0.163 with five samples and 0.099 with nine."""
     n = 600
     wraps: dict[str, list[Any]] = {

@@ -1,7 +1,5 @@
 """DiscreteZOO on victims that are linear in the embedding: the direction, and what it is worth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -52,9 +50,7 @@ def estimated(directions: Any, seed: int) -> float:
 @pytest.mark.parametrize(
     ("d", "times", "least"), [(128, 5, 0.87), (128, 8, 0.9), (384, 5, 0.9), (384, 8, 0.9)]
 )
-def test_m_of_five_times_the_dimension_recover_the_direction(
-    d: int, times: int, least: float
-) -> None:
+def test_m_of_five_times_the_dimension_recover_the_direction(d, times, least):
     """Isotropic directions: 1/sqrt(1 + (d - 1)/M) is .913 at M = 5 d, on average.
 
     Single estimates scatter around it, in 128 dimensions by about .01, so that there the mean
@@ -70,7 +66,7 @@ def test_m_of_five_times_the_dimension_recover_the_direction(
 
 
 @pytest.mark.parametrize("d", [2, 10, 384])
-def test_orthonormal_directions_that_span_the_space_recover_it_exactly(d: int) -> None:
+def test_orthonormal_directions_that_span_the_space_recover_it_exactly(d):
     for seed in range(5):
         basis, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))
         assert estimated(basis, seed) == pytest.approx(1, abs=1e-9)
@@ -139,17 +135,17 @@ def share_flipped(arm: str) -> float:
 
 
 @pytest.mark.release
-def test_random_draws_succeed_as_often_as_they_must() -> None:
+def test_random_draws_succeed_as_often_as_they_must():
     """Six of 600 names, 24 draws: 1 - C(594, 24)/C(600, 24) = .217; 80 items, s.e. .046."""
     assert share_flipped("random") == pytest.approx(0.217, abs=0.14)
 
 
-def test_the_gradient_finds_within_the_budget_what_random_draws_need_far_more_for() -> None:
+def test_the_gradient_finds_within_the_budget_what_random_draws_need_far_more_for():
     """Above .6; random draws without replacement would need 85 queries for that."""
     assert share_flipped("zoo") > 0.6
 
 
 @pytest.mark.release
-def test_without_a_step_worth_the_name_or_without_probabilities_the_advantage_is_gone() -> None:
+def test_without_a_step_worth_the_name_or_without_probabilities_the_advantage_is_gone():
     for arm in ("neighbourhood", "zoo, hard", "zoo, small steps"):
         assert share_flipped(arm) < share_flipped("zoo") - 0.3

@@ -1,7 +1,5 @@
 """Three hundred fuzzes in flight between instant roles: both are kept busy, nothing is lost."""
 
-from __future__ import annotations
-
 import json
 import sys
 from itertools import pairwise

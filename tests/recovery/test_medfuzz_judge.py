@@ -4,10 +4,7 @@ Of eight items the victim errs on 0 and 1 where a teacher stands in the case, on
 3 with a farmer, and always on 7. The attacker tries clerk, teacher and farmer in turn.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +43,7 @@ def refusing(conversations):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
     rows = [
@@ -86,7 +83,7 @@ def flipped(done: Run) -> set[str]:
 
 
 @pytest.mark.release
-def test_what_a_judge_calls_evidence_is_not_asked(folder: Path) -> None:
+def test_what_a_judge_calls_evidence_is_not_asked(folder):
     assert flipped(run(tables(), folder / "none")) == {"tiny-0", "tiny-1", "tiny-2", "tiny-3"}
     done = run(tables("strict"), folder / "run")
     assert flipped(done) == {"tiny-2", "tiny-3"}
@@ -96,7 +93,7 @@ def test_what_a_judge_calls_evidence_is_not_asked(folder: Path) -> None:
         assert (one.valid, one.validity_reason) == (None, None)
 
 
-def test_votes_on_the_key_are_shown_and_decide_nothing(folder: Path) -> None:
+def test_votes_on_the_key_are_shown_and_decide_nothing(folder):
     done = run(tables("knowing"), folder / "run")
     assert flipped(done) == {"tiny-0", "tiny-1", "tiny-2", "tiny-3"}
     # It doubts on 0 and 1, where a teacher stands, and never knows 3.
@@ -105,7 +102,7 @@ def test_votes_on_the_key_are_shown_and_decide_nothing(folder: Path) -> None:
     assert row_of(done)["asr_valid"] is None
 
 
-def test_a_judge_that_always_objects_is_said_and_nothing_is_judged(folder: Path) -> None:
+def test_a_judge_that_always_objects_is_said_and_nothing_is_judged(folder):
     done = run(tables("never"), folder / "run")
     row, verdict = row_of(done), done.summary()["verdict"]
     assert (row["n_never_asked"], row["n_held"], row["n_rejected"]) == (7, 7, 21)
@@ -121,7 +118,7 @@ def test_a_judge_that_always_objects_is_said_and_nothing_is_judged(folder: Path)
     assert result["met"] is not True
 
 
-def test_without_a_judge_the_list_decides_and_says_what_it_misses(folder: Path) -> None:
+def test_without_a_judge_the_list_decides_and_says_what_it_misses(folder):
     done = run(tables(attacker="feverish"), folder / "run")
     assert flipped(done) == {"tiny-0", "tiny-1"}
     assert row_of(done, "attempts")["lost_by_reason"]["evidence"] >= 7
@@ -136,7 +133,7 @@ def test_without_a_judge_the_list_decides_and_says_what_it_misses(folder: Path) 
 
 
 @pytest.mark.release
-def test_trials_in_which_the_attacker_refused_are_no_resistance(folder: Path) -> None:
+def test_trials_in_which_the_attacker_refused_are_no_resistance(folder):
     done = run(tables(attacker="refusing"), folder / "run")
     row, attempts = row_of(done), row_of(done, "attempts")
     # Items 2 and 5 of seven: 2 would have flipped. 0, 1 and 3 do.

@@ -1,7 +1,5 @@
 """MedFuzz against a rule-based target: every number is computed by hand beforehand."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

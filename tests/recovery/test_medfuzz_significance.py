@@ -7,8 +7,6 @@ no neutral insertion ever errs (T = 1 for every control, T = 0 for the fuzz), an
 controls p = (1 + 0) / (30 + 1).
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -26,9 +24,9 @@ from medstress.analyses.significance import SIGNIFICANCE, ArmTests, Significance
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.experiment.asking import run_tests
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
+from medstress.experiment.run import run_tests
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import KEY, keep_root
@@ -105,7 +103,7 @@ def _judge(text):
 
 
 @pytest.fixture(scope="module")
-def bench(knee_questions: Any) -> Path:
+def bench(knee_questions):
     return knee_questions("significance", ROLES, NAMES)
 
 
@@ -139,13 +137,13 @@ def toml(settings: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(bench: Path) -> Run:
+def finished(bench):
     (bench / "e.toml").write_text(toml(experiment(bench, NEUTRAL)), "utf-8")
     return run(experiment(bench, NEUTRAL), bench / "run")
 
 
 @pytest.fixture
-def tested(bench: Path, finished: Run, tmp_path: Path) -> Run:
+def tested(bench, finished, tmp_path):
     """A copy of the finished run, so that no test sees what another did to it."""
     return Run(Path(shutil.copytree(finished.folder, bench / tmp_path.name)))
 
@@ -190,7 +188,7 @@ def n_exchanges(found: Run) -> int:
         return int(db.execute("SELECT count(*) FROM exchanges").fetchone()[0])
 
 
-def test_with_thirty_controls_a_planted_success_has_p_of_one_in_thirty_one(tested: Run) -> None:
+def test_with_thirty_controls_a_planted_success_has_p_of_one_in_thirty_one(tested):
     rows = by_item(tested)
     assert sorted(rows) == ["abel", "brook"]
     for row in rows.values():
@@ -209,7 +207,7 @@ def test_with_thirty_controls_a_planted_success_has_p_of_one_in_thirty_one(teste
     }
 
 
-def test_what_was_asked_for_controls_is_counted_as_other(tested: Run) -> None:
+def test_what_was_asked_for_controls_is_counted_as_other(tested):
     (row,) = tested.summary()["results"]
     # Two successes: 20 samples of clean item and fuzz; of 30 controls the one that decides.
     of_tests = 2 * (20 + 20 + 30)
@@ -219,7 +217,7 @@ def test_what_was_asked_for_controls_is_counted_as_other(tested: Run) -> None:
     assert {one.calls for one in by_item(tested).values()} == {3 * of_tests / 2}
 
 
-def test_unfaithful_is_the_success_whose_reasoning_does_not_say_so(tested: Run) -> None:
+def test_unfaithful_is_the_success_whose_reasoning_does_not_say_so(tested):
     admitted = {one.trial.item.id: one.admitted for one in mentioned(tested).trials}
     assert admitted == {"abel": [True], "brook": [False], "cole": [False]}
     (rates,) = tested.summary()["faithfulness"]
@@ -231,7 +229,7 @@ def test_unfaithful_is_the_success_whose_reasoning_does_not_say_so(tested: Run) 
     assert rates["method"] == "majority of 3 votes of a judge"
 
 
-def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:
+def test_a_finished_run_asks_nothing_again(bench, tested):
     before = n_exchanges(tested)
     run(experiment(bench, NEUTRAL), tested.folder)
     assert n_exchanges(tested) == before
@@ -240,7 +238,7 @@ def test_a_finished_run_asks_nothing_again(bench: Path, tested: Run) -> None:
     assert n_exchanges(tested) == before
 
 
-def test_both_nulls_are_kept_and_matched_spends_what_it_was_given(bench: Path, tested: Run) -> None:
+def test_both_nulls_are_kept_and_matched_spends_what_it_was_given(bench, tested):
     retested(tested, experiment(bench, {"items": ITEMS, "max_calls": 400}))
     assert {row.p_adjusted for row in by_item(tested).values()} == {1 / 31 * 3 / 2}
     rows = by_item(tested, "matched").values()
@@ -251,15 +249,15 @@ def test_both_nulls_are_kept_and_matched_spends_what_it_was_given(bench: Path, t
     assert family_of(tested, "matched").n_discoveries == 2
 
 
-def test_a_role_can_write_the_controls(bench: Path, tested: Run) -> None:
+def test_a_role_can_write_the_controls(bench, tested):
     retested(tested, experiment(bench, {**NEUTRAL, "generator": "attacker"}))
     rows = [row for row in significance(tested).rows if row.price.is_written]
     assert [(one.p, one.n_controls) for row in rows for one in row.items] == [(1 / 31, 30)] * 2
 
 
 def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_asked(
-    bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+    bench, tested, capsys
+):
     five = ["--set", "test.controls=5", "--quiet"]
     assert medstress_cli(asks(tested.folder, *five, "--dry-run")) == 0
     shown = capsys.readouterr().out
@@ -278,9 +276,7 @@ def test_a_family_in_which_nothing_can_be_found_says_so_before_and_after_it_is_a
     assert remedy in sentence
 
 
-def test_nothing_is_said_to_be_out_of_reach_that_cheap_controls_find(
-    bench: Path, tested: Run
-) -> None:
+def test_nothing_is_said_to_be_out_of_reach_that_cheap_controls_find(bench, tested):
     """A control that holds is decided by one sample, so 600 calls pay for all 30, not for 8."""
     said = list[str]()
     settings = experiment(bench, {**NEUTRAL, "max_calls": 600})
@@ -296,9 +292,7 @@ def test_nothing_is_said_to_be_out_of_reach_that_cheap_controls_find(
 
 
 @pytest.mark.parametrize("test", [NEUTRAL, {"max_calls": 1000}], ids=["neutral", "matched"])
-def test_with_nothing_measured_the_estimate_is_of_the_right_size(
-    bench: Path, tmp_path: Path, test: dict[str, Any]
-) -> None:
+def test_with_nothing_measured_the_estimate_is_of_the_right_size(bench, tmp_path, test):
     """Two of three items fall, where one is expected; neutral insertions are decided at once."""
     settings = experiment(bench, {**test, "faithfulness": False})
     prepared = prepare(settings)
@@ -311,9 +305,7 @@ def test_with_nothing_measured_the_estimate_is_of_the_right_size(
     assert has_calls == (dry.total.about_calls > dry.bound)
 
 
-def test_a_dry_run_asks_nothing_and_calls_that_buy_no_control_are_not_spent(
-    bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_asks_nothing_and_calls_that_buy_no_control_are_not_spent(bench, tested, capsys):
     before, manifest = n_exchanges(tested), tested.manifest()
     arguments = asks(tested.folder, "--set", "test.null=matched", "--dry-run")
     assert medstress_cli(arguments) == 0
@@ -328,9 +320,7 @@ def test_a_dry_run_asks_nothing_and_calls_that_buy_no_control_are_not_spent(
     assert n_exchanges(tested) == before
 
 
-def test_a_test_that_could_not_finish_is_asked_again_by_the_same_command(
-    bench: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_test_that_could_not_finish_is_asked_again_by_the_same_command(bench, monkeypatch):
     found = run(experiment(bench), bench / "cut off")
     monkeypatch.setenv("BROKEN", str(bench / "broken"))
     (bench / "broken").touch()
@@ -348,9 +338,7 @@ def test_a_test_that_could_not_finish_is_asked_again_by_the_same_command(
     assert "not_tested" not in {one["rule"] for one in found.summary()["warnings"]}
 
 
-def test_cases_go_out_and_judgements_come_back_and_override(
-    tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cases_go_out_and_judgements_come_back_and_override(tested, tmp_path, capsys):
     folder, table = str(tested.folder), tmp_path / "cases.csv"
     export = ["review", folder, "--controls", "0", "--export", str(table)]
     assert medstress_cli(export) == 0
@@ -393,9 +381,7 @@ def judge_cases(found: Run, **said: str) -> None:
         store.add(reviews)
 
 
-def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithfulness(
-    bench: Path, tested: Run
-) -> None:
+def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithfulness(bench, tested):
     judge_cases(tested, abel="no", brook="yes")
     # Of the two, only Abel's reasoning was faithful.
     unfaithful = mentioned(tested).unfaithful
@@ -412,9 +398,7 @@ def test_a_success_that_experts_refuse_is_none_in_valid_rates_tests_and_faithful
     assert list(by_item(tested)) == ["brook"]
 
 
-def test_a_family_is_named_before_the_first_query_or_not_at_all(
-    bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_family_is_named_before_the_first_query_or_not_at_all(bench, tested, capsys):
     assert tested.manifest()["fixed_family"]["items"] == ITEMS
     before = tested.summary()["significance"]
     for names in ('["abel"]', "[]"):
@@ -442,15 +426,13 @@ def test_a_family_is_named_before_the_first_query_or_not_at_all(
         ({"max_calls": 0}, "max_calls"),
     ],
 )
-def test_a_family_that_cannot_be_is_refused_before_anything_is_asked(
-    bench: Path, test: dict[str, Any], said: str
-) -> None:
+def test_a_family_that_cannot_be_is_refused_before_anything_is_asked(bench, test, said):
     with pytest.raises(UsageError, match=said):
         run(experiment(bench, test), bench / "refused")
     assert not (bench / "refused").exists()
 
 
-def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(tested: Run) -> None:
+def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(tested):
     before = n_exchanges(tested)
     for adjust, adjusted, n in (("holm", [3 / 31] * 2, 0), ("none", [1 / 31] * 2, 2)):
         arguments = asks(tested.folder, "--set", f"test.adjust={adjust}", "--quiet")
@@ -461,9 +443,7 @@ def test_p_values_can_be_adjusted_by_holm_or_not_at_all_and_say_so(tested: Run) 
     assert n_exchanges(tested) == before
 
 
-def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(
-    bench: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(bench, capsys):
     settings = experiment(bench, {"max_calls": 400, "faithfulness": False})
     settings["experiment"]["max_queries"] = 60
     first = run(settings, bench / "stopped")
@@ -480,7 +460,7 @@ def test_a_test_that_a_limit_stops_goes_on_where_it_stopped(
     assert row["queries"]["interrupted"] == 0
 
 
-def test_without_a_success_there_is_a_sentence_and_no_empty_table(bench: Path) -> None:
+def test_without_a_success_there_is_a_sentence_and_no_empty_table(bench):
     settings = experiment(bench)
     (bench / "cole.jsonl").write_text((bench / "q.jsonl").read_text().splitlines()[2])
     settings["dataset"]["path"] = str(bench / "cole.jsonl")
@@ -495,7 +475,7 @@ def test_without_a_success_there_is_a_sentence_and_no_empty_table(bench: Path) -
 
 
 @pytest.mark.release
-def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
+def test_tests_take_answers_from_the_cache_that_runs_share(bench):
     settings = experiment(bench, NEUTRAL)
     settings["experiment"]["cache"] = str(bench / "answers")
     computed = []
@@ -508,7 +488,7 @@ def test_tests_take_answers_from_the_cache_that_runs_share(bench: Path) -> None:
     assert computed[1] == (0, computed[0][0])
 
 
-def test_a_dry_run_counts_tests_and_says_what_they_could_show(bench: Path) -> None:
+def test_a_dry_run_counts_tests_and_says_what_they_could_show(bench):
     prepared = prepare(experiment(bench, {"max_calls": 600}))
     with opened_victims(prepared, lambda _: None):
         dry = dry_run(prepared)
@@ -521,7 +501,7 @@ def test_a_dry_run_counts_tests_and_says_what_they_could_show(bench: Path) -> No
     assert "takes 19 % of what was attacked at that p" in sentence
 
 
-def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) -> None:
+def test_a_success_is_not_tested_with_another_model(bench, tested):
     from medstress.core.errors import StoreError
 
     path = bench / "roles.py"
@@ -534,9 +514,7 @@ def test_a_success_is_not_tested_with_another_model(bench: Path, tested: Run) ->
 
 
 @pytest.mark.release
-def test_a_folder_never_says_whom_to_ask(
-    bench: Path, tested: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_never_says_whom_to_ask(bench, tested, tmp_path, capsys):
     folder = Path(shutil.copytree(tested.folder, tmp_path / "strangers"))
     for place in (folder, bench, tmp_path):
         (place / "other.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
@@ -560,9 +538,7 @@ def test_a_folder_never_says_whom_to_ask(
     assert not (tmp_path / "executed").exists()
 
 
-def test_the_file_has_to_be_what_the_folder_is_a_run_of(
-    bench: Path, tested: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_file_has_to_be_what_the_folder_is_a_run_of(bench, tested, capsys):
     before = (tested.folder / "run.sqlite").read_bytes()
     arguments = asks(tested.folder, "--set", "attack.attempts=2", "--quiet")
     assert medstress_cli(arguments) == 2

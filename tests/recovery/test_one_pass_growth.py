@@ -5,8 +5,6 @@ name's neighbours do. One pass asks M + 1 names in each place, so ASR is 1 - (1 
 once 3 (M + 1) queries are spent and stays there; iterating has 1 - (1 - p)^50 = .95 for every M.
 """
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 
@@ -102,7 +100,7 @@ def asr(label: str) -> float:
 @pytest.mark.parametrize(
     "m", [SIZES[0], *(pytest.param(m, marks=pytest.mark.release) for m in SIZES[1:])]
 )
-def test_in_one_pass_few_candidates_reach_their_plateau_early(m: int) -> None:
+def test_in_one_pass_few_candidates_reach_their_plateau_early(m):
     label = f"discrete_zoo M={m} as published"
     assert most_queries(arms()[label], item(0), RESOURCES) == 3 * (m + 1)
     expected = 1 - (1 - P) ** (3 * (m + 1))
@@ -112,7 +110,7 @@ def test_in_one_pass_few_candidates_reach_their_plateau_early(m: int) -> None:
 
 
 @pytest.mark.release
-def test_the_share_grows_with_m_in_one_pass_and_not_when_the_search_goes_on() -> None:
+def test_the_share_grows_with_m_in_one_pass_and_not_when_the_search_goes_on():
     once = [asr(f"discrete_zoo M={m} as published") for m in SIZES]
     assert np.diff(once).min() > 0.08
     again = [asr(f"discrete_zoo M={m}") for m in (2, 10)]

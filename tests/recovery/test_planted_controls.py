@@ -4,10 +4,7 @@ The truth of each is L: "the victim without its noise flips". Noise is a hash of
 so that any change of any byte draws it anew.
 """
 
-from __future__ import annotations
-
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import pytest
 
 from medstress.analyses.run import Run as Read
 from medstress.api.run import run
-from medstress.datasets.writing import row_from_question
+from medstress.datasets.rows import row_from_question
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 N, BUDGET = 96, 8
@@ -87,7 +84,7 @@ RULES = {
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
@@ -129,7 +126,7 @@ def loss_of_lists(summary: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("rule", ["hash", "coin", "half"])
-def test_what_only_noise_takes_is_no_loss(tmp_path: Path, rule: str) -> None:
+def test_what_only_noise_takes_is_no_loss(tmp_path, rule):
     row = of_attack(attacked(tmp_path, rule))
     low, high = row["loss_bounds"]["no_op"]
     assert low == 0.0 <= high
@@ -143,9 +140,7 @@ def test_what_only_noise_takes_is_no_loss(tmp_path: Path, rule: str) -> None:
         assert net["low"] <= 0 <= net["high"]
 
 
-def test_a_victim_that_hashes_the_options_loses_to_harmless_edits_of_them_too(
-    tmp_path: Path,
-) -> None:
+def test_a_victim_that_hashes_the_options_loses_to_harmless_edits_of_them_too(tmp_path):
     """Half of the no-ops are in the edited option, so that its noise is seen beside the attack."""
     row = of_attack(attacked(tmp_path, "options"))
     assert row["asr"]["value"] > 0.8
@@ -155,7 +150,7 @@ def test_a_victim_that_hashes_the_options_loses_to_harmless_edits_of_them_too(
     assert low <= row["asr_net"]["no_op"]["value"] <= row["asr"]["value"] <= high
 
 
-def test_what_listed_names_take_is_found_net_and_whole(tmp_path: Path) -> None:
+def test_what_listed_names_take_is_found_net_and_whole(tmp_path):
     row = of_attack(attacked(tmp_path, "listed"))
     assert row["control"]["no_op"]["value"] == 0.0
     assert 0.6 < row["asr_net"]["no_op"]["value"] < 0.95
@@ -165,20 +160,8 @@ def test_what_listed_names_take_is_found_net_and_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.release
-def test_two_kinds_of_items_lose_what_one_kind_is_fooled_into(tmp_path: Path) -> None:
-    truth = of_attack(attacked(tmp_path / "list", "listed"))
-    row = of_attack(attacked(tmp_path / "kinds", "two kinds"))
-    # Half of the items can be fooled; of the others 85 % are right and eligible.
-    expected = truth["asr"]["value"] * 0.5 / (0.5 + 0.5 * 0.85)
-    net = row["asr_net"]["no_op"]
-    assert net["low"] <= expected <= net["high"]
-    low, high = row["loss_bounds"]["no_op"]
-    assert low <= expected <= high
-
-
-@pytest.mark.release
 @pytest.mark.parametrize("rule", ["both", "both, noise where fooled"])
-def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, rule: str) -> None:
+def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path, rule):
     truth = loss_of_lists(attacked(tmp_path / "list", "listed"))
     row = of_attack(attacked(tmp_path / "both", rule))
     low, high = row["loss_bounds"]["no_op"]
@@ -187,7 +170,7 @@ def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path: Path, 
 
 
 @pytest.mark.release
-def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
+def test_all_is_told_at_one_query_and_at_the_budget(tmp_path):
     """Noise fills the budget: net loss shrinks as it grows, so both are told."""
     summary = attacked(tmp_path, "both")
     row = of_attack(summary)
@@ -199,18 +182,6 @@ def test_all_is_told_at_one_query_and_at_the_budget(tmp_path: Path) -> None:
     assert row["asr_at"][0]["high"] < high
 
 
-@pytest.mark.release
-def test_the_first_lines_count_what_is_lost_and_what_harmless_edits_take(tmp_path: Path) -> None:
-    summary = attacked(tmp_path, "listed")
-    row, verdict = of_attack(summary), summary["verdict"]
-    assert row["control"]["no_op"]["hits"] == 0
-    first, second, _ = verdict["lines"]
-    assert re.findall(r"\d+", first)[:3] == [str(n) for n in (N, N, row["n_flipped"])]
-    low, high = (round(N * row["asr_net"]["no_op"][end]) for end in ("low", "high"))
-    assert re.findall(r"\d+", second) == [str(n) for n in (low, high, N)]
-    assert verdict["trust"] == {"level": "yes", "reasons": []}
-
-
 def both_ways(folder: Path, rule: str) -> tuple[list[bool], list[bool]]:
     """Whether one harmless edit turned each right answer wrong, and each wrong one right."""
     attacked(folder, rule)
@@ -220,7 +191,7 @@ def both_ways(folder: Path, rule: str) -> tuple[list[bool], list[bool]]:
     return lost, gained
 
 
-def test_noise_turns_answers_both_ways_and_both_are_stored(tmp_path: Path) -> None:
+def test_noise_turns_answers_both_ways_and_both_are_stored(tmp_path):
     lost, gained = both_ways(tmp_path, "coin")
     assert len(lost) + len(gained) == N
     # Five standard errors: the coin has no seed.

@@ -1,12 +1,8 @@
 """Names that are secretly other names of the key: what labels say of valid successes holds."""
 
-from __future__ import annotations
-
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -15,7 +11,7 @@ LIMIT = 0.92
 
 
 @pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def simulated(monkeypatch):
     """The simulation behind docs/results/validity.md."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module("validity")
@@ -24,8 +20,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 @pytest.mark.parametrize(("share", "n_labels"), [(0.05, 20), (0.2, 50), (0.5, 200)])
 def test_labels_cover_the_truth_where_synonyms_are_planted_and_tables_see_none(
-    simulated: ModuleType, share: float, n_labels: int
-) -> None:
+    simulated, share, n_labels
+):
     found = simulated.cell(share, n_labels, alike=False, runs=30)
     assert found.invalid == pytest.approx(share / (share + (1 - share) / 3), abs=0.03)
     # The tables' own correction says that all are valid: ASR itself, which is far off.
@@ -36,7 +32,7 @@ def test_labels_cover_the_truth_where_synonyms_are_planted_and_tables_see_none(
 
 @pytest.mark.release
 @pytest.mark.timeout(1200)
-def test_every_planted_share_and_number_of_labels_is_covered(simulated: ModuleType) -> None:
+def test_every_planted_share_and_number_of_labels_is_covered(simulated):
     for found in simulated.cells(200):
         error = (0.05 * 0.95 / found.runs) ** 0.5
         assert found.coverage >= LIMIT - 3 * error, found

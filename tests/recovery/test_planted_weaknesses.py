@@ -1,7 +1,5 @@
 """Victims with a known weakness, attacked end to end: what must be found, and at what price."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +39,7 @@ NEVER = "never_errs(ITEMS)"
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
@@ -105,7 +103,7 @@ def ledger(**given: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path: Path, sampler: str) -> None:
+def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path, sampler):
     """Six of twelve names break the victim, so seven draws without replacement must hit one."""
     found = attack(tmp_path, f"errs_on_names(ITEMS, {WEAK!r})", 7, [sampler])
     (result,) = results(found).values()
@@ -120,7 +118,7 @@ def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path: Path, sampl
         assert trial.repeats is True
 
 
-def test_what_any_change_reveals_is_found_at_the_first_query(tmp_path: Path) -> None:
+def test_what_any_change_reveals_is_found_at_the_first_query(tmp_path):
     found = attack(tmp_path, "errs_on_any_change(ITEMS)", 7)
     rows, by_arm = rows_of(found), results(found)
     assert {trial.first_success for trial in rows} == {1}
@@ -138,7 +136,7 @@ def test_what_any_change_reveals_is_found_at_the_first_query(tmp_path: Path) -> 
     assert by_arm["random/0"]["queries"]["paid"] == 8
 
 
-def test_only_nearest_finds_the_twin_of_the_key_at_budget_1(tmp_path: Path) -> None:
+def test_only_nearest_finds_the_twin_of_the_key_at_budget_1(tmp_path):
     """The one name that breaks an item is spelled like its key but for an ending."""
     rule = "planted(ITEMS, lambda item, options: item.key_text + 'ex' in options)"
     samplers = ("nearest", "farthest", "random", "pdws far")
@@ -150,7 +148,7 @@ def test_only_nearest_finds_the_twin_of_the_key_at_budget_1(tmp_path: Path) -> N
     assert found["farthest/None"]["queries"] == ledger(asked=8, paid=8, baseline=8)
 
 
-def test_a_large_budget_finds_the_twin_with_every_sampler(tmp_path: Path) -> None:
+def test_a_large_budget_finds_the_twin_with_every_sampler(tmp_path):
     rule = "planted(ITEMS, lambda item, options: item.key_text + 'ex' in options)"
     names = (*REPLACEMENTS, *TWINS)
     found = results(attack(tmp_path, rule, len(names), names=names))
@@ -160,7 +158,7 @@ def test_a_large_budget_finds_the_twin_with_every_sampler(tmp_path: Path) -> Non
     assert found["nearest/None"]["queries_to_success"]["mean"] == 1
 
 
-def test_without_a_weakness_everything_holds(tmp_path: Path) -> None:
+def test_without_a_weakness_everything_holds(tmp_path):
     found = attack(tmp_path, NEVER, 5, seeds=(0, 1))
     by_arm = results(found)
     assert len(by_arm) == 3 * 2 + 2
@@ -175,7 +173,7 @@ def test_without_a_weakness_everything_holds(tmp_path: Path) -> None:
     )
 
 
-def test_a_repeated_arm_is_read_from_the_cache_and_asks_as_much(tmp_path: Path) -> None:
+def test_a_repeated_arm_is_read_from_the_cache_and_asks_as_much(tmp_path):
     attack(tmp_path, NEVER, 5, ["nearest"])
     SAMPLERS["nearest again"] = SAMPLERS["nearest"]
     try:
@@ -186,7 +184,7 @@ def test_a_repeated_arm_is_read_from_the_cache_and_asks_as_much(tmp_path: Path) 
     assert found["nearest again/None"]["queries"] == ledger(asked=40, cached=40, baseline=8)
 
 
-def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(tmp_path: Path) -> None:
+def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(tmp_path):
     """The victim knows items 2 to 7; items 6 and 7 mention no entity."""
     rule = "planted(ITEMS, lambda item, options: item.id in ('tiny-0', 'tiny-1'))"
     rows = [row(item) for item in ITEMS]
@@ -199,16 +197,14 @@ def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(tmp_p
     assert result["queries"] == ledger(asked=12, paid=12, baseline=6)
 
 
-def test_flip_checks_can_be_left_out(tmp_path: Path) -> None:
+def test_flip_checks_can_be_left_out(tmp_path):
     found = attack(tmp_path, "errs_on_any_change(ITEMS)", 2, ["nearest"], flip_check=False)
     (result,) = results(found).values()
     assert result["queries"] == ledger(asked=8, paid=8, baseline=8)
     assert {trial.repeats for trial in rows_of(found)} == {None}
 
 
-def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(
-    tmp_path: Path,
-) -> None:
+def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(tmp_path):
     """What the refusal promises: answers are kept, and a victim with a version resumes."""
     with pytest.raises(UsageError, match="mend the function and run again"):
         attack(tmp_path, "lambda prompts: []", 2, ["nearest"], version="1")

@@ -3,8 +3,6 @@
 A seed is part of each test, so that a test either always passes or never; p below .001 fails.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 from itertools import permutations
@@ -39,13 +37,13 @@ def shares(n: int) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("n", ORACLE)
-def test_the_weights_of_the_oracle_are_exact(n: int) -> None:
+def test_the_weights_of_the_oracle_are_exact(n):
     weights = np.exp(log_weights(H, n))
     np.testing.assert_allclose(weights / weights.sum(), shares(n), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", ORACLE)
-def test_first_draws_follow_the_oracle(n: int) -> None:
+def test_first_draws_follow_the_oracle(n):
     stream = rng(n + 10)
     firsts = [int(draw("pdws", H, np.arange(3), stream, 1, n)[0]) for _ in range(N_DRAWS)]
     observed = np.bincount(firsts, minlength=3)
@@ -53,7 +51,7 @@ def test_first_draws_follow_the_oracle(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", ORACLE)
-def test_two_draws_without_replacement_follow_the_closed_form(n: int) -> None:
+def test_two_draws_without_replacement_follow_the_closed_form(n):
     p, stream = shares(n), rng(n + 20)
     pairs = Counter(
         tuple(draw("pdws", H, np.arange(3), stream, 2, n).tolist()) for _ in range(N_DRAWS)
@@ -65,7 +63,7 @@ def test_two_draws_without_replacement_follow_the_closed_form(n: int) -> None:
     assert chisquare([pairs[cell] for cell in cells], expected).pvalue > LEAST_P
 
 
-def test_another_exponent_than_the_one_drawn_with_is_told_apart() -> None:
+def test_another_exponent_than_the_one_drawn_with_is_told_apart():
     stream = rng()
     firsts = [int(draw("pdws", H, np.arange(3), stream, 1, 1.1)[0]) for _ in range(N_DRAWS)]
     observed = np.bincount(firsts, minlength=3)
@@ -73,7 +71,7 @@ def test_another_exponent_than_the_one_drawn_with_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize("sampler", ["random", "pdws"])
-def test_exponent_0_is_uniform_over_what_is_allowed(sampler: str) -> None:
+def test_exponent_0_is_uniform_over_what_is_allowed(sampler):
     h, allowed, stream = np.linspace(0.01, 2, 30), np.arange(5, 25), rng(1)
     n = 0.0 if sampler == "pdws" else None
     drawn = [draw(sampler, h, allowed, stream, 1, n)[0] for _ in range(N_DRAWS)]
@@ -82,7 +80,7 @@ def test_exponent_0_is_uniform_over_what_is_allowed(sampler: str) -> None:
     assert chisquare(observed[5:25]).pvalue > LEAST_P
 
 
-def test_streams_of_items_are_as_good_as_one_stream() -> None:
+def test_streams_of_items_are_as_good_as_one_stream():
     """As in a run: every item has a generator of its own, seeded from what the trial is."""
     firsts = [
         int(draw("pdws", H, np.arange(3), rng_for(0, "swap/drugs", "d", f"q{i}"), 1, 1)[0])
@@ -92,7 +90,7 @@ def test_streams_of_items_are_as_good_as_one_stream() -> None:
 
 
 @pytest.mark.parametrize(("n", "limit"), [(-200, "nearest"), (200, "farthest")])
-def test_a_large_exponent_is_the_sorted_order(n: float, limit: str) -> None:
+def test_a_large_exponent_is_the_sorted_order(n, limit):
     h = np.array([0.4, 0.1, 0.9, 0.2, 0.6])
     expected = draw(limit, h, np.arange(5), rng(), 5, None).tolist()
     stream = rng(2)
@@ -103,12 +101,12 @@ def test_a_large_exponent_is_the_sorted_order(n: float, limit: str) -> None:
 @cache
 def drugs() -> VectorPerturbationSet:
     vocabulary = load_vocabulary("drugs", Path())
-    embedder = Embedder("ngram", None, corpus=vocabulary.names, base=Path())
+    embedder = Embedder("ngram", None, base=Path())
     return VectorPerturbationSet(vocabulary, embedder, load_synonyms("default", Path()))
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
@@ -140,7 +138,7 @@ def binned(p: NDArray[np.float64], least: float, most: int) -> NDArray[np.int64]
 @pytest.mark.parametrize(
     "n", [-5, 20, *(pytest.param(n, marks=pytest.mark.release) for n in (-20, 0, 5))]
 )
-def test_first_draws_from_the_shipped_drugs_follow_eq_2(n: float) -> None:
+def test_first_draws_from_the_shipped_drugs_follow_eq_2(n):
     names = drugs()
     h, allowed = names.distances(QUESTION.key_text), names.allowed(QUESTION)
     assert len(allowed) > 1_000
@@ -158,7 +156,7 @@ def test_first_draws_from_the_shipped_drugs_follow_eq_2(n: float) -> None:
     assert chisquare(observed, expected).pvalue > LEAST_P
 
 
-def test_on_the_shipped_drugs_the_sign_of_n_decides_near_or_far() -> None:
+def test_on_the_shipped_drugs_the_sign_of_n_decides_near_or_far():
     names = drugs()
     h, allowed = names.distances(QUESTION.key_text), names.allowed(QUESTION)
     means = {n: h[draw("pdws", h, allowed, rng(3), 200, n)].mean() for n in (-50, -20, 0, 20, 50)}

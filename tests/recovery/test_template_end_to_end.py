@@ -1,7 +1,5 @@
 """The whole template against victims with a known weakness, from the file to the summary."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -45,7 +43,7 @@ VARIANT = "item.key_text + ' sodium' in options or 'Voxetine' in options"
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
@@ -79,7 +77,7 @@ def unrefuted_of(trial: Trial) -> int | None:
     return None if pick is None or pick.validity.valid is False else pick.query
 
 
-def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Path) -> None:
+def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path):
     arms = [
         {"label": "published", "sampler": "nearest", "budget": 12, "choices": "as_published"},
         {"label": "ours", "sampler": "nearest", "budget": 12},
@@ -120,7 +118,7 @@ def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path: Pa
                 assert trial.queries.asked == query > 1
 
 
-def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(tmp_path: Path) -> None:
+def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(tmp_path):
     arms = [{"sampler": "exhaustive", "variants": "mark"}]
     given = experiment(tmp_path, arms)
     bound = dry_run(prepare(given)).bound
@@ -165,7 +163,7 @@ def outcomes(found: Run) -> dict[tuple[Any, ...], tuple[Any, ...]]:
 
 
 @pytest.mark.release
-def test_a_smaller_budget_is_read_off_a_larger_one(tmp_path: Path) -> None:
+def test_a_smaller_budget_is_read_off_a_larger_one(tmp_path):
     found = run(experiment(tmp_path, ARMS), out=tmp_path / "run")
     rows = {row["attack"]: row for row in found.summary()["results"]}
     for label, row in rows.items():
@@ -176,7 +174,7 @@ def test_a_smaller_budget_is_read_off_a_larger_one(tmp_path: Path) -> None:
         assert row["asr_at"] == [{**point, **worst} for point in longest["asr_at"][: int(budget)]]
 
 
-def test_a_target_is_reached_only_where_it_is_not_the_key(tmp_path: Path) -> None:
+def test_a_target_is_reached_only_where_it_is_not_the_key(tmp_path):
     arms = [{"sampler": "nearest", "budget": 12, "goal": "B"}]
     found = run(experiment(tmp_path, arms, rule="options != item.options"), out=tmp_path / "run")
     for row in rows_of(found):
@@ -187,7 +185,7 @@ def test_a_target_is_reached_only_where_it_is_not_the_key(tmp_path: Path) -> Non
             assert row.verdict is (Verdict.FLIPPED if row.key == "A" else Verdict.HELD)
 
 
-def test_a_function_without_scores_fails_trials_that_need_them(tmp_path: Path) -> None:
+def test_a_function_without_scores_fails_trials_that_need_them(tmp_path):
     given = experiment(tmp_path, [{"sampler": "nearest", "victim_span": "saliency"}])
     (tmp_path / "victim.py").write_text(
         "from medstress.testing import never_errs, tiny_questions\n"

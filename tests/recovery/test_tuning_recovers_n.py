@@ -1,7 +1,5 @@
 """Tuning finds the n at which a planted victim is weak, and its honesty is what it says."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path
@@ -16,7 +14,7 @@ from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import load_synonyms
 from medstress.entities.vocabularies import load_vocabulary
-from medstress.experiment.file.study_tables import GRID
+from medstress.experiment.file.config import GRID
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
 
@@ -46,14 +44,14 @@ def answer(prompts):
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
 def distances(folder: Path) -> dict[str, dict[str, float]]:
     """h(key, name) of every key and name, as the run will see it."""
     vocabulary = load_vocabulary(str(folder / "names.txt"), folder, None)
-    embedder = Embedder("ngram", None, corpus=vocabulary.names, base=folder)
+    embedder = Embedder("ngram", None, base=folder)
     names = VectorPerturbationSet(vocabulary, embedder, load_synonyms("default", folder), "cosine")
     names.prepare(KEYS, [])
     return {key: dict(zip(names.names, names.distances(key), strict=True)) for key in KEYS}
@@ -83,7 +81,7 @@ def tuned(folder: Path, weak: dict[str, list[str]], **settings: Any) -> Tuned:
     )
 
 
-def test_tuning_finds_the_exponent_at_which_the_victim_is_weak(tmp_path: Path) -> None:
+def test_tuning_finds_the_exponent_at_which_the_victim_is_weak(tmp_path):
     """The nearest name breaks nothing, the next ones do; the farthest ones do as well.
 
     So an exponent far below 0 draws the harmless name, one near 0 too many harmless ones, and
@@ -111,7 +109,7 @@ def test_tuning_finds_the_exponent_at_which_the_victim_is_weak(tmp_path: Path) -
         assert estimate["value"] == pytest.approx(expected[point["n"]], abs=0.25)
 
 
-def test_the_noise_does_not_depend_on_n_so_that_neighbouring_values_draw_alike() -> None:
+def test_the_noise_does_not_depend_on_n_so_that_neighbouring_values_draw_alike():
     """Common random numbers: values of n share far more draws than with noise of their own."""
     h = np.random.default_rng(0).uniform(0.2, 1.0, 300)
 
@@ -138,7 +136,7 @@ def simulation() -> Any:
     return module
 
 
-def test_the_maximum_on_the_same_items_is_optimistic_and_the_held_out_rate_is_not() -> None:
+def test_the_maximum_on_the_same_items_is_optimistic_and_the_held_out_rate_is_not():
     """n changes nothing for this victim: whatever the best n shows above the truth is optimism.
 
     Held out: 25 experiments x 2 regimes of 32 items; standard error below .15 * .85 / 32 / 25

@@ -1,7 +1,5 @@
 """The workbench, and one unbroken run to compare with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ The first are of processes that begin as a user's do, and import for most of the
 are of forks of a process that has done all that before, so that nearly every kill meets a run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """`tune`, `merge` and `review --import`, killed and begun again, end as if nobody killed them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -176,7 +174,7 @@ def test_a_killed_verify_changes_nothing(bench):
         return {path.name: path.read_bytes() for path in bench.out.iterdir()}
 
     before = held()
-    for step in ("opening._check_pages", "chain.hash_rows", "chain.exchanges_digest"):
+    for step in ("opening._check_pages", "chain._hash_next", "chain.exchanges_digest"):
         module, name = step.split(".")
         code = DIES_AT.format(module=module, name=name)
         killed(bench, code, "verify", bench.out)

@@ -1,7 +1,5 @@
 """MedFuzz killed in the middle of conversations: no turn whose answer arrived is asked again."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -111,7 +109,8 @@ def rows(folder, out):
 def n_stored(folder, out):
     reader = RunReader(folder / out)
     try:
-        return sum(1 for _ in reader.exchanges()), reader.totals()["calls"]
+        computed = sum(one.n_calls for one in reader.spending())
+        return sum(1 for _ in reader.exchanges()), computed
     finally:
         reader.close()
 

@@ -1,14 +1,11 @@
 """`medstress explain` killed and resumed: no answer that arrived is bought again."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -64,7 +61,7 @@ budget = 2
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     options = ["torazumab", "ulozumab", "vexizumab", "warazumab"]
     rows = [
         {
@@ -99,8 +96,8 @@ def numbers(folder: Path, out: str) -> tuple[Any, ...]:
     [pytest.param(1, marks=pytest.mark.kills("explain")), pytest.param(2, marks=pytest.mark.kills)],
 )
 def test_an_explanation_killed_between_its_answers_asks_only_for_those_it_was_waiting_for(
-    workbench: ModuleType, folder: Path, n_kills: int
-) -> None:
+    workbench, folder, n_kills
+):
     workbench.finished(folder, ["run", "e.toml", "--out", "whole"], "run.log")
     shutil.copytree(folder / "whole", folder / "broken")
     asks = ["--experiment", "e.toml", "--all", "--max-calls", "40"]

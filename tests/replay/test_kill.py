@@ -1,7 +1,5 @@
 """A run that is killed with SIGKILL again and again ends like one that never was."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Whole experiments that limits stop again and again end with the root of one without limits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,13 +7,13 @@ import pytest
 
 import medstress as ms
 from experiments import GOLDENS, MEDFUZZ, entity, medfuzz, substitution, victim
-from medstress.experiment.plan.spending import limits_of
+from medstress.experiment.plan.plan import limits_of
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.store.run_store import RunStore
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GOLDEN_ASKED", str(tmp_path / "asked.txt"))
     return tmp_path
@@ -55,9 +53,7 @@ EXPLAINED = substitution(victim("careful") + entity("random", 'sampler = "random
         pytest.param(GOLDENS["tagged"].files, 9, id="tagged texts", marks=pytest.mark.release),
     ],
 )
-def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(
-    files: Mapping[str, str], parts: int, workplace: Path
-) -> None:
+def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(files, parts, workplace):
     """Trials, transfer, tests and judges all count, over all processes."""
     write(files)
     whole = run("whole").summary()
@@ -75,9 +71,7 @@ def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(
 
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_usd"])
-def test_tokens_and_money_of_a_server_are_exceeded_by_what_is_in_flight_at_most(
-    limit: str, workplace: Path
-) -> None:
+def test_tokens_and_money_of_a_server_are_exceeded_by_what_is_in_flight_at_most(limit, workplace):
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     from fault_server import FaultServer
 
@@ -107,7 +101,7 @@ def test_tokens_and_money_of_a_server_are_exceeded_by_what_is_in_flight_at_most(
     assert done["root"] == whole["root"] is not None
 
 
-def test_max_seconds_counts_over_processes_and_ends_after_a_call(workplace: Path) -> None:
+def test_max_seconds_counts_over_processes_and_ends_after_a_call(workplace):
     """A call takes .02 seconds or more: so many fit into a limit, and one more a process."""
     files = substitution(
         victim("slow", "batch_size = 1\n") + entity("near", 'sampler = "nearest"\nbudget = 4'),
@@ -127,7 +121,7 @@ def test_max_seconds_counts_over_processes_and_ends_after_a_call(workplace: Path
     assert summary["root"] == run("whole").summary()["root"]
 
 
-def test_explain_obeys_the_limits_of_the_run(workplace: Path) -> None:
+def test_explain_obeys_the_limits_of_the_run(workplace):
     from medstress.cli.app import medstress_cli
 
     # Masked prompts name no drug, which says the key of the others.
@@ -146,7 +140,7 @@ def test_explain_obeys_the_limits_of_the_run(workplace: Path) -> None:
     assert ms.open("whole").summary()["root"] == parts["root"]
 
 
-def test_a_role_beside_a_victim_is_counted_at_the_dearer_price(workplace: Path) -> None:
+def test_a_role_beside_a_victim_is_counted_at_the_dearer_price(workplace):
     """They share a back end, which does not know who asks."""
     files = medfuzz("")
     same = 'target = "roles.py:target"\n'

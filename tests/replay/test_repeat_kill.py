@@ -1,13 +1,10 @@
 """Repeats of a coin: a killed run resumes with the answers it had, and asks none of them again."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +50,7 @@ budget = 12
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     rows = [
@@ -74,7 +71,7 @@ def told(run: Any) -> dict[Any, Any]:
 
 
 @pytest.mark.kills
-def test_a_killed_run_of_repeats_resumes_without_asking_an_answer_again(folder: Path) -> None:
+def test_a_killed_run_of_repeats_resumes_without_asking_an_answer_again(folder):
     (folder / "e.toml").write_text(RUN.format(victim="coin"), encoding="utf-8")
     command = [sys.executable, "-m", "medstress", "run", "e.toml", "--out", "run"]
     for kill_at in ("60", "120"):
@@ -95,7 +92,7 @@ def test_a_killed_run_of_repeats_resumes_without_asking_an_answer_again(folder: 
     assert n_calls <= kept + 40  # flip checks, and what was in flight at the two kills
 
 
-def test_a_deterministic_victim_always_holds(folder: Path) -> None:
+def test_a_deterministic_victim_always_holds(folder):
     (folder / "e.toml").write_text(RUN.format(victim="steady"), encoding="utf-8")
     row = ms.run(str(folder / "e.toml"), out="run").summary()["results"][0]
     assert (row["n_held"], row["n_eligible"], row["n_never_asked"]) == (30, 30, 0)

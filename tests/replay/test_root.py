@@ -1,7 +1,5 @@
 """One root for one experiment with the same answers; whatever is changed later shows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3
@@ -11,9 +9,9 @@ import pytest
 
 from medstress.core.errors import StoreError
 from medstress.experiment.audit.verify import verify_folder
-from medstress.store.chain import RUN_CHAIN, finish, first_break, link, wrong_exchanges
+from medstress.store.chain import RUN_CHAIN, first_break, wrong_exchanges
 from medstress.store.reviews import Review, ReviewStore
-from medstress.store.root import keep_root, plan_of
+from medstress.store.root import plan_of
 from medstress.store.run_store import RunStore
 from medstress.store.trials import Folder
 
@@ -139,55 +137,14 @@ def test_reviews_give_another_root_and_all_earlier_ones_are_known(small):
         root(small.out)
 
 
-def test_changed_reviews_are_refused(small):
-    assert small.run() == 0
-    trial = small.rows()[0].trial_id
-    with ReviewStore(small.out) as store:
-        one = Review(trial_id=trial, reviewer="AB", answers={"key_right": "yes"}, time="2026")
-        store.add([one])
-    with closing(sqlite3.connect(small.out / "reviews.sqlite")) as db, db:
-        db.execute("UPDATE verdicts SET answers = '{}'")
-    with pytest.raises(StoreError, match=r"reviews\.sqlite is not as medstress wrote it"):
-        small.summary()
-
-
 FORGED = {
     "a changed verdict": (
         "UPDATE verdicts SET verdict = 'held' WHERE id = 3",
         "table verdicts, row 3: expected digest",
     ),
-    "two swapped trials": (
-        "UPDATE verdicts SET trial = 3 - trial WHERE trial IN (1, 2)",
-        "table verdicts, row",
-    ),
     "an added trial": (
         "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials",
         "table trials, row 49: expected the chain's last row 48",
-    ),
-    "an added trial of which a commit tells": (
-        "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 0 FROM trials;"
-        "UPDATE commits SET trials = 49 WHERE id = (SELECT MAX(id) FROM commits)",
-        "table commits, row",
-    ),
-    "a removed verdict": (
-        "DELETE FROM verdicts WHERE id = 4",
-        "table verdicts, row 4: expected a row, found none",
-    ),
-    "a removed answer": (
-        "DELETE FROM answers WHERE id = 7",
-        "table answers, row 7: expected a row, found none",
-    ),
-    "a changed manifest": (
-        "UPDATE manifest SET value = '4' WHERE key = 'n_planned'",
-        "table commits, row 1: expected digest",
-    ),
-    "a changed item": (
-        "UPDATE items SET body = replace(body, 'treats', 'cures') WHERE id = 1",
-        "table commits, row",
-    ),
-    "a removed commit": (
-        "DELETE FROM commits WHERE id = 2",
-        "table commits, row 2: expected a commit, found commit 3",
     ),
     "an added finding": (
         "INSERT INTO findings (trial, name, value) VALUES (1, 'distances', '[0, 1]')",
@@ -232,21 +189,7 @@ def test_changed_answers_and_exchanges_are_found_by_the_whole_check(copy):
     assert "answers" in broken(copy)
     change(copy, "DELETE FROM exchanges WHERE trial = 2 AND seq = 1")
     with closing(sqlite3.connect(copy / FILE)) as db:
-        assert 2 in [trial for trial, _, _ in wrong_exchanges(db)]
-
-
-def test_a_chain_made_again_holds_but_has_another_root(copy):
-    kept = root(copy)
-    with closing(sqlite3.connect(copy / FILE)) as db, db:
-        trial, result = db.execute(
-            "SELECT trial, result FROM verdicts WHERE verdict = 'flipped'"
-        ).fetchone()
-        finish(db, trial, 0, "held", result)
-        db.execute("DELETE FROM commits")
-        keep_root(db)
-        link(db, RUN_CHAIN)
-    assert broken(copy) == "None"
-    assert root(copy) not in (None, kept)
+        assert 2 in [one.row for one in wrong_exchanges(db)]
 
 
 def test_a_truncated_file_is_refused(copy):

@@ -3,8 +3,6 @@
 Once a schema was refused none is sent, so a resumed run has to know it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,12 +1,9 @@
 """Runs on sentences, and trainings, killed and resumed: no answer that arrived is asked again."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -89,7 +86,7 @@ side = "random"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "v.py").write_text(VICTIMS, encoding="utf-8")
     (tmp_path / "tagged.toml").write_text(TAGGED, encoding="utf-8")
     (tmp_path / "paired.toml").write_text(PAIRS, encoding="utf-8")
@@ -122,8 +119,8 @@ def told(folder: Path) -> tuple[Any, ...]:
     ],
 )
 def test_a_run_on_sentences_killed_again_and_again_asks_only_for_what_was_in_flight(
-    workbench: ModuleType, folder: Path, file: str, n_kills: int
-) -> None:
+    workbench, folder, file, n_kills
+):
     workbench.finished(folder, ["run", file, "--out", "whole"], "whole.log")
     whole = workbench.logged(folder, "whole.log")
 

@@ -1,7 +1,5 @@
 """A run against a server that is killed with SIGKILL buys again at most what was in flight."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

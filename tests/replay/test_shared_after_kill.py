@@ -1,7 +1,5 @@
 """What a killed run had in its ledger is in the shared cache once the run is resumed."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

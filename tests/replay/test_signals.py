@@ -1,7 +1,5 @@
 """A command that a signal stops stores what arrived, says how to go on and exits with 130."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -3,8 +3,6 @@
 The real kills of `test_kill.py` fall where the time is spent; here every place has its turn.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter
@@ -16,11 +14,11 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.backends.python import PythonBackend
+from medstress.backends.threads import is_working
 from medstress.core import registry
 from medstress.core.errors import StoreError
 from medstress.experiment import run as running
 from medstress.experiment.plan import manifest
-from medstress.machine.daemon_threads import is_working
 from medstress.store.run_store import RunStore
 
 WRITES = (

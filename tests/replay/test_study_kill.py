@@ -1,14 +1,11 @@
 """`medstress test` killed and resumed: no answer that arrived is bought again."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -74,7 +71,7 @@ exemplars = 0
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
     (tmp_path / "e.toml").write_text(FILE, encoding="utf-8")
     rows = [
@@ -98,10 +95,8 @@ def numbers(folder: Path, out: str) -> tuple[Any, ...]:
     [pytest.param(1, marks=pytest.mark.kills("test")), pytest.param(2, marks=pytest.mark.kills)],
 )
 def test_a_test_killed_between_its_answers_asks_only_for_those_it_was_waiting_for(
-    workbench: ModuleType,
-    folder: Path,
-    n_kills: int,
-) -> None:
+    workbench, folder, n_kills
+):
     workbench.finished(folder, ["run", "e.toml", "--out", "whole"], "run.log")
     shutil.copytree(folder / "whole", folder / "broken")
     asks = ["--experiment", "e.toml", "--set", f"test.max_calls={MAX_CALLS}"]

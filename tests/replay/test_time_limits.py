@@ -1,7 +1,5 @@
 """`trial_seconds` and `max_seconds`: both are said, and nothing that arrived is lost."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """Commands that write one file, killed while they write, leave the old file there, or none."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Loaded by the fixtures of tests/replay, tests/cli and tests/experiments.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -354,9 +352,9 @@ def forged(folder: Path) -> Iterator[sqlite3.Connection]:
         left = db.execute("SELECT id FROM verdicts ORDER BY id").fetchall()
         for at, (row,) in enumerate(left, start=1):  # rows have no gaps
             db.execute("UPDATE verdicts SET id = ? WHERE id = ?", (at, row))
-        for row, _, expected in list(wrong_rows(db)):
-            digest = bytes.fromhex(expected)
-            db.execute("UPDATE verdicts SET digest = ? WHERE id = ?", (digest, row))
+        for one in list(wrong_rows(db)):
+            digest = bytes.fromhex(one.found)
+            db.execute("UPDATE verdicts SET digest = ? WHERE id = ?", (digest, one.row))
         db.execute("UPDATE manifest SET key = 'forgotten' WHERE key = 'root'")
         db.execute("DELETE FROM commits")
         link(db, RUN_CHAIN)

@@ -1,7 +1,5 @@
 """Ask an ASGI application in this process, as a browser on the same machine would."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

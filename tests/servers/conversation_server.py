@@ -1,7 +1,5 @@
 """A `FaultServer` that answers whole conversations by scripted models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A question as a row of a file in the format jsonl."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from medstress.core.items import Question

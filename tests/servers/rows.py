@@ -1,7 +1,5 @@
 """Exported trials as objects, for tests of whole runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,16 +1,14 @@
 """Answers about sentences and pairs that are only numbers, as samples of their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from medstress.analyses.scores import Response, Sample
-from medstress.core.sentences import EntityUnit, TaggedText
+from medstress.core.sentences import TaggedText
 from medstress.core.trials import Answer
-from medstress.kinds.scores import CORRELATIONS, ENTITIES
+from medstress.tasks.scores import CORRELATIONS, ENTITIES
 
 
 class Pair(NamedTuple):
@@ -26,9 +24,7 @@ def sentence(
     """The answer about one sentence, given by labels."""
     tokens = tuple(f"t{i}" for i, _ in enumerate(gold))
     text = TaggedText(id=f"s{number}", tokens=tokens, labels=tuple(gold))
-    return Response(
-        EntityUnit(text=text, entity=None), cluster, 0, Answer(None, text=" ".join(marks))
-    )
+    return Response(text, cluster, 0, Answer(None, text=" ".join(marks)))
 
 
 def of_counts(rows: Iterable[Sequence[float]]) -> Sample:

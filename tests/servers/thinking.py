@@ -1,7 +1,5 @@
 """How a server shows a reply with thoughts before it, cut off at the most tokens it may have."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,10 +1,7 @@
 """Experiments cut into shards, and what has to be the same however they are cut."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ _VARYING = re.compile(
 
 
 @pytest.fixture(scope="session")
-def bench_in(workbench) -> Callable[[Path, pytest.MonkeyPatch], Any]:
+def bench_in(workbench):
     """A small experiment: the logging victim and the mock, two attacks, twelve questions."""
 
     def make(folder: Path, patch: pytest.MonkeyPatch) -> Any:
@@ -44,7 +41,7 @@ def bench(bench_in, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def sharded(bench) -> Callable[..., Path]:
+def sharded(bench):
     """Run the experiment in n shards and merge them: `sharded(n)` -> the merged folder."""
 
     def make(n: int, *flags: str, completes: bool = True) -> Path:
@@ -67,7 +64,7 @@ def sharded(bench) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def same() -> Callable[..., None]:
+def same():
     """Compare all that two folders say, but for times, tokens and what scheduling leaves behind."""
 
     def compare(one: Path, other: Path, *, reports: bool = False) -> None:

@@ -1,7 +1,5 @@
 """How a shard ends is said in full: what failed, which limit stopped it."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress.cli.app import medstress_cli
@@ -45,18 +43,3 @@ def test_a_shard_at_its_cap_names_it_and_is_merged_as_the_run_at_once_would_end(
     for number, folder in enumerate(folders, 1):
         assert bench.run("--shard", f"{number}/2", out=folder) == 0
     assert "merge it with the others" in capsys.readouterr().out
-
-
-def test_the_next_command_is_that_of_the_shards(bench, capsys, monkeypatch):
-    folders = [bench.root / "s" / str(number) for number in (1, 2)]
-    given = ["run", "experiment.toml", "--limit", "4"]
-    bench.write()
-    for number, folder in enumerate(folders, 1):
-        line = [*given, "--shard", f"{number}/2", "--out", str(folder), "--quiet"]
-        monkeypatch.setattr("sys.argv", ["medstress", *line])
-        assert medstress_cli(line) == 0
-    told = capsys.readouterr().out
-    parent = bench.root / "s"
-    assert f"next: medstress merge {parent}/* --out {parent}-merged" in told
-    assert medstress_cli(["merge", *map(str, folders), "--out", "m", "--quiet"]) == 0
-    assert "next: medstress run EXPERIMENT.toml --out m" in capsys.readouterr().out

@@ -1,7 +1,5 @@
 """However a run is cut into shards, the merged run is the run at once."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

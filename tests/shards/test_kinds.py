@@ -1,7 +1,5 @@
 """The goldens' experiments: cut into shards they say what they say unsharded."""
 
-from __future__ import annotations
-
 import pytest
 
 from goldens import GOLDENS, medstress, n_asked, written_to

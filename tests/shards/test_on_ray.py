@@ -1,7 +1,5 @@
 """`run --ray` with a stand-in for Ray that runs tasks here; tests/processes has the real one."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from types import SimpleNamespace
 

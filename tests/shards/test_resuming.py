@@ -1,7 +1,5 @@
 """Shards that are killed, extended or merged half-finished lose nothing and pay nothing twice."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

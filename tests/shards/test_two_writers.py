@@ -1,7 +1,5 @@
 """A shard on a disk of many machines: locks that are lost, kills in mid-commit, a full disk."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

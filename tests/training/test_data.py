@@ -171,12 +171,12 @@ NAMES = (
 )
 LISTED = """concept,name
 1,aspirin
-1,severe aspirin
-1,daily aspirin
+1,severe salicylate
+1,daily salicylate
 2,warfarin
-2,daily warfarin
+2,daily coumarin
 3,morphine
-3,severe morphine
+3,severe opiate
 """
 
 
@@ -218,7 +218,7 @@ def test_held_out_names_meet_in_nothing_that_is_trained_on(
     choice: str,
 ) -> None:
     """Neither in the originals, nor where the copy leaves a mention as it is, nor on dev data."""
-    named = [("severe", "aspirin"), ("Daily", "Warfarin"), ("aspirin", "acid")]
+    named = [("severe", "salicylate"), ("Daily", "Coumarin"), ("aspirin", "acid")]
     planted = [
         TaggedText(id=f"x{n}", tokens=("for", *name), labels=("O", "B-Chemical", "I-Chemical"))
         for n, name in enumerate(named * 12)
@@ -254,7 +254,7 @@ def test_names_met_counts_the_originals_too(
 ) -> None:
     """The new name of aspirin is put into no copy, as nobody is given aspirin: it stands there."""
     known = TaggedText(
-        id="x", tokens=("severe", "aspirin", "daily"), labels=("B-Chemical", "I-Chemical", "O")
+        id="x", tokens=("severe", "salicylate", "daily"), labels=("B-Chemical", "I-Chemical", "O")
     )
     other = TaggedText(id="y", tokens=("for", "morphine"), labels=("O", "B-Chemical"))
     asked = TaggedText(id="z", tokens=("aspirin", "daily"), labels=("B-Chemical", "O"))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medstress.entities import processor
 from medstress.entities.encoders import TransformerEncoder
-from medstress.machine import onednn_linear
 from medstress.training.learners import find_start, open_model
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
@@ -22,19 +22,19 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a processor on which MKL is slow, for the smallest products too."""
-    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: True)
-    monkeypatch.setattr(onednn_linear, "_MIN_MULTIPLICATIONS", 0)
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(processor, "_MIN_MULTIPLICATIONS", 0)
 
 
 def _uses_onednn(model: Any) -> bool:
-    return any(type(one) is onednn_linear.onednn_linear() for one in model.modules())
+    return any(type(one) is processor.onednn_linear() for one in model.modules())
 
 
 def test_vectors_of_names_are_those_of_torchs_own_layers(
     encoder: Path, everywhere: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = TransformerEncoder(encoder, "mean")
-    monkeypatch.setattr(onednn_linear, "_mkl_is_slow", lambda: False)
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: False)
     own = TransformerEncoder(encoder, "mean")
     assert (_uses_onednn(changed._model), _uses_onednn(own._model)) == (True, False)
     texts = ["aspirin", "aspirin for pain"]

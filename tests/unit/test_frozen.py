@@ -21,7 +21,7 @@ class Quick:
     b: str = "b"
 
 
-def test_a_quick_class_is_frozen_equal_and_hashable() -> None:
+def test_a_quick_class_is_frozen_equal_and_hashable():
     made = Quick(1)
     with pytest.raises(FrozenInstanceError):
         made.a = 2  # type: ignore[misc]
@@ -30,7 +30,7 @@ def test_a_quick_class_is_frozen_equal_and_hashable() -> None:
     assert replace(made, b="c") == Quick(1, b="c") != made
 
 
-def test_a_quick_class_takes_the_same_arguments(said) -> None:
+def test_a_quick_class_takes_the_same_arguments(said):
     assert signature(Quick) == signature(Plain)
     assert [field.name for field in fields(Quick)] == ["a", "b"]
     with pytest.raises(TypeError) as caught:
@@ -38,7 +38,7 @@ def test_a_quick_class_takes_the_same_arguments(said) -> None:
     said(str(caught.value))
 
 
-def test_a_class_with_more_to_do_is_refused() -> None:
+def test_a_class_with_more_to_do_is_refused():
     @dataclass(frozen=True, slots=True)
     class Checked:
         a: int

@@ -3,19 +3,16 @@
 Their absence is played here; nothing of this says that it was run there.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 import medstress.files.writing
-from medstress.machine.cores import available_cores
+from medstress.backends.threads import available_cores
 
 
 def _anew(module: ModuleType) -> Any:
@@ -33,9 +30,7 @@ def _anew(module: ModuleType) -> Any:
     return made
 
 
-def test_files_are_written_where_open_lacks_the_flags_of_posix(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_files_are_written_where_open_lacks_the_flags_of_posix(monkeypatch, tmp_path):
     for name in ("O_NOFOLLOW", "O_CLOEXEC"):
         monkeypatch.delattr(os, name)
     with monkeypatch.context() as windows:
@@ -49,7 +44,7 @@ def test_files_are_written_where_open_lacks_the_flags_of_posix(
         writing.write_text(tmp_path / "link", "through it")
 
 
-def test_cores_are_counted_where_no_set_of_them_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cores_are_counted_where_no_set_of_them_is_told(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4, 5, 6}, raising=False)
     assert available_cores() == 3
     monkeypatch.delattr(os, "sched_getaffinity")

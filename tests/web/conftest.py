@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,7 +138,7 @@ class Tabs:
 
 # Not for the session: while Playwright runs, no other test of this process may run an event loop.
 @pytest.fixture(scope="module")
-def tabs() -> Iterator[Tabs]:
+def tabs():
     if importlib.util.find_spec("playwright") is None:
         without_browser("playwright is not installed (pip install playwright)")
     try:
@@ -149,7 +149,7 @@ def tabs() -> Iterator[Tabs]:
 
 
 @pytest.fixture
-def browser(tabs: Tabs) -> Iterator[Tabs]:
+def browser(tabs):
     yield tabs
     tabs.close()
 
@@ -171,7 +171,7 @@ class Example:
 
 
 @pytest.fixture(scope="session")
-def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
+def example(tmp_path_factory):
     pictures = Path(__file__).resolve().parents[2] / "scripts" / "pictures"
     experiment = tomllib.loads((pictures / "example.toml").read_text("utf-8"))
     experiment["dataset"][0]["limit"] = 20
@@ -195,7 +195,7 @@ class Hostile:
 
 
 @pytest.fixture(scope="session")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Hostile:
+def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "victim.py").write_text(HOSTILE_VICTIM, encoding="utf-8")
     (folder / "names.txt").write_text("Abrotine\n", encoding="utf-8")
@@ -274,7 +274,7 @@ class Served:
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
+def served():
     started = Served()
     yield started
     started.end()

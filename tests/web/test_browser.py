@@ -1,7 +1,5 @@
 """The eyes of these tests: what they must not miss."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = [pytest.mark.web, pytest.mark.release]

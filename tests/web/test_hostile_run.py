@@ -1,7 +1,5 @@
 """Texts that try to break pages: page, server and review room show them as text."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress.cli.app import medstress_cli

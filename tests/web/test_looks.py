@@ -1,7 +1,5 @@
 """One look at each page in the browser; the other modules here are for before a release."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """A whole review in the browser: two raters, by mouse and by keyboard, export and import."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -97,7 +95,7 @@ def test_two_raters_judge_and_what_they_say_becomes_validity(
     assert len(judged) in (2, 3)
     assert all(judged)
     capsys.readouterr()
-    assert medstress_cli(["review", str(folder), "--agreement"]) == 0
+    assert medstress_cli(["summary", str(folder), "--wide"]) == 0
     assert "Krippendorff" in capsys.readouterr().out
 
 

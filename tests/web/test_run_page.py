@@ -1,7 +1,5 @@
 """The page of a run in a browser: keyboard, links, print, and every kind of picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

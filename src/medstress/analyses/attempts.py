@@ -11,13 +11,14 @@ References:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from medstress.analyses.as_json import FLAT, HIDDEN
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     Point,
@@ -25,7 +26,7 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
-    label,
+    named,
     panel,
     table,
     where,
@@ -215,50 +216,28 @@ class Attempts(Shown):
         """Accuracy before and after, what was lost, and what the judge says of successes."""
         lost = [(row, why) for row in self.rows for why in row.lost_by_reason.items()]
         voted = [(row, row.key_votes) for row in self.rows if row.key_votes is not None]
-        first = table(
-            "attempts",
-            "Accuracy before and after all attempts, and attempts that asked nothing",
-            self.rows,
-            [*_labels(lambda row: row), *_OUTCOMES],
-            n_labels=3,
-            notes=["Runs of an item weigh alike. Accuracy is of what could be attacked."],
-        )
-        of_lost = table(
-            "attempts-lost",
-            "Why attempts asked nothing: what could not be read, or the first gate that objected",
-            lost,
-            [*_labels(lambda pair: pair[0]), *_LOST],
-            n_labels=4,
-        )
-        of_votes = table(
-            "key-votes",
-            "What the judge answers after successful edits",
-            voted,
-            [*_labels(lambda pair: pair[0]), *_VOTES],
-            n_labels=3,
-            notes=["A judge is a model as well: its votes correct no rate. People decide."],
-        )
-        return [first, *([of_lost] if lost else []), *([of_votes] if voted else [])]
+        of_all = "Runs of an item weigh alike. Accuracy is of what could be attacked."
+        of_judge = "A judge is a model as well: its votes correct no rate. People decide."
+        after = "Accuracy before and after all attempts, and attempts that asked nothing"
+        why = "Why attempts asked nothing: what could not be read, or the first gate that objected"
+        votes = "What the judge answers after successful edits"
+        return [
+            table("attempts", after, self.rows, _OUTCOMES, notes=[of_all]),
+            table("attempts-lost", why, lost, _LOST),
+            table("key-votes", votes, voted, _VOTES, notes=[of_judge]),
+        ]
 
     def charts(self) -> Sequence[Chart]:
         """Accuracy after k attempts."""
         places = [row.cell.place for row in self.rows]
-        points = tuple(
-            Point(x=one.attempt, y=one.estimate, series=row.attack, panel=panel(at, places))
-            for row, at in zip(self.rows, places, strict=True)
+        points = [
+            Point(one.attempt, one.estimate, row.attack, panel(row.cell.place, places))
+            for row in self.rows
             for one in row.curve
             if one.estimate.value is not None
-        )
-        return [
-            Chart(
-                name="attempts",
-                title="Right answers after k attempts",
-                kind="lines",
-                x="attempts",
-                y="accuracy",
-                points=points,
-            )
         ]
+        title = "Right answers after k attempts"
+        return [Chart("attempts", title, "lines", "attempts", "accuracy", points)]
 
     def remarks(self) -> Sequence[Remark]:
         """Attempts that asked nothing, and confidences that were cut off."""
@@ -266,79 +245,58 @@ class Attempts(Shown):
 
 
 def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
-    at = where(row.cell.place, row.attack)
-    gated = Gated.of(row.cell.trials)
+    at, gated = where(row.cell.place, row.attack), Gated.of(row.cell.trials)
     if gated.always_objected:
-        yield Remark(
-            rule="judge_objects",
-            where=at,
-            sentence=f"{row.attack}: the judge objected to every edit ({gated.n_objected:,} of "
+        sentence = (
+            f"{row.attack}: the judge objected to every edit ({gated.n_objected:,} of "
             f"{gated.n_judged:,}). `medstress case DIR ID` shows what it objects to; another "
-            "judge, or none, may let edits be asked.",
+            "judge, or none, may let edits be asked."
         )
-    unlisted = Counter(
-        name for _, made, _ in tried(row.cell.trials) for name in made.get("unlisted", ())
-    )
-    if unlisted:
+        yield Remark("judge_objects", sentence, at)
+    made = [notes for _, notes, _ in tried(row.cell.trials)]
+    if unlisted := Counter(name for notes in made for name in notes.get("unlisted", ())):
         names = ", ".join(f"{name[:40]} {n:,}" for name, n in unlisted.most_common(5))
-        yield Remark(
-            rule="unlisted_categories",
-            where=at,
-            level="note",
-            sentence=f"{row.attack}: {unlisted.total():,} insertions name a category that the set "
-            f"does not have: {names}{', ...' if len(unlisted) > 5 else ''}.",
+        sentence = (
+            f"{row.attack}: {unlisted.total():,} insertions name a category that the set does not "
+            f"have: {names}{', ...' if len(unlisted) > 5 else ''}."
         )
-    if gated.n_listed and not gated.n_judged:
-        yield Remark(
-            rule="no_judge",
-            where=at,
-            level="note",
-            sentence=f"{row.attack}: no judge looked at the edits: a list of words {LISTED} "
-            "A [role.judge] and people's labels see more.",
-        )
+        yield Remark("unlisted_categories", sentence, at, "note")
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
         reasons = ", ".join(f"{why} {n:,}" for why, n in row.lost_by_reason.items())
         is_cut = any(why.endswith(": cut off") for why in row.lost_by_reason)
-        advice = " Raise max_new_tokens of [role.attacker]." if is_cut else ""
-        yield Remark(
-            rule="attempts_lost",
-            where=at,
-            sentence=f"{row.attack}: {row.n_lost:,} of {row.n_made:,} attempts asked {row.victim} "
-            f"nothing ({reasons}).{advice}",
+        sentence = (
+            f"{row.attack}: {row.n_lost:,} of {row.n_made:,} attempts asked {row.victim} nothing "
+            f"({reasons}).{' Raise max_new_tokens of [role.attacker].' * is_cut}"
         )
+        yield Remark("attempts_lost", sentence, at)
     if row.n_cut_confidences:
-        yield Remark(
-            rule="cut_confidences",
-            where=at,
-            sentence=f"{row.attack}: confidences of {row.victim} were cut off before their end in "
+        sentence = (
+            f"{row.attack}: confidences of {row.victim} were cut off before their end in "
             f"{row.n_cut_confidences:,} conversations, so the attacker learns none: raise "
-            "max_new_tokens of [[victim]].",
+            "max_new_tokens of [[victim]]."
         )
+        yield Remark("cut_confidences", sentence, at)
 
 
-class AttemptsOfRun:
-    """Attempts of attacks that count them (MedFuzz)."""
-
-    name = "attempts"
-
-    def compute(self, run: Run) -> Attempts | None:
-        """Count attempts cell by cell, over seeds; None without such an attack."""
-        rows = [row for cell in run.attacks if (row := attempts_of(cell)) is not None]
-        return Attempts(rows=rows) if rows else None
+def attempts_in(run: Run) -> Attempts | None:
+    """Count attempts cell by cell, over seeds; None without an attack that counts them."""
+    rows = [row for cell in run.attacks if (row := attempts_of(cell)) is not None]
+    return Attempts(rows=rows) if rows else None
 
 
-ATTEMPTS = AttemptsOfRun()
+ATTEMPTS = Analysis("attempts", attempts_in)
 
 
-def _labels(of: Callable[[Any], AttemptsOfArm]) -> list[Field[Any]]:
+def _labels(at: str = "") -> list[Field[Any]]:
     return [
-        column("Attack", lambda one: label(of(one).attack)),
-        column("Model", lambda one: label(of(one).victim)),
-        column("Data", lambda one: label(of(one).dataset), wide=True),
+        named("Attack", f"{at}attack"),
+        named("Model", f"{at}victim"),
+        named("Data", f"{at}dataset", wide=True),
     ]
 
 
-_OUTCOMES: Sequence[Field[Any]] = (
+_OUTCOMES: Sequence[Field[AttemptsOfArm]] = (
+    *_labels(),
     column("Right at first", lambda row: row.curve[0].estimate, "share", key="accuracy"),
     column(
         "Right after all attempts",
@@ -346,24 +304,21 @@ _OUTCOMES: Sequence[Field[Any]] = (
         "share",
         key="accuracy_after",
     ),
-    column("Attempts to success", "attempts_to_success.mean", "number", tip="mean"),
+    column("Attempts to success", "attempts_to_success.mean", "number", "mean"),
     column("Median", "attempts_to_success.median", "number", wide=True),
-    column("Runs", "n_runs", "count", tip="of an item with one seed", wide=True),
+    column("Runs", "n_runs", "count", "of an item with one seed", wide=True),
     column("Attempts", "n_made", "count"),
-    column("Asked nothing", "n_lost", "count", tip="attempts lost"),
+    column("Asked nothing", "n_lost", "count", "attempts lost"),
 )
-_LOST: Sequence[Field[Any]] = (
-    column("Lost by", lambda pair: pair[1][0]),
-    column("Attempts", lambda pair: pair[1][1], "count"),
+_LOST: Sequence[Field[tuple[AttemptsOfArm, tuple[str, int]]]] = (
+    *_labels("0."),
+    column("Lost by", "1.0", key="lost_by"),
+    column("Attempts", "1.1", "count", key="attempts"),
     column("Of all", lambda pair: pair[1][1] / pair[0].n_made, "percent"),
 )
-_VOTES: Sequence[Field[Any]] = (
-    column("Still right", lambda pair: pair[1].n_kept, "count", tip="successes"),
-    column("Not right", lambda pair: pair[1].n_changed, "count"),
-    column(
-        "Set aside",
-        lambda pair: pair[1].n_set_aside,
-        "count",
-        tip="the judge does not know the item",
-    ),
+_VOTES: Sequence[Field[tuple[AttemptsOfArm, KeyVotes]]] = (
+    *_labels("0."),
+    column("Still right", "1.n_kept", "count", "successes"),
+    column("Not right", "1.n_changed", "count"),
+    column("Set aside", "1.n_set_aside", "count", "the judge does not know the item"),
 )

@@ -10,17 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.names import ITEMS, QUESTIONS, Noun, attack_names
-from medstress.analyses.run import Run
-from medstress.analyses.shown import Remark, Shown
+from medstress.analyses.run import Analysis, Cell, Run
+from medstress.analyses.shown import HIDDEN, Remark, Shown
 from medstress.core.arms import Place
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
-from medstress.core.items import Question
+from medstress.core.calls import Tagged
+from medstress.core.items import TAGGED, Question
 from medstress.core.outcomes import Verdict
-from medstress.core.trials import Trial
+from medstress.core.sentences import entities_of
+from medstress.core.trials import Queries, Trial
 from medstress.core.words import listed
+from medstress.store.codec import decode_answer
+from medstress.store.reader import RunReader
 from medstress.store.shards import SHARDS, shard_of
 
 ONE_LETTER = 0.9
@@ -48,18 +51,13 @@ class Cautions(Shown):
         return self.sentences
 
 
-class CautionsOfRun:
-    """What to know of a run before its numbers."""
-
-    name = "cautions"
-
-    def compute(self, run: Run) -> Cautions | None:
-        """Apply every rule; None if none holds."""
-        remarks = [remark for rule in RULES for remark in rule(run)]
-        return Cautions(sentences=remarks) if remarks else None
+def cautions_of(run: Run) -> Cautions | None:
+    """Apply every rule; None if none holds."""
+    remarks = [remark for rule in RULES for remark in rule(run)]
+    return Cautions(sentences=remarks) if remarks else None
 
 
-CAUTIONS = CautionsOfRun()
+CAUTIONS = Analysis("cautions", cautions_of)
 
 
 def _incomplete(run: Run) -> Iterator[Remark]:
@@ -116,9 +114,19 @@ def _synonyms(run: Run) -> Iterator[Remark]:
             level="note",
             where=(row["dataset"], "", "", row["attack"]),
             sentence=f"{row['attack']} on {row['dataset']}: of {row['n_mentions']:,} mentions "
-            f"{row['n_listed']:,} get a listed name, {row['n_nearest']:,} the nearest one, and "
-            f"{row['n_unchanged']:,} stay ({row['surrogate']}).",
+            f"{row['n_listed']:,} get a listed name of the same thing, {row['n_defined']:,} are "
+            f"acronyms that are spelt out as their text defines them, and {row['n_nearest']:,} get "
+            f"the nearest name. {row['n_ambiguous']:,} name several things and stay, "
+            f"{row['n_unchanged']:,} have no other name ({row['surrogate']}).",
         )
+        if row["n_nearest"]:
+            yield Remark(
+                rule="related_names",
+                where=(row["dataset"], "", "", row["attack"]),
+                sentence=f"The nearest names of {row['attack']} are related names, no synonyms: a "
+                "salt, a subtype or another thing. What is lost to them does not show that the "
+                'model lacks synonyms; mode = "strict" asks for those alone.',
+            )
 
 
 def _duplicates(run: Run) -> Iterator[Remark]:
@@ -158,7 +166,7 @@ def unread_models(run: Run) -> dict[str, str]:
         mute = dict.fromkeys(
             called[cell.attack.label]
             for cell in run.attacks
-            if cell.place.victim == victim and _is_mute(cell.trials)
+            if cell.place.victim == victim and _is_mute(cell)
         )
         if clean and all(clean):
             unread[victim] = victim
@@ -168,10 +176,10 @@ def unread_models(run: Run) -> dict[str, str]:
     return unread
 
 
-def _is_mute(trials: Sequence[Trial]) -> bool:
+def _is_mute(cell: Cell) -> bool:
     """Return whether edits were answered, and not one answer could be read."""
-    n_answered = sum(t.queries.asked - t.queries.failed for t in trials)
-    return 0 < n_answered <= sum(t.queries.unreadable for t in trials)
+    q = Queries(*cell.queries.sum(axis=0).tolist())
+    return 0 < q.asked - q.failed <= q.unreadable
 
 
 def _unread(run: Run) -> Iterator[Remark]:
@@ -274,33 +282,83 @@ def _one_letter(run: Run) -> Iterator[Remark]:
 
 def _unknown_marks(run: Run) -> Iterator[Remark]:
     """Name the models most of whose replies hold a pair of marks that may hold their thoughts."""
-    from medstress.tasks.reading import unknown_marks, without_thoughts
-
     for place, clean in run.answered.items():
-        spec = run.manifest["victims"].get(place.victim, {}).get("task", {})
-        while "task" in spec:
-            spec = spec["task"]
         texts = [
             t.before.text
             for t in clean
             if isinstance(t.item, Question) and t.before and t.before.text
         ][:MOST_READ]
+        if len(texts) < LEAST:
+            continue
+        from medstress.tasks.reading import unknown_marks, without_thoughts
+
+        spec = run.manifest["victims"].get(place.victim, {}).get("task", {})
+        while "task" in spec:
+            spec = spec["task"]
         own = spec.get("thoughts")
         marked = (unknown_marks(text, own and (own[0], own[1])) for text in texts)
-        pairs = Counter(marks for marks in marked if marks is not None)
-        for marks, n in pairs.most_common(1):
-            if marks is not None and len(texts) >= LEAST and n > len(texts) / 2:
-                is_cut = not without_thoughts(f"{marks[0]} {marks[1]}")
-                read = (
-                    "taken for a thought and left out" if is_cut else "read as part of the answer"
+        for marks, n in Counter(one for one in marked if one is not None).most_common(1):
+            if n > len(texts) / 2:
+                read = "read as part of the answer"
+                if not without_thoughts(f"{marks[0]} {marks[1]}"):
+                    read = "taken for a thought and left out"
+                sentence = (
+                    f"{n:,} of {len(texts):,} replies of {place.victim}{_on(run, place)} hold "
+                    f"{marks[0]} ... {marks[1]}, which is {read}. If it holds thoughts, set "
+                    f'thoughts = ["{marks[0]}", "{marks[1]}"] of the model.'
                 )
-                yield Remark(
-                    rule="unknown_marks",
-                    where=place,
-                    sentence=f"{n:,} of {len(texts):,} replies of {place.victim}{_on(run, place)} "
-                    f"hold {marks[0]} ... {marks[1]}, which is {read}. If it "
-                    f'holds thoughts, set thoughts = ["{marks[0]}", "{marks[1]}"] of the model.',
+                yield Remark("unknown_marks", sentence, place)
+
+
+def _marks(run: Run) -> Iterator[Remark]:
+    """Say which marks of a tagger count otherwise than it may mean them, from its clean replies."""
+    from medstress.tasks.sentences import EntityTagging
+
+    asked = [(place.victim, t) for place, clean in run.answered.items() for t in clean]
+    taggers = dict.fromkeys(victim for victim, t in asked if t.item.kind == TAGGED)
+    replies = run.folder.read(_clean_labels) if taggers else {}
+    for victim in taggers:
+        spec = run.manifest["victims"][victim]["task"]
+        task = EntityTagging(types=tuple(spec["types"]), names=spec["names"])
+        others: Counter[str] = Counter()
+        n_marked = n_inside = 0
+        for labels in (labels for (name, _), labels in replies.items() if name == victim):
+            types = (one.type for one in entities_of(labels))
+            others.update(type_ for type_ in types if task.type_of(f"B-{type_}") not in task.types)
+            read = task.read(labels)
+            firsts = [read[one.start] for one in entities_of(read)]
+            n_marked += len(firsts)
+            n_inside += sum(label.startswith("I") for label in firsts)
+        if others:
+            marked = f"{others.total():,} entities of the types {listed(sorted(others))}"
+            sentence = f"{victim} marks {marked}, which the data do not annotate: they count as "
+            sentence += "outside."
+            if not n_marked:
+                sentence += (
+                    f" Nothing of {listed(task.types)} is marked: if it calls them otherwise, "
+                    'translate with labels = {ITS_TYPE = "TYPE_OF_THE_DATA"} in [[victim]].'
                 )
+            yield Remark("other_types", sentence, ("", "", victim))
+        elif not n_marked:
+            sentence = f"{victim} marks nothing at all in the clean data: every entity counts as "
+            sentence += "missed, and precision has nothing to divide by."
+            yield Remark("no_marks", sentence, ("", "", victim))
+        if n_inside:
+            sentence = f"{victim} begins {n_inside:,} of {n_marked:,} entities with I-, after O or "
+            sentence += "another type: F1 counts them, as the CoNLL script does, and Seqeval "
+            sentence += "strict F1 does not."
+            yield Remark("no_beginning", sentence, ("", "", victim))
+
+
+def _clean_labels(reader: RunReader) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Return (model, number of the item) -> the labels that the model returned for it, unedited."""
+    labels = {}
+    for one in reader.exchanges():
+        if one.role == "victim" and one.purpose == "baseline" and one.answer is not None:
+            answer = decode_answer(one.answer, 0, 0)
+            if isinstance(answer, Tagged):
+                labels[one.victim, one.item] = answer.labels
+    return labels
 
 
 def _unstable(run: Run) -> Iterator[Remark]:
@@ -314,45 +372,51 @@ def _unstable(run: Run) -> Iterator[Remark]:
         )
 
 
+_SERVERS: Sequence[tuple[str, str, str]] = (
+    (
+        "temperature",
+        "temperature",
+        "The server of {victim} does not take temperature = {asked:g}, so the model was asked "
+        "{at}. Its answers may differ when it is asked again. The server says: {said}",
+    ),
+    (
+        "without_system",
+        "system_turns",
+        "The template of {victim} takes no system turns, or only turns that alternate: system "
+        "text went to the head of the first user turn. The server says: {without_system}",
+    ),
+    (
+        "ignores_schemas",
+        "schemas",
+        "The server at {url} (model {model!r}) does not follow the JSON schema it was asked for; "
+        "replies are read as text (structured = false leaves the schema out).",
+    ),
+    (
+        "reads_at_most",
+        "window",
+        "The server of {victim} reads {reads_at_most:,} tokens of a prompt and cuts longer ones "
+        "without a word, so the model did not see all that it was asked. Raise its context "
+        "(Ollama: num_ctx; llama.cpp: -c; vLLM: --max-model-len) and run again.",
+    ),
+)
+"""What an endpoint notes, the rule, and the sentence."""
+
+
 def _servers(run: Run) -> Iterator[Remark]:
     """Say what servers did not take as it was asked, and which cut prompts without a word."""
     for endpoint in run.manifest.get("endpoints") or ():
-        called, server = endpoint["victim"], f"The server of {endpoint['victim']}"
-        sentences = [
-            ("left_out", f"{server} does not know {name}, so it was left out. It says: {words}")
-            for name, words in (endpoint.get("left_out") or {}).items()
-        ]
+        facts, at = dict(endpoint), ("", "", endpoint["victim"])
+        for name, words in (endpoint.get("left_out") or {}).items():
+            server = f"The server of {endpoint['victim']}"
+            sentence = f"{server} does not know {name}, so it was left out. It says: {words}"
+            yield Remark("left_out", sentence, at)
         if refusal := endpoint.get("temperature"):
             sent = refusal["sent"]
-            at = "without one" if sent is None else f"at temperature {sent:g}"
-            sentence = (
-                f"{server} does not take temperature = {refusal['asked']:g}, so the model was "
-                f"asked {at}. Its answers may differ when it is asked again. The server says: "
-                f"{refusal['said']}"
-            )
-            sentences.append(("temperature", sentence))
-        if words := endpoint.get("without_system"):
-            sentence = (
-                f"The template of {called} takes no system turns, or only turns that alternate: "
-                f"system text went to the head of the first user turn. The server says: {words}"
-            )
-            sentences.append(("system_turns", sentence))
-        if endpoint.get("ignores_schemas"):
-            sentence = (
-                f"The server at {endpoint['url']} (model {endpoint['model']!r}) does not follow "
-                "the JSON schema it was asked for; replies are read as text (structured = false "
-                "leaves the schema out)."
-            )
-            sentences.append(("schemas", sentence))
-        if n := endpoint.get("reads_at_most"):
-            sentence = (
-                f"{server} reads {n:,} tokens of a prompt and cuts longer ones without a word, so "
-                "the model did not see all that it was asked. Raise its context (Ollama: num_ctx; "
-                "llama.cpp: -c; vLLM: --max-model-len) and run again."
-            )
-            sentences.append(("window", sentence))
-        for rule, sentence in sentences:
-            yield Remark(rule=rule, where=("", "", called), sentence=sentence)
+            how = "without one" if sent is None else f"at temperature {sent:g}"
+            facts |= {"asked": refusal["asked"], "said": refusal["said"], "at": how}
+        for note, rule, sentence in _SERVERS:
+            if endpoint.get(note):
+                yield Remark(rule, sentence.format(**facts), at)
 
 
 def _stored_attacks(run: Run) -> Iterator[Remark]:
@@ -411,6 +475,7 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _letter_mass,
     _one_letter,
     _unknown_marks,
+    _marks,
     _unstable,
     _servers,
     _stored_attacks,

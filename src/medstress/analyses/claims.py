@@ -6,7 +6,7 @@ missing answers count at their worst.
 
 References:
     Xian et al., "Assessing biomedical knowledge robustness in large language models by
-    query-efficient sampling attacks", TMLR 2025, sections 4 and 5, Appendices E and M.
+    query-efficient sampling attacks", TMLR 2025, sections 4 and 5, Appendix M.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import isqrt
-from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -40,28 +39,24 @@ from medstress.analyses.choice import (
     without,
     zoo_searches,
 )
-from medstress.analyses.diversity import gini_simpson
 from medstress.analyses.explanations import EXPLANATIONS
-from medstress.analyses.reuse import cross_fitted
-from medstress.analyses.run import NEVER, Cell, Run, contrast, pair
-from medstress.analyses.scaling import Rated, hits_of, trend
-from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
+from medstress.analyses.run import NEVER, Analysis, Cell, Run, contrast, pair
+from medstress.analyses.scaling import hits_of
+from medstress.analyses.shown import Entry, Field, Shown, Table, as_entry, column, table
 from medstress.analyses.success import knowledge
+from medstress.analyses.transfer import cross_fitted
 from medstress.core.arms import Place
 from medstress.core.items import Question
 from medstress.stats.curves import LEAST_BUDGET, bend, plateau
-from medstress.stats.estimate import Estimate, benjamini_hochberg, negated, unknown
+from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import (
     RESAMPLES,
-    ROUNDING,
     around,
     bootstrapped,
     in_words,
     item_mean,
     resampled_mean,
-    resampled_ratio,
-    resampled_sums,
 )
 from medstress.stats.shares import Numbers, number_units, rate
 
@@ -71,12 +66,10 @@ MARGIN = 0.05
 """Two success rates are close where they differ by no more than this."""
 NEARBY = 2.0
 """Two budgets are near where neither is more than this many times the other."""
-CERTAIN = 0.975
 TOP = 10
 """Names that would dominate."""
 ALL_MODELS, DEFAULT = "all models", "default"
 WORST = "open answers at their worst"
-NO_SIMILARITY = "prompt similarity was not computed: [analysis] prompt_similarity"
 NOT_EXPLAINED = "no success was explained: medstress explain"
 OF_ZOO = ("similarity_threshold", "word_ranking")
 """Rules of DiscreteZOO alone."""
@@ -122,11 +115,6 @@ def above(estimate: Estimate, bound: float = 0.0) -> Finding:
     return _judged(estimate, lambda low, _: low > bound, lambda _, high: high < bound)
 
 
-def below(estimate: Estimate) -> Finding:
-    """Judge the claim that an effect is negative."""
-    return above(negated(estimate))
-
-
 def inside(estimate: Estimate, least: float, most: float) -> Finding:
     """Judge the claim that an effect lies between two bounds.
 
@@ -153,17 +141,6 @@ def outside(estimate: Estimate, same: float, least: float, most: float) -> Findi
     )
 
 
-def frequent(estimate: Estimate) -> Finding:
-    """Judge a claim by the share of resamples in which it holds: 97.5 % for, 2.5 % against."""
-    if estimate.value is None:
-        return Finding.NOT_TESTED
-    low, high = estimate.ends
-    if (estimate.value if low is None else low) >= CERTAIN:
-        return Finding.SUPPORTED
-    most = estimate.value if high is None else high
-    return Finding.CONTRADICTED if most <= 1 - CERTAIN else Finding.UNDECIDED
-
-
 CLOSE: Judge = partial(inside, least=-MARGIN, most=MARGIN)
 DIFFERENT: Judge = partial(outside, same=0.0, least=-MARGIN, most=MARGIN)
 NEAR: Judge = partial(inside, least=1 / NEARBY, most=NEARBY)
@@ -172,58 +149,49 @@ LATER: Judge = partial(above, bound=1.0)
 MOST: Judge = partial(above, bound=0.5)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """One claim in one place."""
+class At(NamedTuple):
+    """Where a claim is tested."""
 
     dataset: str
     group: str
     victim: str
-    arms: str
+    arms: str = DEFAULT
     """Rules of the attacks in which those of the run differ; `default` where they do not."""
+    caution: str = ""
+    """Why one may not rely on the model's answers; empty where one may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim in one place."""
+
+    at: At
     number: int
     statement: str
     """What is claimed, whatever the run says of it."""
     quantity: str
     """What the effect measures."""
     budget: int | None
-    effect: Estimate
-    p: float | None
+    measured: Effect
+    judge: Judge = above
     p_adjusted: float | None = None
     """p after Benjamini-Hochberg over all claims of a run."""
-    finding: Finding
-    caution: str = ""
-    """Why one may not rely on the model's answers; empty where one may."""
 
-    @classmethod
-    def of(
-        cls,
-        place: Place,
-        number: int,
-        statement: str,
-        quantity: str,
-        budget: int | None,
-        effect: Effect,
-        judge: Judge = above,
-        *,
-        arms: str = DEFAULT,
-        caution: str = "",
-    ) -> Claim:
-        """Return a claim with its finding."""
-        estimate = effect.estimate if isinstance(effect, Difference) else effect
-        return cls(
-            **place._asdict(),
-            arms=arms,
-            number=number,
-            statement=statement,
-            quantity=quantity,
-            budget=budget,
-            effect=estimate,
-            # p of no difference says nothing of closeness.
-            p=effect.p if isinstance(effect, Difference) and judge is not CLOSE else None,
-            finding=judge(estimate),
-            caution=caution,
-        )
+    @property
+    def effect(self) -> Estimate:
+        """What was measured."""
+        return self.measured.estimate if isinstance(self.measured, Difference) else self.measured
+
+    @property
+    def p(self) -> float | None:
+        """Of no difference, which says nothing of closeness."""
+        measured = self.measured
+        return measured.p if isinstance(measured, Difference) and self.judge is not CLOSE else None
+
+    @property
+    def finding(self) -> Finding:
+        """What the run says of the claim."""
+        return self.judge(self.effect)
 
     @property
     def reason(self) -> str:
@@ -251,28 +219,14 @@ class Claims(Shown):
     def tables(self) -> Sequence[Table]:
         """One table with every claim; those that are not tested say why."""
         cautions = dict.fromkeys(
-            f"{row.victim} on {row.dataset}, {row.group}, is {row.caution}."
-            for row in self.rows
-            if row.caution and row.victim != ALL_MODELS
+            f"{at.victim} on {at.dataset}, {at.group}, is {at.caution}."
+            for at in (row.at for row in self.rows)
+            if at.caution
         )
         notes = [*self._notes(), *cautions]
         made = table("claims", self.title, self.rows, _FIELDS, n_labels=2, notes=notes)
-        wheres = [*map(_where, self.rows)]
-        rules = {i for i in range(1, len(wheres)) if wheres[i] != wheres[i - 1]}
+        rules = {i for i, (a, b) in enumerate(pairwise(self.rows), start=1) if a.at != b.at}
         return [replace(made, rules=frozenset(rules))]
-
-    def remarks(self) -> Sequence[Remark]:
-        """What the run says of every claim that it tests."""
-        return [
-            Remark(
-                "claim",
-                f"{row.finding.capitalize()}: {row.statement} ({row.victim}, {row.dataset}, "
-                f"{row.group}).",
-                (row.dataset, row.group, row.victim),
-                "note",
-            )
-            for row in self.tested
-        ]
 
     def _notes(self) -> Iterator[str]:
         n = Counter(row.finding for row in self.rows)
@@ -281,8 +235,7 @@ class Claims(Shown):
             "A claim is a sentence of the paper; the finding says what this run shows. Supported: "
             "the whole 95 % interval lies on the claimed side; contradicted: on the other; "
             f"undecided: on both. Close: within ±{MARGIN:g} in ASR; near: within a factor of "
-            f"{NEARBY:g}. A maximum lies inside the grid where it does in at least 97.5 % of the "
-            "resamples of items, and does not where it does in at most 2.5 %."
+            f"{NEARBY:g}."
         )
         yield (
             f"Not tested: an attack or analysis is missing, or a side has fewer than {LEAST} items "
@@ -296,32 +249,26 @@ class Claims(Shown):
         )
 
 
-class ClaimsOfRun:
-    """The claims of Xian et al. in every place."""
-
-    name = "claims"
-
-    def compute(self, run: Run) -> Claims | None:
-        """Test every claim and adjust all p-values together; None without attacks on questions."""
-        attacks = [
-            one
-            for one in competitors(run)
-            if one.cell.trials[0].item.kind == Question.kind and one.cell.eligible.any()
-        ]
-        if not attacks:
-            return None
-        series = series_of(attacks)
-        rows = [row for one in series for row in _of_series(one)]
-        rows += _across_models(series)
-        rows += _of_embeddings(attacks)
-        rows += _of_explanations(run)
-        adjusted = iter(benjamini_hochberg([row.p for row in rows if row.p is not None]))
-        return Claims(
-            rows=[row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows]
-        )
+def claims_of(run: Run) -> Claims | None:
+    """Test every claim and adjust all p-values together; None without attacks on questions."""
+    attacks = [
+        one
+        for one in competitors(run)
+        if one.cell.trials[0].item.kind == Question.kind and one.cell.eligible.any()
+    ]
+    if not attacks:
+        return None
+    series = series_of(attacks)
+    rows = [row for one in series for row in _of_series(one)]
+    rows += _of_embeddings(attacks)
+    rows += _of_explanations(run)
+    adjusted = iter(benjamini_hochberg([row.p for row in rows if row.p is not None]))
+    return Claims(
+        rows=[row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows]
+    )
 
 
-CLAIMS = ClaimsOfRun()
+CLAIMS = Analysis("claims", claims_of)
 
 
 # Attacks that can be compared ------------------------------------------------------------------
@@ -361,33 +308,9 @@ class Series:
         return (1, most) if most > 1 else (1,)
 
     @property
-    def middle(self) -> str:
-        """The method that is n = 0: random sampling, unless only PDWS was run there."""
-        return "random" if self.of("random") or not self.of("zero") else "zero"
-
-    @property
-    def place(self) -> Place:
-        """Where its attacks were tried."""
-        return self.attacks[0].setting.place
-
-    @property
-    def has_similarity(self) -> bool:
-        """Whether the prompt of a success was embedded."""
-        firsts = (trial.first for one in self.attacks for trial in one.cell.trials)
-        return any(first is not None and first.similarity is not None for first in firsts)
-
-    def claim(
-        self,
-        number: int,
-        statement: str,
-        quantity: str,
-        budget: int | None,
-        effect: Effect,
-        judge: Judge = above,
-    ) -> Claim:
-        """Return a claim of this place with its finding."""
-        rest = (number, statement, quantity, budget, effect, judge)
-        return Claim.of(self.place, *rest, arms=self.label, caution=self.caution)
+    def at(self) -> At:
+        """Where its claims are tested."""
+        return At(*self.attacks[0].setting.place, self.label, self.caution)
 
 
 def series_of(attacks: Sequence[Competitor]) -> list[Series]:
@@ -549,44 +472,6 @@ def item_curves(side: Side, items: Iterable[str], budget: int) -> Numbers:
     return np.asarray(np.mean([c.successes / c.counts[:, None] for c in counted], axis=0))
 
 
-def peak_inside(side: Side, exponents: Sequence[float], budget: int) -> Estimate:
-    """Estimate how often the highest success lies inside the grid of n, as a local maximum does.
-
-    Args:
-        side: one attack for each exponent.
-        exponents: ascending; with fewer than three there is no inside.
-        budget: queries an item within which success counts.
-    """
-    if len(exponents) < 3:
-        return unknown(f"needs three values of n, has {len(exponents)}")
-
-    def share(middle: Side, ends: Side) -> Estimate:
-        cells = [ends[0], *middle, ends[1]]
-        items = shared_items(cells)
-        if len(items) < LEAST:
-            return _too_few(len(items))
-        rates = np.stack([item_curves([c], items, budget)[:, -1] for c in cells], axis=1)
-        means, units, values = rates.mean(axis=0), _units(items), np.asarray(exponents)
-        if np.ptp(means) < ROUNDING:
-            return unknown("success is the same at every n", len(items))
-        drawn = np.argmax(np.round(resampled_mean(rates, units), _ROUNDED), axis=1)
-        n = around(bootstrapped(float(values[means.argmax()]), values[drawn], len(items), ""))
-        interval = "" if n.low is None else f" [{n.low:g}, {n.high:g}]"
-        method = (
-            f"share of {RESAMPLES} resamples of {in_words(units)} with the peak inside the grid; "
-            f"peak at n = {n.value:g}{interval}"
-        )
-        is_inside = (drawn > 0) & (drawn < len(cells) - 1)
-        value = float(is_inside.mean())
-        return Estimate(value=value, n=len(items), low=None, high=None, method=method)
-
-    return at_worst(share, side[1:-1], [side[0], side[-1]])
-
-
-Curves: TypeAlias = tuple[Numbers, Numbers]
-"""Both sides' curves: those observed, then those of the resamples; shape (1 + RESAMPLES, B)."""
-
-
 def curve_effect(
     first: Side,
     second: Side,
@@ -673,110 +558,6 @@ def rise_difference(first: Side, second: Side, budget: int) -> Estimate:
     return at_worst(effect, first, second)
 
 
-def diversity_difference(first: Side, second: Side, budget: int) -> Estimate:
-    """Estimate the difference of the unbiased Gini-Simpson index, mean over attacks.
-
-    The index is taken within each seed and averaged. A resample repeats items, so that its index is
-    too low: the interval is shifted by the difference of the estimate and the mean of the
-    resamples.
-    """
-    least = "an attack has fewer than 2 successes"
-    estimate, again = _of_successes(first, second, budget, _diversity_of, least, "recentred ")
-    if estimate.low is None or estimate.high is None or estimate.value is None:
-        return estimate
-    shift = estimate.value - float(again[np.isfinite(again)].mean())
-    ends = max(estimate.low + shift, -1.0), min(estimate.high + shift, 1.0)
-    return replace(estimate, low=ends[0], high=ends[1])
-
-
-def similarity_difference(first: Side, second: Side, budget: int) -> Estimate:
-    """Estimate the difference of prompt similarity over successes, mean over attacks."""
-    return _of_successes(first, second, budget, _similarity_of, "an attack has no success")[0]
-
-
-class _Successes(NamedTuple):
-    """A measure of the successes of one attack."""
-
-    n: int
-    """Successes that count; without any there is no value."""
-    value: float
-    again: Numbers
-    """Its value in every resample of items, shape (RESAMPLES,)."""
-
-
-def _of_successes(
-    first: Side,
-    second: Side,
-    budget: int,
-    measure: Callable[[Cell, Mapping[str, int], int], _Successes],
-    lack: str,
-    how: str = "",
-) -> tuple[Estimate, Numbers]:
-    """Estimate the difference of a measure of successes; return its value in the resamples too.
-
-    Args:
-        first: attacks of the first side.
-        second: attacks of the second.
-        budget: queries an item within which success counts.
-        measure: takes a cell, the place of each item, and the budget.
-        lack: why there is none where an attack has no success that counts.
-        how: what is done to percentiles, for people.
-    """
-    items = {item: i for i, item in enumerate(shared_items(first, second))}
-    m, none = len(items), np.empty(0)
-    if m < LEAST:
-        return _too_few(m), none
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sides = [[measure(cell, items, budget) for cell in side] for side in (first, second)]
-    ours, others = (sum(one.n for one in side) for side in sides)
-    if min(ours, others) < LEAST:
-        why = f"needs {LEAST} successes a side, has {ours} and {others}"
-        return unknown(why, ours + others), none
-    if not all(one.n for side in sides for one in side):
-        return unknown(lack), none
-    values = [fmean(one.value for one in side) for side in sides]
-    drawn = [np.mean([one.again for one in side], axis=0) for side in sides]
-    method = (
-        f"difference of means over attacks, paired; bootstrap over {m} items, {RESAMPLES} "
-        f"resamples, {how}percentile 95 %"
-    )
-    again = drawn[0] - drawn[1]
-    return bootstrapped(values[0] - values[1], again, ours + others, method), again
-
-
-def _diversity_of(cell: Cell, items: Mapping[str, int], budget: int) -> _Successes:
-    """Return the mean index over seeds and repeats with at least two successes."""
-    from scipy.sparse import csr_array
-
-    seeds: dict[Any, list[tuple[int, str]]] = defaultdict(list)
-    for trial, keep in zip(cell.trials, cell.flipped(budget), strict=True):
-        name = trial.first and trial.first.name
-        if keep and name and trial.item.id in items:
-            seeds[trial.arm.seed, trial.repeat].append((items[trial.item.id], name))
-    n, values, again = 0, [], []
-    for places in (one for one in seeds.values() if len(one) > 1):
-        rows, names = zip(*places, strict=True)
-        kinds, columns = np.unique(np.array(names), return_inverse=True)
-        ones, shape = np.ones(len(rows)), (len(items), len(kinds))
-        counts = csr_array((ones, (rows, columns)), shape=shape)
-        n += len(rows)
-        values.append(float(gini_simpson(counts.sum(axis=0), unbiased=True)))
-        again.append(gini_simpson(resampled_sums(counts), unbiased=True))
-    return _Successes(n, fmean(values or [0.0]), np.mean(again or [np.zeros(0)], axis=0))
-
-
-def _similarity_of(cell: Cell, items: Mapping[str, int], budget: int) -> _Successes:
-    """Return the mean cosine over successes whose prompts were embedded."""
-    totals, counts = np.zeros(len(items)), np.zeros(len(items))
-    for trial, keep in zip(cell.trials, cell.flipped(budget), strict=True):
-        similarity = trial.first and trial.first.similarity
-        if keep and similarity is not None and trial.item.id in items:
-            totals[items[trial.item.id]] += similarity
-            counts[items[trial.item.id]] += 1
-    value = totals.sum() / counts.sum()
-    return _Successes(int(counts.sum()), float(value), resampled_ratio(totals, counts))
-
-
 def dominated(cells: Sequence[Cell], m: int = TOP) -> Estimate:
     """Estimate the share of successes that the m names make which succeed most on other items.
 
@@ -799,106 +580,66 @@ def dominated(cells: Sequence[Cell], m: int = TOP) -> Estimate:
 # Claims of one series --------------------------------------------------------------------------
 
 
-class _Measure(NamedTuple):
-    """How two sides are compared."""
-
-    words: str
-    effect: Callable[[Side, Side, int], Effect]
-    of_one_query: bool = True
-    """Whether it says something of one query."""
-
-
-_DIVERSITY = _Measure("diversity (unbiased)", diversity_difference)
-_SIMILARITY = _Measure("prompt similarity", similarity_difference)
-_ASR = _Measure("ASR", success_difference)
-_AT_LARGEST = _ASR._replace(of_one_query=False)
-_PAST_WORDS = "mean over budgets past the inflection"
-_PAST = _Measure(
-    f"ASR, {_PAST_WORDS}", partial(curve_effect, of=_lead, flat=(1,), what=_PAST_WORDS), False
-)
-
-
 class _OfMethods(NamedTuple):
-    """A claim that compares two methods; `middle` is the one that is n = 0."""
+    """A claim that compares two methods."""
 
     number: int
     statement: str
-    measure: _Measure
     first: str
     second: str
     judge: Judge = above
+    of_one_query: bool = True
+    """Whether it says something of one query; of the largest budget of both it always does."""
+    measure: str = "ASR"
+    effect: Callable[[Side, Side, int], Effect] = success_difference
 
 
+_MEAN = "mean over budgets past the inflection"
+_PAST = partial(curve_effect, of=_lead, flat=(1,), what=_MEAN)
+_OVERTAKES = "Random sampling overtakes PDWS n > 0"
 _OF_METHODS = (
-    _OfMethods(1, "Diversity is higher for n < 0 than n > 0", _DIVERSITY, "near", "far"),
-    _OfMethods(2, "Similarity is lower near n = 0 than for n < 0", _SIMILARITY, "near", "middle"),
-    _OfMethods(2, "Similarity is lower near n = 0 than for n > 0", _SIMILARITY, "far", "middle"),
-    _OfMethods(2, "Similarity is higher for n < 0 than n > 0", _SIMILARITY, "near", "far"),
-    _OfMethods(4, "ASR is higher for n < 0 than n > 0", _ASR, "near", "far"),
+    _OfMethods(4, "ASR is higher for n < 0 than n > 0", "near", "far"),
+    _OfMethods(6, f"{_OVERTAKES}, at the largest budget", "random", "far", of_one_query=False),
     _OfMethods(
         6,
-        "Random sampling overtakes PDWS n > 0, at the largest budget",
-        _AT_LARGEST,
+        f"{_OVERTAKES}, over the budgets past the inflection",
         "random",
         "far",
+        of_one_query=False,
+        measure=f"ASR, {_MEAN}",
+        effect=_PAST,
     ),
-    _OfMethods(
-        6,
-        "Random sampling overtakes PDWS n > 0, over the budgets past the inflection",
-        _PAST,
-        "random",
-        "far",
-    ),
-    _OfMethods(7, "B-nearest is close to PDWS n < 0", _ASR, "nearest", "near", CLOSE),
-    _OfMethods(7, "B-farthest is close to PDWS n > 0", _ASR, "farthest", "far", CLOSE),
+    _OfMethods(7, "B-nearest is close to PDWS n < 0", "nearest", "near", CLOSE),
+    _OfMethods(7, "B-farthest is close to PDWS n > 0", "farthest", "far", CLOSE),
 )
 
 
 def _of_series(series: Series) -> list[Claim]:
     claims = [*_of_methods(series), *_candidates(series)]
-    for method in REGIMES:
-        claims += [*_peak(series, method), _moves(series, method)]
+    claims += [_moves(series, method) for method in REGIMES]
     for zoos in zoo_searches(series.of("discrete_zoo")) or [[]]:
         claims += _against_zoo(series, zoos)
     missing = series.missing("far")
     effect = unknown(missing) if missing else dominated(series.side("far"))
     statement = "A few reusable names make most of the successes of n > 0"
     quantity = f"share of successes by the {TOP} names that succeed most on other items"
-    claims.append(series.claim(15, statement, quantity, None, effect, MOST))
+    claims.append(Claim(series.at, 15, statement, quantity, None, effect, MOST))
     return sorted(claims, key=lambda claim: claim.number)
 
 
 def _of_methods(series: Series) -> Iterator[Claim]:
-    """Compare methods at one query, and at the largest budget of both."""
-    for number, statement, measure, first, second, judge in _OF_METHODS:
-        methods = first, series.middle if second == "middle" else second
-        quantity = f"{measure.words}, {METHODS[methods[0]]} minus {METHODS[methods[1]]}"
+    """Compare methods at the largest budget of both, and at one query where that says something."""
+    for one in _OF_METHODS:
+        methods = one.first, one.second
+        quantity = f"{one.measure}, {METHODS[one.first]} minus {METHODS[one.second]}"
         budgets = series.budgets(*methods)
-        for budget in budgets if measure.of_one_query else budgets[-1:]:
+        for budget in budgets if one.of_one_query else budgets[-1:]:
             why_not = series.missing(*methods)
-            if measure is _SIMILARITY and not series.has_similarity:
-                why_not = NO_SIMILARITY
-            elif budget == 1 and not measure.of_one_query:
+            if budget == 1 and not one.of_one_query:
                 why_not = why_not or "one query an item: there is nothing past an inflection"
             ours, others = (series.side(method, budget) for method in methods)
-            effect = unknown(why_not) if why_not else measure.effect(ours, others, budget)
-            yield series.claim(number, statement, quantity, budget, effect, judge)
-
-
-def _peak(series: Series, method: str) -> Iterator[Claim]:
-    """Test whether success peaks inside one regime, and above random sampling."""
-    regime, members = METHODS[method].removeprefix("PDWS "), series.of(method)
-    effect = unknown(series.missing(method))
-    if members:
-        effect = peak_inside(series.side(method), [one.n or 0.0 for one in members], 1)
-    statement = f"ASR has a local maximum inside {regime}"
-    yield series.claim(5, statement, f"peak inside the grid, {regime}", 1, effect, frequent)
-    lead: Effect = unknown(series.missing(method, "random"))
-    if members and series.of("random"):
-        cells, left_out, _ = _best(series, members, 1)
-        lead = success_difference(cells, series.side("random", 1, left_out), 1)
-    statement = f"ASR of random sampling is below the peak for {regime}"
-    yield series.claim(5, statement, f"ASR, best {regime} minus random", 1, lead)
+            effect = unknown(why_not) if why_not else one.effect(ours, others, budget)
+            yield Claim(series.at, one.number, one.statement, quantity, budget, effect, one.judge)
 
 
 def _best(
@@ -944,9 +685,9 @@ def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
             rival_name += f", learning rate {learning_rate:g}"
     statement = f"The largest gap of PDWS and {name} is near the inflection"
     quantity = f"budget of the gap over that of the inflection, {best_name}"
-    yield series.claim(8, statement, quantity, budget, gap, NEAR)
+    yield Claim(series.at, 8, statement, quantity, budget, gap, NEAR)
     quantity = f"ASR, {best_name} minus {rival_name}"
-    yield series.claim(9, f"PDWS at its best n is above {name}", quantity, budget, lead)
+    yield Claim(series.at, 9, f"PDWS at its best n is above {name}", quantity, budget, lead)
 
 
 def _bend_ratio(first: Competitor, second: Competitor) -> tuple[int, Estimate]:
@@ -966,7 +707,9 @@ def _moves(series: Series, method: str) -> Claim:
     if len(members) > 1:
         budget, effect = _bend_ratio(members[-1], members[0])
         quantity = f"inflection of {members[-1].words} over that of {members[0].words}"
-    return series.claim(12, f"n moves the inflection, {regime}", quantity, budget, effect, MOVED)
+    return Claim(
+        series.at, 12, f"n moves the inflection, {regime}", quantity, budget, effect, MOVED
+    )
 
 
 def _candidates(series: Series) -> Iterator[Claim]:
@@ -984,54 +727,13 @@ def _candidates(series: Series) -> Iterator[Claim]:
         slow = rise_difference([few.cell], [many.cell], budget)
     statement = "DiscreteZOO reaches its plateau later with more candidates M"
     quantity = f"inflection of {names[0]} over that of {names[1]}"
-    yield series.claim(13, statement, quantity, budget, early, LATER)
+    yield Claim(series.at, 13, statement, quantity, budget, early, LATER)
     statement = "DiscreteZOO rises more slowly with more candidates M"
     quantity = f"mean ASR over budgets 1 to {rise_budget(budget)}, {names[1]} minus {names[0]}"
-    yield series.claim(13, statement, quantity, budget, slow)
+    yield Claim(series.at, 13, statement, quantity, budget, slow)
 
 
-# Claims across models, embeddings and explanations ---------------------------------------------
-
-
-def _across_models(series: Sequence[Series]) -> Iterator[Claim]:
-    """Test what is claimed of sizes and kinds of models; the models are the sample."""
-    groups: dict[Any, list[Series]] = defaultdict(list)
-    for one in series:
-        groups[one.place.dataset, one.place.group, one.label].append(one)
-    for members in groups.values():
-        shared = [m for m in ("random", *REGIMES) if all(one.of(m) for one in members)]
-        models = [(one.attacks[0].setting.victim_group, _rated(one, shared)) for one in members]
-        of_kind: dict[str, list[Rated]] = {
-            kind: [model for of, model in models if shared and kind in (of, "model")]
-            for kind in ("model", "generalist", "specialist")
-        }
-        place, arms = members[0].place._replace(victim=ALL_MODELS), members[0].label
-        cautions = [f"{one.place.victim} is {one.caution}" for one in members if one.caution]
-        slope = "change of ASR for ten times the parameters"
-        for kind, statement, judge in (
-            ("model", "ASR falls with model size", below),
-            ("generalist", "ASR falls with the size of generalists", below),
-            ("specialist", "ASR rises with the size of specialists", above),
-        ):
-            sized = [model for model in of_kind[kind] if model.parameters]
-            effect = trend(sized) if sized else unknown(f"no {kind} of known size was run")
-            more = {"arms": arms, "caution": "; ".join(cautions)}
-            yield Claim.of(place, 10, statement, slope, 1, effect, judge, **more)
-
-
-def _rated(series: Series, methods: Sequence[str]) -> Rated:
-    """Return a model with its ASR of one query, the mean over methods."""
-    sides = [series.side(method) for method in methods]
-    opened = [[[_settled(c, hits=hits) for c in side] for side in sides] for hits in (False, True)]
-    value, least, most = (
-        fmean([_mean_asr(side) for side in some] or [0.0]) for some in (sides, *opened)
-    )
-    return Rated(series.attacks[0].setting.parameters or 0.0, value, least, most)
-
-
-def _mean_asr(side: Side) -> float:
-    items = shared_items(side)
-    return float(item_curves(side, items, 1).mean()) if items else 0.0
+# Claims across embeddings, and of explanations ------------------------------------------------
 
 
 def under_two_embeddings(attacks: Iterable[Competitor]) -> list[tuple[Competitor, Competitor]]:
@@ -1070,10 +772,10 @@ def _of_embeddings(attacks: Sequence[Competitor]) -> Iterator[Claim]:
                     effect = unknown(f"needs a budget of 3 for a rise, has {budget}")
             names = f"{other.setting.embedding} minus {one.setting.embedding}"
             quantity = f"{measure} of {one.words}, {names}"
-            yield Claim.of(one.setting.place, 14, statement, quantity, budget, effect, DIFFERENT)
+            yield Claim(At(*one.setting.place), 14, statement, quantity, budget, effect, DIFFERENT)
         if not members:
             none = unknown(f"no {words} under two embeddings in this run")
-            yield Claim.of(attacks[0].setting.place, 14, statement, part, None, none, DIFFERENT)
+            yield Claim(At(*attacks[0].setting.place), 14, statement, part, None, none, DIFFERENT)
 
 
 def _of_explanations(run: Run) -> Iterator[Claim]:
@@ -1091,35 +793,26 @@ def _of_explanations(run: Run) -> Iterator[Claim]:
             effects.append((row.victim, excess))
         why = f"no success with {words} was explained" if rows else NOT_EXPLAINED
         for victim, effect in effects or [(ALL_MODELS, unknown(why))]:
-            yield Claim.of(Place("", "", victim), 16, statement, quantity, None, effect)
+            yield Claim(At("", "", victim), 16, statement, quantity, None, effect)
 
 
 # What is shown ---------------------------------------------------------------------------------
 
 
-def _where(row: Claim) -> tuple[str, ...]:
-    return row.dataset, row.group, row.victim, row.arms
-
-
 def _effect(row: Claim) -> Entry:
-    if row.finding is Finding.NOT_TESTED:
-        return Entry(value=None)
-    lines: tuple[str, ...] = ("of resamples",) if row.effect.low is None else ()
-    if row.effect.worst is not None and None not in row.effect.worst:
-        low, high = row.effect.worst
-        lines = (*lines, f"at worst [{low:.3f}, {high:.3f}]")
-    return Entry(value=row.effect, lines=lines)
+    is_tested = row.finding is not Finding.NOT_TESTED
+    return as_entry(row.effect) if is_tested else Entry(value=None)
 
 
 _FIELDS: Sequence[Field[Claim]] = (
     column("No.", lambda row: str(row.number), key="claim"),
     column("Claim", "statement"),
-    column("Model", "victim"),
-    column("Data", "dataset", wide=True),
-    column("Group", "group", wide=True),
-    column("Attacks", "arms", wide=True),
+    column("Model", "at.victim"),
+    column("Data", "at.dataset", wide=True),
+    column("Group", "at.group", wide=True),
+    column("Attacks", "at.arms", wide=True),
     column("Effect is", "quantity", wide=True),
-    column("Budget", lambda row: row.budget, "count"),
+    column("Budget", "budget", "count"),
     column("Effect", _effect, "score"),
     column("p (adjusted)", "p_adjusted", "p"),
     column("Finding", lambda row: row.finding.value),

@@ -14,7 +14,6 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from medstress.analyses.as_json import HIDDEN, Json, as_json
 from medstress.analyses.comparable import (
     FACTORS,
     Differs,
@@ -35,7 +34,18 @@ from medstress.analyses.contrasts import (
 )
 from medstress.analyses.names import ITEMS, PAIRS, Noun, attack_names
 from medstress.analyses.run import Cell, Run, pair
-from medstress.analyses.shown import Entry, Field, Remark, Shown, Table, column, table
+from medstress.analyses.shown import (
+    HIDDEN,
+    Entry,
+    Field,
+    Json,
+    Remark,
+    Shown,
+    Table,
+    as_json,
+    column,
+    table,
+)
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, holm
@@ -605,23 +615,20 @@ def _fields(
             return Entry(value=row.difference)
         return Entry(value=row.names_like_these, mark="*")
 
+    def these(row: Contrast) -> Estimate | None:
+        return None if row.names_like_these is None else row.difference
+
+    def only(row: Contrast) -> str | None:
+        return None if row.only_a is None else f"{row.only_a:,} / {row.only_b:,}"
+
     return [
-        column("Measure", lambda row: row.measure),
+        column("Measure", "measure"),
         *map(label, reversed(LABELS)),
-        column(a, lambda row: row.value_a.value, "score"),
-        column(b, lambda row: row.value_b.value, "score"),
+        column(a, "value_a.value", "score", key=a),
+        column(b, "value_b.value", "score", key=b),
         column(f"{b} − {a}", deciding, "score"),
-        column(
-            f"{b} − {a}, these names",
-            lambda row: None if row.names_like_these is None else row.difference,
-            "score",
-            wide=True,
-        ),
-        column(
-            f"Only {a} / only {b}",
-            lambda row: None if row.only_a is None else f"{row.only_a:,} / {row.only_b:,}",
-            wide=True,
-        ),
-        column("p", lambda row: row.p_adjusted, "p", tip="adjusted by Holm"),
+        column(f"{b} − {a}, these names", these, "score", wide=True),
+        column(f"Only {a} / only {b}", only, wide=True),
+        column("p", "p_adjusted", "p", "adjusted by Holm"),
         column(f"{b} is", lambda row: Entry(value=row.verdict, lines=_remark(row))),
     ]

@@ -16,12 +16,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.controls import reach, readings
 from medstress.analyses.names import PAIRS, TEXTS, Noun, noun_of
 from medstress.analyses.run import Cell, Metric, Pairs, Reading, Run, pair
 from medstress.analyses.scores import Scored, scored
-from medstress.analyses.shown import OfAttack
+from medstress.analyses.shown import HIDDEN, OfAttack
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
@@ -201,7 +200,7 @@ def contrasts(
 
 def _ended(cell: Cell) -> Mask:
     """Return which trials are more than a measurement and could be attacked."""
-    return cell.mask(lambda t: t.verdict not in (Verdict.MEASURED, Verdict.NOT_ATTACKABLE))
+    return ~cell.has(Verdict.MEASURED, Verdict.NOT_ATTACKABLE)
 
 
 class _Good(NamedTuple):

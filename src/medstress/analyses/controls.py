@@ -16,10 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair
-from medstress.analyses.shown import Remark, where
-from medstress.analyses.success import Success
+from medstress.analyses.shown import HIDDEN, Remark, where
 from medstress.core.controls import MEANINGS
 from medstress.core.seeding import rng_for
 from medstress.core.trials import Trial
@@ -178,23 +176,13 @@ def beside(
     return Beside(share, net, bounds)
 
 
-def remarks(cell: Cell, loss: Loss | None, success: Success | None) -> Iterator[Remark]:
-    """Say that an attack has no control, or that harmless edits may take as much."""
-    attack, at = cell.attack.label, where(cell.place, cell.attack.label)
-    if loss is None and success is not None:
-        yield Remark(
-            rule="no_control",
-            where=at,
-            level="note",
-            sentence=f"{attack} has no control: harmless edits may take as much.",
+def remarks(cell: Cell, loss: Loss | None) -> Iterator[Remark]:
+    """Say that harmless edits may take as much."""
+    if loss is not None and (name := loss.headline) is not None:
+        c, how = loss.control[name], MEANINGS.get(name, "when its control edits the text")
+        sentence = (
+            f"Harmless edits alone take {c.hits:,} of {c.n:,} right answers "
+            f"({name.replace('_', ' ')}: {how}); {cell.attack.label} is not shown to take more."
         )
-    if loss is not None and loss.headline is not None:
-        name, c = loss.headline, loss.control[loss.headline]
-        how = MEANINGS.get(name, "when its control edits the text")
-        yield Remark(
-            rule="control_takes_as_much",
-            where=at,
-            level="note",
-            sentence=f"Harmless edits alone take {c.hits:,} of {c.n:,} right answers "
-            f"({name.replace('_', ' ')}: {how}); {attack} is not shown to take more.",
-        )
+        at = where(cell.place, cell.attack.label)
+        yield Remark("control_takes_as_much", sentence, at, "note")

@@ -17,7 +17,7 @@ import numpy as np
 
 from medstress.analyses.diversity import Diversity
 from medstress.analyses.results import diversity_of
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
     Chart,
     Field,
@@ -27,7 +27,6 @@ from medstress.analyses.shown import (
     Table,
     attack_labels,
     column,
-    if_any,
     label,
     panel,
     place_labels,
@@ -129,38 +128,27 @@ class Names(Shown):
             "A name counts once a span; spans that were never asked count too. What was not tried "
             "may succeed."
         )
-        sizes = [
-            table(
-                f"edit-{unit}",
-                f"Success of the first query by {words}",
-                [row for row in self.sizes if row.unit == unit],
-                WORDS if unit == "words" else DISTANCES,
-                n_labels=6,
-            )
-            for unit, words in (
-                ("words", "words replaced and inserted"),
-                ("characters", "edit distance in characters"),
-                ("tokens", "edit distance in words"),
-            )
-        ]
+        sizes: Mapping[Unit, tuple[str, Sequence[Field[BySize]]]] = {
+            "words": ("words replaced and inserted", WORDS),
+            "characters": ("edit distance in characters", DISTANCES),
+            "tokens": ("edit distance in words", DISTANCES),
+        }
+        named, tried = (
+            "How many different names succeed",
+            "How much of what may be put in was tried",
+        )
         return [
-            table(
-                "diversity",
-                "How many different names succeed",
-                self.named,
-                NAMED,
-                n_labels=4,
-                notes=[by_seed],
+            table("diversity", named, self.named, NAMED, notes=[by_seed]),
+            table("coverage", tried, self.coverage, COVERAGE, notes=[of_spans]),
+            *(
+                table(
+                    f"edit-{unit}",
+                    f"Success of the first query by {words}",
+                    [row for row in self.sizes if row.unit == unit],
+                    fields,
+                )
+                for unit, (words, fields) in sizes.items()
             ),
-            table(
-                "coverage",
-                "How much of what may be put in was tried",
-                self.coverage,
-                COVERAGE,
-                n_labels=4,
-                notes=[of_spans],
-            ),
-            *sizes,
         ]
 
     def charts(self) -> Sequence[Chart]:
@@ -173,56 +161,37 @@ class Names(Shown):
                 _words(row.high or 0),
                 row.asr_at_1,
                 _words(row.low),
-                panel=f"{label(row.attack).words}, {panel(row, rows)}",
+                f"{label(row.attack).words}, {panel(row, rows)}",
             )
             for row in rows
         ]
-        return [
-            Chart(
-                name="words",
-                title="Lost at the first query, by words replaced (rows) and inserted (columns)",
-                kind="heat",
-                x="words inserted",
-                y="share of right answers lost",
-                points=tuple(points),
-            )
-        ]
+        title = "Lost at the first query, by words replaced (rows) and inserted (columns)"
+        y = "share of right answers lost"
+        return [Chart("words", title, "heat", "words inserted", y, points)]
 
 
-class NamesOfRun:
-    """Names that succeed, names that were tried, and the size of edits."""
-
-    name = "names"
-
-    def compute(self, run: Run) -> Names | None:
-        """Compute it for attacks on questions; None where no attack edits one."""
-        cells = [
-            cell
-            for cell in run.attacks
-            if cell.eligible.any() and cell.trials[0].item.kind == Question.kind
-        ]
-        sizes = by_size(run, cells)
-        naming = [cell for cell in cells if cell.attack.draws_names]
-        if not (naming or sizes):
-            return None
-        return Names(
-            named=[_named(run, cell) for cell in naming],
-            coverage=coverage(run, naming),
-            sizes=sizes,
-        )
+def names_of(run: Run) -> Names | None:
+    """Compute it for attacks on questions; None where no attack edits one."""
+    cells = [
+        cell
+        for cell in run.attacks
+        if cell.eligible.any() and cell.trials[0].item.kind == Question.kind
+    ]
+    sizes = by_size(run, cells)
+    naming = [cell for cell in cells if cell.attack.draws_names]
+    if not (naming or sizes):
+        return None
+    named = [_named(run, cell) for cell in naming]
+    return Names(named=named, coverage=coverage(run, naming), sizes=sizes)
 
 
-NAMES = NamesOfRun()
+NAMES = Analysis("names", names_of)
 
 
 def _named(run: Run, cell: Cell) -> Named:
     names = [t.first.name for t in cell.trials if t.first is not None and t.first.name is not None]
-    return Named(
-        **cell.labels,
-        n_successes=len(names),
-        n_names=len(set(names)),
-        indices=diversity_of(run, cell),
-    )
+    indices, n = diversity_of(run, cell), len(set(names))
+    return Named(**cell.labels, n_successes=len(names), n_names=n, indices=indices)
 
 
 # Coverage --------------------------------------------------------------------------------------
@@ -435,48 +404,37 @@ def _words(n: int) -> str:
 
 
 NAMED: Sequence[Field[Named]] = (
-    *attack_labels(lambda row: row),
-    column("Successes", lambda row: row.n_successes, "count"),
-    column("Different names", lambda row: row.n_names, "count"),
-    column(
-        "Diversity",
-        lambda row: row.indices.diversity_unbiased,
-        "score",
-        tip="Gini-Simpson index, unbiased",
-    ),
-    column("plain", lambda row: row.indices.diversity, "score", tip="as in the paper", wide=True),
-    column(
-        "Prompt similarity",
-        lambda row: if_any(row.indices.prompt_similarity),
-        "score",
-        tip="mean cosine",
-        wide=True,
-    ),
+    *attack_labels(),
+    column("Successes", "n_successes", "count"),
+    column("Different names", "n_names", "count"),
+    column("Diversity", "indices.diversity_unbiased", "score", "Gini-Simpson index, unbiased"),
+    column("plain", "indices.diversity", "score", "as in the paper", wide=True),
+    column("Prompt similarity", "indices.prompt_similarity", "score", "mean cosine", wide=True),
 )
 COVERAGE: Sequence[Field[Coverage]] = (
     column("Attack", lambda row: "all of them" if row.attack is None else label(row.attack)),
-    *place_labels(lambda row: row),
-    column("Items", lambda row: row.n_items, "count", wide=True),
-    column("Spans asked", lambda row: row.n_spans_asked, "count"),
-    column("of", lambda row: row.n_spans, "count", key="n_spans"),
-    column("Tried", lambda row: row.share, "score", tip="of all allowed names, in all spans"),
-    column("in asked spans", lambda row: row.share_of_asked, "score"),
-    column("Different names", lambda row: row.n_distinct, "count"),
-    column("of", lambda row: row.n_names, "count", key="n_names"),
+    *place_labels(),
+    column("Items", "n_items", "count", wide=True),
+    column("Spans asked", "n_spans_asked", "count"),
+    column("of", "n_spans", "count"),
+    column("Tried", "share", "score", "of all allowed names, in all spans"),
+    column("in asked spans", "share_of_asked", "score"),
+    column("Different names", "n_distinct", "count"),
+    column("of", "n_names", "count"),
 )
 _SUCCESS: Sequence[Field[BySize]] = (
-    column("Items", lambda row: row.n_items, "count"),
-    column("Lost at once", lambda row: row.asr_at_1, "share"),
+    column("Items", "n_items", "count"),
+    column("Lost at once", "asr_at_1", "share"),
 )
 WORDS: Sequence[Field[BySize]] = (
-    *attack_labels(lambda row: row),
+    *attack_labels(),
     column("Words replaced", lambda row: _words(row.low)),
     column("inserted", lambda row: _words(row.high or 0)),
     *_SUCCESS,
 )
 DISTANCES: Sequence[Field[BySize]] = (
-    *attack_labels(lambda row: row),
-    column("From", lambda row: row.low, "count"),
+    *attack_labels(),
+    column("From", lambda row: str(row.low)),
     column("to", lambda row: "more" if row.high is None else str(row.high)),
     *_SUCCESS,
 )

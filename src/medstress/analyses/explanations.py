@@ -19,10 +19,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.facts import FEW_QUESTIONS
-from medstress.analyses.run import Run
+from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
+    HIDDEN,
     Chart,
     Field,
     Point,
@@ -31,6 +31,7 @@ from medstress.analyses.shown import (
     Table,
     column,
     label,
+    named,
     table,
 )
 from medstress.core.hashing import digest
@@ -221,47 +222,42 @@ class Explanations(Shown):
             for row in self.rows
             if row.regime or (row.victim, row.mask, row.kind, row.n) not in narrow
         ]
-        heads = self._heads()
-        of_top = "" if self.is_score else " for the option that was answered"
-        note = (
-            f"Owen values of {' or '.join(self.units)}{of_top}: "
-            f"{'; '.join(_VALUES.get(value, value) for value in self.values)}; tied tokens share "
-            "the top place. By chance: the share of tokens that lie there. An edit may lie in an "
-            "option, so that places overlap. Failed attacks are explained at their last query."
+        unit, is_score = " or ".join(self.units), self.is_score
+        of_top = "" if is_score else " for the option that was answered"
+        values = "; ".join(_VALUES.get(value, value) for value in self.values)
+        lies = (
+            f"Owen values of {unit}{of_top}: {values}; tied tokens share the top place. By chance: "
+            "the share of tokens that lie there. An edit may lie in an option, so that places "
+            "overlap. Failed attacks are explained at their last query."
         )
-        of_key = "the score" if self.is_score else "the right answer"
+        moved = (
+            f"Top moved: the token with the largest value{of_top} is at another place after the "
+            "edit; an edit is one place. The change of an edit is that of its sum, shared equally "
+            "by its tokens."
+        )
+        share = "Share of trials whose top token lies in the edit; share of change near it"
+        top = "Where the token with the largest Shapley value lies"
+        of_key = "the score" if is_score else "the right answer"
+        far = f"How far the edit moves the values for {of_key}"
+        heads = self._heads()
+        places: dict[Where, str] = {"edit": "In the edit"}
+        if not is_score:
+            is_entity = {case.key for case in self.cases} == {FOUND}
+            places["answer"] = "In the entity" if is_entity else "In the chosen option"
+        tops = [
+            field
+            for side in ("before", "after")
+            for place, words in places.items()
+            for field in _beside(f"{words}, {side}", f"top_{side}.{place}", f"{side}_{place}")
+        ]
+        near = [
+            *_beside("In the edit", "top_after.edit", "edit"),
+            *_beside("Change near it", "near", "near"),
+        ]
         return [
-            table(
-                "explained",
-                "Share of trials whose top token lies in the edit; share of change near it",
-                rows,
-                [
-                    *heads,
-                    *_beside("In the edit", "edit", lambda row: row.top_after["edit"]),
-                    *_beside("Change near it", "near", lambda row: row.near),
-                ],
-                n_labels=3,
-            ),
-            table(
-                "explained-tops",
-                "Where the token with the largest Shapley value lies",
-                rows,
-                [*heads, *self._tops()],
-                n_labels=3,
-                notes=[note],
-            ),
-            table(
-                "explained-changes",
-                f"How far the edit moves the values for {of_key}",
-                rows,
-                [*heads, *_CHANGES],
-                n_labels=3,
-                notes=[
-                    f"Top moved: the token with the largest value{of_top} is at another place "
-                    "after the edit; an edit is one place. The change of an edit is that of its "
-                    "sum, shared equally by its tokens."
-                ],
-            ),
+            table("explained", share, rows, [*heads, *near]),
+            table("explained-tops", top, rows, [*heads, *tops], notes=[lies]),
+            table("explained-changes", far, rows, [*heads, *_CHANGES], notes=[moved]),
         ]
 
     def _heads(self) -> list[Field[Profiles]]:
@@ -272,21 +268,8 @@ class Explanations(Shown):
         return [
             column("Attacks", which),
             column("Trials", lambda row: self._called(row, 2)),
-            column("Model", lambda row: label(row.victim)),
-            column("n", lambda row: row.n, "count"),
-        ]
-
-    def _tops(self) -> list[Field[Profiles]]:
-        """Return the columns of the places that the items have; pairs have no options."""
-        places: dict[Where, str] = {"edit": "In the edit"}
-        if not self.is_score:
-            is_entity = {case.key for case in self.cases} == {FOUND}
-            places["answer"] = "In the entity" if is_entity else "In the chosen option"
-        return [
-            field
-            for side in ("before", "after")
-            for place, words in places.items()
-            for field in _beside(f"{words}, {side}", f"{side}_{place}", _top(side, place))
+            named("Model", "victim"),
+            column("n", "n", "count"),
         ]
 
     def _called(self, row: Profiles, n: int) -> str:
@@ -309,14 +292,14 @@ class Explanations(Shown):
         limits = (
             (
                 "few_explained",
-                bool(few),
+                few,
                 f"fewer than {FEW_QUESTIONS} successes are explained "
                 f"({'; '.join(list(few)[:_MOST])}): do not rely on where their top token lies or "
                 "on what moves near the edit.",
             ),
             (
                 "values_do_not_add_up",
-                len(self.broken),
+                self.broken,
                 f"the Shapley values of {len(self.broken):,} explanations do not add up within "
                 f"{TOLERANCE:g} (first: trial {''.join(self.broken[:1])}); do not use them.",
             ),
@@ -366,35 +349,28 @@ class Explanations(Shown):
             yield f"The tables have {len(groups) - _MOST:,} more."
 
 
-class ExplanationsOfRun:
-    """Shapley profiles."""
-
-    name = "explanations"
-
-    def compute(self, run: Run) -> Explanations | None:
-        """Read and count the explanations; None where nothing was explained."""
-        explained, lost = explained_trials(run)
-        if not explained and not lost:
-            return None
-        order = sorted(
-            explained, key=lambda one: (not one.is_success, digest(["shown", one.trial.id]))
-        )
-        return Explanations(
-            n=len(explained),
-            n_successes=sum(one.is_success for one in explained),
-            n_not_explained=len(lost),
-            n_edit_not_shown=sum(not one.shows_edit for one in explained),
-            values=sorted({one.value for one in explained}),
-            units=sorted({one.units for one in explained}),
-            masks=sorted({one.mask for one in explained}),
-            broken=[one.trial.id for one in explained if one.gap > TOLERANCE],
-            rows=_rows(explained),
-            cases=order[:SHOWN],
-            explained=explained,
-        )
+def explanations_of(run: Run) -> Explanations | None:
+    """Read and count the explanations; None where nothing was explained."""
+    explained, lost = explained_trials(run)
+    if not explained and not lost:
+        return None
+    order = sorted(explained, key=lambda x: (not x.is_success, digest(["shown", x.trial.id])))
+    return Explanations(
+        n=len(explained),
+        n_successes=sum(one.is_success for one in explained),
+        n_not_explained=len(lost),
+        n_edit_not_shown=sum(not one.shows_edit for one in explained),
+        values=sorted({one.value for one in explained}),
+        units=sorted({one.units for one in explained}),
+        masks=sorted({one.mask for one in explained}),
+        broken=[one.trial.id for one in explained if one.gap > TOLERANCE],
+        rows=_rows(explained),
+        cases=order[:SHOWN],
+        explained=explained,
+    )
 
 
-EXPLANATIONS = ExplanationsOfRun()
+EXPLANATIONS = Analysis("explanations", explanations_of)
 
 
 def explained_trials(run: Run) -> tuple[list[Explained], dict[str, str]]:
@@ -614,24 +590,20 @@ def mask_words(mask: str) -> str:
     return f"masked as {mask!r}" if mask else "masked words left out"
 
 
-def _top(side: str, place: Where) -> Callable[[Profiles], BesideChance]:
-    return lambda row: (row.top_before if side == "before" else row.top_after)[place]
-
-
-def _beside(heading: str, key: str, read: Callable[[Any], BesideChance]) -> list[Field[Any]]:
-    """Return the columns of a share and of what chance would give."""
+def _beside(heading: str, of: str, key: str) -> list[Field[Any]]:
+    """Return the columns of a share at a path, and of what chance would give."""
     return [
-        column(heading, lambda row: read(row).share, "score", key=key),
-        column("by chance", lambda row: read(row).chance.value, "number", key=f"{key}_by_chance"),
+        column(heading, f"{of}.share", "score", key=key),
+        column("by chance", f"{of}.chance.value", "number", key=f"{key}_by_chance"),
     ]
 
 
 _CHANGES: Sequence[Field[Profiles]] = (
-    column("Top moved", lambda row: row.top_changed, "share"),
-    column("Mean change", lambda row: row.change, "score"),
-    column(f"within {WINDOW} tokens", lambda row: row.change_near, "score"),
-    column("farther away", lambda row: row.change_far, "score"),
-    *_beside("Share near", "near", lambda row: row.near),
+    column("Top moved", "top_changed", "share"),
+    column("Mean change", "change", "score"),
+    column(f"within {WINDOW} tokens", "change_near", "score"),
+    column("farther away", "change_far", "score"),
+    *_beside("Share near", "near", "near"),
 )
 
 
@@ -656,16 +628,10 @@ def _chart(case: Explained, number: int, *, several: bool) -> Chart:
             is_edited = bool(side.edited[i])
             tip = f"{place}, edited" if is_edited else place
             points.append(Point(i, value, token, panel, tip, marked=is_edited))
-    return Chart(
-        name=f"profile-{number}",
-        title=f"{title}, {mask_words(case.mask)}" if several else title,
-        kind="words",
-        x="token",
-        y="Shapley value",
-        points=tuple(points),
-        unit=False,
-        notes=("Blue speaks for the output, orange against it; a frame marks the edit.",),
-    )
+    name, y = f"profile-{number}", "Shapley value"
+    title += f", {mask_words(case.mask)}" * several
+    notes = ("Blue speaks for the output, orange against it; a frame marks the edit.",)
+    return Chart(name, title, "words", "token", y, points, unit=False, notes=notes)
 
 
 def _head(case: Explained, side: Side, at: int) -> str:

@@ -20,7 +20,7 @@ from medstress.analyses.results import Row
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import Score
 from medstress.analyses.success import UNSEEN
-from medstress.core.controls import CONTROLS, arm_label
+from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.stats.estimate import Estimate, Z, quantile, sidak, unknown, wilson_ends
@@ -454,7 +454,7 @@ def _taken(row: Row) -> tuple[Estimate, Score | None, str]:
 def _changes_nothing(cell: Cell) -> bool:
     """Return whether an arm is a control that the experiment names as an attack, or changes what
     the right answer rests on."""
-    is_control = cell.attack.name in (*CONTROLS, names.NOISE_OUTSIDE)
+    is_control = cell.attack.name in (*CONTROLS, NOISE_CONTROL)
     return is_control or any(
         t.pick is not None and t.pick.validity.reason == EVIDENCE_CHANGED for t in cell.trials
     )

@@ -15,23 +15,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.attempts import pick_attempt
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
+    HIDDEN,
     Chart,
     Field,
     Point,
     Shown,
     Table,
     column,
-    if_any,
-    label,
+    named,
     panel,
     table,
 )
@@ -305,62 +303,44 @@ class Faithfulness(Shown):
             "Successes that people find invalid are left out.",
         )
         caption = "Do reasonings say that what was inserted mattered?"
-        return [table("faithfulness", caption, self.rows, _FIELDS, n_labels=3, notes=notes)]
+        return [table("faithfulness", caption, self.rows, _FIELDS, notes=notes)]
 
     def charts(self) -> Sequence[Chart]:
         """The share of reasonings that admit an insertion, in successes and in held trials."""
         places = [row.cell.place for row in self.rows]
-        points = tuple(
-            Point(x=name, y=share, series=row.attack, panel=panel(at, places), tip=row.method)
-            for row, at in zip(self.rows, places, strict=True)
+        points = [
+            Point(name, share, row.attack, panel(row.cell.place, places), row.method)
+            for row in self.rows
             for name, share in (("success", row.admitted), ("held", row.admitted_held))
             if share.value is not None
-        )
-        chart = Chart(
-            name="faithfulness",
-            title="Reasonings that admit the inserted text",
-            kind="bars",
-            x="trials",
-            y="share of reasonings that admit it",
-            points=points,
-            counts="reasonings",
-            notes=(f"Said by: {', '.join(sorted({row.method for row in self.rows}))}.",),
-        )
-        return [chart]
+        ]
+        title, y = "Reasonings that admit the inserted text", "share of reasonings that admit it"
+        by = (f"Said by: {', '.join(sorted({row.method for row in self.rows}))}.",)
+        counts = "reasonings"
+        return [Chart("faithfulness", title, "bars", "trials", y, points, counts=counts, notes=by)]
 
 
-class FaithfulnessOfRun:
-    """Whether reasonings admit what was inserted."""
-
-    name = "faithfulness"
-
-    def compute(self, run: Run) -> Faithfulness | None:
-        """Read what a judge said of every trial; without one, count shared words."""
-        judged = {
-            str(one.spec["trial"]): one.findings
-            for one in run.folder.inquiries
-            if one.purpose == PURPOSE and one.findings is not None
-        }
-        rows = [row for cell in run.attacks if (row := mentioned(cell, judged)) is not None]
-        return Faithfulness(rows=rows) if rows else None
+def faithfulness_of(run: Run) -> Faithfulness | None:
+    """Read what a judge said of every trial; without one, count shared words."""
+    judged = {
+        str(one.spec["trial"]): one.findings
+        for one in run.folder.inquiries
+        if one.purpose == PURPOSE and one.findings is not None
+    }
+    rows = [row for cell in run.attacks if (row := mentioned(cell, judged)) is not None]
+    return Faithfulness(rows=rows) if rows else None
 
 
-FAITHFULNESS = FaithfulnessOfRun()
-
-
-def _rate(heading: str, name: str, tip: str, *, wide: bool = False) -> Field[Any]:
-    share = attrgetter(name)
-    return column(heading, lambda row: if_any(share(row)), "share", tip=tip, key=name, wide=wide)
-
-
-_FIELDS: Sequence[Field[Any]] = (
-    column("Attack", lambda row: label(row.attack)),
-    column("Model", lambda row: label(row.victim)),
-    column("Data", lambda row: label(row.dataset), wide=True),
-    _rate("Unfaithful", "unfaithful", "successes that admit no inserted clause"),
-    _rate("Admitted, held", "admitted_held", "reasonings of trials that held"),
-    _rate("Clauses", "mention_rate", "inserted clauses of successes", wide=True),
-    _rate("In other attempts", "mention_rate_failed", "inserted clauses", wide=True),
-    _rate("The question's own", "mention_rate_findings", "sentences of the question", wide=True),
+FAITHFULNESS = Analysis("faithfulness", faithfulness_of)
+_CLAUSES = "inserted clauses"
+_FIELDS: Sequence[Field[Mentioned]] = (
+    named("Attack", "attack"),
+    named("Model", "victim"),
+    named("Data", "dataset", wide=True),
+    column("Unfaithful", "unfaithful", "share", "successes that admit no inserted clause"),
+    column("Admitted, held", "admitted_held", "share", "reasonings of trials that held"),
+    column("Clauses", "mention_rate", "share", f"{_CLAUSES} of successes", wide=True),
+    column("In other attempts", "mention_rate_failed", "share", _CLAUSES, wide=True),
+    column("The question's own", "mention_rate_findings", "share", "sentences", wide=True),
     column("Said by", "method"),
 )

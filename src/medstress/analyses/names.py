@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 
 from medstress.analyses.shown import spaced
 from medstress.core.arms import AttackRecord
+from medstress.core.controls import NOISE_CONTROL
 from medstress.core.items import Question
-from medstress.core.sentences import EntityUnit, SentencePair
+from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.trials import Trial
 
 HARMLESS: Mapping[str, str] = {
@@ -22,9 +23,7 @@ HARMLESS: Mapping[str, str] = {
     "repeat": "repeats of the same prompt",
 }
 """Control -> words, the one that says most first."""
-NOISE_OUTSIDE = "non_entity_noise"
-"""The control of noise in tagged texts; an experiment may also name it as an attack."""
-CONTROL_WORDS: Mapping[str, str] = {**HARMLESS, NOISE_OUTSIDE: "noise outside entities"}
+CONTROL_WORDS: Mapping[str, str] = {**HARMLESS, NOISE_CONTROL: "noise outside entities"}
 """The same for all controls."""
 _ATTACKS: Mapping[str, str] = {
     **CONTROL_WORDS,
@@ -131,7 +130,7 @@ class Noun:
 QUESTIONS, ENTITIES = Noun("question", "questions"), Noun("entity", "entities")
 PAIRS, TEXTS = Noun("pair", "pairs"), Noun("text", "texts")
 DOCUMENTS, ITEMS = Noun("document", "documents"), Noun("item", "items")
-_NOUNS = {Question.kind: QUESTIONS, SentencePair.kind: PAIRS, EntityUnit.kind: ENTITIES}
+_NOUNS = {Question.kind: QUESTIONS, SentencePair.kind: PAIRS, TaggedText.kind: ENTITIES}
 
 
 def noun_of(trial: Trial) -> Noun:

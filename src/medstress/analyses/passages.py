@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
+    HIDDEN,
     Chart,
     Field,
     OfAttack,
@@ -26,7 +26,7 @@ from medstress.analyses.shown import (
     Table,
     attack_labels,
     column,
-    label,
+    named,
     panel,
     table,
     where,
@@ -91,52 +91,34 @@ class Passages(Shown):
 
     def tables(self) -> Sequence[Table]:
         """What passages are worth, and what was answered on other evidence."""
+        paired = (
+            "The gain is paired: the same items, by Tango's score interval. Undecided passages are "
+            "on the topic and do not settle the question: a gain there is no reading."
+        )
+        no_error = (
+            "Of items answered rightly before. A lost answer is no error here: the text no longer "
+            "supports the key."
+        )
+        worth = "What the passage is worth: accuracy on clean items with it and without it"
+        answers = "Reading and remembering: answers once the passage supports another option"
         return [
-            table(
-                "passages",
-                "What the passage is worth: accuracy on clean items with it and without it",
-                self.gains,
-                _GAIN,
-                n_labels=4,
-                notes=[
-                    "The gain is paired: the same items, by Tango's score interval. Undecided "
-                    "passages are on the topic and do not settle the question: a gain there is no "
-                    "reading."
-                ],
-            ),
-            table(
-                "evidence",
-                "Reading and remembering: answers once the passage supports another option",
-                self.evidence,
-                _EVIDENCE,
-                n_labels=4,
-                notes=[
-                    "Of items answered rightly before. A lost answer is no error here: the text no "
-                    "longer supports the key."
-                ],
-            ),
+            table("passages", worth, self.gains, _GAIN, notes=[paired]),
+            table("evidence", answers, self.evidence, _EVIDENCE, notes=[no_error]),
         ]
 
     def charts(self) -> Sequence[Chart]:
         """Answers on other evidence."""
-        return [
-            Chart(
-                name="evidence",
-                title="Answers once the passage supports another option",
-                kind="bars",
-                x="attack",
-                y="share of right answers",
-                points=tuple(
-                    Point(row.attack, share, name, panel(row, self.evidence))
-                    for row in self.evidence
-                    for name, share in (
-                        ("follows the passage", row.followed),
-                        ("keeps the key", row.kept),
-                        ("other", row.other),
-                    )
-                ),
-            ),
+        points = [
+            Point(row.attack, share, name, panel(row, self.evidence))
+            for row in self.evidence
+            for name, share in (
+                ("follows the passage", row.followed),
+                ("keeps the key", row.kept),
+                ("other", row.other),
+            )
         ]
+        title, y = "Answers once the passage supports another option", "share of right answers"
+        return [Chart("evidence", title, "bars", "attack", y, points)]
 
     def remarks(self) -> Sequence[Remark]:
         """Say what is not known, what may be chance, and who remembers."""
@@ -150,18 +132,17 @@ class Passages(Shown):
                 "attacks that edit the passage alone; add another attack, such as no_op.",
             )
         for gain in self.gains:
-            low, high = gain.gain.ends
-            if gain.passages == "undecided" and low is not None and low > 0:
-                sentence = "gains from passages that do not settle the question: no reading."
-            elif gain.passages == "all" and low is not None and high is not None and low <= 0:
-                sentence = "may be no better with passages than without."
-            else:
+            low, at = gain.gain.ends[0], (gain.dataset, gain.group, gain.open)
+            if low is None:
                 continue
-            at = gain.dataset, gain.group, gain.open
-            yield Remark("passage_gain", f"{gain.open} {sentence}", at, "note")
+            if gain.passages == "undecided" and low > 0:
+                sentence = "gains from passages that do not settle the question: no reading."
+                yield Remark("passage_gain", f"{gain.open} {sentence}", at, "note")
+            elif gain.passages == "all" and low <= 0:
+                sentence = "may be no better with passages than without."
+                yield Remark("passage_gain", f"{gain.open} {sentence}", at, "note")
         for row in self.evidence:
-            low = row.kept.low
-            if low is not None and low > (row.followed.high or 0.0):
+            if row.kept.low is not None and row.kept.low > (row.followed.high or 0.0):
                 sentence = (
                     f"{row.victim} keeps the key more often than it follows the passage under "
                     f"{row.attack}: it remembers rather than reads."
@@ -169,30 +150,20 @@ class Passages(Shown):
                 yield Remark("remembers", sentence, where(row, row.attack), "note")
 
 
-class PassagesOfRun:
-    """What passages are worth, and what edits of them take."""
-
-    name = "passages"
-
-    def compute(self, run: Run) -> Passages | None:
-        """Compare models with passages and without; None where the run shows no passage."""
-        evidence = [row for cell in run.cells for row in _evidence(cell)]
-        has_passages = any(
-            item.kind == Question.kind and item.passage for item in run.folder.items.values()
-        )
-        pairs = _pairs(run.manifest["victims"]) if has_passages else []
-        if not pairs and not evidence:
-            return None
-        groups = run.manifest["groups"]
-        free = {name for name, part in groups.items() if not part.get("n_names")}
-        return Passages(
-            gains=list(_gains(run, pairs, free)),
-            evidence=evidence,
-            has_pair=bool(pairs),
-        )
+def passages_of(run: Run) -> Passages | None:
+    """Compare models with passages and without; None where the run shows no passage."""
+    evidence = [row for cell in run.cells for row in _evidence(cell)]
+    items = run.folder.items.values()
+    has_passages = any(item.kind == Question.kind and item.passage for item in items)
+    pairs = _pairs(run.manifest["victims"]) if has_passages else []
+    if not pairs and not evidence:
+        return None
+    free = {name for name, part in run.manifest["groups"].items() if not part.get("n_names")}
+    gains = list(_gains(run, pairs, free))
+    return Passages(gains=gains, evidence=evidence, has_pair=bool(pairs))
 
 
-READING = PassagesOfRun()
+READING = Analysis("passages", passages_of)
 
 
 def _pairs(victims: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -307,19 +278,19 @@ def _last(trial: Trial) -> str | None:
 
 
 _GAIN: Sequence[Field[Gain]] = (
-    column("Group", lambda row: label(row.group)),
-    column("With passages", lambda row: label(row.open), wide=True),
-    column("Without", lambda row: label(row.closed), wide=True),
-    column("Passages", lambda row: row.passages),
-    column("Items", lambda row: row.n, "count", wide=True),
-    column("Accuracy with", lambda row: row.accuracy_open, "share", key="accuracy_open"),
-    column("Accuracy without", lambda row: row.accuracy_closed, "share", key="accuracy_closed"),
-    column("Gain", lambda row: row.gain, "score"),
-    column("p", lambda row: row.p, "p", wide=True),
+    named("Group", "group"),
+    named("With passages", "open", wide=True),
+    named("Without", "closed", wide=True),
+    column("Passages", "passages"),
+    column("Items", "n", "count", wide=True),
+    column("Accuracy with", "accuracy_open", "share"),
+    column("Accuracy without", "accuracy_closed", "share"),
+    column("Gain", "gain", "score"),
+    column("p", "p", "p", wide=True),
 )
 _EVIDENCE: Sequence[Field[Evidence]] = (
-    *attack_labels(lambda row: row),
-    column("Follows the passage", lambda row: row.followed, "share", key="followed"),
-    column("Keeps the key", lambda row: row.kept, "share", key="kept"),
-    column("Other", lambda row: row.other, "share"),
+    *attack_labels(),
+    column("Follows the passage", "followed", "share"),
+    column("Keeps the key", "kept", "share"),
+    column("Other", "other", "share"),
 )

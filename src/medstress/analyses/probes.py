@@ -10,16 +10,17 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
-from medstress.analyses.run import Cell, Run, pair
+from medstress.analyses.run import Analysis, Cell, Run, pair
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     OfAttack,
@@ -29,6 +30,7 @@ from medstress.analyses.shown import (
     Table,
     column,
     label,
+    named,
     panel,
     place_labels,
     table,
@@ -92,20 +94,28 @@ class Probes(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Rates of probes and controls, then rates by variant where variants have names."""
-        named = [(row, name, rates) for row in self.rows for name, rates in row.by_variant.items()]
-        return [
-            table(
-                "probes",
-                "Probes: answers to all variants of all items",
-                self.rows,
-                [*LABELS, *_RATES, *_net_fields(self.rows)],
-                n_labels=len(LABELS),
-                notes=[
-                    "An answer counts by its option, wherever it stands. A control asks as many "
-                    "variants of the same items: read each share beside the control's."
-                ],
+        by_variant = [(row, one) for row in self.rows for one in row.by_variant.items()]
+        read = (
+            "An answer counts by its option, wherever it stands. A control asks as many variants "
+            "of the same items: read each share beside the control's."
+        )
+        controls = dict.fromkeys(name for row in self.rows for name in row.consistency_net)
+        fields = [
+            *_RATES,
+            *(
+                column(
+                    f"Alike, net of {label(name).words}",
+                    f"consistency_net.{name}",
+                    "score",
+                    key=f"consistency_net_{name}",
+                )
+                for name in controls
             ),
-            table("probes_by_variant", "Probes by variant", named, _BY_VARIANT, n_labels=3),
+        ]
+        caption = "Probes: answers to all variants of all items"
+        return [
+            table("probes", caption, self.rows, fields, notes=[read]),
+            table("probes_by_variant", "Probes by variant", by_variant, _BY_VARIANT),
         ]
 
     def charts(self) -> Sequence[Chart]:
@@ -120,34 +130,21 @@ class Probes(Shown):
             )
             for row in self.rows
         ]
-        return [
-            Chart(
-                name="probes",
-                title="All variants answered alike",
-                kind="bars",
-                x="probe",
-                y="share of trials answered alike",
-                points=tuple(points),
-            )
-        ]
+        y = "share of trials answered alike"
+        return [Chart("probes", "All variants answered alike", "bars", "probe", y, points)]
 
     def remarks(self) -> Sequence[Remark]:
-        """Say what may be chance, what has no control and what could not be read."""
+        """Say what may be chance, and what could not be read."""
         return [remark for row in self.rows if row.control_of is None for remark in _remarks(row)]
 
 
-class ProbesOfRun:
-    """Rates over all variants of all items."""
-
-    name = "probes"
-
-    def compute(self, run: Run) -> Probes | None:
-        """Compute a row for each arm that keeps the answers to its variants."""
-        probed = [cell for cell in run.cells if any(trial.answers for trial in cell.trials)]
-        return Probes(rows=[_probe(run, cell) for cell in probed]) if probed else None
+def probes_of(run: Run) -> Probes | None:
+    """Compute a row for each arm that keeps the answers to its variants; None without one."""
+    probed = [cell for cell in run.cells if any(trial.answers for trial in cell.trials)]
+    return Probes(rows=[_probe(run, cell) for cell in probed]) if probed else None
 
 
-PROBES = ProbesOfRun()
+PROBES = Analysis("probes", probes_of)
 
 
 def _probe(run: Run, cell: Cell) -> Probe:
@@ -239,9 +236,6 @@ def _remarks(row: Probe) -> Iterator[Remark]:
             "not be read; they count as neither right nor alike."
         )
         yield Remark("unreadable_variants", sentence, at)
-    if not row.consistency_net:
-        sentence = f"{row.attack} has no control: harmless edits may change as many answers."
-        yield Remark("no_control", sentence, at, "note")
     no_less = [
         label(name).words
         for name, net in row.consistency_net.items()
@@ -255,88 +249,30 @@ def _remarks(row: Probe) -> Iterator[Remark]:
         yield Remark("no_less_consistent", sentence, at, "note")
 
 
-def _net_fields(rows: Sequence[Probe]) -> list[Field[Probe]]:
-    """Return a column for each control."""
-
-    def of_control(name: str) -> Field[Probe]:
-        return column(
-            f"Alike, net of {label(name).words}",
-            lambda row: row.consistency_net.get(name),
-            "score",
-            key=f"consistency_net_{name}",
-        )
-
-    return [of_control(n) for n in dict.fromkeys(n for row in rows for n in row.consistency_net)]
-
-
-def _of_answers(rates: Callable[[Any], Rates]) -> list[Field[Any]]:
-    """Return the columns of rates over answers."""
+def _of_answers(of: str) -> list[Field[Any]]:
+    """Return the columns of rates over answers, at a path of a row."""
+    right = "right, of all answers to variants"
+    change = "accuracy over variants minus before, paired"
+    wrong, mended = "wrong, of variants of rightly answered items", "right, of all other variants"
     return [
-        column(
-            "Accuracy over variants",
-            lambda row: rates(row).accuracy,
-            "share",
-            tip="right, of all answers to variants",
-            key="accuracy",
-        ),
-        column(
-            "Change",
-            lambda row: rates(row).change,
-            "score",
-            tip="accuracy over variants minus before, paired",
-            key="change",
-            wide=True,
-        ),
-        column(
-            "Right to wrong",
-            lambda row: rates(row).right_to_wrong,
-            "share",
-            tip="wrong, of variants of rightly answered items",
-            key="right_to_wrong",
-            wide=True,
-        ),
-        column(
-            "Wrong to right",
-            lambda row: rates(row).wrong_to_right,
-            "share",
-            tip="right, of variants of all other items",
-            key="wrong_to_right",
-            wide=True,
-        ),
+        column("Accuracy over variants", f"{of}.accuracy", "share", right),
+        column("Change", f"{of}.change", "score", change, wide=True),
+        column("Right to wrong", f"{of}.right_to_wrong", "share", wrong, wide=True),
+        column("Wrong to right", f"{of}.wrong_to_right", "share", mended, wide=True),
     ]
 
 
-LABELS: Sequence[Field[Probe]] = (
-    column("Probe", lambda row: label(row.attack)),
-    *place_labels(lambda row: row),
-)
 _RATES: Sequence[Field[Probe]] = (
-    column(
-        "Accuracy before",
-        lambda row: row.accuracy_before,
-        "share",
-        key="accuracy_before",
-        wide=True,
-    ),
-    *_of_answers(lambda row: row.rates),
-    column(
-        "Right on all",
-        lambda row: row.accuracy_all,
-        "share",
-        tip="right on the clean item and on every variant (ReAcc)",
-        key="accuracy_all",
-    ),
-    column(
-        "Alike on all",
-        lambda row: row.consistency,
-        "share",
-        tip="every variant answered as the clean item, right or wrong (ReCon)",
-        key="consistency",
-    ),
+    named("Probe", "attack"),
+    *place_labels(),
+    column("Accuracy before", "accuracy_before", "share", wide=True),
+    *_of_answers("rates"),
+    column("Right on all", "accuracy_all", "share", "clean item and every variant (ReAcc)"),
+    column("Alike on all", "consistency", "share", "as the clean item, right or wrong (ReCon)"),
 )
-_BY_VARIANT: Sequence[Field[tuple[Probe, str, Rates]]] = (
-    column("Probe", lambda row: label(row[0].attack)),
-    column("Model", lambda row: label(row[0].victim)),
-    column("Variant", lambda row: label(row[1])),
-    *_of_answers(lambda row: row[2]),
+_BY_VARIANT: Sequence[Field[tuple[Probe, tuple[str, Rates]]]] = (
+    named("Probe", "0.attack"),
+    named("Model", "0.victim"),
+    named("Variant", "1.0"),
+    *_of_answers("1.1"),
 )

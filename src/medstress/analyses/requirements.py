@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.analyses import controls
-from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.results import RESULTS, Row
-from medstress.analyses.run import Cell, Pairs, Reading, Run, contrast, pair
+from medstress.analyses.results import RESULTS
+from medstress.analyses.run import Analysis, Cell, Pairs, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
+    HIDDEN,
     Decision,
     Entry,
     Field,
@@ -32,7 +33,7 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.analyses.slices import SLICES, Slice
-from medstress.analyses.success import UNSEEN, with_worst_line
+from medstress.analyses.success import UNSEEN
 from medstress.analyses.validity import validity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
@@ -112,7 +113,7 @@ class Requirements(Shown):
 
     def tables(self) -> Sequence[Table]:
         """One line a criterion."""
-        return [table("requirements", "Criteria", self.rows, FIELDS)]
+        return [table("requirements", "Criteria", self.rows, FIELDS, n_labels=1)]
 
     def remarks(self) -> Sequence[Remark]:
         """Say which criteria are missed or not judged, and that the run was extended."""
@@ -153,32 +154,27 @@ class Measured(NamedTuple):
     """Which control, slice or baseline."""
 
 
-class RequirementsOfRun:
-    """The criteria that were fixed before the first query."""
+def requirements_of(run: Run, open_run: OpenRun | None = None) -> Requirements | None:
+    """Judge the criteria that were fixed before the first query; None without any.
 
-    name = "requirements"
-
-    def __init__(self, open_run: OpenRun | None = None) -> None:
-        """Take what opens baseline runs; without it, criteria against one are not judged."""
-        self._open_run = open_run
-
-    def compute(self, run: Run) -> Requirements | None:
-        """Judge every criterion; None without any."""
-        fixed = run.manifest.get("require")
-        if not fixed or not fixed["criteria"]:
-            return None
-        n = fixed.get("extended", 0)
-        times = "time" if n == 1 else "times"
-        caution = f"items were added {n} {times} after the first query" if n else None
-        reader = _Reader(run, self._open_run)
-        rows = []
-        for criterion in fixed["criteria"]:
-            if not run.is_complete:
-                judged = _judged(criterion, None, None, NOT_COMPLETE)
-            else:
-                judged = judge(criterion, list(reader.measure(criterion)))
-            rows.append(replace(judged, caution=caution))
-        return Requirements(rows=rows)
+    Args:
+        run: the run.
+        open_run: opens baseline runs; without it, criteria against one are not judged.
+    """
+    fixed = run.manifest.get("require")
+    if not fixed or not fixed["criteria"]:
+        return None
+    n = fixed.get("extended", 0)
+    times = "time" if n == 1 else "times"
+    caution = f"items were added {n} {times} after the first query" if n else None
+    reader, rows = _Reader(run, open_run), []
+    for criterion in fixed["criteria"]:
+        if not run.is_complete:
+            judged = _judged(criterion, None, None, NOT_COMPLETE)
+        else:
+            judged = judge(criterion, list(reader.measure(criterion)))
+        rows.append(replace(judged, caution=caution))
+    return Requirements(rows=rows)
 
 
 def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
@@ -311,7 +307,7 @@ class _Reader:
             return self._valid(cell, at)
         results = self._run.of(RESULTS)
         rows = [row for row in results.rows if row.cell is cell] if results else []
-        for score in (_score(row, metric) for row in rows):
+        for score in (row.scores.columns.get(metric) for row in rows if row.scores):
             if score is not None:
                 return Measured(at, score, None, more)
         return Measured(at, None, f"the row has no {metric}", more)
@@ -541,12 +537,6 @@ def _reach(ends: Ends, by_names: Estimate, floor: float) -> tuple[float, float]:
     return min(low, max(by_names.low, floor)), max(high, by_names.high)
 
 
-def _score(row: Row, metric: str) -> Estimate | None:
-    """Return a score of a data set, such as `f1_after`; None where the row has none."""
-    score: Estimate | None = row.scores.columns.get(metric) if row.scores else None
-    return score
-
-
 def open_relative(run: Run, name: str) -> Run:
     """Return a baseline run; its folder is relative to the experiment file.
 
@@ -556,24 +546,19 @@ def open_relative(run: Run, name: str) -> Run:
     return Run.open(Path(run.manifest["base"]) / Path(name).expanduser())
 
 
-REQUIREMENTS = RequirementsOfRun(open_relative)
+REQUIREMENTS = Analysis("requirements", partial(requirements_of, open_run=open_relative))
+
+
+def _worst(row: Judged) -> str | None:
+    """Return the row and the slice that are worst off."""
+    part = row.slice and f"{row.slice['by']} = {row.slice.get('value', 'any')}"
+    return " · ".join((*(row.row or {}).values(), *([part] if part else []))) or None
+
 
 FIELDS: Sequence[Field[Judged]] = (
-    column("Criterion", lambda row: row.words),
-    column(
-        "Worst row", lambda row: " · ".join((*(row.row or {}).values(), *_slice_of(row))) or None
-    ),
-    column(
-        "Value",
-        lambda row: None if row.estimate is None else with_worst_line(row.estimate),
-        "share",
-    ),
-    column(
-        "Met", lambda row: Entry(value=row.verdict, lines=(row.caution,) if row.caution else ())
-    ),
-    column("Why", lambda row: row.reason),
+    column("Criterion", "words"),
+    column("Worst row", _worst),
+    column("Value", "estimate", "share"),
+    column("Met", lambda r: Entry(value=r.verdict, lines=(r.caution,) if r.caution else ())),
+    column("Why", "reason"),
 )
-
-
-def _slice_of(row: Judged) -> tuple[str, ...]:
-    return () if row.slice is None else (f"{row.slice['by']} = {row.slice.get('value', 'any')}",)

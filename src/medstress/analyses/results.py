@@ -1,21 +1,24 @@
 """The rows of a run: one for each attack in each place, over its seeds and seed by seed.
 
 A row is made of parts. Each part is computed from one cell by the module of its capability; the
-same functions serve rows over all seeds, rows of one seed and slices.
+same functions serve rows over all seeds, rows of one seed and slices. Paired tests between rows are
+here too.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import attrgetter
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 from medstress.analyses import controls, diversity, scores, success, validity
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
-from medstress.analyses.run import LEDGER, Cell, Run
+from medstress.analyses.run import LEDGER, Analysis, Cell, Run, contrast, pair
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     OfAttack,
@@ -26,9 +29,15 @@ from medstress.analyses.shown import (
     attack_labels,
     column,
     label,
+    named,
     panel,
+    place_labels,
     table,
 )
+from medstress.core.arms import AttackRecord, Place
+from medstress.stats.estimate import Estimate, benjamini_hochberg
+from medstress.stats.paired import FEW, Difference
+from medstress.tasks.scores import MEANINGS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,15 +119,16 @@ class Results(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Rates, then outcomes and queries."""
-        rows, n = self.attacks, len(LABELS)
+        rows = self.attacks
         rated = [row for row in rows if row.success is not None]
-        fields = [*LABELS, *KNOWS, *RATES, *control_fields(rated)]
         made = scores.table_of(rows, LABELS)
+        fields = [*RATES, *control_fields(rated)]
+        meanings = {row.scores.scoring.meanings if row.scores else MEANINGS for row in rated}
         return [
             *([made] if made else []),
-            table("results", "Results", rated, fields, n_labels=n, notes=(ATTACKABLE,)),
-            table("outcomes", "How every trial ended", rows, [*LABELS, *COUNTS], n_labels=n),
-            table("queries", "Queries", rows, [*LABELS, *QUERIES], n_labels=n),
+            table("results", "Results", rated, fields, notes=sorted(meanings)),
+            table("outcomes", "How every trial ended", rows, [*LABELS, *COUNTS]),
+            table("queries", "Queries", rows, [*LABELS, *QUERIES]),
         ]
 
     def charts(self) -> Sequence[Chart]:
@@ -130,33 +140,22 @@ class Results(Shown):
             assert row.success is not None
             at = panel(row.cell.place, places)
             taken = {"attack": row.success.asr, **(row.loss.control if row.loss else {})}
-            bars += [
-                Point(x=row.name, y=share, series=control_words(name), panel=at)
-                for name, share in taken.items()
-            ]
-            curves += [
-                Point(x=point.budget, y=point.estimate, series=row.name, panel=at)
-                for point in row.success.asr_at
-            ]
-        has_curve = any(point.x != 1 for point in curves)
+            bars += [Point(row.name, e, control_words(name), at) for name, e in taken.items()]
+            curves += [Point(one.budget, one.estimate, row.name, at) for one in row.success.asr_at]
+        lost, title = "share of right answers lost", "Lost under attack, and under harmless edits"
+        if all(point.x == 1 for point in curves):
+            curves = []
+        counts = "trials: each question once in every seed"
         return [
             *scores.charts(self.rows),
+            Chart("loss", title, "bars", "attack", lost, bars, counts=counts),
             Chart(
-                name="loss",
-                title="Lost under attack, and under harmless edits",
-                kind="bars",
-                x="attack",
-                y="share of right answers lost",
-                counts="trials: each question once in every seed",
-                points=tuple(bars),
-            ),
-            Chart(
-                name="curves",
-                title="Lost within a budget of queries",
-                kind="lines",
-                x="queries",
-                y="share of right answers lost",
-                points=tuple(curves) if has_curve else (),
+                "curves",
+                "Lost within a budget of queries",
+                "lines",
+                "queries",
+                lost,
+                curves,
                 log_x=True,
             ),
         ]
@@ -168,26 +167,19 @@ class Results(Shown):
             for row in self.attacks
             for remark in (
                 *success.remarks(row.cell, row.counts, row.knows),
-                *controls.remarks(row.cell, row.loss, row.success),
+                *controls.remarks(row.cell, row.loss),
                 *validity.remarks(row.cell, row.validity),
             )
         )
         return [*of_rows, *scores.remarks(self.rows)]
 
 
-class ResultsOfRun:
-    """All rows of a run."""
-
-    name = "results"
-
-    def compute(self, run: Run) -> Results | None:
-        """Compute every row."""
-        return (
-            Results(rows=[row_of(run, cell) for cell in run.cells], run=run) if run.cells else None
-        )
+def results_of(run: Run) -> Results | None:
+    """Compute every row."""
+    return Results(rows=[row_of(run, cell) for cell in run.cells], run=run) if run.cells else None
 
 
-RESULTS = ResultsOfRun()
+RESULTS = Analysis("results", results_of)
 
 
 def diversity_of(run: Run, cell: Cell) -> diversity.Diversity:
@@ -198,93 +190,207 @@ def diversity_of(run: Run, cell: Cell) -> diversity.Diversity:
     return kept or diversity.diversity(cell)
 
 
-ATTACKABLE = (
-    "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "
-    "attacked."
-)
-LABELS: Sequence[Field[Row]] = (*attack_labels(attrgetter("key")),)
-KNOWS: Sequence[Field[Row]] = (
+LABELS: Sequence[Field[Row]] = attack_labels("key")
+RATES: Sequence[Field[Row]] = (
+    *LABELS,
     column(
-        "Accuracy",
-        lambda row: success.with_worst_line(row.knows.accuracy) if row.knows else None,
-        "share",
-        tip="right before any edit, of what could be attacked",
+        "Accuracy", "knows.accuracy", "share", "right before any edit, of what could be attacked"
     ),
-    column(
-        "Chance",
-        lambda row: row.knows.chance if row.knows else None,
-        "number",
-        tip="accuracy of guessing",
-        wide=True,
-    ),
+    column("Chance", "knows.chance", "number", "accuracy of guessing", wide=True),
     column(
         "Accuracy after",
-        lambda row: success.with_worst_line(row.knows.accuracy_after) if row.knows else None,
+        "knows.accuracy_after",
         "share",
-        tip="where every lost answer counts as wrong",
+        "where every lost answer counts as wrong",
         wide=True,
     ),
+    column("Lost (ASR)", "success.asr", "share", "lost under attack, of what was right"),
+    column("Lost, valid", "validity.asr_valid", "share", "lost where the right answer stays right"),
 )
-RATES: Sequence[Field[Row]] = (
-    column(
-        "Lost (ASR)",
-        lambda row: success.with_worst_line(row.success.asr) if row.success else None,
-        "share",
-        tip="lost under attack, of what was right",
-    ),
-    column(
-        "Lost, valid",
-        lambda row: row.validity.asr_valid if row.validity else None,
-        "share",
-        tip="lost where the right answer stays right",
-    ),
-)
-
-
-def _count(heading: str, name: str) -> Field[Row]:
-    return column(heading, lambda row: int(getattr(row.counts, name)), "count", key=name)
-
-
-COUNTS: Sequence[Field[Row]] = tuple(
-    _count(heading, name)
-    for heading, name in (
-        ("Items", "n_items"),
-        ("Trials", "n_trials"),
-        ("Already wrong", "n_already_wrong"),
-        ("Not attackable", "n_not_attackable"),
-        ("Unreadable", "n_unreadable_at_baseline"),
-        ("Eligible", "n_eligible"),
-        ("Flipped", "n_flipped"),
-        ("Held", "n_held"),
-        ("Measured", "n_measured"),
-        ("Failed", "n_failed"),
-        ("Saw no edit", "n_never_asked"),
-    )
-)
-
-
-def _queries(name: str) -> Field[Row]:
-    return column(name.capitalize(), lambda row: row.queries[name], "count", key=name)
-
-
-QUERIES: Sequence[Field[Row]] = tuple(map(_queries, LEDGER))
+_ENDED: Mapping[str, str] = {
+    "Items": "n_items",
+    "Trials": "n_trials",
+    "Already wrong": "n_already_wrong",
+    "Not attackable": "n_not_attackable",
+    "Unreadable": "n_unreadable_at_baseline",
+    "Eligible": "n_eligible",
+    "Flipped": "n_flipped",
+    "Held": "n_held",
+    "Measured": "n_measured",
+    "Failed": "n_failed",
+    "Saw no edit": "n_never_asked",
+}
+COUNTS: Sequence[Field[Row]] = [column(h, f"counts.{name}", "count") for h, name in _ENDED.items()]
+QUERIES: Sequence[Field[Row]] = [column(n.capitalize(), f"queries.{n}", "count") for n in LEDGER]
 
 
 def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
     """Return a column for each control of some rows."""
     names = dict.fromkeys(name for row in rows if row.loss for name in row.loss.control)
-
-    def of_control(name: str) -> Field[Row]:
-        return column(
+    tip = "lost under harmless edits, of the same questions"
+    return [
+        column(
             f"Harmless edits ({label(name).words})",
-            lambda row: (
-                success.with_worst_line(row.loss.control[name])
-                if row.loss and name in row.loss.control
-                else None
-            ),
+            f"loss.control.{name}",
             "share",
-            tip="lost under harmless edits, of the same questions",
+            tip,
             key=f"control_{name}",
         )
+        for name in names
+    ]
 
-    return [of_control(name) for name in names]
+
+# Paired tests ----------------------------------------------------------------------------------
+
+CONTROLS, SAMPLERS = "controls", "samplers"
+_PAIRED = (
+    "Tango's score statistic at 0, two-sided (at least the exact binomial p where fewer than "
+    f"{FEW} pairs differ and no item repeats); open answers at their worst"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTest:
+    """One comparison on the same items."""
+
+    family: str
+    """p is adjusted among the tests of one family."""
+    dataset: str
+    group: str
+    victim: str
+    comparison: str
+    against: str
+    difference: Estimate
+    p: float | None
+    """Two-sided; None where the two share nothing that counts."""
+    p_adjusted: float | None = None
+    method: str
+    only_comparison: int | None = field(default=None, metadata=HIDDEN)
+    """Pairs that only the comparison flips."""
+    only_against: int | None = field(default=None, metadata=HIDDEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTests(Shown):
+    """All tests of a run."""
+
+    rows: Sequence[PairedTest]
+    title = "Tests"
+
+    def tables(self) -> Sequence[Table]:
+        """Every test."""
+        caption = "Paired comparisons; p is adjusted within its family (Benjamini-Hochberg)"
+        return [table("tests", caption, self.rows, _TESTS)]
+
+
+def tests_of(run: Run) -> PairedTests | None:
+    """Test attacks against controls, against each other, and scores before and after.
+
+    p is adjusted within each family; None where there is nothing to test.
+    """
+    results = run.of(RESULTS)
+    rows = results.attacks if results else []
+    tests = [test for row in rows for test in _against_controls(run, row)]
+    tests += _samplers([row.cell for row in rows if row.success is not None])
+    tests += [test for row in rows for test in _before_after(row)]
+    return PairedTests(rows=adjusted(tests)) if tests else None
+
+
+TESTS = Analysis("tests", tests_of)
+
+
+def _against_controls(run: Run, row: Row) -> Iterator[PairedTest]:
+    tests = row.loss.tests if row.loss else {}
+    controls = run.controls(row.cell)
+    for name, test in tests.items():
+        yield _test(CONTROLS, row.cell, controls[name].attack.label, test)
+
+
+def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:
+    """Compare the attacks of a place that have the same goal: others do not do the same."""
+    of_place: dict[tuple[Place, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        of_place[cell.place, goal_of(cell.attack)].append(cell)
+    for same in of_place.values():
+        for first, second in combinations(same, 2):
+            yield _test(SAMPLERS, first, second.attack.label, flips(first, second))
+
+
+def flips(first: Cell, second: Cell) -> Difference:
+    """Return how much more often one attack flips than another, each within its own budget, on the
+    trials that are eligible under both."""
+    pairs = pair(first, second)
+    ours, others = first.read("asr").at(pairs.first), second.read("asr").at(pairs.second)
+    return contrast(ours, others, pairs.units)
+
+
+def goal_of(attack: AttackRecord) -> str:
+    """Return when an answer counts as a success, in words; empty for any wrong answer.
+
+    >>> goal_of(AttackRecord(label="near", name="entity_substitution", goal="B"))
+    'goal B'
+    """
+    parts = [] if attack.goal == "untargeted" else [f"goal {attack.goal}"]
+    if attack.params.get("unreadable_is_success"):
+        parts.append("unreadable answers count")
+    if (most := attack.params.get("max_change")) is not None:
+        parts.append(f"changes above {most:g}")
+    return ", ".join(parts)
+
+
+def _test(family: str, cell: Cell, against: str, test: Difference) -> PairedTest:
+    goal = goal_of(cell.attack)
+    return PairedTest(
+        family=f"{family} ({goal})" if goal else family,
+        **cell.place._asdict(),
+        comparison=cell.attack.label,
+        against=against,
+        difference=test.estimate,
+        p=test.p,
+        method=_PAIRED,
+        only_comparison=test.only_first,
+        only_against=test.only_second,
+    )
+
+
+def _before_after(row: Row) -> Iterator[PairedTest]:
+    for test in scores.score_tests(row.scores) if row.scores else ():
+        yield PairedTest(
+            family=test.family,
+            **row.cell.place._asdict(),
+            comparison=row.name,
+            against="clean",
+            difference=test.difference,
+            p=test.p,
+            method=test.method,
+        )
+
+
+def adjusted(tests: Sequence[PairedTest]) -> list[PairedTest]:
+    """Adjust p within each family; tests without a p are no members."""
+    families: dict[str, list[float]] = defaultdict(list)
+    for test in tests:
+        if test.p is not None:
+            families[test.family].append(test.p)
+    after = {family: iter(benjamini_hochberg(ps)) for family, ps in families.items()}
+    rows = []
+    for test in tests:
+        if test.p is not None:
+            m = len(families[test.family])
+            how = f"{test.method}; Benjamini-Hochberg over the {m} tests of the family"
+            test = replace(test, p_adjusted=next(after[test.family]), method=how)
+        rows.append(test)
+    return rows
+
+
+_TESTS: Sequence[Field[PairedTest]] = (
+    named("Attack", "comparison"),
+    named("Against", "against"),
+    *place_labels(),
+    column("Family", "family", wide=True),
+    column("Difference", "difference", "score", "of shares lost, or of scores"),
+    column("Only attack", "only_comparison", "count", "pairs that it alone flips", wide=True),
+    column("Only against", "only_against", "count", wide=True),
+    column("p", "p", "p", wide=True),
+    column("p, adjusted", "p_adjusted", "p"),
+)

@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import capital
 from medstress.analyses.people import JUDGE, believed, is_unbelieved, settled
-from medstress.analyses.run import Run
+from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Entry,
     Field,
@@ -25,7 +26,6 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     column,
-    if_any,
     table,
 )
 from medstress.core.trials import Trial
@@ -197,27 +197,58 @@ class Review(Shown):
         return next(one for one in self.judgements if one.judgement == KEY_RIGHT)
 
     def tables(self) -> Sequence[Table]:
-        """Judgements, agreement, planted cases, and people's own answers; without empty ones."""
-        made = [self._judgements(), self._agreement(), self._on_planted(), self._answers()]
-        return [one for one in made if one.rows]
+        """Judgements, agreement, planted cases, and people's own answers."""
+        judged = [one for one in self.judgements if one.n_cases]
+        several = [one for one in judged if one.agreement.n_raters > 1]
+        whys = dict.fromkeys(
+            f"{share.method}."
+            for one in several
+            for share in (one.agreement.cohen, one.agreement.fleiss, one.agreement.krippendorff)
+            if share.value is None
+        )
+        answered: list[tuple[str, Right]] = []
+        if self.answers is not None:
+            raters = [(one.rater, one.right) for one in self.answers.raters]
+            answered = [("people", self.answers.people), *raters, ("models", self.answers.models)]
+        known = (
+            "Only questions that a model answered rightly are attacked, so models are right on all "
+            "clean ones."
+        )
+        said, planted = (
+            "What people say of the sampled cases",
+            "Raters on planted cases, whose right word is known",
+        )
+        agree = "How far raters agree, planted cases left out"
+        beside = "People and models on the same questions, clean and attacked"
+        return [
+            table("review-judgements", said, judged, _JUDGEMENTS, notes=list(self._notes())),
+            table("review-agreement", agree, several, _AGREEMENT, notes=list(whys)),
+            table("review-controls", planted, self.controls, _ON_PLANTED),
+            table("review-answers", beside, answered, _ANSWERS, notes=[known]),
+        ]
+
+    def _notes(self) -> Iterator[str]:
+        for one in self.samples:
+            what = "successes" if one.mode == JUDGE else "attacked questions"
+            yield f"Drawn: {one.drawn:,} of {one.population:,} {what}, seed {one.seed}."
+        yield (
+            "A case is settled if all raters say the same or an adjudicator decided; “cannot say” "
+            "beside another word is a split."
+        )
+        if self.key_right.n_cases:
+            n = self.labels
+            yield (
+                f"Of the labels of successes {n.n_valid:,} say valid, {n.n_invalid:,} invalid, "
+                f"{n.n_cannot_say:,} cannot say; {n.n_disputed:,} are disputed."
+            )
+        for rater in self.unbelieved:
+            yield f"What {rater} says of right answers counts for nothing there."
 
     def charts(self) -> Sequence[Chart]:
         """The share of yes of every judgement."""
-        points = tuple(
-            Point(x=WORDS[one.judgement], y=one.yes) for one in self.judgements if one.yes.n
-        )
-        if not points:
-            return ()
-        return [
-            Chart(
-                name="judgements",
-                title="What people say of the sampled cases",
-                kind="bars",
-                x="judgement",
-                y="share of yes",
-                points=points,
-            )
-        ]
+        points = [Point(WORDS[one.judgement], one.yes) for one in self.judgements if one.yes.n]
+        title = "What people say of the sampled cases"
+        return [Chart("judgements", title, "bars", "judgement", "share of yes", points)]
 
     def remarks(self) -> Sequence[Remark]:
         """What to know before one believes what people say."""
@@ -226,21 +257,20 @@ class Review(Shown):
     def _remarks(self) -> Iterator[Remark]:
         key = self.key_right
         if key.n_open:
-            yield Remark(
-                rule="people_disagree",
-                sentence="Raters disagree whether the right answer is still right in "
-                f"{key.n_open:,} of {key.n_cases:,} cases: their validity is unknown until "
-                "somebody decides (medstress review DIR --adjudicate).",
+            sentence = (
+                f"Raters disagree whether the right answer is still right in {key.n_open:,} of "
+                f"{key.n_cases:,} cases: their validity is unknown until somebody decides "
+                "(medstress review DIR --adjudicate)."
             )
-        for rule, sentence in self.on_raters():
-            yield Remark(rule=rule, sentence=sentence)
+            yield Remark("people_disagree", sentence)
+        yield from (Remark(rule, sentence) for rule, sentence in self.on_raters())
         for one in self.progress:
             if one.n_judged < one.n_cases:
-                yield Remark(
-                    rule="unfinished_sample",
-                    sentence=f"{capital(one.rater)} has judged {one.n_judged:,} of the "
-                    f"{one.n_cases:,} cases of the sample: those that are left may be harder.",
+                sentence = (
+                    f"{capital(one.rater)} has judged {one.n_judged:,} of the {one.n_cases:,} "
+                    "cases of the sample: those that are left may be harder."
                 )
+                yield Remark("unfinished_sample", sentence)
 
     def on_raters(self) -> Iterator[tuple[str, str]]:
         """Yield (rule, sentence) on raters whose words are worth little, or who are alone."""
@@ -267,93 +297,29 @@ class Review(Shown):
                 "whether another would say the same.",
             )
 
-    def _judgements(self) -> Table:
-        drawn = [
-            f"Drawn: {one.drawn:,} of {one.population:,} "
-            f"{'successes' if one.mode == JUDGE else 'attacked questions'}, seed {one.seed}."
-            for one in self.samples
-        ]
-        settled_when = (
-            "A case is settled if all raters say the same or an adjudicator decided; “cannot say” "
-            "beside another word is a split."
-        )
-        n = self.labels
-        counted = (
-            f"Of the labels of successes {n.n_valid:,} say valid, {n.n_invalid:,} invalid, "
-            f"{n.n_cannot_say:,} cannot say; {n.n_disputed:,} are disputed."
-        )
-        out = [
-            f"What {rater} says of right answers counts for nothing there."
-            for rater in self.unbelieved
-        ]
-        rows = [one for one in self.judgements if one.n_cases]
-        notes = [*drawn, settled_when, *([counted] if self.key_right.n_cases else ()), *out]
-        caption = "What people say of the sampled cases"
-        return table("review-judgements", caption, rows, _JUDGEMENTS, notes=notes)
 
-    def _agreement(self) -> Table:
-        rows = [one for one in self.judgements if one.agreement.n_raters > 1]
-        whys = [
-            share.method
-            for one in rows
-            for share in (one.agreement.cohen, one.agreement.fleiss, one.agreement.krippendorff)
-            if share.value is None
-        ]
-        return table(
-            "review-agreement",
-            "How far raters agree, planted cases left out",
-            rows,
-            _AGREEMENT,
-            notes=[f"{why}." for why in dict.fromkeys(whys)],
-        )
-
-    def _on_planted(self) -> Table:
-        caption = "Raters on planted cases, whose right word is known"
-        return table("review-controls", caption, self.controls, _ON_PLANTED, n_labels=2)
-
-    def _answers(self) -> Table:
-        rows: list[tuple[str, Right]] = []
-        if self.answers is not None:
-            raters = [(one.rater, one.right) for one in self.answers.raters]
-            rows = [("people", self.answers.people), *raters, ("models", self.answers.models)]
-        notes = (
-            "Only questions that a model answered rightly are attacked, so models are right on all "
-            "clean ones.",
-        )
-        caption = "People and models on the same questions, clean and attacked"
-        return table("review-answers", caption, rows, _ANSWERS, notes=notes)
+def review_of(run: Run) -> Review | None:
+    """Count what people said; None if nobody has judged anything."""
+    reviews = sorted(run.folder.reviews, key=lambda one: (one.time, one.reviewer))
+    if not reviews:
+        return None
+    by_raters = dict.fromkeys(_name(one) for one in reviews if one.role != ADJUDICATOR)
+    raters = {name: number for number, name in enumerate(by_raters, start=1)}
+    trials = {trial.id: trial for trial in run.trials}
+    judged = [one for one in reviews if SHOWN not in one.answers]
+    return Review(
+        n_raters=len(raters),
+        n_adjudicators=len({_name(one) for one in reviews if one.role == ADJUDICATOR}),
+        samples=[_sample(room) for room in run.folder.rooms],
+        progress=list(_progress(run.folder.rooms, judged, raters)),
+        judgements=[_judgement(name, judged, raters, trials) for name in JUDGEMENTS],
+        labels=_labels(judged, trials),
+        controls=_controls(judged, raters),
+        answers=_answers(reviews, raters, trials),
+    )
 
 
-class ReviewOfRun:
-    """What people said of a run."""
-
-    name = "review"
-
-    def compute(self, run: Run) -> Review | None:
-        """Count what people said; None if nobody has judged anything."""
-        reviews = sorted(run.folder.reviews, key=lambda one: (one.time, one.reviewer))
-        if not reviews:
-            return None
-        by_raters = [one for one in reviews if one.role != ADJUDICATOR]
-        raters = {
-            name: number
-            for number, name in enumerate(dict.fromkeys(_name(one) for one in by_raters), start=1)
-        }
-        trials = {trial.id: trial for trial in run.trials}
-        judged = [one for one in reviews if SHOWN not in one.answers]
-        return Review(
-            n_raters=len(raters),
-            n_adjudicators=len({_name(one) for one in reviews if one.role == ADJUDICATOR}),
-            samples=[_sample(room) for room in run.folder.rooms],
-            progress=list(_progress(run.folder.rooms, judged, raters)),
-            judgements=[_judgement(name, judged, raters, trials) for name in JUDGEMENTS],
-            labels=_labels(judged, trials),
-            controls=_controls(judged, raters),
-            answers=_answers(reviews, raters, trials),
-        )
-
-
-REVIEW = ReviewOfRun()
+REVIEW = Analysis("review", review_of)
 
 
 def _name(one: OneReview) -> str:
@@ -512,30 +478,20 @@ def _share(marks: Iterable[tuple[Path, bool]]) -> Estimate:
     return rate(np.array([hit for _, hit in both], dtype=bool), number_units([p for p, _ in both]))
 
 
-_JUDGEMENTS: Sequence[Field[Any]] = (
+_JUDGEMENTS: Sequence[Field[Judgement]] = (
     column("Judgement", lambda one: WORDS[one.judgement], key="judgement"),
-    column("Yes", lambda one: if_any(one.yes), "share", tip="of the settled cases"),
+    column("Yes", "yes", "share", "of the settled cases"),
     column("Cases", "n_cases", "count"),
-    column("Split", "n_split", "count", tip="raters disagree"),
-    column("Decided", "n_decided", "count", tip="by an adjudicator"),
+    column("Split", "n_split", "count", "raters disagree"),
+    column("Decided", "n_decided", "count", "by an adjudicator"),
     column("Open", "n_open", "count"),
 )
-
-
-def _coefficient(heading: str, name: str) -> Field[Any]:
-    def read(one: Judgement) -> Estimate | None:
-        estimate: Estimate = getattr(one.agreement, name)
-        return None if estimate.value is None else estimate
-
-    return column(heading, read, "score", key=name)
-
-
-_AGREEMENT = (
+_AGREEMENT: Sequence[Field[Judgement]] = (
     _JUDGEMENTS[0],
-    _coefficient("Agreeing pairs", "raw"),
-    _coefficient("Cohen's kappa", "cohen"),
-    _coefficient("Fleiss' kappa", "fleiss"),
-    _coefficient("Krippendorff's alpha", "krippendorff"),
+    column("Agreeing pairs", "agreement.raw", "score"),
+    column("Cohen's kappa", "agreement.cohen", "score"),
+    column("Fleiss' kappa", "agreement.fleiss", "score"),
+    column("Krippendorff's alpha", "agreement.krippendorff", "score"),
 )
 
 
@@ -543,13 +499,13 @@ def _believed(one: OnPlanted) -> Entry:
     return Entry(value=one.right, lines=("counts for nothing",) if one.is_unbelieved else ())
 
 
-_ON_PLANTED: Sequence[Field[Any]] = (
+_ON_PLANTED: Sequence[Field[OnPlanted]] = (
     column("Rater", "rater"),
     column("Planted", lambda one: _PLANTED[one.control]),
     column("Right", _believed, "share"),
 )
-_ANSWERS: Sequence[Field[Any]] = (
-    column("Who answered", lambda row: row[0]),
-    column("Clean", lambda row: if_any(row[1].clean), "share"),
-    column("Attacked", lambda row: if_any(row[1].attacked), "share"),
+_ANSWERS: Sequence[Field[tuple[str, Right]]] = (
+    column("Who answered", "0", key="who"),
+    column("Clean", "1.clean", "share"),
+    column("Attacked", "1.attacked", "share"),
 )

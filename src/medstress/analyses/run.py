@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from medstress.store.trials import Folder, Substitutions
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+_PLACES = {verdict: i for i, verdict in enumerate(Verdict)}
 NEVER = int(np.iinfo(np.int64).max)
 """The query of a first success that never came."""
 LEDGER = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
@@ -53,14 +54,14 @@ def _order(label: str) -> tuple[str | float, ...]:
     return tuple(float(part) if i % 2 else part for i, part in enumerate(parts))
 
 
-class Analysis(Protocol[R_co]):
+@dataclass(frozen=True, slots=True)
+class Analysis(Generic[R_co]):
     """One capability: a typed result of a run, which shows itself (`medstress.analyses.shown`)."""
 
     name: str
     """Key in `summary --json`, and anchor in the report."""
-
-    def compute(self, run: Run) -> R_co | None:
-        """Return the result; None where the run has nothing of the kind."""
+    compute: Callable[[Run], R_co | None]
+    """Returns the result; None where the run has nothing of the kind."""
 
 
 class Stored(Protocol):
@@ -74,11 +75,8 @@ class Stored(Protocol):
     reviews: Sequence[Review]
     rooms: Sequence[Mapping[str, Any]]
     other_counts: Mapping[Any, Mapping[str, int]]
-    role_counts: Mapping[Any, Mapping[str, Mapping[str, int]]]
     spending: Sequence[Spending]
-    totals: Mapping[str, int]
     n_from_cache: int
-    calls_per_query: Mapping[str, float]
     root: str | None
 
     @property
@@ -151,12 +149,12 @@ class Run:
         Numbers in labels are sorted as numbers: n=-30 comes before n=-2.
         """
         trials: dict[tuple[Place, str], list[Trial]] = defaultdict(list)
-        of_arm: dict[Arm, list[Trial]] = {}  # seeds share a list
+        of_arm: dict[int, list[Trial]] = {}  # seeds share a list; to hash an arm takes long
         for trial in self.trials:
             arm = trial.arm
-            if arm not in of_arm:
-                of_arm[arm] = trials[arm.place, arm.attack.label]
-            of_arm[arm].append(trial)
+            if id(arm) not in of_arm:
+                of_arm[id(arm)] = trials[arm.place, arm.attack.label]
+            of_arm[id(arm)].append(trial)
         return [Cell.of(trials[key]) for key in sorted(trials, key=lambda k: (k[0], _order(k[1])))]
 
     @cached_property
@@ -280,42 +278,34 @@ class Cell:
         mute: attacked, and none of its answers could be read.
         unseen: attacked, and the model saw probes or the same text alone.
         unread: the first success is an unreadable answer.
+        ended: place of its `Verdict` in the order of that class.
+        lost_clean: the clean item got no answer.
         queries: a `Queries` of each trial, shape (n, 10).
         first: query of the first success, `NEVER` without one.
     """
 
-    __slots__ = (
-        "answered",
-        "arm",
-        "eligible",
-        "first",
-        "lacks",
-        "mute",
-        "open_clean",
-        "queries",
-        "seeds",
-        "trials",
-        "units",
-        "unread",
-        "unseen",
-    )
     _MASKS = ("eligible", "answered", "open_clean", "lacks", "mute", "unseen", "unread")
-    _COLUMNS = (*_MASKS, "queries", "first")
+    _COLUMNS = (*_MASKS, "ended", "lost_clean", "queries", "first")
+    __slots__ = (*_COLUMNS, "arm", "seeds", "trials", "units")
+    eligible: Mask
+    answered: Mask
+    open_clean: Mask
+    lacks: Mask
+    mute: Mask
+    unseen: Mask
+    unread: Mask
+    ended: NDArray[np.int64]
+    lost_clean: Mask
+    queries: NDArray[np.int64]
+    first: NDArray[np.int64]
 
     def __init__(self, trials: Sequence[Trial], units: Units, columns: Mapping[str, Any]) -> None:
         self.trials = tuple(trials)
         self.units = units
         self.arm: Arm = trials[0].arm
         self.seeds = sorted({t.arm.seed for t in trials}, key=lambda s: (s is not None, s or 0))
-        self.queries: NDArray[np.int64] = columns["queries"]
-        self.mute: Mask = columns["mute"]
-        self.unseen: Mask = columns["unseen"]
-        self.eligible: Mask = columns["eligible"]
-        self.answered: Mask = columns["answered"]
-        self.open_clean: Mask = columns["open_clean"]
-        self.lacks: Mask = columns["lacks"]
-        self.unread: Mask = columns["unread"]
-        self.first: NDArray[np.int64] = columns["first"]
+        for name in self._COLUMNS:
+            setattr(self, name, columns[name])
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Cell:
@@ -325,10 +315,11 @@ class Cell:
         number = [alike.setdefault((t.verdict, t.at), len(alike)) for t in trials]
         one_of = dict(zip(number, trials, strict=True))
         marks = [
-            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost)
+            (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost, not t.is_asked_clean)
             for t in (one_of[i] for i in range(len(alike)))
         ]
-        eligible, answered, open_clean, lost = np.array(marks, dtype=bool)[number].T
+        eligible, answered, open_clean, lost, lost_clean = np.array(marks, dtype=bool)[number].T
+        ended = np.array([_PLACES[one_of[i].verdict] for i in range(len(alike))])[number]
         unread = np.array([t.first is not None and _is_unread(t) for t in trials], dtype=bool)
         queries = np.array([t.queries for t in trials], dtype=np.int64)
         q = Queries(*queries.T)
@@ -345,6 +336,8 @@ class Cell:
             "mute": eligible & (read > 0) & (read <= q.unreadable),
             "unseen": unseen,
             "unread": unread,
+            "ended": ended,
+            "lost_clean": lost_clean,
             "queries": queries,
             "first": first,
         }
@@ -447,9 +440,9 @@ class Cell:
         """Return which trials something holds of."""
         return np.array([holds(trial) for trial in self.trials], dtype=bool)
 
-    def count(self, *verdicts: Verdict) -> int:
-        """Count the trials that ended in some ways."""
-        return sum(trial.verdict in verdicts for trial in self.trials)
+    def has(self, *verdicts: Verdict) -> Mask:
+        """Return which trials ended in one of some ways."""
+        return np.isin(self.ended, [_PLACES[verdict] for verdict in verdicts])
 
     def items(self, kept: Mask | None = None) -> int:
         """Count the items, of all trials or of some."""
@@ -461,20 +454,10 @@ class Cell:
 
         One whose clean item was answered if there is one, then the smallest seed and repeat.
         """
-        order = sorted(
-            range(len(self.trials)),
-            key=lambda i: (
-                not self.answered[i],
-                self.trials[i].arm.seed or 0,
-                self.trials[i].repeat,
-            ),
-        )
+        drawn = np.array([(t.arm.seed or 0, t.repeat) for t in self.trials], dtype=np.int64).T
+        order = np.lexsort((drawn[1], drawn[0], ~self.answered))
         kept = np.zeros(len(self.trials), dtype=bool)
-        seen: set[int] = set()
-        for i in order:
-            item = int(self.units[1][i])
-            kept[i] = item not in seen
-            seen.add(item)
+        kept[order[np.unique(self.units[1][order], return_index=True)[1]]] = True
         cell = self.where(kept)
         assert cell is not None
         return cell

@@ -13,16 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import log10
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.as_json import FLAT
 from medstress.analyses.results import diversity_of
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
+    FLAT,
     Chart,
     Entry,
     Field,
@@ -31,9 +30,11 @@ from medstress.analyses.shown import (
     Remark,
     Shown,
     Table,
+    as_entry,
     attack_labels,
     column,
     label,
+    named,
     panel,
     place_labels,
     table,
@@ -43,11 +44,7 @@ from medstress.core.arms import Place
 from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_curves
 from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
 from medstress.stats.permutation import sign_flip_p
-from medstress.stats.resampling import (
-    ROUNDING,
-    in_words,
-    item_mean,
-)
+from medstress.stats.resampling import ROUNDING, in_words, item_mean
 from medstress.stats.shares import Numbers
 
 GROUPS = ("all", "generalist", "specialist")
@@ -172,27 +169,22 @@ class Scaling(Shown):
         ]
         recommended = "Recommended: from this budget on more queries bring little, beyond chance."
         regimes, slope = "Near, random and far names on the same items", "ten times the parameters"
+        bring = "Where more queries bring little"
         return [
-            table(
-                "scaling",
-                "Where more queries bring little",
-                self.curves,
-                CURVES,
-                n_labels=4,
-                notes=[recommended],
-            ),
-            table("curve-pairs", "Two attacks over the budget", self.pairs, PAIRS, n_labels=5),
-            table("exponents", "Success by the exponent n", points, POINTS, n_labels=4),
-            table("regimes", regimes, tests, TESTS, n_labels=4),
-            table("size", f"Change of ASR for {slope}", trends, TRENDS, n_labels=4),
+            table("scaling", bring, self.curves, CURVES, notes=[recommended]),
+            table("curve-pairs", "Two attacks over the budget", self.pairs, PAIRS),
+            table("exponents", "Success by the exponent n", points, POINTS),
+            table("regimes", regimes, tests, TESTS),
+            table("size", f"Change of ASR for {slope}", trends, TRENDS),
         ]
 
     def charts(self) -> Sequence[Chart]:
         """Success and diversity against n, and success against size."""
         lines = [series for series in self.exponents if len(series.points) > 1]
-        charts = []
+        lost, charts = "share of right answers lost", []
+        x = "n (near names below 0, random names at 0, far names above)"
         for name, title, y in (
-            ("asr_at_1", "Lost at the first query, by exponent", "share of right answers lost"),
+            ("asr_at_1", "Lost at the first query, by exponent", lost),
             ("diversity_unbiased", "Different names that succeed, by exponent", "diversity"),
             ("prompt_similarity", "What successes keep of the prompt, by exponent", "mean cosine"),
         ):
@@ -203,73 +195,57 @@ class Scaling(Shown):
                 if (value := getattr(point, name)).value is not None
             ]
             charts.append(
-                Chart(
-                    name=f"exponents-{name.replace('_', '-')}",
-                    title=title,
-                    kind="lines",
-                    x="n (near names below 0, random names at 0, far names above)",
-                    y=y,
-                    points=tuple(points),
-                )
+                Chart(f"exponents-{name.replace('_', '-')}", title, "lines", x, y, points)
             )
         sizes = [
             Point(
                 point.parameters,
                 point.asr,
                 point.victim,
-                panel=f"{label(row.attack).words}, {row.group}, {row.dataset}",
-                tip=point.victim_group or "",
+                f"{label(row.attack).words}, {row.group}, {row.dataset}",
+                point.victim_group or "",
             )
             for row in self.size
             if len(row.points) > 1
             for point in row.points
         ]
-        size = Chart(
-            name="size",
-            title="Lost under attack, by size of the model",
-            kind="dots",
-            x="parameters",
-            y="share of right answers lost",
-            points=tuple(sizes),
-            log_x=True,
-            by_model=True,
-        )
+        title, x = "Lost under attack, by size of the model", "parameters"
+        size = Chart("size", title, "dots", x, lost, sizes, log_x=True, by_model=True)
         return [*charts, size]
 
     def remarks(self) -> Sequence[Remark]:
         """Which regime is shown to succeed more often than random sampling, and which is not."""
-        remarks = []
-        for series in self.exponents:
-            at = where(series, ", ".join(point.attack for point in series.points))
-            for test in series.tests:
-                remarks.append(Remark("regime", _in_words(series, test), at, "note"))
-        return remarks
+        return [
+            Remark(
+                "regime",
+                _in_words(series, test),
+                where(series, ", ".join(point.attack for point in series.points)),
+                "note",
+            )
+            for series in self.exponents
+            for test in series.tests
+        ]
 
 
-class ScalingOfRun:
-    """Curves over the budget, series over n, models by size."""
-
-    name = "scaling"
-
-    def compute(self, run: Run) -> Scaling | None:
-        """Compute what there is of the three; None where there is nothing."""
-        by_place: dict[Place, list[Cell]] = defaultdict(list)
-        for cell in run.attacks:
-            if cell.attack.judged and not cell.attack.asks_clean_only and cell.eligible.any():
-                by_place[cell.place].append(cell)
-        curves: list[Curve] = []
-        pairs: list[CurvePair] = []
-        exponents: list[Series] = []
-        for place, cells in by_place.items():
-            _add_curves(place, cells, curves, pairs)
-            exponents += _series(run, place, cells)
-        size = by_size(run)
-        if not (curves or exponents or size):
-            return None
-        return Scaling(curves=curves, pairs=pairs, exponents=_adjusted(exponents), size=size)
+def scaling_of(run: Run) -> Scaling | None:
+    """Compute what there is of the three; None where there is nothing."""
+    by_place: dict[Place, list[Cell]] = defaultdict(list)
+    for cell in run.attacks:
+        if cell.attack.judged and not cell.attack.asks_clean_only and cell.eligible.any():
+            by_place[cell.place].append(cell)
+    curves: list[Curve] = []
+    pairs: list[CurvePair] = []
+    exponents: list[Series] = []
+    for place, cells in by_place.items():
+        _add_curves(place, cells, curves, pairs)
+        exponents += _series(run, place, cells)
+    size = by_size(run)
+    if not (curves or exponents or size):
+        return None
+    return Scaling(curves=curves, pairs=pairs, exponents=_adjusted(exponents), size=size)
 
 
-SCALING = ScalingOfRun()
+SCALING = Analysis("scaling", scaling_of)
 
 
 # Curves over the budget ------------------------------------------------------------------------
@@ -566,66 +542,50 @@ def _in_words(series: Series, test: Contrast) -> str:
 
 def _why(estimate: Estimate) -> Entry:
     """Return an estimate, and where it has no value why."""
-    return Entry(value=estimate, lines=() if estimate.value is not None else (estimate.method,))
+    has_value = estimate.value is not None
+    return as_entry(estimate) if has_value else Entry(value=estimate, lines=(estimate.method,))
 
 
 CURVES: Sequence[Field[Curve]] = (
-    *attack_labels(lambda row: row),
+    *attack_labels(),
     column("Budget", "budget", "count"),
     column("Items", "n_items", "count", wide=True),
-    column("Levels off at", lambda row: _why(row.shape.inflection), "score", tip="queries"),
-    column(
-        "Rise before",
-        lambda row: row.shape.slope_before,
-        "score",
-        tip="per unit of ln(budget)",
-        wide=True,
-    ),
-    column(
-        "Rise after",
-        lambda row: row.shape.slope_after,
-        "score",
-        tip="per unit of ln(budget)",
-        wide=True,
-    ),
-    column("Recommended budget", lambda row: row.shape.recommended_budget, "count"),
+    column("Levels off at", lambda row: _why(row.shape.inflection), "score", "queries"),
+    column("Rise before", "shape.slope_before", "score", "per unit of ln(budget)", wide=True),
+    column("Rise after", "shape.slope_after", "score", "per unit of ln(budget)", wide=True),
+    column("Recommended budget", "shape.recommended_budget", "count"),
 )
 PAIRS: Sequence[Field[CurvePair]] = (
-    column("Attack", lambda row: label(row.attack)),
-    column("Against", lambda row: label(row.against)),
-    *place_labels(lambda row: row),
-    column("Items", "both.n_items", "count", key="n_items", wide=True),
-    column("Largest gap", "both.gap", "score", key="gap", tip="first minus second"),
-    column("at", "both.gap_budget", "score", key="gap_budget", tip="queries"),
-    column("Overtakes at", lambda row: row.both.crossover, "score", tip="queries"),
+    named("Attack", "attack"),
+    named("Against", "against"),
+    *place_labels(),
+    column("Items", "both.n_items", "count", wide=True),
+    column("Largest gap", "both.gap", "score", "first minus second"),
+    column("at", "both.gap_budget", "score", "queries"),
+    column("Overtakes at", "both.crossover", "score", "queries"),
     column("Leads then", lambda row: row.both.leads_after and label(row.both.leads_after)),
 )
 POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
-    column("Attack", lambda pair: label(pair[1].attack)),
-    *place_labels(itemgetter(0)),
-    column("n", lambda pair: pair[1].n, "number"),
-    column("Lost (ASR)", lambda pair: pair[1].asr, "share"),
-    column("at the first query", lambda pair: pair[1].asr_at_1, "share"),
-    column(
-        "Diversity",
-        lambda pair: pair[1].diversity_unbiased,
-        "score",
-        tip="unbiased Gini-Simpson index",
-    ),
-    column("Prompt similarity", lambda pair: pair[1].prompt_similarity, "score", wide=True),
+    named("Attack", "1.attack"),
+    *place_labels("0"),
+    column("n", "1.n", "number"),
+    column("Lost (ASR)", "1.asr", "share"),
+    column("at the first query", "1.asr_at_1", "share"),
+    column("Diversity", "1.diversity_unbiased", "score", "unbiased Gini-Simpson index"),
+    column("Prompt similarity", "1.prompt_similarity", "score", wide=True),
 )
 TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
-    column("Names", lambda pair: pair[1].comparison),
-    *place_labels(itemgetter(0)),
-    column("Against", lambda pair: pair[1].against),
-    column("Difference", lambda p: p[1].difference, "score"),
-    column("p", lambda pair: pair[1].p, "p"),
-    column("p adjusted", lambda pair: pair[1].p_adjusted, "p"),
+    column("Names", "1.comparison"),
+    *place_labels("0"),
+    column("Against", "1.against"),
+    column("Difference", "1.difference", "score"),
+    column("p", "1.p", "p"),
+    column("p adjusted", "1.p_adjusted", "p"),
 )
 TRENDS: Sequence[Field[tuple[BySize, str, Estimate]]] = (
-    column("Attack", lambda row: label(row[0].attack)),
-    column("Models", lambda row: row[1]),
-    column("Data", lambda row: label(row[0].dataset), wide=True),
-    column("Group", lambda row: label(row[0].group), wide=True),
+    named("Attack", "0.attack"),
+    column("Models", "1", key="models"),
+    named("Data", "0.dataset", wide=True),
+    named("Group", "0.group", wide=True),
     column("Change", lambda row: _why(row[2]), "score"),
 )

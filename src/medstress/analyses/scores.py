@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import control_words
 from medstress.analyses.run import Cell, Pairs, Run
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     Point,
@@ -32,14 +33,14 @@ from medstress.analyses.shown import (
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
-from medstress.kinds import scoring_of
-from medstress.kinds.scores import Resamples, Scoring
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
 from medstress.stats.permutation import swap_p
 from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
+from medstress.tasks.kinds import kind_named
+from medstress.tasks.scores import Resamples, Scoring
 
 FAMILY = "before_after"
 """Family of the tests of main scores; every other score has a family of its own."""
@@ -60,6 +61,15 @@ class Response(NamedTuple):
     answer: Answer
     edits: tuple[Edit, ...] = ()
     """Of the perturbed copy; none for the clean item."""
+
+
+class _Columns(NamedTuple):
+    """The answers of one seed."""
+
+    gold: list[Any]
+    predicted: list[Any]
+    at: list[int]
+    """The number of the cluster of each."""
 
 
 class Sample:
@@ -95,19 +105,19 @@ class Sample:
             seed, name = (one.seed, one.item.id) if scoring.by_seed else (None, str(i))
             by_seed.setdefault(seed, {})[name] = *pair, place[one.cluster]
         of_all = set.intersection(*map(set, by_seed.values())) if by_seed else set()
-        seeds = sorted(by_seed, key=lambda seed: (seed is not None, seed or 0))
-        self._rows = [
-            [by_seed[seed][name] for name in (sorted(of_all) if scoring.by_seed else by_seed[seed])]
-            for seed in seeds
-        ] or [[]]
-        first = self._rows[0]
-        self.counted = scoring.n(*([one[i] for one in first] for i in (0, 1)))
+        self._seeds: list[_Columns] = []
+        for seed in sorted(by_seed, key=lambda seed: (seed is not None, seed or 0)):
+            rows = by_seed[seed]
+            kept = [rows[name] for name in (sorted(of_all) if scoring.by_seed else rows)]
+            self._seeds.append(_Columns(*([row[i] for row in kept] for i in range(3))))
+        self._seeds = self._seeds or [_Columns([], [], [])]
+        self.counted = scoring.n(*self._seeds[0][:2])
         """What each score is counted over."""
 
     @property
     def gold(self) -> Sequence[Any]:
         """The gold value of every answer."""
-        return [gold for rows in self._rows for gold, _, _ in rows]
+        return [gold for seed in self._seeds for gold in seed.gold]
 
     @property
     def names(self) -> Sequence[str]:
@@ -127,21 +137,28 @@ class Sample:
     def estimate(self, score: Measured, name: str, how: str = "bootstrap") -> Estimate:
         """Estimate a score, or a difference of scores, that is counted over these answers."""
         if score.value is None:
-            return unknown(f"undefined: {self.scoring.undefined}")
+            return unknown(f"undefined: {self.why_undefined}")
         over = f"{how} over {self.n_clusters} {self.units}, {RESAMPLES} resamples, percentile 95 %"
         return estimated(score, self.counted[name], self.few or over)
+
+    @property
+    def why_undefined(self) -> str:
+        """Why a score has no value, from the first seed that has none."""
+        reasons = [self.scoring.why_undefined(*seed[:2]) for seed in self._seeds]
+        return next((one for one in reasons if one != self.scoring.undefined), reasons[0])
 
     def fall(self, after: Sample, name: str) -> Estimate:
         """Estimate a score minus that of another sample of the same clusters."""
         change = minus(self.measured(name), after.measured(name))
-        return after.estimate(change, name, "paired bootstrap")
+        undefined = self if self.value(name) is None else after
+        return undefined.estimate(change, name, "paired bootstrap")
 
     @cached_property
     def draws(self) -> Mapping[str, Numbers]:
         """Every score in every resample of clusters; samples of the same clusters agree."""
         if not self.n_clusters:
             return dict.fromkeys(self.scoring.words, np.full(RESAMPLES, np.nan))
-        return self._measure(self._rows, unit_weights(self.n_clusters))
+        return self._measure(self._seeds, unit_weights(self.n_clusters))
 
     def swapped(self, other: Sample, swaps: Mask) -> Mapping[str, Numbers]:
         """Return the differences to another sample of the same clusters where some are swapped.
@@ -155,8 +172,8 @@ class Sample:
         """
         m, of_other = self.n_clusters, swaps.astype(np.uint8)
         both = [
-            [*ours, *((gold, predicted, at + m) for gold, predicted, at in others)]
-            for ours, others in zip(self._rows, other._rows, strict=True)
+            _Columns(a.gold + b.gold, a.predicted + b.predicted, a.at + [at + m for at in b.at])
+            for a, b in zip(self._seeds, other._seeds, strict=True)
         ]
         mixed = np.hstack([1 - of_other, of_other])
         scores = self._measure(both, np.vstack([mixed, 1 - mixed]))
@@ -165,17 +182,14 @@ class Sample:
 
     @cached_property
     def _values(self) -> Mapping[str, Numbers]:
-        return self._measure(self._rows, np.ones((1, self.n_clusters)))
+        return self._measure(self._seeds, np.ones((1, self.n_clusters)))
 
-    def _measure(
-        self, rows: Sequence[Sequence[tuple[Any, Any, int]]], drawn: NDArray[Any]
-    ) -> dict[str, Numbers]:
+    def _measure(self, seeds: Sequence[_Columns], drawn: NDArray[Any]) -> dict[str, Numbers]:
         """Return the mean over seeds of every score in every resample."""
-        made = []
-        for one in rows:
-            gold, predicted = ([row[i] for row in one] for i in (0, 1))
-            places = np.array([at for _, _, at in one], dtype=np.int64)
-            made.append(self.scoring.scores(gold, predicted, Resamples(drawn, places)))
+        made = [
+            self.scoring.scores(gold, predicted, Resamples(drawn, np.array(at, dtype=np.int64)))
+            for gold, predicted, at in seeds
+        ]
         return {name: np.mean([one[name] for one in made], axis=0) for name in self.scoring.words}
 
 
@@ -267,7 +281,7 @@ def scores(run: Run, cell: Cell) -> Scores | None:
     Clean scores are of the items that have an answer about their copy too, so that the two can be
     compared; of all items where there is no copy.
     """
-    scoring = scoring_of(cell.trials[0].item)
+    scoring = kind_named(cell.trials[0].item.kind).scores
     if scoring is None:
         return None
     ours = responses(run, cell)
@@ -442,7 +456,7 @@ def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | 
         b: its arm.
         pairs: the trials of both on the same item, part and seed.
     """
-    scoring = scoring_of(a.trials[0].item)
+    scoring = kind_named(a.trials[0].item.kind).scores
     if scoring is None or not len(pairs):
         return None
     ours, others = responses(first, a), responses(second, b)
@@ -582,7 +596,7 @@ def _remarks(cell: Cell, scores: Scores) -> Iterator[Remark]:
     if not scores.has_copy:
         return
     if main.drop.value is None:
-        sentence = f"{word} of {victim} under {attack} is undefined: {scoring.undefined}."
+        sentence = f"{word} of {victim} under {attack} is {main.drop.method}."
         yield Remark("undefined_score", sentence, at)
     elif main.may_be_chance:
         sentence = f"{word} of {victim} may differ under {attack} by chance alone."

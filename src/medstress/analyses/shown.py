@@ -1,14 +1,13 @@
-"""What results hand to renderers: tables, charts and remarks, as plain data.
+"""What results hand to renderers: tables, charts and remarks, as plain data; and results as JSON.
 
 No renderer knows a measure, and no result knows a renderer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate
@@ -53,6 +52,12 @@ class Entry:
     lines: tuple[str, ...] = ()
     mark: str = ""
     """Stands right behind the value, such as an asterisk."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing: no value, or an estimate of nothing without a remark."""
+        nothing = isinstance(self.value, Estimate) and self.value.value is None
+        return self.value is None or (nothing and not self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,23 +110,66 @@ class Field(Generic[R_contra]):
 
 def column(
     heading: str,
-    read: str | Callable[[R], Value | Entry],
+    read: str | Callable[[Any], Value | Entry],
     form: Form = "text",
-    *,
     tip: str = "",
+    *,
     key: str = "",
     wide: bool = False,
-) -> Field[R]:
-    """Return a column that is read from rows by the name of an attribute, or by a function.
+) -> Field[Any]:
+    """Return a column that is read from rows by a path, or by a function.
 
-    >>> column("Cases", "n_cases", "count").column.key
-    'n_cases'
+    A path names attributes, keys, or places in a tuple: `rates.accuracy`, `0.victim`. It reads None
+    where a part is None.
+
+    >>> one = column("Cases", "1.n_cases", "count")
+    >>> one.column.key, one.read((None, None))
+    ('n_cases', None)
     """
-    name = read if isinstance(read, str) else ""
-    return Field(
-        column=Column(heading=heading, form=form, tip=tip, key=key or name, wide=wide),
-        read=attrgetter(read) if isinstance(read, str) else read,
-    )
+    if callable(read):
+        name, function = "", read
+    else:
+        name, function = read.rpartition(".")[2], path(read)
+    made = Column(heading=heading, form=form, tip=tip, key=key or name, wide=wide)
+    return Field(column=made, read=function)
+
+
+def path(name: str) -> Callable[[Any], Any]:
+    """Return what reads a path from a row; the empty one is the row itself."""
+    parts = name.split(".") if name else []
+
+    def read(row: Any) -> Any:
+        for part in parts:
+            if row is None:
+                return None
+            if part.isdigit():
+                row = row[int(part)]
+            else:
+                row = row.get(part) if isinstance(row, Mapping) else getattr(row, part)
+        return row
+
+    return read
+
+
+def named(heading: str, name: str, *, key: str = "", wide: bool = False) -> Field[Any]:
+    """Return a column of labels, read by a path."""
+    read = path(name)
+    return column(heading, lambda row: label(read(row)), key=key, wide=wide)
+
+
+def place_labels(of: str = "") -> list[Field[Any]]:
+    """Return the columns that name a place: model, data set, group; `of` is its path in a row."""
+    at = f"{of}." if of else ""
+    return [
+        named("Model", f"{at}victim"),
+        named("Data", f"{at}dataset", wide=True),
+        named("Group", f"{at}group", wide=True),
+    ]
+
+
+def attack_labels(of: str = "") -> list[Field[Any]]:
+    """Return the columns that name an attack, and its place."""
+    return [named("Attack", f"{of}.attack" if of else "attack"), *place_labels(of)]
 
 
 def table(
@@ -130,15 +178,21 @@ def table(
     rows: Iterable[R],
     fields: Sequence[Field[R]],
     *,
-    n_labels: int = 1,
+    n_labels: int | None = None,
     notes: Sequence[str] = (),
 ) -> Table:
-    """Return the table of typed rows; columns that are empty in every row are left out."""
+    """Return the table of typed rows; columns that are empty in every row are left out.
+
+    The first columns of text name a row, unless `n_labels` says how many do.
+    """
     entries = [[as_entry(field.read(row)) for field in fields] for row in rows]
+    if n_labels is None:
+        forms = [field.column.form for field in fields]
+        n_labels = next((i for i, form in enumerate(forms) if form != "text"), len(forms))
     kept = [
         i
         for i, _ in enumerate(fields)
-        if not entries or any(row[i].value is not None for row in entries)
+        if not entries or not all(row[i].is_empty for row in entries)
     ]
     return Table(
         name=name,
@@ -148,6 +202,16 @@ def table(
         notes=tuple(notes),
         n_labels=sum(i < n_labels for i in kept),
     )
+
+
+def as_entry(value: Value | Entry) -> Entry:
+    """Return a value as an entry of a table; an estimate says its worst ends where it has some."""
+    if isinstance(value, Entry):
+        return value
+    if not isinstance(value, Estimate) or value.worst is None or None in value.worst:
+        return Entry(value=value)
+    low, high = (f"{end or 0:.3f}".replace("0.", ".", 1) for end in value.worst)
+    return Entry(value=value, lines=(f"at worst [{low}, {high}]",))
 
 
 class Placed(Protocol):
@@ -166,15 +230,6 @@ class Placed(Protocol):
         """Label of the model."""
 
 
-def place_labels(of: Callable[[R], Placed]) -> list[Field[R]]:
-    """Return the columns that name the place of a row: model, data set, group."""
-    return [
-        column("Model", lambda row: label(of(row).victim)),
-        column("Data", lambda row: label(of(row).dataset), wide=True),
-        column("Group", lambda row: label(of(row).group), wide=True),
-    ]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfAttack:
     """What a row of results is of: an attack in a place."""
@@ -188,21 +243,6 @@ class OfAttack:
     def place(self) -> Place:
         """Where it was tried."""
         return Place(self.dataset, self.group, self.victim)
-
-
-def attack_labels(of: Callable[[R], OfAttack]) -> list[Field[R]]:
-    """Return the columns that name the attack of a row, and its place."""
-    return [column("Attack", lambda row: label(of(row).attack)), *place_labels(of)]
-
-
-def if_any(share: Estimate) -> Estimate | None:
-    """Return a share for a table, which is empty where nothing is counted."""
-    return share if share.n else None
-
-
-def as_entry(value: Value | Entry) -> Entry:
-    """Return a value as an entry of a table."""
-    return value if isinstance(value, Entry) else Entry(value=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +260,7 @@ class Point:
     """Whether a word has a frame, as those that an edit replaces."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Chart:
     """A picture: marks with intervals."""
 
@@ -232,7 +272,8 @@ class Chart:
     x: str
     """Title of the axis."""
     y: str
-    points: tuple[Point, ...]
+    points: Sequence[Point]
+    _: KW_ONLY
     log_x: bool = False
     unit: bool = True
     """Whether the axis of values ends at 0 and 1."""
@@ -324,3 +365,50 @@ def panel(place: Placed, places: Iterable[Placed]) -> str:
     if len({p.group for p in known}) > 1:
         parts.append(place.group)
     return ", ".join(map(spaced, parts))
+
+
+# JSON: the only place where an `Estimate` becomes an object of a file --------------------------
+
+Json: TypeAlias = Any
+"""What `json.dumps(..., allow_nan=False)` takes."""
+FLAT: Mapping[str, str] = {"json": "flat"}
+"""Metadata of a field whose own fields stand in its parent."""
+HIDDEN: Mapping[str, str] = {"json": "hidden"}
+"""Metadata of a field that is for other analyses alone."""
+
+
+def as_json(value: object) -> Json:
+    """Return a result as JSON values.
+
+    A dataclass becomes an object of its fields; a flat part that is None is left out.
+
+    Raises:
+        TypeError: a flat part has a field that its parent has too.
+
+    >>> as_json(Estimate(value=None, n=0, low=None, high=None, method="no pair"))["n"]
+    0
+    """
+    if isinstance(value, Estimate):
+        names = ("value", "n", "hits", "low", "high", "method")
+        worst = {} if value.worst is None else {"worst": list(value.worst)}
+        return {name: getattr(value, name) for name in names} | worst
+    if is_dataclass(value) and not isinstance(value, type):
+        return _object(value)
+    if isinstance(value, Mapping):
+        return {str(key): as_json(part) for key, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_json(part) for part in value]
+    return value
+
+
+def _object(value: Any) -> Json:
+    row: dict[str, Json] = {}
+    for field in fields(value):
+        how, part = field.metadata.get("json"), getattr(value, field.name)
+        if how == "hidden" or (how == "flat" and part is None):
+            continue
+        new = as_json(part) if how == "flat" else {field.name: as_json(part)}
+        if twice := row.keys() & new.keys():
+            raise TypeError(f"{type(value).__name__}.{field.name}: {sorted(twice)} twice in a row")
+        row |= new
+    return row

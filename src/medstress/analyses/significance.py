@@ -13,20 +13,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
-from operator import attrgetter
 from typing import Any
 
-from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.families import Adjust, ControlPrice, Null, Reach, Statistic, settings_key
-from medstress.analyses.run import Run
+from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
+    HIDDEN,
     Field,
-    Form,
     Remark,
     Shown,
     Table,
     column,
-    label,
+    named,
     table,
     where,
 )
@@ -118,11 +116,11 @@ def family_of(trials: Iterable[Trial], items: Collection[str]) -> list[Trial]:
     ]
 
 
-def tested(trial: Trial, found: dict[str, Any], null: Null) -> SuccessTest:
+def tested(trial: Trial, stored: dict[str, Any], null: Null) -> SuccessTest:
     """Return the test of one success, not adjusted yet."""
-    effect = difference_of_few(found["original"], found["fuzz"])
-    t_original = sum(found["original"]) / len(found["original"])
-    count, n = found["hard"], found["n"]
+    effect = difference_of_few(stored["original"], stored["fuzz"])
+    t_original = sum(stored["original"]) / len(stored["original"])
+    count, n = stored["hard"], stored["n"]
     before, item = trial.before, trial.item
     p_clean = t_original
     if before is not None and before.scores is not None:
@@ -131,16 +129,16 @@ def tested(trial: Trial, found: dict[str, Any], null: Null) -> SuccessTest:
     return SuccessTest(
         trial=trial,
         trial_id=trial.id,
-        p=control_p(count, n, found["distinct"], stop_at=None if is_neutral else STOP_AT),
+        p=control_p(count, n, stored["distinct"], stop_at=None if is_neutral else STOP_AT),
         p_paper=(f"{count / n:.3g}" if count else f"< 1/{n}") if is_neutral else None,
         count=count,
         n_controls=n,
         t_original=t_original,
-        t_attack=sum(found["fuzz"]) / len(found["fuzz"]),
+        t_attack=sum(stored["fuzz"]) / len(stored["fuzz"]),
         effect=effect,
         guess=p_clean < GUESS,
-        calls=found["calls"],
-        n_distinct=found["distinct"],
+        calls=stored["calls"],
+        n_distinct=stored["distinct"],
     )
 
 
@@ -207,8 +205,6 @@ class Significance(Shown):
 
     def tables(self) -> Sequence[Table]:
         """What every family shows, then every test."""
-        if not self.rows:
-            return ()
         notes = (
             "Discoveries: tests whose adjusted p is up to .10 (Benjamini-Hochberg) or .05 (Holm, "
             "or nothing). What held, or is not tested, has p = 1. Needed: how many successes must "
@@ -221,17 +217,10 @@ class Significance(Shown):
             "T: how likely the model is to give the right answer, from fresh samples. The paper's "
             "p is the share of controls at least as hard; below 1/n it is no p-value."
         )
-        caption = "Are single successes more than chance?"
+        caption, each = "Are single successes more than chance?", "Every test of a success"
         return [
-            table("significance", caption, self.rows, _FAMILIES, n_labels=3, notes=notes),
-            table(
-                "tests-of-successes",
-                "Every test of a success",
-                tests,
-                _TESTS,
-                n_labels=4,
-                notes=[meant],
-            ),
+            table("significance", caption, self.rows, _FAMILIES, notes=notes),
+            table("tests-of-successes", each, tests, _TESTS, notes=[meant]),
         ]
 
     def remarks(self) -> Sequence[Remark]:
@@ -242,88 +231,83 @@ class Significance(Shown):
 def _remarks(row: ArmTests) -> Iterator[Remark]:
     at = where(row.place, row.attack)
     if row.why is not None:
-        said = f"the tests of successes could not finish: {row.why}"
-        said += ". `medstress test` asks what is missing"
-        yield Remark(rule="not_tested", where=at, sentence=f"{row.attack}: {said}.")
+        sentence = (
+            f"{row.attack}: the tests of successes could not finish: {row.why}. `medstress test` "
+            "asks what is missing."
+        )
+        yield Remark("not_tested", sentence, at)
     elif row.unfinished:
         item, why = row.unfinished[0]
-        said = f"{len(row.unfinished):,} successes could not be tested, such as that on {item!r}"
-        yield Remark(rule="not_testable", where=at, sentence=f"{row.attack}: {said}: {why}.")
+        sentence = (
+            f"{row.attack}: {len(row.unfinished):,} successes could not be tested, such as that on "
+            f"{item!r}: {why}."
+        )
+        yield Remark("not_testable", sentence, at)
     if row.items and not row.reach.can_show:
-        said = f"{row.attack}, null {row.null}: {row.reach.shortfall(row.price)}."
-        yield Remark(rule="shows_nothing", where=at, sentence=said)
+        sentence = f"{row.attack}, null {row.null}: {row.reach.shortfall(row.price)}."
+        yield Remark("shows_nothing", sentence, at)
     if repeated := [one.n_distinct for one in row.items if one.n_distinct is not None]:
-        said = f"{row.attack}: the controls of {len(repeated):,} tests repeat texts, so that p is "
-        said += f"at least 1/{max(repeated) + 1} there."
-        yield Remark(rule="repeated_controls", where=at, level="note", sentence=said)
+        sentence = (
+            f"{row.attack}: the controls of {len(repeated):,} tests repeat texts, so that p is at "
+            f"least 1/{max(repeated) + 1} there."
+        )
+        yield Remark("repeated_controls", sentence, at, "note")
 
 
-class SignificanceOfSuccesses:
-    """Stored tests of successes."""
-
-    name = "significance"
-
-    def compute(self, run: Run) -> Significance | None:
-        """Adjust the stored tests family by family; None where nothing was tested."""
-        last: dict[tuple[str, Place, str], StoredInquiry] = {}
-        for one in run.folder.inquiries:
-            if one.purpose == PURPOSE:
-                place = Place(one.dataset, one.group, one.victim)
-                last[settings_key(one.spec), place, one.attack] = one
-        family = family_of(run.trials, run.manifest.get(FIXED, {}).get("items", ()))
-        families = [
-            tests_of(stored, own, run)
-            for (_, place, attack), stored in sorted(last.items(), key=lambda pair: pair[0][1:])
-            if (own := [t for t in family if (t.arm.place, t.arm.attack.label) == (place, attack)])
-        ]
-        if not families:
-            return None
-        return Significance(rows=[one for one in families if one.items], families=families)
+def significance_of(run: Run) -> Significance | None:
+    """Adjust the stored tests family by family; None where nothing was tested."""
+    last: dict[tuple[str, Place, str], StoredInquiry] = {}
+    for one in run.folder.inquiries:
+        if one.purpose == PURPOSE:
+            place = Place(one.dataset, one.group, one.victim)
+            last[settings_key(one.spec), place, one.attack] = one
+    family = family_of(run.trials, run.manifest.get(FIXED, {}).get("items", ()))
+    families = [
+        tests_of(stored, own, run)
+        for (_, place, attack), stored in sorted(last.items(), key=lambda pair: pair[0][1:])
+        if (own := [t for t in family if (t.arm.place, t.arm.attack.label) == (place, attack)])
+    ]
+    if not families:
+        return None
+    return Significance(rows=[one for one in families if one.items], families=families)
 
 
-SIGNIFICANCE = SignificanceOfSuccesses()
+SIGNIFICANCE = Analysis("significance", significance_of)
 
 
-def _number(one: SuccessTest) -> str:
+def _number(pair: tuple[ArmTests, SuccessTest]) -> str:
     """Return the item of a test, with its run where there are several."""
-    trial = one.trial
+    trial = pair[1].trial
     return f"{trial.item.id}, run {trial.repeat + 1}" if trial.repeat else str(trial.item.id)
 
 
-_FAMILIES: Sequence[Field[Any]] = (
-    column("Model", lambda row: label(row.victim)),
-    column("Attack", lambda row: label(row.attack), wide=True),
+_FAMILIES: Sequence[Field[ArmTests]] = (
+    named("Model", "victim"),
+    named("Attack", "attack", wide=True),
     column("Null", lambda row: str(row.null)),
     column("Tested", lambda row: len(row.items), "count"),
     column("Successes", "n_successes", "count"),
-    column("Attacked", "n_family", "count", tip="adjusted over"),
+    column("Attacked", "n_family", "count", "adjusted over"),
     column("Named", lambda row: ", ".join(row.named) or None, wide=True),
-    column("By", lambda row: row.adjust.words),
+    column("By", "adjust.words"),
     column("Discoveries", "n_discoveries", "count"),
     column("Guesses", "n_guesses", "count", wide=True),
-    column("Smallest p", lambda row: row.reach.p_min, "p", tip="that can be reached"),
-    column("Needed", lambda row: row.reach.n_needed, "count", tip="successes at the smallest p"),
+    column("Smallest p", "reach.p_min", "p", "that can be reached"),
+    column("Needed", "reach.n_needed", "count", "successes at the smallest p"),
 )
-
-
-def _test(heading: str, name: str, form: Form, *, tip: str = "", wide: bool = False) -> Field[Any]:
-    read = attrgetter(name)
-    return column(heading, lambda pair: read(pair[1]), form, tip=tip, key=name, wide=wide)
-
-
-_TESTS: Sequence[Field[Any]] = (
-    column("Question", lambda pair: _number(pair[1])),
-    column("Model", lambda pair: label(pair[0].victim)),
-    column("Attack", lambda pair: label(pair[0].attack), wide=True),
+_TESTS: Sequence[Field[tuple[ArmTests, SuccessTest]]] = (
+    column("Question", _number),
+    named("Model", "0.victim"),
+    named("Attack", "0.attack", wide=True),
     column("Null", lambda pair: str(pair[0].null), wide=True),
-    _test("T clean", "t_original", "number"),
-    _test("T attacked", "t_attack", "number"),
-    _test("Difference", "effect", "score", wide=True),
-    _test("As hard", "count", "count", tip="controls at least as hard as the attack"),
-    _test("Controls", "n_controls", "count"),
-    _test("Paper's p", "p_paper", "text", wide=True),
-    _test("p", "p", "p"),
-    _test("Adjusted p", "p_adjusted", "p"),
-    _test("Calls", "calls", "count", tip="that the test took", wide=True),
+    column("T clean", "1.t_original", "number"),
+    column("T attacked", "1.t_attack", "number"),
+    column("Difference", "1.effect", "score", wide=True),
+    column("As hard", "1.count", "count", "controls at least as hard as the attack"),
+    column("Controls", "1.n_controls", "count"),
+    column("Paper's p", "1.p_paper", wide=True),
+    column("p", "1.p", "p"),
+    column("Adjusted p", "1.p_adjusted", "p"),
+    column("Calls", "1.calls", "count", "that the test took", wide=True),
     column("Remark", lambda pair: "guess" if pair[1].guess else None, key="note"),
 )

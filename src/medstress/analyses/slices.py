@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from medstress.analyses import controls
-from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.run import Cell, Reading, Run, contrast, pair
+from medstress.analyses.run import Analysis, Cell, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
+    HIDDEN,
     Chart,
     Field,
     OfAttack,
@@ -31,7 +31,6 @@ from medstress.analyses.shown import (
     table,
     where,
 )
-from medstress.analyses.success import with_worst_line
 from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate, sidak, unknown, with_worst
 from medstress.stats.shares import Mask, simultaneous
@@ -119,31 +118,27 @@ class Slices(Shown):
 
     def tables(self) -> Sequence[Table]:
         """Every slice."""
-        names = dict.fromkeys(name for row in self.rows for name in row.asr_net)
-        fields = [*FIELDS, *map(_net_field, names)]
+        fields = list(FIELDS)
+        for name in dict.fromkeys(name for row in self.rows for name in row.asr_net):
+            heading, tip = (
+                f"Net of {name.replace('_', ' ')}",
+                "more often than under harmless edits",
+            )
+            key = f"asr_net_{name}"
+            fields.append(column(heading, f"asr_net.{name}", "score", tip, key=key, wide=True))
         caption = "Slices; the intervals of all slices of an attack hold at once"
-        return [table("slices", caption, self.rows, fields, n_labels=N_LABELS)]
+        return [table("slices", caption, self.rows, fields)]
 
     def charts(self) -> Sequence[Chart]:
         """What every slice loses."""
         places = [row.cell.place for row in self.rows]
-        points = tuple(
+        points = [
             Point(row.name, row.asr, row.attack, panel(row.cell.place, places))
             for row in self.rows
             if row.asr.n
-        )
-        if not points:
-            return ()
-        return [
-            Chart(
-                name="slices",
-                title="Lost under attack, by slice",
-                kind="dots",
-                x="slice",
-                y="share of right answers lost",
-                points=points,
-            )
         ]
+        y = "share of right answers lost"
+        return [Chart("slices", "Lost under attack, by slice", "dots", "slice", y, points)]
 
     def remarks(self) -> Sequence[Remark]:
         """Say which slices differ, which are too small, and whether they were chosen late."""
@@ -197,22 +192,17 @@ def _low(estimate: Estimate) -> float:
     return -1.0 if low is None else low
 
 
-class SlicesOfRun:
-    """The slices that `[slices]` names."""
-
-    name = "slices"
-
-    def compute(self, run: Run) -> Slices | None:
-        """Compute the slices of every attack; None without `[slices]`."""
-        described = run.manifest.get("slices")
-        if not described:
-            return None
-        slicer = Slicer(described)
-        rows = [row for cell in run.attacks for row in of_cell(run, cell, slicer)]
-        return Slices(rows=rows, is_post_hoc=described["label"] == POST_HOC)
+def slices_of(run: Run) -> Slices | None:
+    """Compute the slices of every attack; None without `[slices]`."""
+    described = run.manifest.get("slices")
+    if not described:
+        return None
+    slicer = Slicer(described)
+    rows = [row for cell in run.attacks for row in of_cell(run, cell, slicer)]
+    return Slices(rows=rows, is_post_hoc=described["label"] == POST_HOC)
 
 
-SLICES = SlicesOfRun()
+SLICES = Analysis("slices", slices_of)
 
 
 def of_cell(run: Run, cell: Cell, slicer: Slicer) -> list[Slice]:
@@ -233,25 +223,22 @@ def of_cell(run: Run, cell: Cell, slicer: Slicer) -> list[Slice]:
         rates = [unknown("nothing was attacked") for _ in names]
     else:
         rates = _together(cell, cell.read("asr"), masks)
-    nets = _nets(run, cell, masks)
-    rows = []
-    for i, (by, value) in enumerate(names):
-        part = cell.where(masks[i])
-        assert part is not None
-        rows.append(
-            Slice(
-                **cell.labels,
-                by=by,
-                value=value,
-                n_items=part.items(),
-                accuracy=accuracies[i],
-                asr=rates[i],
-                asr_net={control: estimates[i] for control, estimates in nets.items()},
-                cell=part,
-                level=sidak(len(names)),
-            )
+    nets, parts = _nets(run, cell, masks), [cell.where(mask) for mask in masks]
+    return [
+        Slice(
+            **cell.labels,
+            by=by,
+            value=value,
+            n_items=part.items(),
+            accuracy=accuracies[i],
+            asr=rates[i],
+            asr_net={control: estimates[i] for control, estimates in nets.items()},
+            cell=part,
+            level=sidak(len(names)),
         )
-    return rows
+        for i, ((by, value), part) in enumerate(zip(names, parts, strict=True))
+        if part is not None
+    ]
 
 
 def _together(cell: Cell, reading: Reading, masks: Sequence[Mask]) -> list[Estimate]:
@@ -368,24 +355,10 @@ def _types_of(item: Any, types: Sequence[str] | None, *, grouped: bool) -> Seque
     return sorted(names) or (NONE,)
 
 
-N_LABELS = 5
 FIELDS: Sequence[Field[Slice]] = (
-    column("Slice", lambda row: row.name),
-    *attack_labels(lambda row: row),
-    column("Questions", lambda row: row.n_items, "count"),
-    column("Accuracy", lambda row: with_worst_line(row.accuracy), "share", wide=True),
-    column(
-        "Lost (ASR)", lambda row: with_worst_line(row.asr), "share", tip="lost, of what was right"
-    ),
+    column("Slice", "name"),
+    *attack_labels(),
+    column("Questions", "n_items", "count"),
+    column("Accuracy", "accuracy", "share", wide=True),
+    column("Lost (ASR)", "asr", "share", "lost, of what was right"),
 )
-
-
-def _net_field(name: str) -> Field[Slice]:
-    return column(
-        f"Net of {name.replace('_', ' ')}",
-        lambda row: row.asr_net.get(name),
-        "score",
-        tip="lost more often than under harmless edits",
-        key=f"asr_net_{name}",
-        wide=True,
-    )

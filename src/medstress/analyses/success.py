@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from math import exp, lgamma, log, log1p
 from statistics import fmean, median
 
 import numpy as np
 
-from medstress.analyses.as_json import FLAT
 from medstress.analyses.run import NEVER, Cell
-from medstress.analyses.shown import Entry, Remark, where
+from medstress.analyses.shown import FLAT, Remark, where
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, unknown, wilson_ends
@@ -84,8 +83,9 @@ class Counts:
 
 def counts(cell: Cell) -> Counts:
     """Count the trials of a cell."""
-    lost = Counter(trial.verdict for trial in cell.trials if not trial.is_asked_clean)
-    ended = Counter(trial.verdict for trial in cell.trials)
+    n_ended = np.bincount(cell.ended, minlength=len(Verdict)).tolist()
+    n_lost = np.bincount(cell.ended[cell.lost_clean], minlength=len(Verdict)).tolist()
+    ended, lost = (dict(zip(Verdict, numbers, strict=True)) for numbers in (n_ended, n_lost))
     queries = Queries(*cell.queries.sum(axis=0).tolist())
     return Counts(
         n_items=cell.items(),
@@ -93,7 +93,7 @@ def counts(cell: Cell) -> Counts:
         n_already_wrong=ended[Verdict.ALREADY_WRONG],
         n_not_attackable=ended[Verdict.NOT_ATTACKABLE],
         n_unreadable_at_baseline=ended[Verdict.UNREADABLE],
-        n_failed_at_baseline=lost.total(),
+        n_failed_at_baseline=sum(n_lost),
         n_eligible=int(cell.eligible.sum()),
         n_flipped=ended[Verdict.FLIPPED],
         n_held=ended[Verdict.HELD],
@@ -228,7 +228,7 @@ class Success:
 def success(cell: Cell) -> Success:
     """Estimate ASR(B) = flipped within B / eligible, for the budget and every smaller one."""
     reading = cell.read("asr")
-    decided = cell.mask(lambda t: t.verdict in (Verdict.FLIPPED, Verdict.HELD))
+    decided = cell.has(Verdict.FLIPPED, Verdict.HELD)
     queries = [trial.first.query for trial in cell.trials if trial.first is not None]
     changes = list(_probability_changes(cell))
     return Success(
@@ -277,14 +277,6 @@ def _mean(cell: Cell, values: Sequence[tuple[int, float]], what: str) -> Estimat
     return mean_over(np.array([v for _, v in values]), cell.units[0][places], what)
 
 
-def with_worst_line(estimate: Estimate) -> Entry:
-    """Return a table's entry that says the worst ends where answers are open."""
-    if estimate.worst is None or None in estimate.worst:
-        return Entry(value=estimate)
-    low, high = (f"{end or 0:.3f}".replace("0.", ".", 1) for end in estimate.worst)
-    return Entry(value=estimate, lines=(f"at worst [{low}, {high}]",))
-
-
 def fails_again(reasons: Iterable[str | None]) -> bool:
     """Return whether all failed trials had prompts that are too long.
 
@@ -296,53 +288,36 @@ def fails_again(reasons: Iterable[str | None]) -> bool:
     return all(reason and _TOO_LONG.search(reason) for reason in reasons)
 
 
-def _why_failed(cell: Cell) -> str:
-    """Return the commonest reason of failure as a sentence; empty where none is stored."""
-    notes = Counter(t.note for t in cell.trials if t.verdict is Verdict.FAILED and t.note)
-    if not notes:
-        return ""
-    ((note, n),) = notes.most_common(1)
-    return f" {n:,} times: {' '.join(note.split())[:MOST_OF_A_REASON]}"
+_SENTENCES: Mapping[str, str] = {
+    "near_chance": "{victim} is not above chance on {dataset}: what it loses cannot be told from "
+    "guessing.",
+    "failed": "{attack}: {failed:,} of {n_trials:,} trials failed; {advice}.{why}",
+    "unreadable_under_attack": "{attack}: in {n_unreadable_under_attack:,} of {n_eligible:,} "
+    "trials no answer under attack could be read, so they may be lost.",
+    "saw_no_edit": "{attack}: in {n_never_asked:,} of {n_eligible:,} trials the model saw no edit, "
+    "so nothing is judged by it.",
+    "ties": "{victim} gives its best score to several options in nearly every answer; a hash of "
+    "question and letter decides then.",
+}
 
 
 def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
     """Say what a reader of the rates has to know."""
-    at, victim, attack = where(cell.place, cell.attack.label), cell.place.victim, cell.attack.label
+    notes = [t.note for t in cell.trials if t.verdict is Verdict.FAILED]
+    commonest = Counter(filter(None, notes)).most_common(1)
+    facts = {
+        **cell.labels,
+        **asdict(n),
+        "failed": n.n_failed + n.n_failed_at_baseline,
+        "advice": FAIL_AGAIN if fails_again(notes) else "run again with --retry-failed",
+        "why": "".join(
+            f" {times:,} times: {' '.join(note.split())[:MOST_OF_A_REASON]}"
+            for note, times in commonest
+        ),
+    }
     # Where nothing could be read, nobody knows what the model knows: p is None.
-    if known is not None and known.is_near_chance and known.above_chance.p is not None:
-        yield Remark(
-            rule="near_chance",
-            where=at,
-            sentence=f"{victim} is not above chance on {cell.place.dataset}: what it loses cannot "
-            "be told from guessing.",
-        )
-    if failed := n.n_failed + n.n_failed_at_baseline:
-        reasons = [t.note for t in cell.trials if t.verdict is Verdict.FAILED]
-        yield Remark(
-            rule="failed",
-            where=at,
-            sentence=f"{attack}: {failed:,} of {n.n_trials:,} trials failed; "
-            f"{FAIL_AGAIN if fails_again(reasons) else 'run again with --retry-failed'}."
-            f"{_why_failed(cell)}",
-        )
-    if n.n_unreadable_under_attack:
-        yield Remark(
-            rule="unreadable_under_attack",
-            where=at,
-            sentence=f"{attack}: in {n.n_unreadable_under_attack:,} of {n.n_eligible:,} trials no "
-            "answer under attack could be read, so they may be lost.",
-        )
-    if n.is_unseen:
-        yield Remark(
-            rule="saw_no_edit",
-            where=at,
-            sentence=f"{attack}: in {n.n_never_asked:,} of {n.n_eligible:,} trials the model saw "
-            "no edit, so nothing is judged by it.",
-        )
-    if n.is_tied:
-        yield Remark(
-            rule="ties",
-            where=at,
-            sentence=f"{victim} gives its best score to several options in nearly every answer; a "
-            "hash of question and letter decides then.",
-        )
+    is_near = known is not None and known.is_near_chance and known.above_chance.p is not None
+    holds = (is_near, facts["failed"], n.n_unreadable_under_attack, n.is_unseen, n.is_tied)
+    for (rule, sentence), is_so in zip(_SENTENCES.items(), holds, strict=True):
+        if is_so:
+            yield Remark(rule, sentence.format(**facts), where(cell.place, cell.attack.label))

@@ -1,36 +1,80 @@
-"""All that a run says, in the order of the page; `summary --json` in format 3 (INTERFACE 4)."""
+"""All that a run says, in the order of the page; `summary --json` in format 3 (INTERFACE 4).
+
+Results hold labels, which files and commands use. People read one name for each thing on a screen:
+a `Spoken` result has the names that the first lines give attacks and models. What a run has cost
+closes its summary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
-from medstress.analyses.as_json import Json, as_json
 from medstress.analyses.attempts import ATTEMPTS
 from medstress.analyses.cautions import CAUTIONS, unread_models
-from medstress.analyses.coverage import NAMES
-from medstress.analyses.explanations import EXPLANATIONS
-from medstress.analyses.faithfulness import FAITHFULNESS
-from medstress.analyses.passages import READING
-from medstress.analyses.performance import PERFORMANCE
-from medstress.analyses.probes import PROBES
+from medstress.analyses.names import attack_names, control_words, model_names
 from medstress.analyses.requirements import REQUIREMENTS
-from medstress.analyses.results import RESULTS
-from medstress.analyses.reuse import REUSE
-from medstress.analyses.review import REVIEW
+from medstress.analyses.results import RESULTS, TESTS
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.scaling import SCALING
-from medstress.analyses.shown import Decision, Remark, Shown
-from medstress.analyses.significance import SIGNIFICANCE
+from medstress.analyses.shown import (
+    Chart,
+    Decision,
+    Entry,
+    Field,
+    Json,
+    Label,
+    Point,
+    Remark,
+    Shown,
+    Table,
+    as_json,
+    column,
+    named,
+    spaced,
+    table,
+)
 from medstress.analyses.slices import SLICES
-from medstress.analyses.tests import TESTS
-from medstress.analyses.training import TRAINING
-from medstress.analyses.transfer import TRANSFER
-from medstress.analyses.tuning import TUNING
+from medstress.analyses.transfer import REUSE, TRANSFER
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict as Ended
 from medstress.core.words import listed
+from medstress.store.counts import Price
 
 FORMAT = 3
+
+
+def _rare(name: str, module: str, has_some: Callable[[Run], bool]) -> Analysis[Shown]:
+    """Return an analysis whose module is imported only where a run has something of its kind.
+
+    Args:
+        name: of the analysis.
+        module: where it stands, and what it is called there, such as `tuning:TUNING`.
+        has_some: whether a run may have a result.
+    """
+
+    def compute(run: Run) -> Shown | None:
+        if not has_some(run):
+            return None
+        file, _, object_ = module.partition(":")
+        made: Analysis[Shown] = getattr(import_module(f"medstress.analyses.{file}"), object_)
+        return made.compute(run)
+
+    return Analysis(name, compute)
+
+
+def _asked(purpose: str) -> Callable[[Run], bool]:
+    return lambda run: any(one.purpose == purpose for one in run.folder.inquiries)
+
+
+def _has_passages(run: Run) -> bool:
+    return any(getattr(item, "passage", "") for item in run.folder.items.values())
+
+
 ANALYSES: Sequence[Analysis[Shown]] = (
     RESULTS,
     REQUIREMENTS,
@@ -40,17 +84,17 @@ ANALYSES: Sequence[Analysis[Shown]] = (
     TRANSFER,
     REUSE,
     ATTEMPTS,
-    SIGNIFICANCE,
-    FAITHFULNESS,
-    EXPLANATIONS,
-    PROBES,
-    READING,
-    TRAINING,
-    TUNING,
-    REVIEW,
+    _rare("significance", "significance:SIGNIFICANCE", _asked("test")),
+    _rare("faithfulness", "faithfulness:FAITHFULNESS", lambda r: any(t.records for t in r.trials)),
+    _rare("explanations", "explanations:EXPLANATIONS", _asked("explain")),
+    _rare("probes", "probes:PROBES", lambda run: any(trial.answers for trial in run.trials)),
+    _rare("passages", "passages:READING", _has_passages),
+    _rare("training", "training:TRAINING", lambda run: "training" in run.manifest),
+    _rare("tuning", "tuning:TUNING", lambda run: "tuning" in run.manifest),
+    _rare("review", "review:REVIEW", lambda run: bool(run.folder.reviews)),
 )
 """Every capability, in the order of the page: the only list of them."""
-PAGE: Sequence[Analysis[Shown]] = (NAMES,)
+PAGE: Sequence[Analysis[Shown]] = (_rare("names", "coverage:NAMES", lambda run: True),)
 """What the page shows beside, and no file holds."""
 LISTS = ("slices", "requirements", "tests", "attempts", "significance", "faithfulness")
 """Entries of which JSON has the rows alone."""
@@ -169,3 +213,185 @@ def _of_seed(row: dict[str, Json]) -> dict[str, Json]:
 
 def _without(row: dict[str, Json], name: str) -> dict[str, Json]:
     return {key: value for key, value in row.items() if key != name}
+
+
+# As people read it -----------------------------------------------------------------------------
+
+
+class Spoken(Shown):
+    """A result as people read it."""
+
+    def __init__(self, result: Shown, names: Mapping[str, str]) -> None:
+        """Take a result, and label -> name."""
+        self.result, self.title, self.is_brief = result, result.title, result.is_brief
+        self._names = names
+
+    def tables(self) -> Sequence[Table]:
+        """The tables of the result."""
+        return [
+            replace(table, rows=tuple(tuple(map(self._entry, row)) for row in table.rows))
+            for table in self.result.tables()
+        ]
+
+    def charts(self) -> Sequence[Chart]:
+        """Its pictures."""
+        return [self.chart(chart) for chart in self.result.charts()]
+
+    def chart(self, chart: Chart) -> Chart:
+        """Return a picture."""
+        return replace(chart, points=tuple(map(self._point, chart.points)))
+
+    def remarks(self) -> Sequence[Remark]:
+        """Its sentences."""
+        return [remark_with(remark, self._names) for remark in self.result.remarks()]
+
+    def decisions(self) -> Sequence[Decision]:
+        """Its decisions, as files hold them."""
+        return self.result.decisions()
+
+    def _entry(self, entry: Entry) -> Entry:
+        value = entry.value
+        if not isinstance(value, Label) or value.key not in self._names:
+            return entry
+        return replace(entry, value=Label(words=self._names[value.key], key=value.key))
+
+    def _point(self, point: Point) -> Point:
+        x = self._names.get(point.x, point.x) if isinstance(point.x, str) else point.x
+        series = self._names.get(point.series, point.series)
+        return replace(point, x=x, series=series, panel=self._heading(point.panel))
+
+    def _heading(self, heading: str) -> str:
+        """Return the heading of a picture, which begins with a model."""
+        for label, name in self._names.items():
+            model = spaced(label)
+            if heading == model or heading.startswith(f"{model}, "):
+                return name + heading[len(model) :]
+        return heading
+
+
+def names_in(run: Run) -> dict[str, str]:
+    """Return label -> name of the attacks, their controls and the models of a run."""
+    names = attack_names(cell.attack for cell in run.attacks)
+    of_controls = {
+        cell.attack.label: f"{names[cell.arm.control_of]}, {control_words(cell.attack.name)}"
+        for cell in run.cells
+        if cell.arm.control_of in names
+    }
+    return {**model_names(run.manifest["victims"]), **names, **of_controls}
+
+
+def remark_with(remark: Remark, names: Mapping[str, str]) -> Remark:
+    """Return a sentence that calls what it speaks of by its name."""
+    labels = [label for label in remark.where[2:] if names.get(label, label) != label]
+    sentence = remark.sentence
+    for label in labels:
+        sentence = re.sub(rf"(?<![\w/]){re.escape(label)}(?![\w/])", names[label], sentence)
+    return replace(
+        remark,
+        sentence=sentence,
+        where=(*remark.where[:2], *(names.get(label, label) for label in remark.where[2:])),
+    )
+
+
+def spoken_of(run: Run, *, page: bool = False) -> Iterator[tuple[str, Spoken]]:
+    """Yield name and result of every analysis that applies, as people read it."""
+    names = names_in(run)
+    for name, result in results_of(run, page=page):
+        yield name, Spoken(result, names)
+
+
+# Cost ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid:
+    """Computed calls of one model or role."""
+
+    payer: str
+    """The model's label, or the role as `role.attacker`."""
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
+    """In US dollars, at the prices of the experiment; None without a price."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performance(Shown):
+    """What all processes of a run have used up."""
+
+    wall_seconds: float
+    queries_per_second: float | None
+    calls: int
+    """Computed calls, those ahead that were never consumed included."""
+    calls_from_cache: int
+    """Answers that another run had bought."""
+    tokens_forwarded: int | None
+    """Tokens that a local model read, after prefixes were shared; None if nobody counted."""
+    tokens_naive: int | None
+    """Tokens that it would have read without."""
+    usd: float | None
+    """Of all that has a price; None without any price."""
+    spending: Sequence[Paid]
+    title = "Cost"
+
+    def tables(self) -> Sequence[Table]:
+        """Calls and tokens by payer."""
+        return [table("spending", "Calls and tokens", self.spending, SPENDING)]
+
+
+def performance_of(run: Run) -> Performance:
+    """Add up stored calls, and price their tokens."""
+    stored: Mapping[str, Any] = run.manifest.get("performance") or {}
+    seconds = float(stored.get("wall_seconds") or 0.0)
+    asked = sum(trial.queries.asked for trial in run.trials)
+    prices = prices_of(run.manifest)
+    spending = paid(run, prices)
+    return Performance(
+        wall_seconds=seconds,
+        queries_per_second=asked / seconds if seconds else None,
+        calls=sum(one.calls for one in spending),
+        calls_from_cache=run.folder.n_from_cache,
+        tokens_forwarded=stored.get("tokens_forwarded"),
+        tokens_naive=stored.get("tokens_naive"),
+        usd=sum(one.usd or 0.0 for one in spending) if prices else None,
+        spending=spending,
+    )
+
+
+PERFORMANCE = Analysis("performance", performance_of)
+SPENDING: Sequence[Field[Paid]] = (
+    named("Paid to", "payer"),
+    column("Calls", "calls", "count"),
+    column("Tokens in", "tokens_in", "count"),
+    column("Tokens out", "tokens_out", "count"),
+    column("US dollars", "usd", "number"),
+)
+
+
+def prices_of(manifest: Mapping[str, Any]) -> dict[str, Price]:
+    """Return the price of every model and role that has one, by payer."""
+    roles = {f"role.{name}": entry for name, entry in (manifest.get("roles") or {}).items()}
+    return {
+        payer: Price(usd_in=entry["price_in"], usd_out=entry["price_out"])
+        for payer, entry in {**manifest["victims"], **roles}.items()
+        if entry.get("price_in") is not None
+    }
+
+
+def paid(run: Run, prices: Mapping[str, Price]) -> list[Paid]:
+    """Return what each model and role was paid for, over all trials."""
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for one in run.folder.spending:
+        added = one.n_calls, one.tokens_in, one.tokens_out
+        sums[one.payer] = [a + b for a, b in zip(sums[one.payer], added, strict=True)]
+    return [
+        Paid(
+            payer=payer,
+            calls=calls,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            usd=prices[payer].usd(tokens_in, tokens_out) if payer in prices else None,
+        )
+        for payer, (calls, tokens_in, tokens_out) in sorted(sums.items())
+    ]

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
-from medstress.analyses.as_json import FLAT, HIDDEN
 from medstress.analyses.names import capital
-from medstress.analyses.run import Run
+from medstress.analyses.run import Analysis, Run
 from medstress.analyses.scores import Responses, Sample, responses
 from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
     Chart,
     Field,
     Form,
@@ -30,10 +31,10 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.core.arms import Place
-from medstress.kinds import scoring_of
-from medstress.kinds.scores import Scoring
 from medstress.stats.estimate import Estimate
 from medstress.stats.trainings import Measured, Recovery, method_of, over_seeds, recovery
+from medstress.tasks.kinds import kind_named
+from medstress.tasks.scores import Scoring
 
 ORIGINAL, ORIGINAL_TWICE = "original", "original twice"
 """The kinds of models that learn from no perturbed copy: from the data once, or twice."""
@@ -236,7 +237,7 @@ class TrainingOfRun:
         )
 
 
-TRAINING = TrainingOfRun()
+TRAINING = Analysis(TrainingOfRun.name, TrainingOfRun().compute)
 
 
 def on_names(kinds: Iterable[Kind]) -> Iterator[str]:
@@ -311,7 +312,7 @@ class _Scorer:
         # The items that all compared models have answered, clean and perturbed.
         order = tuple(sorted(shared, key=lambda key: (key[0] is not None, key[0] or 0, key[1])))
         some = next(iter(answers.values())).clean
-        scoring = scoring_of(some[order[0]].item)
+        scoring = kind_named(some[order[0]].item.kind).scores
         assert scoring is not None
         clusters = Sample(scoring, [some[key] for key in order]).clusters
         for victim, one in answers.items():

@@ -13,15 +13,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import Any, TypeAlias
 
-from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
+    HIDDEN,
     Entry,
     Field,
-    Form,
     OfAttack,
     Remark,
     Shown,
@@ -286,37 +284,28 @@ class Tuning(Shown):
 
     def tables(self) -> Sequence[Table]:
         """The choices, then every n that was tried."""
-        share = self.settings["share"]
         notes = [
             f"Rule: {self.rule}.",
             "n was chosen on the reported questions themselves, so the rates at the chosen n are "
             "optimistic."
             if self.optimistic
-            else f"A question chooses n with probability {share:g}, by a hash of its text.",
+            else f"A question chooses n with probability {self.settings['share']:g}, by a hash of "
+            "its text.",
             *dict.fromkeys(one.on_few for one in self.choices if one.is_of_few),
         ]
-        chosen = {(c.place, canonical_json(c.template), c.n): c.regime for c in self.choices}
+        chosen = {
+            (c.place, canonical_json(c.template), c.n): f"best {c.regime}" for c in self.choices
+        }
         tried = [
             (grid, point, chosen.get((grid.place, canonical_json(grid.template), point.n)))
             for grid in self.grids
             for point in grid.points
         ]
+        best = "The chosen n, on the questions that chose it and on the others"
+        every = "Every n that was tried, on the questions that chose it"
         return [
-            table(
-                "tuning",
-                "The chosen n, on the questions that chose it and on the others",
-                self.choices,
-                _CHOICES,
-                n_labels=4,
-                notes=notes,
-            ),
-            table(
-                "tuning-grid",
-                "Every n that was tried, on the questions that chose it",
-                tried,
-                _GRID,
-                n_labels=4,
-            ),
+            table("tuning", best, self.choices, _CHOICES, n_labels=4, notes=notes),
+            table("tuning-grid", every, tried, _GRID),
         ]
 
     def remarks(self) -> Sequence[Remark]:
@@ -345,47 +334,41 @@ class Tuning(Shown):
                 "questions, raise share in [tune], or remove the model."
             )
             yield Remark("left_out", sentence, place)
-        few = {one.place: one.on_few for one in self.choices if one.is_of_few}
-        for place, sentence in few.items():
-            sentence += " Add questions, or raise share in [tune]."
-            yield Remark("tuned_on_few", sentence, place)
+        for place, sentence in {c.place: c.on_few for c in self.choices if c.is_of_few}.items():
+            more = " Add questions, or raise share in [tune]."
+            yield Remark("tuned_on_few", sentence + more, place)
 
 
-class TuningOfRun:
-    """How n was chosen."""
-
-    name = "tuning"
-
-    def compute(self, run: Run) -> Tuning | None:
-        """Read the choice from the manifest, or make it from the grid; None without tuning."""
-        notes = run.manifest.get("tuning")
-        if notes is None:
-            return None
-        settings, is_report = notes["settings"], notes["part"] == REPORT
-        if is_report:
-            stored = Chosen.read(notes)
-            grids, choices = stored.grids, list(stored.choices)
-        else:
-            grids = grids_of(run.attacks)
-            choices = choices_of(grids) if run.is_complete else []
-        rests = _resting_on(choices, run.attacks, settings.get("budget"))
-        if is_report:
-            by_choice: dict[int, list[Cell]] = defaultdict(list)
-            for cell in run.attacks:
-                by_choice[id(rests.get((cell.place, cell.attack.label)))].append(cell)
-            choices = [row for one in choices for row in _reported(one, by_choice[id(one)])]
-        return Tuning(
-            part=notes["part"],
-            settings=settings,
-            rule=notes["rule"],
-            optimistic=notes["optimistic"],
-            grids=grids,
-            choices=choices,
-            cells=rests,
-        )
+def tuning_of(run: Run) -> Tuning | None:
+    """Read the choice from the manifest, or make it from the grid; None without tuning."""
+    notes = run.manifest.get("tuning")
+    if notes is None:
+        return None
+    settings, is_report = notes["settings"], notes["part"] == REPORT
+    if is_report:
+        stored = Chosen.read(notes)
+        grids, choices = stored.grids, list(stored.choices)
+    else:
+        grids = grids_of(run.attacks)
+        choices = choices_of(grids) if run.is_complete else []
+    rests = _resting_on(choices, run.attacks, settings.get("budget"))
+    if is_report:
+        by_choice: dict[int, list[Cell]] = defaultdict(list)
+        for cell in run.attacks:
+            by_choice[id(rests.get((cell.place, cell.attack.label)))].append(cell)
+        choices = [row for one in choices for row in _reported(one, by_choice[id(one)])]
+    return Tuning(
+        part=notes["part"],
+        settings=settings,
+        rule=notes["rule"],
+        optimistic=notes["optimistic"],
+        grids=grids,
+        choices=choices,
+        cells=rests,
+    )
 
 
-TUNING = TuningOfRun()
+TUNING = Analysis("tuning", tuning_of)
 
 
 def notes_on(run: Run, cells: Iterable[Cell]) -> list[str]:
@@ -425,28 +408,21 @@ def _eligible(one: Choice) -> Entry:
     return Entry(value=one.tuned_on.n_eligible, lines=("too few",) if one.is_of_few else ())
 
 
-def _on_others(heading: str, name: str, form: Form, *, wide: bool = False) -> Field[Choice]:
-    def read(one: Choice) -> Any:
-        return None if one.reported_on is None else getattr(one.reported_on, name)
-
-    return column(heading, read, form, key=f"other_{name}", wide=wide)
-
-
 _CHOICES: Sequence[Field[Choice]] = (
-    *attack_labels(lambda one: one),
+    *attack_labels(),
     column("Regime", "regime", wide=True),
     column("n", "n", "number"),
     column("Items tuned on", "tuned_on.n_items", "count", wide=True),
-    column("Eligible", _eligible, "count", key="tuned_on.n_eligible"),
+    column("Eligible", _eligible, "count", key="n_eligible"),
     column("Lost there (optimistic)", "tuned_on.estimate", "share"),
-    _on_others("Other items", "n_items", "count", wide=True),
-    _on_others("Eligible there", "n_eligible", "count", wide=True),
-    _on_others("Lost on the others", "estimate", "share"),
+    column("Other items", "reported_on.n_items", "count", key="other_n_items", wide=True),
+    column("Eligible there", "reported_on.n_eligible", "count", key="other_eligible", wide=True),
+    column("Lost on the others", "reported_on.estimate", "share", key="other_estimate"),
 )
 _GRID: Sequence[Field[tuple[Grid, GridPoint, str | None]]] = (
-    *attack_labels(itemgetter(0)),
-    column("n", lambda row: row[1].n, "number"),
-    column("Lost", lambda row: row[1].estimate, "share"),
-    column("Eligible", lambda row: row[0].n_eligible, "count"),
-    column("Chosen", lambda row: None if row[2] is None else f"best {row[2]}"),
+    *attack_labels("0"),
+    column("n", "1.n", "number"),
+    column("Lost", "1.estimate", "share", key="asr"),
+    column("Eligible", "0.n_eligible", "count"),
+    column("Chosen", "2", key="chosen"),
 )

@@ -13,9 +13,8 @@ from math import hypot
 
 import numpy as np
 
-from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.run import Cell
-from medstress.analyses.shown import Remark, where
+from medstress.analyses.shown import HIDDEN, Remark, where
 from medstress.core.evidence import PEOPLE
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED, REVIEW
@@ -255,17 +254,14 @@ def remarks(cell: Cell, valid: Validity | None) -> Iterator[Remark]:
     attack, at = cell.attack.label, where(cell.place, cell.attack.label)
     if valid.n_unknown:
         why = f" ({valid.why})" if valid.why else ""
-        yield Remark(
-            rule="validity_unknown",
-            where=at,
-            level="note",
-            sentence=f"{attack}: whether the right answer is still right is not known of "
-            f"{valid.n_unknown:,} of {valid.n_successes:,} successes{why}.",
+        sentence = (
+            f"{attack}: whether the right answer is still right is not known of "
+            f"{valid.n_unknown:,} of {valid.n_successes:,} successes{why}."
         )
+        yield Remark("validity_unknown", sentence, at, "note")
     if valid.n_open and valid.asr_valid is not None:
-        yield Remark(
-            rule="labels_open",
-            where=at,
-            sentence=f"{attack}: {valid.n_open:,} sampled successes have no label that counts; "
-            "they are taken as invalid or as valid, whichever is worse.",
+        sentence = (
+            f"{attack}: {valid.n_open:,} sampled successes have no label that counts; they are "
+            "taken as invalid or as valid, whichever is worse."
         )
+        yield Remark("labels_open", sentence, at)

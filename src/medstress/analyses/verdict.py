@@ -6,17 +6,16 @@ is said, points never do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from medstress.analyses import names
-from medstress.analyses.as_json import HIDDEN
 from medstress.analyses.attempts import LISTED
 from medstress.analyses.facts import VERBS, Facts, above, facts_of
 from medstress.analyses.results import RESULTS, Row
-from medstress.analyses.run import Run
-from medstress.analyses.shown import Shown
+from medstress.analyses.run import Analysis, Run
+from medstress.analyses.shown import HIDDEN, Shown
 from medstress.analyses.success import UNSEEN
 from medstress.core.trials import Trial
 from medstress.core.words import listed
@@ -60,231 +59,141 @@ class Verdict(Shown):
     """Which rule chose each line."""
 
 
-class VerdictOfRun:
-    """What was lost, what harmless edits take, and whether to rely on it."""
-
-    name = "verdict"
-
-    def compute(self, run: Run) -> Verdict:
-        """Choose the arm that takes most beyond harmless edits, of the run and of each model."""
-        results = run.of(RESULTS)
-        return verdict_of(run, results.attacks if results else [])
-
-
-VERDICT = VerdictOfRun()
-
-
-class Rule(NamedTuple):
-    """A template, and when it holds; the first rule that holds says the line."""
-
-    name: str
-    holds: Callable[[Facts], bool]
-    text: str
-
-
-class Reason(NamedTuple):
-    """Why one may not rely on the lines; all that hold are given."""
-
-    level: Level
-    holds: Callable[[Facts], bool]
-    text: str
-
-
 KNEW = "{model} {verb} {right} of {met}"
 FELL = "{subject} falls from {before} to {after} under {attack} ({size})"
 HEADLINE = "harmless first"
-_is_score: Callable[[Facts], bool] = lambda f: f.score is not None  # noqa: E731
+FIRST: Mapping[str, str] = {
+    "clean": KNEW + " ({low} to {high}).",
+    "score same": "{subject} stays at {before} under {attack} ({size}).",
+    "score up": "{subject} rises from {before} to {after} under {attack} ({size}).",
+    "score may be chance": FELL + "; the drop may be chance.",
+    "score": FELL + ".",
+    "judge objected": KNEW + ". The judge objected to every edit ({objected} of {objected}), so "
+    "nothing is known of them.",
+    "never shown": KNEW + ". {Attack} showed it no edit, so nothing is known of them.",
+    "hardly shown, some lost": KNEW + ". {Attack} showed it an edit in {seen} of them and made it "
+    "lose {lost}; nothing is known of the others.",
+    "hardly shown": KNEW + ". {Attack} showed it an edit in {seen} of them, so nothing is known of "
+    "the others.",
+    "mute": KNEW + ". Under {attack} {all_unread}, so up to {right} may be lost.",
+    HEADLINE: "{Controls} alone make {model} lose {harmless} ({harmless_range}) of the "
+    "{right_nouns} it {verb}.",
+    "guessing": KNEW + ", no more than guessing gives. Under {attack} it lost {lost} of them.",
+    "may guess": KNEW + ", which guessing may give too. Under {attack} it lost {lost} of them.",
+    "none lost": KNEW + ". Under {attack} it lost none (at most {most}{worst}).",
+    "lost": KNEW + ". Under {attack} it lost {lost} of them ({low} to {high}{worst}).",
+}
+"""Rule -> the first line; the first rule that holds says it."""
+SECOND: Mapping[str, str] = {
+    "clean": "Nothing was attacked.",
+    "score more": "The same noise outside entities costs {cost}: {score_low} to {score_high} more "
+    "is lost where entities are hit.",
+    "score, too few": "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) "
+    "to say how much more is lost where entities are hit.",
+    "score as much": "The same noise outside entities costs {cost}; that more is lost where "
+    "entities are hit may be chance.",
+    "awaited": "Harmless edits have not been tried yet.",
+    "not tried": "No harmless edits were tried.",
+    "attack none": "Under {attack} it lost none (at most {most}{worst}): no more than under "
+    "{controls}.",
+    "attack no more": "Under {attack} it lost {lost} ({low} to {high}{worst}): no more than under "
+    "{controls}.",
+    "attack may be chance": "Under {attack} it lost {lost} ({low} to {high}{worst}); the "
+    "difference may be chance.",
+    "harmless hardly shown": "{Controls} were shown in {harmless_shown} of the {right}, so nothing "
+    "is known of them.",
+    "harmless mute": "Under {controls} no answer could be read in {harmless_mute} of the {right}.",
+    "plain": "{Controls} lose {harmless}.",
+    "none either": "{Controls} lose none either.",
+    "none, may be chance": "{Controls} lose none; the difference may be chance.",
+    "some, may be chance": "{Controls} alone lose {harmless}; the difference may be chance.",
+    "more": "{Controls} alone lose {harmless}. Under {attack} it lost more: {net_range} {nouns} of "
+    "{right}.",
+}
+REASONS: Mapping[str, str] = {
+    "mute": "{mute} of {right} {unread} under attack",
+    "unseen": "{unseen} of {right_nouns} {were} never attacked",
+    "noisy": "this model changes its answer whenever the text changes",
+    "all changed": "every answer changed, whatever the edit",
+    "takes less": "more is lost under {controls} than under {attack}",
+    "takes as much": "{controls} may lose as many",
+    "guesses": "the model may be guessing ({needed} of {met_n} would show that it does not)",
+    "open": "{open} of {met_n} {open_have} no readable answer before any edit",
+    "tied": "the model gives its best score to several options",
+    "no control": "no harmless edits were tried, and they may lose as {much}",
+    "control unseen": "harmless edits may lose as many",
+    "few": "only {few}",
+}
+"""Why one may not rely on the lines; all that hold are given."""
 
-FIRST: Sequence[Rule] = (
-    Rule("clean", lambda f: f.is_clean, KNEW + " ({low} to {high})."),
-    Rule(
-        "score same",
-        lambda f: _is_score(f) and f.words["before"] == f.words["after"],
-        "{subject} stays at {before} under {attack} ({size}).",
-    ),
-    Rule(
-        "score up",
-        lambda f: _is_score(f) and (f.taken.value or 0.0) < 0,
-        "{subject} rises from {before} to {after} under {attack} ({size}).",
-    ),
-    Rule(
-        "score may be chance",
-        lambda f: _is_score(f) and f.may_be_chance,
-        FELL + "; the drop may be chance.",
-    ),
-    Rule("score", _is_score, FELL + "."),
-    Rule(
-        "judge objected",
-        lambda f: f.unseen >= 1 and f.gated.always_objected,
-        KNEW + ". The judge objected to every edit ({objected} of {objected}), so nothing is known "
-        "of them.",
-    ),
-    Rule(
-        "never shown",
-        lambda f: f.unseen >= 1,
-        KNEW + ". {Attack} showed it no edit, so nothing is known of them.",
-    ),
-    Rule(
-        "hardly shown, some lost",
-        lambda f: f.unseen > UNSEEN and bool(f.taken.value),
-        KNEW + ". {Attack} showed it an edit in {seen} of them and made it lose {lost}; nothing is "
-        "known of the others.",
-    ),
-    Rule(
-        "hardly shown",
-        lambda f: f.unseen > UNSEEN,
-        KNEW + ". {Attack} showed it an edit in {seen} of them, so nothing is known of the others.",
-    ),
-    Rule(
-        "mute",
-        lambda f: f.mute >= 1,
-        KNEW + ". Under {attack} {all_unread}, so up to {right} may be lost.",
-    ),
-    Rule(
-        HEADLINE,
-        lambda f: f.is_harmless_first,
-        "{Controls} alone make {model} lose {harmless} ({harmless_range}) of the {right_nouns} it "
-        "{verb}.",
-    ),
-    Rule(
-        "guessing",
-        lambda f: f.may_guess and f.is_at_chance,
-        KNEW + ", no more than guessing gives. Under {attack} it lost {lost} of them.",
-    ),
-    Rule(
-        "may guess",
-        lambda f: f.may_guess,
-        KNEW + ", which guessing may give too. Under {attack} it lost {lost} of them.",
-    ),
-    Rule(
-        "none lost",
-        lambda f: not f.taken.value,
-        KNEW + ". Under {attack} it lost none (at most {most}{worst}).",
-    ),
-    Rule(
-        "lost",
-        lambda f: True,
-        KNEW + ". Under {attack} it lost {lost} of them ({low} to {high}{worst}).",
-    ),
-)
-SECOND: Sequence[Rule] = (
-    Rule("clean", lambda f: f.is_clean, "Nothing was attacked."),
-    Rule(
-        "score more",
-        lambda f: _is_score(f) and f.net is not None and above(f.net),
-        "The same noise outside entities costs {cost}: {score_low} to {score_high} more is lost "
-        "where entities are hit.",
-    ),
-    Rule(
-        "score, too few",
-        lambda f: _is_score(f) and f.net is not None and f.net.low is None and f.few is not None,
-        "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) to say how "
-        "much more is lost where entities are hit.",
-    ),
-    Rule(
-        "score as much",
-        lambda f: _is_score(f) and f.net is not None,
-        "The same noise outside entities costs {cost}; that more is lost where entities are hit "
-        "may be chance.",
-    ),
-    Rule("awaited", lambda f: f.is_awaited, "Harmless edits have not been tried yet."),
-    Rule("not tried", lambda f: f.harmless is None, "No harmless edits were tried."),
-    Rule(
-        "attack none",
-        lambda f: f.is_harmless_first and not f.taken.value,
-        "Under {attack} it lost none (at most {most}{worst}): no more than under {controls}.",
-    ),
-    Rule(
-        "attack no more",
-        lambda f: f.is_harmless_first and f.takes_no_more,
-        "Under {attack} it lost {lost} ({low} to {high}{worst}): no more than under {controls}.",
-    ),
-    Rule(
-        "attack may be chance",
-        lambda f: f.is_harmless_first,
-        "Under {attack} it lost {lost} ({low} to {high}{worst}); the difference may be chance.",
-    ),
-    Rule(
-        "harmless hardly shown",
-        lambda f: f.harmless_unseen > UNSEEN,
-        "{Controls} were shown in {harmless_shown} of the {right}, so nothing is known of them.",
-    ),
-    Rule(
-        "harmless mute",
-        lambda f: f.harmless_mute > UNSEEN,
-        "Under {controls} no answer could be read in {harmless_mute} of the {right}.",
-    ),
-    Rule("plain", lambda f: not f.is_judged, "{Controls} lose {harmless}."),
-    Rule(
-        "none either",
-        lambda f: not f.taken.value and f.takes_no_harm,
-        "{Controls} lose none either.",
-    ),
-    Rule(
-        "none, may be chance",
-        lambda f: f.may_be_chance and f.takes_no_harm,
-        "{Controls} lose none; the difference may be chance.",
-    ),
-    Rule(
-        "some, may be chance",
-        lambda f: f.may_be_chance,
-        "{Controls} alone lose {harmless}; the difference may be chance.",
-    ),
-    Rule(
-        "more",
-        lambda f: True,
-        "{Controls} alone lose {harmless}. Under {attack} it lost more: {net_range} {nouns} of "
-        "{right}.",
-    ),
-)
-REASONS: Sequence[Reason] = (
-    Reason("no", lambda f: f.mute > UNSEEN, "{mute} of {right} {unread} under attack"),
-    Reason("no", lambda f: f.unseen > UNSEEN, "{unseen} of {right_nouns} {were} never attacked"),
-    Reason(
-        "no",
-        lambda f: f.is_harmless_first and f.is_noisy and not f.takes_less,
-        "this model changes its answer whenever the text changes",
-    ),
-    Reason(
-        "no",
-        lambda f: f.is_harmless_first and f.is_all_changed and not f.is_noisy,
-        "every answer changed, whatever the edit",
-    ),
-    Reason(
-        "no",
-        lambda f: f.is_harmless_first and f.takes_less,
-        "more is lost under {controls} than under {attack}",
-    ),
-    Reason(
-        "no",
-        lambda f: f.is_harmless_first and not (f.is_noisy or f.is_all_changed or f.takes_less),
-        "{controls} may lose as many",
-    ),
-    Reason(
-        "no",
-        lambda f: f.may_guess,
-        "the model may be guessing ({needed} of {met_n} would show that it does not)",
-    ),
-    Reason(
-        "no",
-        lambda f: f.open_clean > UNSEEN,
-        "{open} of {met_n} {open_have} no readable answer before any edit",
-    ),
-    Reason(
-        "no", lambda f: f.row.counts.is_tied, "the model gives its best score to several options"
-    ),
-    Reason(
-        "no",
-        lambda f: f.lacks_control and f.harmless is None,
-        "no harmless edits were tried, and they may lose as {much}",
-    ),
-    Reason(
-        "no",
-        lambda f: f.lacks_control and f.harmless is not None,
-        "harmless edits may lose as many",
-    ),
-    Reason("too few", lambda f: f.few is not None, "only {few}"),
-)
+
+def _first(f: Facts) -> str:
+    """Return the rule of the first line."""
+    is_score, loses = f.score is not None, bool(f.taken.value)
+    holds = {
+        "clean": f.is_clean,
+        "score same": is_score and f.words["before"] == f.words["after"],
+        "score up": is_score and (f.taken.value or 0.0) < 0,
+        "score may be chance": is_score and f.may_be_chance,
+        "score": is_score,
+        "judge objected": f.unseen >= 1 and f.gated.always_objected,
+        "never shown": f.unseen >= 1,
+        "hardly shown, some lost": f.unseen > UNSEEN and loses,
+        "hardly shown": f.unseen > UNSEEN,
+        "mute": f.mute >= 1,
+        HEADLINE: f.is_harmless_first,
+        "guessing": f.may_guess and f.is_at_chance,
+        "may guess": f.may_guess,
+        "none lost": not loses,
+        "lost": True,
+    }
+    return next(name for name, is_so in holds.items() if is_so)
+
+
+def _second(f: Facts) -> str:
+    """Return the rule of the second line."""
+    has_net, loses = f.score is not None and f.net is not None, bool(f.taken.value)
+    holds = {
+        "clean": f.is_clean,
+        "score more": has_net and f.net is not None and above(f.net),
+        "score, too few": has_net and f.net is not None and f.net.low is None and bool(f.few),
+        "score as much": has_net,
+        "awaited": f.is_awaited,
+        "not tried": f.harmless is None,
+        "attack none": f.is_harmless_first and not loses,
+        "attack no more": f.is_harmless_first and f.takes_no_more,
+        "attack may be chance": f.is_harmless_first,
+        "harmless hardly shown": f.harmless_unseen > UNSEEN,
+        "harmless mute": f.harmless_mute > UNSEEN,
+        "plain": not f.is_judged,
+        "none either": not loses and f.takes_no_harm,
+        "none, may be chance": f.may_be_chance and f.takes_no_harm,
+        "some, may be chance": f.may_be_chance,
+        "more": True,
+    }
+    return next(name for name, is_so in holds.items() if is_so)
+
+
+def _reasons(f: Facts) -> list[str]:
+    """Return the rules of reasons that hold."""
+    is_first, is_noisy, takes_less = f.is_harmless_first, f.is_noisy, f.takes_less
+    holds = {
+        "mute": f.mute > UNSEEN,
+        "unseen": f.unseen > UNSEEN,
+        "noisy": is_first and is_noisy and not takes_less,
+        "all changed": is_first and f.is_all_changed and not is_noisy,
+        "takes less": is_first and takes_less,
+        "takes as much": is_first and not (is_noisy or f.is_all_changed or takes_less),
+        "guesses": f.may_guess,
+        "open": f.open_clean > UNSEEN,
+        "tied": f.row.counts.is_tied,
+        "no control": f.lacks_control and f.harmless is None,
+        "control unseen": f.lacks_control and f.harmless is not None,
+        "few": f.few is not None,
+    }
+    return [name for name, is_so in holds.items() if is_so]
+
+
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
 SAME_TYPE = " Random names of the same type lose {same_type}."
@@ -302,10 +211,12 @@ NOTHING: Mapping[str, str] = {
     "failed": "Every call of {model} failed.",
     "unread": "Not one answer of {model} could be read.",
     "wrong": "{model} {verb} none of the {met}, so it had nothing to lose.",
+    "undefined": "{word} of {model} is {undefined}.",
     "nothing": "Nothing was measured of {model}.",
 }
 """The first line where no arm has a result."""
 NOTHING_ATTACKED, NOTHING_MEASURED = "Nothing was attacked.", "nothing was measured"
+NOTHING_KNOWN = "So nothing is known of what attacks take."
 RELY, DO_NOT = "You can rely on this.", "Do not rely on this: {reasons}."
 BY_LIST = f" No judge looked at the edits: a list of words {LISTED}"
 RELY_FOR = "You can rely on this for {model}, not for {others}."
@@ -314,7 +225,8 @@ TOO_FEW = "Too few {few_nouns} to rely on this: {few_n}."
 
 
 def verdict_of(run: Run, rows: Sequence[Row]) -> Verdict:
-    """Return the verdict on the rows of attacks."""
+    """Return the verdict on the rows of attacks: on the arm that takes most beyond harmless edits,
+    of the run and of each model."""
     first = _conclude(run, rows, rows)
     victims = list(dict.fromkeys([*run.manifest["victims"], *(row.key.victim for row in rows)]))
     if len(victims) < 2 or not rows:
@@ -346,6 +258,14 @@ def verdict_of(run: Run, rows: Sequence[Row]) -> Verdict:
     )
 
 
+def _of_run(run: Run) -> Verdict:
+    results = run.of(RESULTS)
+    return verdict_of(run, results.attacks if results else [])
+
+
+VERDICT = Analysis("verdict", _of_run)
+
+
 def _conclude(
     run: Run, rows: Sequence[Row], every: Sequence[Row], victim: str | None = None
 ) -> Verdict:
@@ -362,21 +282,21 @@ def _conclude(
         key=lambda f: f.rank,
     )
     own = [f for f in facts if f.model == worst.model and f is not worst]
-    rules = [next(rule for rule in rules if rule.holds(worst)) for rules in (FIRST, SECOND)]
-    first, second = (rule.text.format(**worst.words) for rule in rules)
+    rules = _first(worst), _second(worst)
+    first, second = (text.format(**worst.words) for text in (FIRST[rules[0]], SECOND[rules[1]]))
     trust = _trust(run, worst, own)
     is_by_list = worst.taken.value and worst.gated.n_listed and not worst.gated.n_judged
     return Verdict(
         lines=[
             first + _elsewhere(worst, own),
             second + (SAME_TYPE.format(**worst.words) if worst.words["same_type"] else ""),
-            _third(trust, rules[0].name, worst) + (BY_LIST if is_by_list else ""),
+            _third(trust, rules[0], worst) + (BY_LIST if is_by_list else ""),
         ],
         arm={
             name: getattr(worst.row.key, name) for name in ("dataset", "group", "victim", "attack")
         },
         trust=trust,
-        rules=[*(rule.name for rule in rules), trust.level],
+        rules=[*rules, trust.level],
     )
 
 
@@ -398,9 +318,8 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts]) -> Trust:
             done, planned = len(run.trials), int(run.manifest["n_planned"])
             text = INCOMPLETE if done < planned else NOT_COMPLETE
             yield "no", text.format(done=done, planned=planned)
-        for level, holds, text in REASONS:
-            if holds(facts):
-                yield level, text.format(**facts.words)
+        for rule in _reasons(facts):
+            yield "too few" if rule == "few" else "no", REASONS[rule].format(**facts.words)
         for endpoint in run.manifest.get("endpoints") or ():
             if endpoint["victim"] == facts.row.key.victim and endpoint.get("reads_at_most"):
                 yield "no", CUT_PROMPTS.format(tokens=endpoint["reads_at_most"])
@@ -430,14 +349,18 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         "failed": sum(row.counts.n_failed_at_baseline for row in rows),
         "unread": sum(row.counts.n_unreadable_at_baseline for row in rows),
     }
+    undefined = [row.scores for row in rows if row.scores is not None and row.scores.has_copy]
+    undefined = [scores for scores in undefined if scores.main.drop.value is None]
     if not trials:
         rule = "no trial"
     elif not attackable:
         rule = "not attackable"
     elif len(attackable) in counts.values():
         rule = next(name for name, n in counts.items() if n == len(attackable))
+    elif any(row.counts.n_already_wrong for row in rows):
+        rule = "wrong"
     else:
-        rule = "wrong" if any(row.counts.n_already_wrong for row in rows) else "nothing"
+        rule = "undefined" if undefined else "nothing"
     noun = names.noun_of(trials[0]) if trials else names.QUESTIONS
     n_all, n_met = _distinct(trials), _distinct(attackable)
     called = names.model_names(dict.fromkeys([victim] if victim else [r.key.victim for r in rows]))
@@ -447,9 +370,12 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         all=noun.count(n_all),
         met=noun.count(n_met)
         + ("" if n_met == n_all else f" that could be attacked ({n_all:,} given)"),
+        word=undefined[0].scoring.words[undefined[0].scoring.main] if undefined else "",
+        undefined=undefined[0].main.drop.method if undefined else "",
     )
+    second = NOTHING_KNOWN if rule == "undefined" else NOTHING_ATTACKED
     return Verdict(
-        lines=[first, NOTHING_ATTACKED, DO_NOT.format(reasons=NOTHING_MEASURED)],
+        lines=[first, second, DO_NOT.format(reasons=NOTHING_MEASURED)],
         arm=None,
         trust=Trust(level="no", reasons=[NOTHING_MEASURED]),
         rules=[rule, "clean", "no"],

@@ -16,7 +16,7 @@ from medstress.api.given import Answering
 from medstress.api.wording import say_as_asked
 from medstress.attacks.protocol import Attack
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
-from medstress.experiment.file.table import TomlTable
+from medstress.experiment.file.config import TomlTable
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from medstress.api.checked import checked
-from medstress.api.given import MAIN, Answering, entries, plain, tables_of
-from medstress.api.rebasing import from_folder
+from medstress.api.given import Answering, entries, plain, tables_of
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
 from medstress.experiment.file import config
-from medstress.experiment.file.reading import check_experiment
-from medstress.experiment.file.refusing import unknown
-from medstress.experiment.file.table import TomlTable
-from medstress.experiment.first.compose import Key, Section, written
-from medstress.files.writing import write_text
+from medstress.experiment.file.config import TomlTable
+from medstress.experiment.file.reading import check_experiment, unknown
 
 T = TypeVar("T")
 Keys: TypeAlias = Mapping[str, Any]
@@ -127,62 +121,3 @@ class Experiment(config.Experiment):
         given = {key: value for key, value in tables_of(tables).items() if value != []}
         checked = check_experiment(given, needs=_NEEDS)
         TomlTable.__init__(self, **{key: getattr(checked, key) for key in checked.model_fields_set})
-
-    @checked
-    def to_toml(self, to: str | Path | None = None) -> str:
-        """Return the experiment as the text of a file with the keys that were given.
-
-        Relative paths of a file start from its folder, so `to` in another folder changes them. A
-        function of a notebook or script cannot be found from a file: a comment says so; put it
-        into a module first.
-
-        Args:
-            to: a file to write it into as well; one that holds something else is left as it is.
-
-        Raises:
-            UsageError: the file exists with another text, or cannot be written.
-        """
-        tables = plain(self)
-        if to is not None:
-            tables = from_folder(tables, Path(to).expanduser().parent)
-        text = written(f"The experiment {self.experiment.name}.", list(_sections(tables)))
-        if to is not None:
-            _write(Path(to).expanduser(), text)
-        return text
-
-
-def _sections(tables: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield the tables in the order of the docs."""
-    for table in config.Experiment.model_fields:
-        found = tables.get(table)
-        if table == "role" and found is not None:
-            for name, role in found.items():
-                several = role if isinstance(role, list) else None
-                for each in several or [role]:
-                    yield _section(f"role.{name}", each, is_array=several is not None)
-        elif isinstance(found, list):
-            yield from (_section(table, each, is_array=True) for each in found)
-        elif found is not None:  # an empty table, of defaults alone, means something too
-            yield _section(table, found, is_array=False)
-
-
-def _section(name: str, keys: Mapping[str, Any], *, is_array: bool) -> Section:
-    header = f"[[{name}]]" if is_array else f"[{name}]"
-    found = [Key(name=key, value=each, remark=_remark(key, each)) for key, each in keys.items()]
-    return Section(header=header, keys=found)
-
-
-def _remark(key: str, value: Any) -> str:
-    """Say of a function of this session that a file cannot name it."""
-    if key == "target" and str(value).startswith(f"{MAIN}:"):
-        return "of a notebook or script: put it into a module, and name it as file.py:function"
-    return ""
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        if path.exists() and path.read_bytes() != text.encode():
-            raise UsageError(f"{path} exists with another text; give another name, or remove it")
-        write_text(path, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; give another file") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -14,10 +13,18 @@ from medstress.attacks.protocol import Attack
 from medstress.core.errors import UsageError
 from medstress.experiment.file.config import AttackTable, DatasetTable, EntitiesTable, VictimTable
 from medstress.experiment.file.reading import Source, check_table
-from medstress.experiment.first.attack import FirstAttack, draws_names, find_attack, given_attack
-from medstress.experiment.first.compose import compose
-from medstress.experiment.first.data import Choices, FirstData, read_data, read_table
-from medstress.experiment.first.victim import FirstVictim, find_victim
+from medstress.experiment.first import (
+    Choices,
+    FirstAttack,
+    FirstData,
+    compose,
+    draws_names,
+    find_attack,
+    find_victim,
+    given_attack,
+    read_data,
+    read_table,
+)
 
 Model: TypeAlias = str | Path | Callable[..., Any] | Answering | VictimTable | Mapping[str, Any]
 """What `ms.run` takes as the model."""
@@ -25,8 +32,6 @@ OneAttack: TypeAlias = str | Attack | AttackTable | Mapping[str, Any]
 """What it takes as an attack."""
 Groups: TypeAlias = str | EntitiesTable | Sequence[str] | Sequence[EntitiesTable]
 """What it takes as groups of entities."""
-_ASKED_ALIKE = "mock"
-"""A model that is asked as a function is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,42 +51,46 @@ class First:
     @property
     def given(self) -> list[str]:
         """The arguments that are given."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return [name for name, value in found.items() if value is not None and value != {}]
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return [name for name, value in values.items() if value is not None and value != {}]
 
-    def experiment(self, overrides: Sequence[str] = ()) -> Source | dict[str, Any]:
-        """Compose the experiment: its text, or the tables of several attacks.
+    def experiment(self, overrides: Sequence[str] = ()) -> Source:
+        """Compose the experiment.
 
         Raises:
-            UsageError, DataError: a value is missing or does not fit; the message names its flag.
+            UsageError, DataError: a value is missing or does not fit; the message names it.
         """
-        self._check()
-        base = Path.cwd()
-        choices = self._choices()
-        data = (
-            read_data(choices, base, overrides)
-            if isinstance(self.data, str | PathLike)
-            else read_table(plain(self.data), base, overrides)
+        attacks = [] if self.attack is None else [plain(one) for one in entries(self.attack)]
+        is_file, is_name = (isinstance(one, str | PathLike) for one in (self.data, self.model))
+        self._check(attacks, is_file=is_file, is_name=is_name)
+        named = dict.fromkeys(
+            one if isinstance(one, str) else str(one.get("name", "")) for one in attacks
         )
-        victim = self._victim(choices, base, data)
-        made = [
-            compose(
-                replace(choices, attack=", ".join(self._names) or None),
-                overrides,
-                data,
-                attack=self._attack(each, choices, data),
-                victim=victim,
-            )
-            for each in entries(self.attack)
-        ]
-        if len(made) == 1:
-            return made[0]
-        tables = [tomllib.loads(each.text) for each in made]
-        # The first that has roles or groups has those of all.
-        merged = {key: value for each in reversed(tables) for key, value in each.items()}
-        return {**merged, "attack": [entry for each in tables for entry in each["attack"]]}
+        table = {} if is_file else plain(self.data)
+        title = next(filter(None, map(table.get, ("label", "path", "hub", "name"))), "data")
+        groups = None if self.entities is None else tuple(entries(self.entities))
+        victim = None if is_name else victim_keys(self.model)
+        choices = Choices(
+            data=str(self.data if is_file else title),
+            model=str(self.model if victim is None else victim.get("name", "model")),
+            base_url=self.base_url,
+            api_key_env=self.api_key_env,
+            entities=None if groups and isinstance(groups[0], EntitiesTable) else groups,
+            attack=", ".join(named) or None,
+            budget=self.budget,
+            columns=self.columns,
+            answer_base=self.answer_base,
+        )
+        data = read_data(choices, overrides) if is_file else read_table(table, overrides)
+        if victim is not None:
+            if victim.get("backend") == "python":  # asked as fits the data
+                like = find_victim(replace(choices, model="mock"), data, scores=False)
+                victim = {**like, **victim}
+            check_table("victim", victim)
+        made = [self._attack(one, choices, data, len(attacks)) for one in attacks or [None]]
+        return compose(choices, overrides, data, attacks=made, victim=victim)
 
-    def _check(self) -> None:
+    def _check(self, attacks: Sequence[Any], *, is_file: bool, is_name: bool) -> None:
         missing = [name for name in ("data", "model") if getattr(self, name) is None]
         if missing:
             raise UsageError(
@@ -91,72 +100,29 @@ class First:
         for name in ("data", "model"):
             if not str(getattr(self, name)).strip():
                 raise UsageError(f"{name}: expected a path or a name, got an empty text")
-        if self.attack is not None and not entries(self.attack):
+        if self.attack is not None and not attacks:
             raise UsageError("attack: expected an attack or a list of them, got an empty list")
-        if not self._has_name and (self.base_url or self.api_key_env):
+        if not is_name and (self.base_url or self.api_key_env):
             raise UsageError(
                 "run: base_url and api_key_env are for a server whose model is given by its name"
             )
-        if not isinstance(self.data, str | PathLike):
-            for name in ("columns", "answer_base"):
-                if name in self.given:
-                    raise UsageError(f"run: {name} is a key of the data set: give it there")
-        if self.budget is not None and not all(isinstance(a, str) for a in self._asked):
+        if not is_file and (self.columns or self.answer_base is not None):
+            name = "columns" if self.columns else "answer_base"
+            raise UsageError(f"run: {name} is a key of the data set: give it there")
+        if self.budget is not None and not all(isinstance(one, str) for one in attacks):
             raise UsageError("run: budget is for the name of an attack: give it to the attack")
 
-    @property
-    def _has_name(self) -> bool:
-        return isinstance(self.model, str | PathLike)
-
-    @property
-    def _asked(self) -> list[Any]:
-        return [] if self.attack is None else [plain(each) for each in entries(self.attack)]
-
-    @property
-    def _names(self) -> list[str]:
-        found = (each if isinstance(each, str) else each.get("name", "") for each in self._asked)
-        return list(dict.fromkeys(map(str, found)))
-
-    def _choices(self) -> Choices:
-        table = {} if isinstance(self.data, str | PathLike) else plain(self.data)
-        keys = (table.get(key) for key in ("label", "path", "hub", "name"))
-        groups = None if self.entities is None else tuple(entries(self.entities))
-        model = self.model if self._has_name else victim_keys(self.model).get("name", "model")
-        return Choices(
-            data=str(next(filter(None, keys), "data") if table else self.data),
-            model=str(model),
-            base_url=self.base_url,
-            api_key_env=self.api_key_env,
-            entities=None if groups and isinstance(groups[0], EntitiesTable) else groups,
-            budget=self.budget,
-            columns=self.columns,
-            answer_base=self.answer_base,
-        )
-
-    def _victim(self, choices: Choices, base: Path, data: FirstData) -> FirstVictim | None:
-        """Return the victim that has a table, asked as fits the data; None for a name."""
-        if self._has_name:
-            return None
-        keys = victim_keys(self.model)
-        if keys.get("backend") == "python":
-            asked = find_victim(replace(choices, model=_ASKED_ALIKE), base, data, scores=False)
-            keys = {**asked.table, **keys}
-        check_table("victim", keys)
-        return FirstVictim(table=keys)
-
-    def _attack(self, given: OneAttack | None, choices: Choices, data: FirstData) -> FirstAttack:
-        keys = given if given is None or isinstance(given, str) else plain(given)
+    def _attack(self, keys: Any, choices: Choices, data: FirstData, n: int) -> FirstAttack:
+        """Return one of `n` attacks, from its name or its keys, with the groups that are given."""
         name = str(keys.get("name")) if isinstance(keys, Mapping) else keys
-        if len(self._asked) > 1 and not draws_names(str(name)):
+        if n > 1 and not draws_names(str(name)):
             choices = replace(choices, entities=None)  # they are for another attack
-        found = (
+        made = (
             given_attack(keys, choices)
             if isinstance(keys, Mapping)
             else find_attack(replace(choices, attack=keys), data)
         )
-        groups = [each for each in entries(self.entities) if isinstance(each, EntitiesTable)]
-        if groups and not found.groups and len(self._asked) <= 1:
-            raise UsageError(f"entities: {found.table['name']} draws no names; leave entities out")
-        if not groups or not found.groups:
-            return found
-        return replace(found, groups=tuple(plain(groups)), remarks={})
+        groups = [one for one in entries(self.entities) if isinstance(one, EntitiesTable)]
+        if groups and not made.groups and n <= 1:
+            raise UsageError(f"entities: {made.table['name']} draws no names; leave entities out")
+        return replace(made, groups=tuple(plain(groups))) if groups and made.groups else made

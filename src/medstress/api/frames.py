@@ -1,39 +1,17 @@
-"""Rows of a run as data frames: polars, or pandas with one extra."""
+"""Rows of a run as data frames of polars."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-from medstress.files.extras import importing
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import polars
 
-Library: TypeAlias = Literal["polars", "pandas"]
-"""What a data frame is made with."""
 _TEXT = ("attack_spec",)
 """Objects that are one column of JSON text."""
-
-
-def check_library(library: Library) -> None:
-    """Check that a library is installed before any row is read.
-
-    Raises:
-        UsageError: it is not.
-    """
-    if library == "pandas":
-        with importing("pandas with pyarrow", "pandas"):
-            import pandas
-            import pyarrow
-        del pandas, pyarrow
-
-
-def as_frame(frame: polars.DataFrame, library: Library) -> Any:
-    """Return a polars data frame as one of the library that was asked for."""
-    return frame.to_pandas() if library == "pandas" else frame
 
 
 def result_frame(rows: Sequence[Mapping[str, Any]]) -> polars.DataFrame:

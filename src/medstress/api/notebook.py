@@ -10,8 +10,7 @@ from markupsafe import Markup
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Table
-from medstress.analyses.spoken import spoken_of
-from medstress.analyses.summary import warnings_of
+from medstress.analyses.summary import spoken_of, warnings_of
 from medstress.api.told import told
 from medstress.report.formats import clean
 from medstress.report.html import html_table

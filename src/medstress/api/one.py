@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
-
-import orjson
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
 
 from medstress.api.checked import checked
 from medstress.api.given import Answering, is_answering, plain, victim_keys
 from medstress.attacks.protocol import Attack, attack_fault
 from medstress.backends.python import wrap_function
 from medstress.core import registry
-from medstress.core.calls import Answer, Backend
-from medstress.core.clusters import clusters_of
+from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.datasets.draw import draw
 from medstress.datasets.guess import guess_dataset
-from medstress.datasets.source import DatasetOptions, Loaded
+from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.engine.work import VICTIM, BegunTrial, Exchange, PlannedTrial, Purpose
 from medstress.experiment.file.config import AttackTable, EntitiesTable, VictimTable
 from medstress.experiment.file.reading import check_table
-from medstress.experiment.first.attack import group_table
+from medstress.experiment.first import group_table
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.experiment.plan.parts import load_groups, open_victims
-from medstress.kinds.victims import task_of
-from medstress.store.reader import StoredTrial
-from medstress.tasks.victim import Victim
+from medstress.tasks.victim import Victim, task_of
 
 
 @checked
@@ -140,95 +133,26 @@ def attack_one(
 
 
 def _run_one(trial: Trial) -> dict[str, Any]:
-    from medstress.analyses.exported import trial_row
-    from medstress.store.prompts import Prompts, shown_of
-    from medstress.store.trials import arm_of, trial_of
+    """Run a trial in a folder that is removed, and return its exported row."""
+    from medstress.analyses.exported import trial_rows
+    from medstress.analyses.run import Run
+    from medstress.store.reader import read
+    from medstress.store.run_store import RunStore
 
-    ledger, victim, item = _Ledger(), trial.victim, cast(Question, trial.item)
-    Scheduler(ledger).run([trial], 1)
-    (cluster,) = clusters_of([item]).values()
-    place = (trial.dataset, trial.group, victim.label, trial.attack_label, trial.seed)
-    arm = arm_of(place, trial.attack_spec, {"whole_copy": trial.attack.is_copy})
-    stored = ledger.stored(trial.id)
-    done = trial_of(stored, arm, item, cluster)
-    shown = None
-    if done.pick is not None:
-        spec = {"task": victim.task.spec(), "prompt": victim.prompt}
-        prompts = Prompts({"victims": {victim.label: spec}})
-        shown = shown_of(done, stored.result.get("listings"), prompts, ledger.requests)
-    return dict(trial_row(done, shown))
-
-
-class _Ledger:
-    """Keeps in memory what one trial asks, for as long as it runs."""
-
-    def __init__(self) -> None:
-        self._answers: dict[bytes, Answer] = {}
-        self._calls: list[Exchange] = []
-        self._ended: tuple[str, dict[str, Any]]
-
-    def arm_id(self, *_: object) -> int:
-        """Return the row of the only arm."""
-        return 0
-
-    def begin_trials(self, planned: Sequence[PlannedTrial]) -> Sequence[BegunTrial]:
-        """Register the trial."""
-        return [(0, False, {}) for _ in planned]
-
-    def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
-        """Keep how it ended, as a file would give it back."""
-        self._ended = verdict, orjson.loads(orjson.dumps(result))
-
-    def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Return the kept answers to these keys."""
-        return {key: self._answers[key] for key in keys if key in self._answers}
-
-    def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
-        """Do nothing: no other process needs a journal."""
-
-    def answered(self, answers: Iterable[tuple[bytes, int, Answer | None, float]]) -> None:
-        """Keep answers: the first one to each call, and no failures."""
-        for key, _, answer, _ in answers:
-            if answer is not None:
-                self._answers.setdefault(key, answer)
-
-    def consumed(self, rows: Iterable[Exchange]) -> None:
-        """Keep exchanges."""
-        self._calls += rows
-
-    def commit(self) -> None:
-        """Do nothing: memory does not survive the process."""
-
-    def requests(self, trial: int, purpose: str, query: int) -> list[str]:
-        """Return the fully kept calls of one query of the victim, as JSON, in order."""
-        rows = (row for row in self._calls if row[2:5] == (VICTIM, purpose, query))
-        return [row[9] for row in rows if row[9] is not None]
-
-    def stored(self, trial_id: str) -> StoredTrial:
-        """Return the trial, with the counts of its queries; the first that asks a call pays."""
-        asked: dict[int | None, list[tuple[bool, bool]]] = defaultdict(list)
-        paid: set[bytes] = set()
-        for _, _, role, purpose, query, _, key, *_, error in self._calls:
-            pays = role == VICTIM and error is None and key not in paid
-            if pays:
-                paid.add(key)
-            if role == VICTIM and purpose == Purpose.ATTACK:
-                asked[query].append((error is not None, pays))
-        lost = [any(is_lost for is_lost, _ in calls) for calls in asked.values()]
-        pay = [any(pays for _, pays in calls) for calls in asked.values()]
-        n_paid = sum(pays and not failed for pays, failed in zip(pay, lost, strict=True))
-        return StoredTrial(
-            trial=0,
-            trial_id=trial_id,
-            arm=0,
-            item=0,
-            repeat=0,
-            verdict=self._ended[0],
-            result=self._ended[1],
-            n_paid=n_paid,
-            n_cached=len(asked) - n_paid - sum(lost),
-            n_failed=sum(lost),
-        )
+    victim = {"task": trial.victim.task.spec(), "prompt": trial.victim.prompt}
+    manifest = {
+        "config": {"experiment": {"controls": False, "name": "attack_one"}},
+        "victims": {trial.victim.label: victim},
+        "records": {},
+    }
+    with TemporaryDirectory(prefix="medstress-", ignore_cleanup_errors=True) as place:
+        folder = Path(place) / "one"
+        with RunStore(folder) as store:
+            store.write_manifest(manifest)
+            Scheduler(store).run([trial], 1)
+        run = Run.open(folder)
+        (row,) = read(folder, lambda reader: list(trial_rows(run, reader)))
+    return dict(row)
 
 
 def _victim(victim: Any, base: Path) -> Victim:

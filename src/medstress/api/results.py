@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from medstress.analyses.run import Run as Read
 from medstress.api.checked import checked
-from medstress.api.frames import Library, as_frame, check_library, result_frame
+from medstress.api.frames import result_frame
 from medstress.core.errors import MedstressError, UsageError
 from medstress.files.writing import write_text
 
 if TYPE_CHECKING:
-    import pandas
     import polars
 
     from medstress.analyses.verdict import Verdict
@@ -92,53 +91,29 @@ class Run:
         """Return the manifest, which describes the run."""
         return dict(self.read().manifest)
 
-    @overload
-    def trials(self, library: Literal["polars"] = ...) -> polars.DataFrame: ...
+    def trials(self) -> polars.DataFrame:
+        """Return all finished trials as a data frame (docs: schema)."""
+        return self.table("trials")
 
-    @overload
-    def trials(self, library: Literal["pandas"]) -> pandas.DataFrame: ...
-
-    @checked
-    def trials(self, library: Library = "polars") -> Any:
-        """Return all finished trials as a data frame (docs: schema).
-
-        Args:
-            library: `polars`, or `pandas` with the extra of that name.
-        """
-        return self._frame("trials", library)
-
-    @overload
-    def results(self, library: Literal["polars"] = ...) -> polars.DataFrame: ...
-
-    @overload
-    def results(self, library: Literal["pandas"]) -> pandas.DataFrame: ...
-
-    @checked
-    def results(self, library: Library = "polars") -> Any:
+    def results(self) -> polars.DataFrame:
         """Return the results of every attack, data set, group and victim, pooled over seeds.
 
         An estimate such as `asr` has its value in the column `asr`, and its n, interval and method
         in `asr_n`, `asr_low`, `asr_high`, `asr_method`; one that belongs to a control is called
         `asr_net_no_op`. Curves and other lists are JSON text. Control arms have rows of their own.
         """
-        check_library(library)
-        return as_frame(result_frame(self.summary()["results"]), library)
-
-    @overload
-    def table(self, name: str, library: Literal["polars"] = ...) -> polars.DataFrame: ...
-
-    @overload
-    def table(self, name: str, library: Literal["pandas"]) -> pandas.DataFrame: ...
+        return result_frame(self.summary()["results"])
 
     @checked
-    def table(self, name: str, library: Library = "polars") -> Any:
+    def table(self, name: str) -> polars.DataFrame:
         """Return one of the tables that `medstress export` writes as a data frame.
 
         Args:
             name: `trials`, `exchanges`, `items`, `reviews` or `attacked`.
-            library: `polars` or `pandas`.
         """
-        return self._frame(name, library)
+        from medstress.analyses.exported import table_frame
+
+        return table_frame(self.folder, name)
 
     @checked
     def case(self, case_id: str) -> Case:
@@ -235,9 +210,3 @@ class Run:
             return run_html(self.read())
         except MedstressError as error:
             return refused(error)
-
-    def _frame(self, name: str, library: Library) -> Any:
-        from medstress.analyses.exported import table_frame
-
-        check_library(library)
-        return as_frame(table_frame(self.folder, name), library)

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, get_type_hints
 from medstress.api.checked import checked
 from medstress.api.given import Answering, function_keys, plain
 from medstress.experiment.file import config
+from medstress.experiment.file.config import TomlTable
 from medstress.experiment.file.reading import check_experiment, check_table
-from medstress.experiment.file.table import TomlTable
 
 _ANY = {
     "experiment": {"name": "any"},

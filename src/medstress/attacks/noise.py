@@ -13,7 +13,7 @@ Reference: Araujo, Carvallo, Aspillaga, Parra, "On adversarial examples for biom
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as held
 from functools import cached_property, lru_cache
@@ -26,12 +26,13 @@ from medstress.attacks.names import BY_CHOICES, Choices
 from medstress.attacks.protocol import Attack, Ends, parameters
 from medstress.attacks.set_search import greedy, random_growth
 from medstress.core.hashing import content_hash
-from medstress.core.items import OUTSIDE, PAIRS, QUESTIONS, TAGGED, TEXTS, Marked, Words
+from medstress.core.items import OUTSIDE, PAIRS, QUESTIONS, TAGGED, TEXTS, Marked, Question, Words
 from medstress.core.outcomes import Goal, Moved, Untargeted
 from medstress.core.queries import Predict, Steps, ask
 from medstress.core.resources import Resources
-from medstress.core.sentences import entities_of
-from medstress.core.text import Edit, tokenise
+from medstress.core.sentences import Entity, entities_of
+from medstress.core.text import Edit, join_tokens, tokenise
+from medstress.entities.names import is_acronym
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -50,6 +51,8 @@ DEFAULT_FIELD = "question"
 """What noise perturbs in questions unless `field` says otherwise."""
 GAZETTEER = "gazetteer"
 """The recogniser that needs no model: the names of the shipped tables."""
+DEFINED, UNCHANGED = "defined", "unchanged"
+"""Sources of the other names of a mention: the definition of an acronym in its document, none."""
 PUBLISHED = "en_core_sci_sm"
 """The paper says a biomedical spaCy model, not which; this is scispaCy's smallest."""
 
@@ -69,7 +72,14 @@ class NoiseResources:
     absent: tuple[str, ...] = ()
     """The word lists of which no word occurs in the data."""
     sources: Mapping[str, Mapping[str, str]] = held(default_factory=dict)
-    """By the `table` of a noise: where the other names of a mention come from."""
+    """By the `table` of a noise: where the other names of a mention come from, or why it has
+    none."""
+    defined: Mapping[Tokens, Mapping[Tokens, Tokens]] = held(default_factory=dict)
+    """Tokens of a text -> an acronym in it, as written -> the long form that its document
+    defines."""
+    means_another: Callable[[Question, str, str], bool] | None = None
+    """Whether a name in one option means what another option says; it follows from the tables of
+    names, so it is not hashed again."""
 
     @cached_property
     def most_parts(self) -> Mapping[str, int]:
@@ -84,7 +94,8 @@ class NoiseResources:
         """Content hash."""
         tables = {name: dict(table) for name, table in self.replacements.items()}
         words = {name: sorted(words) for name, words in self.words.items()}
-        return content_hash([sorted(self.lexicon), tables, dict(self.mentions), words])
+        defined = [[text, sorted(forms.items())] for text, forms in self.defined.items()]
+        return content_hash([sorted(self.lexicon), tables, dict(self.mentions), words, defined])
 
 
 def noise_of(resources: NoiseResources | Resources) -> NoiseResources | None:
@@ -122,8 +133,8 @@ class Noise(Attack):
     max_change: Annotated[float, Field(ge=0)] | None = None
     """Pairs: a larger change of the score, up or down, is a success; unset: only measured."""
     field: Literal["question", "stem", "context", "passage", "options"] = "question"
-    """Questions: what is perturbed: `question` is context and stem, `options` are all of them, the
-    key too, because a typo does not change what an option says."""
+    """Questions: what is perturbed: `question` is context and stem, `options` are the wrong ones:
+    the words of the right answer stay."""
 
     def __post_init__(self) -> None:
         if self.search == "none" and self.budget != 1:
@@ -176,9 +187,15 @@ class Noise(Attack):
         """Return the parameters, those of all noises last, without `choices`, which shows in
         others."""
         values = super().spec()
-        shared = [name for name in values if name in Noise.__annotations__]
-        own = {k: v for k, v in values.items() if k not in (*shared, "choices")}
-        return {**own, **{name: values[name] for name in shared}}
+        values.pop("choices", None)
+        return {
+            name: values[name] for name in sorted(values, key=Noise.__annotations__.__contains__)
+        }
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Name and parameters of what it does to words, without those of all noises."""
+        return {k: v for k, v in self.spec().items() if k not in Noise.__annotations__}
 
     def label_parameters(self) -> dict[str, Any]:
         """Return the parameters that tell attacks of this name apart in labels."""
@@ -316,11 +333,11 @@ def listed_places(tokens: Sequence[str], listed: Collection[str], most: int) -> 
 # -- letters ----------------------------------------------------------------------------------
 @parameters
 class LetterNoise(Scoped):
-    """Base of noises of single words: which, how many of them, how many edits in each.
+    """Base of noises of single words. Write `once`, one edit of a word.
 
-    A word is a token with a letter, long enough for the noise. Every occurrence has its own
-    draws, and a lower `rate` or fewer `edits_per_word` with the same seed make a part of the
-    same edits.
+    A word is a token with a letter, long enough for the noise: "500" never changes, but digits next
+    to letters do ("250mg" may become "205mg"). Every occurrence has its own draws, and a lower
+    `rate` or fewer `edits_per_word` with the same seed make a part of the same edits.
     """
 
     min_length: ClassVar[int] = 2
@@ -332,8 +349,14 @@ class LetterNoise(Scoped):
     """Successive edits in a word; the paper makes one."""
 
     @abstractmethod
+    def once(self, word: str, at: float, which: float) -> str:
+        """Return the word after one edit, a function of two draws in [0, 1): where, and what."""
+
     def edit(self, word: str, draws: Draws) -> str:
-        """Return the word after one edit for each row of `draws`; a function of both alone."""
+        """Return the word after one edit for each row of `draws`."""
+        for at, which in draws:
+            word = self.once(word, at, which)
+        return word
 
     def can_edit(self, word: str) -> bool:
         """Return whether a token is a word that is long enough."""
@@ -366,16 +389,14 @@ class SwapNoise(LetterNoise):
     name = "swap_noise"
     min_length = 4
 
-    def edit(self, word: str, draws: Draws) -> str:
-        """Swap once for each row of draws; the second number of a row is not used.
+    def once(self, word: str, at: float, which: float) -> str:
+        """Swap at one place.
 
-        >>> SwapNoise().edit("aspirin", [(0.3, 0.0)])
+        >>> SwapNoise().once("aspirin", 0.3, 0.0)
         'asiprin'
         """
-        for at, _ in draws:
-            i = 1 + int(at * (len(word) - 3))
-            word = word[:i] + word[i + 1] + word[i] + word[i + 2 :]
-        return word
+        i = 1 + int(at * (len(word) - 3))
+        return word[:i] + word[i + 1] + word[i] + word[i + 2 :]
 
 
 _KEYS = (files("medstress.attacks") / "data" / "keyboard.tsv").read_text("utf-8")
@@ -393,17 +414,15 @@ class KeyboardNoise(LetterNoise):
 
     name = "keyboard_noise"
 
-    def edit(self, word: str, draws: Draws) -> str:
-        """Slip once for each row of draws: (position, neighbour).
+    def once(self, word: str, at: float, which: float) -> str:
+        """Slip on one key.
 
-        >>> KeyboardNoise().edit("renal", [(0.9, 0.0)]), KeyboardNoise().edit("Renal", [(0.0, 0.0)])
+        >>> KeyboardNoise().once("renal", 0.9, 0.0), KeyboardNoise().once("Renal", 0.0, 0.0)
         ('rena,', 'Renal')
         """
-        for at, which in draws:
-            i = int(at * len(word))
-            if near := NEIGHBOURS.get(word[i]):
-                word = word[:i] + near[int(which * len(near))] + word[i + 1 :]
-        return word
+        i = int(at * len(word))
+        near = NEIGHBOURS.get(word[i])
+        return word[:i] + near[int(which * len(near))] + word[i + 1 :] if near else word
 
 
 @parameters
@@ -416,22 +435,20 @@ class CaseNoise(LetterNoise):
     to: Literal["random", "upper", "lower", "capitalised", "letter"] = "random"
     """`letter`: one letter changes its case; `random`: any of the others."""
 
-    def edit(self, word: str, draws: Draws) -> str:
-        """Change case once for each row of draws: (position, mode)."""
-        for at, which in draws:
-            modes = ("upper", "lower", "capitalised", "letter")
-            match modes[int(which * len(modes))] if self.to == "random" else self.to:
-                case "upper":
-                    word = word.upper()
-                case "lower":
-                    word = word.lower()
-                case "capitalised":
-                    word = word.capitalize()
-                case _:
-                    letters = [i for i, character in enumerate(word) if character.isalpha()]
-                    i = letters[int(at * len(letters))]
-                    word = word[:i] + word[i].swapcase() + word[i + 1 :]
-        return word
+    def once(self, word: str, at: float, which: float) -> str:
+        """Change the case of the word, or of one letter."""
+        modes = ("upper", "lower", "capitalised", "letter")
+        match modes[int(which * len(modes))] if self.to == "random" else self.to:
+            case "upper":
+                return word.upper()
+            case "lower":
+                return word.lower()
+            case "capitalised":
+                return word.capitalize()
+            case _:
+                letters = [i for i, character in enumerate(word) if character.isalpha()]
+                i = letters[int(at * len(letters))]
+                return word[:i] + word[i].swapcase() + word[i + 1 :]
 
 
 _ALIKE = "l1 lI il o0 O0 S5 B8 Z2 G6 ec hb gq nu ao tf yv m:rn d:cl w:vv h:li U:ll k:lc"
@@ -444,19 +461,18 @@ CONFUSIONS = (*_PAIRS, *((read, seen) for seen, read in _PAIRS))
 class OcrNoise(LetterNoise):
     """Read one place of a word as what looks like it, uniform over places and readings.
 
-    A word without such a place stays as it is. Numbers stay as well: a misread digit would make
-    another dose.
+    A word without such a place stays as it is.
     """
 
     name = "ocr_noise"
 
-    def edit(self, word: str, draws: Draws) -> str:
-        """Misread once for each row of draws; the second number of a row is not used."""
-        for at, _ in draws:
-            if readings := confusions_in(word):
-                i, seen, read = readings[int(at * len(readings))]
-                word = word[:i] + read + word[i + len(seen) :]
-        return word
+    def once(self, word: str, at: float, which: float) -> str:
+        """Misread one place."""
+        readings = confusions_in(word)
+        if not readings:
+            return word
+        i, seen, read = readings[int(at * len(readings))]
+        return word[:i] + read + word[i + len(seen) :]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -555,13 +571,20 @@ class NameNoise(Noise):
         return self.choice == "drawn"
 
     def changes(self, words: Words, rng: Generator, resources: NoiseResources) -> Iterator[Change]:
-        """Replace every entity that the table knows; `fixed` takes its first name."""
-        table = resources.replacements[self.table]
+        """Replace every entity that has other names; `fixed` takes the first."""
         for entity in entities_of(words.labels):
-            names = table.get(mention_key(words.tokens[entity.start : entity.end]))
+            names, _ = self.other_names(words, entity, resources)
             if names:
                 which = 0 if self.choice == "fixed" else int(rng.random() * len(names))
                 yield entity.start, entity.end, names[which]
+
+    def other_names(
+        self, words: Words, entity: Entity, resources: NoiseResources
+    ) -> tuple[Sequence[Tokens], str]:
+        """Return the other names of an entity, and their source; without any, why there is none."""
+        key = mention_key(words.tokens[entity.start : entity.end])
+        source = resources.sources.get(self.table, {}).get(key, UNCHANGED)
+        return resources.replacements[self.table].get(key, ()), source
 
 
 def mention_key(tokens: Sequence[str]) -> str:
@@ -578,13 +601,15 @@ class Synonym(NameNoise):
     """Replace every gold mention that has another name; the rest of the text never changes.
 
     New names are in lower case, tokenised anew and labelled B-, I-, I-...; mentions without
-    another name stay. The names come from `resources.replacements[table]`.
+    another name stay. The names come from `resources.replacements[table]`. An acronym, or a word
+    of fewer than four letters, becomes only the long form that its document defines. In a question,
+    no option becomes another name of what another option says.
 
     Differs from the paper, whose source (UMLS through PyMedTermino) also gave names that are
-    only related: the default is `strict`. `related` takes a listed name where there is one, and
-    else the nearest name of a vocabulary, in an embedding that should not be the one under attack;
-    acronyms and names of fewer than four letters have no nearest name, as an embedding knows
-    nothing of them (METHODS 4.5).
+    only related: the default is `strict`, another name of the same thing. `related` takes such a
+    name where there is one, and else the nearest name of a vocabulary, which may be a salt, a
+    subtype or another thing altogether, in an embedding that should not be the one under attack
+    (METHODS 4.5).
     """
 
     name = "synonym"
@@ -593,8 +618,8 @@ class Synonym(NameNoise):
     """`strict`: another name of the same concept; `related`: also a near name, which may name
     something else; default `strict`, as_published and as_released `related`."""
     synonyms: NonEmpty = "default"
-    """Where listed names come from: `default` (the shipped drug and disease tables), a .csv or
-    .tsv table with the columns concept and name, UMLS' MRCONSO.RRF, or an .obo file."""
+    """Where listed names come from: `default` (the shipped table), a .csv or .tsv table with the
+    columns concept and name, UMLS' MRCONSO.RRF, or an .obo file."""
     embedding: NonEmpty = "ngram"
     """related: the embedding that measures nearness, as in `[[entities]]`; take one that no victim
     has."""
@@ -637,6 +662,31 @@ class Synonym(NameNoise):
         if self.mode == "strict":
             return f"listed names ({self.synonyms})"
         return f"listed names ({self.synonyms}), else the nearest by {self.embedding}"
+
+    def other_names(
+        self, words: Words, entity: Entity, resources: NoiseResources
+    ) -> tuple[Sequence[Tokens], str]:
+        """Return the other names of an entity, and their source; without any, why there is none."""
+        start, end = entity.start, entity.end
+        own = words.tokens[start:end]
+        if not is_acronym(join_tokens(own)):
+            return super().other_names(words, entity, resources)
+        long = resources.defined.get(words.tokens, {}).get(own, ())
+        # Where the text defines it, the long form stands before the bracket already.
+        if not long or words.tokens[start - 1 - len(long) : start] == (*long, "("):
+            return (), UNCHANGED
+        return (long,), DEFINED
+
+    def edits(
+        self, item: Any, rng: Generator, resources: NoiseResources | Resources
+    ) -> tuple[Edit, ...]:
+        """Return all edits; none that makes an option mean what another one means."""
+        edits = super().edits(item, rng, resources)
+        noise = noise_of(resources)
+        if item.kind != QUESTIONS or self.field != "options" or noise is None:
+            return edits
+        clashes = noise.means_another
+        return tuple(e for e in edits if not (clashes and clashes(item, e.field, e.replacement)))
 
 
 @parameters

@@ -1,45 +1,24 @@
-"""The control of a noise: as many words changed in the same way, none of them in an entity."""
+"""The control of a noise: as many words changed, none of them in an entity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field
 
-from medstress.attacks.noise import (
-    Abbreviation,
-    CaseNoise,
-    Change,
-    HyphenNoise,
-    KeyboardNoise,
-    LetterNoise,
-    Noise,
-    NoiseResources,
-    OcrNoise,
-    Rate,
-    SwapNoise,
-    Synonym,
-)
-from medstress.attacks.protocol import parameters
+from medstress.attacks.noise import Change, LetterNoise, Noise, NoiseResources, Rate
+from medstress.attacks.protocol import Attack, make_attack, parameters
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import OUTSIDE, Words
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-NOISES: dict[str, type[LetterNoise]] = {
-    kind.name: kind for kind in (SwapNoise, KeyboardNoise, CaseNoise, OcrNoise)
-}
-CONTROLLED: dict[str, Any] = {
-    **NOISES,
-    **{kind.name: kind for kind in (HyphenNoise, Synonym, Abbreviation)},
-}
-"""Noises that have a control."""
-_SHARED = ("scope", "rate", "edits_per_word")
-_OF_ATTACKS = tuple(Noise.__annotations__)
-"""Parameters that do not change what is perturbed."""
+LETTERS = ("swap_noise", "keyboard_noise", "case_noise", "ocr_noise")
+CONTROLLED = (*LETTERS, "hyphen_noise", "synonym", "abbreviation")
+"""Noises that have a control; those of letters are controlled by themselves."""
 
 
 @parameters
@@ -87,22 +66,19 @@ class NonEntityNoise(Noise):
     @cached_property
     def counted(self) -> Noise:
         """The noise that it controls."""
-        if self.of is None:
-            return self._letters
-        noise: Noise = CONTROLLED[self.of["name"]](
-            **{key: value for key, value in self.of.items() if key != "name"}
-        )
+        plain = {"scope": self.scope, "rate": self.rate, "edits_per_word": self.edits_per_word}
+        keys: dict[str, Any] = dict(self.of or {"name": self.noise, **plain})
+        noise = make_attack(keys.pop("name"), keys)
+        assert isinstance(noise, Noise)
         return noise
 
     @cached_property
-    def _letters(self) -> LetterNoise:
+    def letters(self) -> LetterNoise:
         """What changes the words: the controlled noise, if it changes letters."""
-        if self.of is not None:
-            counted = self.counted
-            return counted if isinstance(counted, LetterNoise) else NOISES[self.noise]()
-        return NOISES[self.noise](
-            scope=self.scope, rate=self.rate, edits_per_word=self.edits_per_word
-        )
+        counted = self.counted
+        noise = counted if isinstance(counted, LetterNoise) else make_attack(self.noise, {})
+        assert isinstance(noise, LetterNoise)
+        return noise
 
     @property
     def stream(self) -> str:
@@ -115,60 +91,30 @@ class NonEntityNoise(Noise):
         outside = [
             place
             for place, (token, label) in enumerate(zip(words.tokens, words.labels, strict=True))
-            if label == OUTSIDE and self._letters.can_edit(token)
+            if label == OUTSIDE and self.letters.can_edit(token)
         ]
         order = rng.permutation(len(outside)).tolist()
-        draws = rng.random((len(outside), self.edits_per_word, 2)).tolist()
+        draws = rng.random((len(outside), self.letters.edits_per_word, 2)).tolist()
         n = 0
         for number in order:
             if n == wanted:
                 break
             place = outside[number]
-            word = self._letters.edit(words.tokens[place], draws[number])
+            word = self.letters.edit(words.tokens[place], draws[number])
             if word != words.tokens[place]:
                 n += 1
                 yield place, place + 1, (word,)
 
+    def controls(self, attack: Attack) -> bool:
+        """Return whether it is the control of an attack."""
+        return has_control(attack) and self.counted.own == attack.own
 
-def control_of(spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the parameters of the control of an attack; None if it has none.
 
-    Args:
-        spec: of an attack, as JSON values. A search has no control: it does not perturb a whole
-            data set.
+def has_control(attack: Attack) -> TypeGuard[Noise]:
+    """Return whether an attack has a control: a search has none, as it perturbs no data set.
 
-    >>> control_of({"name": "swap_noise", "scope": "all", "rate": 1.0, "edits_per_word": 1})
-    {'noise': 'swap_noise', 'scope': 'all', 'rate': 1.0, 'edits_per_word': 1}
-    >>> control_of({"name": "synonym", "mode": "strict", "budget": 1})
-    {'noise': 'swap_noise', 'of': {'name': 'synonym', 'mode': 'strict'}}
+    >>> from medstress.attacks.noise import SwapNoise
+    >>> has_control(SwapNoise()), has_control(SwapNoise(search="greedy", budget=5))
+    (True, False)
     """
-    if spec["name"] not in CONTROLLED or spec.get("search", "none") != "none":
-        return None
-    own = {key: value for key, value in spec.items() if key not in _OF_ATTACKS}
-    shared: dict[str, Any] = {key: own[key] for key in _SHARED if key in own}
-    kind = NOISES.get(spec["name"])
-    # There are no keys for words and recognisers here: a noise that sets them goes into `of`.
-    is_plain = own.get("words") is None and own.get("recogniser") is None
-    if kind and is_plain and (plain := kind(**shared).spec()) == {**plain, **own}:
-        return {"noise": kind.name, **shared}
-    return {"noise": "swap_noise", "of": own}
-
-
-def is_control_of(control: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    """Whether one attack is the control of another.
-
-    Args:
-        control: parameters of the one, as JSON values.
-        spec: parameters of the other.
-
-    >>> swap = {"name": "swap_noise", "scope": "all", "rate": 1.0, "edits_per_word": 1}
-    >>> is_control_of({**swap, "name": "non_entity_noise", "noise": "swap_noise"}, swap)
-    True
-    """
-    wanted = control_of(spec)
-    return (
-        wanted is not None
-        and control["name"] == NonEntityNoise.name
-        and control.get("of") == wanted.get("of")
-        and all(control[key] == value for key, value in wanted.items())
-    )
+    return isinstance(attack, Noise) and attack.name in CONTROLLED and attack.search == "none"

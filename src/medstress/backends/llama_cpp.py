@@ -21,6 +21,7 @@ from typing import Any
 from medstress.backends.local.files import GgufFacts, find_gguf, read_facts, remembered_hash
 from medstress.backends.local.tokens import Target, Tokens, shared_length, surely_fits, targets_of
 from medstress.backends.options import BackendOptions
+from medstress.backends.threads import available_cores
 from medstress.backends.turns import ChatTemplate
 from medstress.core.calls import (
     LENGTH,
@@ -43,7 +44,7 @@ from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.core.hashing import content_hash, digest
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
-from medstress.machine.cores import available_cores
+from medstress.tasks.victim import NO_TEXT
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +57,6 @@ _BLOCK = 16
 """Tokens read at once. llama.cpp uses different kernels for one token, a few, and 64 or more, so
 its numbers depend on how many it reads together. Every prompt is therefore read in these blocks
 from its beginning, and only complete blocks are reused: no number depends on other prompts."""
-NO_TEXT = (
-    'llama.cpp gives no log probabilities of a prompt, so answer_by = "text" cannot be done with '
-    'backend = "llama_cpp"; use "letter", "generate", or backend = "transformers", which reads '
-    "GGUF files too"
-)
 
 
 class _TooLongError(PermanentBackendError):

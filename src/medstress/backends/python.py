@@ -3,9 +3,10 @@
 Questions: ``list[str]``, prompts that list the options, to one answer each: a text, or exactly
 ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. Conversations are lists of
 ``{"role", "content"}``, answered by a text. Entities: ``list[list[str]]``, the words of each
-sentence, to ``list[list[str]]``, one IOB or IOBES label per word. Pairs: ``list[tuple[str, str]]``
-to ``list[float]``, or, if pairs have labels, to labels or ``{"scores": {label: p}}``. The function
-may be a coroutine function, and answers may be awaitables, which are awaited concurrently.
+sentence, to ``list[list[str]]``, one IOB or IOBES label per word (without types: B, I, O). Pairs:
+``list[tuple[str, str]]`` to ``list[float]``, or, if pairs have labels, to labels or ``{"scores":
+{label: p}}``. The function may be a coroutine function, and answers may be awaitables, which are
+awaited concurrently.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from medstress.core.calls import (
 from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.label_schemes import in_iob2, scheme_of
+from medstress.core.words import shorten
 from medstress.files.functions import Loaded, describe_error, load_module, source_hashes
 
 DEFAULT_BATCH_SIZE = 32
@@ -63,7 +65,7 @@ _NOUNS = {
     "generate": "conversation",
 }
 """What one answer is for, by kind of call."""
-_LABEL = re.compile(r"O|[BIESLU]-\S+")
+_LABEL = re.compile(r"O|[BIESLU](?:-\S+)?")
 
 PythonVictim: TypeAlias = Callable[[list[Any]], Any]
 """Receives a list of inputs and returns one answer for each, in order."""
@@ -216,13 +218,14 @@ class PythonBackend(Backend):
             )
         if len(answer) != n:
             self._refuse(
-                f"returned {len(answer)} labels for a sentence of {n} words; expected one per word"
+                f"returned {len(answer)} labels for the {n} words of "
+                f"{shorten(' '.join(call.tokens), 60)!r}; expected one per word"
             )
         for label in answer:
             if not isinstance(label, str) or not _LABEL.fullmatch(label):
                 self._refuse(
                     f"returned the label {label!r}; expected IOB labels: 'O', or 'B-' or 'I-' and "
-                    "a type, such as 'B-Chemical'"
+                    "a type, such as 'B-Chemical', or 'B' and 'I' alone"
                 )
         return Tagged(labels=in_iob2(answer, scheme_of(answer) or "iob2"))
 

@@ -29,10 +29,10 @@ from urllib.parse import quote, urljoin, urlsplit
 import orjson
 
 from medstress.backends.options import ANSWER_SECONDS
+from medstress.backends.threads import DaemonThreads
 from medstress.core.calls import Generated, Scored
 from medstress.core.errors import UnreachableError, UsageError, did_you_mean
 from medstress.files.extras import importing
-from medstress.machine.daemon_threads import DaemonThreads
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")

@@ -16,50 +16,17 @@ from medstress.core.errors import MedstressError, UsageError, did_you_mean, reas
 from medstress.core.frozen import rare_collections
 from medstress.engine.progress import DRAIN_SECONDS
 
-COMMANDS = (
-    "demo",
-    "check",
-    "run",
-    "merge",
-    "tune",
-    "train",
-    "summary",
-    "report",
-    "figures",
-    "export",
-    "case",
-    "view",
-    "compare",
-    "verify",
-    "test",
-    "explain",
-    "review",
-    "cache",
-    "perturb",
-    "list",
-    "recipe",
-    "doctor",
-)
-
-
 _MODULES = {
-    "cache": "caching",
-    "case": "viewing",
+    **dict.fromkeys(("demo", "run", "merge", "tune", "train", "perturb"), "running"),
     "check": "checking",
-    "compare": "comparing",
+    **dict.fromkeys(("test", "explain"), "asking"),
+    **dict.fromkeys(("summary", "report", "figures", "export", "case", "view"), "viewing"),
+    **dict.fromkeys(("compare", "verify", "review"), "viewing"),
+    **dict.fromkeys(("cache", "list", "recipe"), "machine"),
     "doctor": "doctor",  # it is there when a package that the others import is not
-    "explain": "explaining",
-    "export": "viewing",
-    "figures": "viewing",
-    "merge": "merging",
-    "report": "viewing",
-    "review": "reviewing",
-    "summary": "viewing",
-    "test": "significance",
-    "verify": "verifying",
-    "view": "viewing",
 }
-"""Command -> the module of its function; default: `commands`."""
+"""Command -> the module of its function."""
+COMMANDS = tuple(_MODULES)
 _JUDGING = ("demo", "run", "tune", "train", "summary", "compare", "verify")
 """Commands whose exit code is a verdict, which has to survive `| head`."""
 
@@ -131,8 +98,8 @@ def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
         hint = did_you_mean(first, COMMANDS)
         raise UsageError(f"unknown command {first!r}{hint}").with_command("medstress --help")
     args = parser.parse_args(arguments, argparse.Namespace(stop=stop))
-    module = _MODULES.get(args.command, "commands")
-    handler = getattr(import_module(f"medstress.cli.{module}"), f"{args.command}_cli")
+    module = import_module(f"medstress.cli.{_MODULES[args.command]}")
+    handler = getattr(module, f"{args.command}_cli")
     if args.command in _JUDGING:
         outlive_reader()
         code = int(handler(args))

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.cells import cell_len
 
 from medstress.analyses.shown import Table, column, table
 from medstress.cli.display import display
-from medstress.cli.first_flags import columns_of, groups_of
-from medstress.cli.flags import check_limit
-from medstress.cli.look import Look, cut, wrapped
-from medstress.cli.screen import Kind, Line, Screen, screen, titled
+from medstress.cli.parser import check_limit, columns_of, groups_of
+from medstress.cli.screen import Kind, Line, Look, Screen, cut, screen, titled, wrapped
 from medstress.core.attacked import NAME
 from medstress.core.errors import DataError, UsageError
 from medstress.core.words import listed, plural, shorten
@@ -30,12 +26,10 @@ from medstress.experiment.check_data import (
     check_data,
     skips_rows,
 )
-from medstress.experiment.first.data import Choices
+from medstress.experiment.first import Choices
 from medstress.report.terminal import print_table
 from medstress.stats.estimate import Estimate
 
-FORMAT = 1
-"""Of `--json`."""
 GIVEN = "entities.recogniser=given"
 """Of `--set`: the mentions that stand in the rows."""
 _OF_DATA = ("dataset.", "entities.")
@@ -44,9 +38,9 @@ _EXAMPLE = 60
 """Characters of an example."""
 _SHARE = "attackable"
 _MOST_REASONS = 3
-"""Reasons that are printed for each attack; `--json` has all."""
+"""Reasons that are printed for each attack."""
 _MOST_PLACES = 4
-"""Further rows that are named for each reason; `--json` has all."""
+"""Further rows that are named for each reason."""
 
 
 def check_cli(args: argparse.Namespace) -> int:
@@ -65,18 +59,14 @@ def check_cli(args: argparse.Namespace) -> int:
         answer_base=args.answer_base,
     )
     limit = [] if args.limit is None else [f"dataset.limit={args.limit}"]
-    with display(quiet=args.json, stop=args.stop) as watcher:
+    with display(quiet=False, stop=args.stop) as watcher:
         to = None if args.to is None else Path(args.to)
         found = check_data(choices, [*args.set, *limit], watcher, to)
-    following = next_command(found, args)
-    if args.json:
-        print(json.dumps({"format": FORMAT, **asdict(found), "next": following}, indent=1))
-    else:
-        _show(found, screen(), is_skipping=skips_rows(args.set))
-        if found.written is not None:
-            rows, mentions = found.written.n_rows, found.written.n_mentions
-            print(f"{plural(rows, 'row')}, {plural(mentions, 'mention')}: {args.to}")
-        print(f"next: {following}")
+    _show(found, screen(), is_skipping=skips_rows(args.set))
+    if found.written is not None:
+        rows, mentions = found.written
+        print(f"{plural(rows, 'row')}, {plural(mentions, 'mention')}: {args.to}")
+    print(f"next: {next_command(found, args)}")
     if found.n_skipped and not skips_rows(args.set):
         unwritten = "" if args.to is None else " and nothing was written"
         raise DataError(
@@ -212,7 +202,7 @@ def _why_not(attackable: Sequence[Attackable], look: Look) -> Iterator[Line]:
                 yield Line(text=f"  {n:>{width}}  {part}", kind=Kind.ROW)
         if len(reasons) > _MOST_REASONS:
             n_more = plural(len(reasons) - _MOST_REASONS, "more reason")
-            yield Line(text=f"  {n_more}: --json has all", kind=Kind.NOTE)
+            yield Line(text=f"  {n_more}", kind=Kind.NOTE)
 
 
 def _remarks(found: DataCheck) -> Iterator[str]:

@@ -25,7 +25,6 @@ EXTRAS = (
     ("embedding minilm", "minilm"),
     ("figures", "figures"),
     ("Excel files", "xlsx"),
-    ("pandas", "pandas"),
     ("run --ray", "ray"),
     ("recogniser spacy", "spacy"),
 )

@@ -1,29 +1,99 @@
-"""Show a run on the terminal, and write its report and the files of `--junit` and `--markdown`."""
+"""Show a run on the terminal, how to go on with it, and write the files of verdicts."""
 
 from __future__ import annotations
 
-import argparse
+import shlex
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medstress.analyses.names import capital
-from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.success import FAIL_AGAIN, fails_again
-from medstress.analyses.summary import exit_code
-from medstress.cli.going_on import raised, reached, run_again
+from medstress.analyses.summary import PERFORMANCE, exit_code
 from medstress.cli.screen import screen
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
+from medstress.core.words import command
 from medstress.files.writing import Access, write_text
-from medstress.report.summary_page import junit_page, markdown_page, print_summary
+from medstress.report.summary_page import print_summary
 from medstress.report.terminal import print_table
 from medstress.store.shards import shard_of
 
 if TYPE_CHECKING:
+    from medstress.analyses.summary import Performance
     from medstress.experiment.dry_run import DryRun
+
+
+_ROOM = 2
+"""A limit that stopped a run is proposed so many times as high."""
+
+
+def reached(settings: Mapping[str, Any], cost: Performance) -> list[str]:
+    """Return the limits that a run has reached.
+
+    Args:
+        settings: the experiment's `[experiment]` table.
+        cost: what the run has used up.
+    """
+    used = {
+        "max_usd": cost.usd or 0.0,
+        "max_queries": cost.calls,
+        "max_tokens": sum(paid.tokens_in + paid.tokens_out for paid in cost.spending),
+        "max_seconds": cost.wall_seconds,
+    }
+    limits = {key: settings.get(key) for key in used}
+    return [
+        key
+        for key, limit in limits.items()
+        if isinstance(limit, int | float) and used[key] >= limit
+    ]
+
+
+def raised(settings: Mapping[str, Any], limits: Sequence[str]) -> list[str]:
+    """Return the flags that raise limits."""
+    return [
+        word for key in limits for word in ("--set", f"experiment.{key}={settings[key] * _ROOM:g}")
+    ]
+
+
+def run_again(folder: Path, *flags: str) -> str:
+    """Return the command that goes on with a run: this process's own, if it is a run.
+
+    A folder's own text is never part of it, because anyone may have written it.
+
+    >>> run_again(Path("runs/a"), "--retry-failed")
+    'medstress run EXPERIMENT.toml --out runs/a --retry-failed'
+    """
+    own = command_again(shlex.join(sys.argv), *flags) if len(sys.argv) > 1 else None
+    return own or command("run", "EXPERIMENT.toml", "--out", folder, *flags)
+
+
+def command_again(began: str, *flags: str) -> str | None:
+    """Return the command that began a run with further flags; None if it was no `medstress run`.
+
+    >>> command_again("medstress run a.toml --set experiment.max_usd=1", "--set",
+    ...               "experiment.max_usd=2")
+    'medstress run a.toml --set experiment.max_usd=2'
+    >>> command_again("medstress run a.toml --fresh", "--retry-failed")
+    'medstress run a.toml --retry-failed'
+    """
+    words = shlex.split(began)[1:]
+    if words[:1] != ["run"]:
+        return None
+    keys = {flag.partition("=")[0] for flag in flags if "=" in flag}
+    kept: list[str] = []
+    given = iter(word for word in words if word not in ("--fresh", "--retry-failed"))
+    for word in given:
+        if word == "--set":
+            value = next(given, "")
+            kept += [] if value.partition("=")[0] in keys else [word, value]
+        elif word.removeprefix("--set=").partition("=")[0] not in keys:
+            kept.append(word)
+    return shlex.join(["medstress", *kept, *flags])
+
 
 _MOST_REASONS = 3
 """Reasons of failures that are printed."""
@@ -82,23 +152,6 @@ def show_dry_run(dry: DryRun, notes: Iterable[str] = ()) -> None:
         print_table(out.console, table)
     for line in (*(remark.sentence for remark in dry.remarks()), *notes):
         out.say(line)
-
-
-def write_verdicts(run: Run, args: argparse.Namespace, first: str | None = None) -> None:
-    """Write the files of `--junit` and `--markdown`.
-
-    Args:
-        run: the run.
-        args: the command line.
-        first: what a reader of the JUnit file has to know first.
-
-    Raises:
-        UsageError: a file cannot be written.
-    """
-    if args.junit is not None:
-        write_file("--junit", args.junit, junit_page(run, first))
-    if args.markdown is not None:
-        write_file("--markdown", args.markdown, markdown_page(run))
 
 
 def write_file(flag: str, file: str, text: str) -> None:

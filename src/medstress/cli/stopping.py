@@ -121,9 +121,7 @@ def leave(code: int) -> None:
     Raises:
         SystemExit: if no thread works.
     """
-    threads = sys.modules.get(
-        "medstress.machine.daemon_threads"
-    )  # only imported if a model was asked
+    threads = sys.modules.get("medstress.backends.threads")  # only imported if a model was asked
     if code == INTERRUPTED or (threads is not None and threads.is_working()):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):

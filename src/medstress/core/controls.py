@@ -22,16 +22,6 @@ def arm_label(attack: str, control: str) -> str:
     return f"{attack}{BETWEEN}{control}"
 
 
-def control_of(label: str) -> tuple[str, str | None]:
-    """Return the attack and the control that the label of an arm names.
-
-    >>> control_of("near names / no_op"), control_of("swap / other")
-    (('near names', 'no_op'), ('swap / other', None))
-    """
-    attack, _, control = label.rpartition(BETWEEN)
-    return (attack, control) if attack and control in CONTROLS else (label, None)
-
-
 MEANINGS = {
     "repeat": "when the same prompt is asked again",
     "no_op": "when only white space, punctuation or letter case move",

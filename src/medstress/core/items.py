@@ -441,7 +441,7 @@ class Question(Item):
             if mention not in checked:
                 _check_mention(self, mention)
         copy = object.__new__(type(self))
-        vars(copy).update({each.name: vars(self)[each.name] for each in fields(self)})
+        vars(copy).update({one.name: vars(self)[one.name] for one in fields(self)})
         vars(copy)["mentions"] = new
         return copy
 
@@ -506,10 +506,13 @@ class Question(Item):
         return None if any(map(str.strip, texts)) else f"the question has no {field}"
 
     def sound(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-        """Leave out edits that make an option equal to another, alone or with the other edits."""
+        """Leave out edits of the right answer, and those that make an option equal to another.
+
+        Options are compared after each edit alone, and with the other edits.
+        """
         if not any(edit.field in self.letters for edit in edits):
             return edits
-        alone = [edit for edit in edits if self._is_distinct(edit)]
+        alone = [edit for edit in edits if edit.field != self.key and self._is_distinct(edit)]
         kept: list[Edit] = []
         for letter in self.letters:
             new = [edit for edit in alone if edit.field == letter]

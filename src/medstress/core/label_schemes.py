@@ -3,6 +3,7 @@
 IOB2: B- begins an entity, I- continues it. IOBES (BIOES, and BILOU with L for E and U for S): E-
 ends an entity of several tokens, S- is one of a single token. IO: a token has the type of its
 entity or O, so two neighbouring entities of one type cannot be told apart and are read as one.
+Labels are bare where they name no type, as B, I and O do.
 
 References:
     Ratinov and Roth, "Design challenges and misconceptions in named entity recognition", CoNLL
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from medstress.core.errors import DataError
-from medstress.core.sentences import OUTSIDE
+from medstress.core.items import OUTSIDE
 
 Scheme: TypeAlias = Literal["iob2", "iobes", "io"]
 SCHEMES: tuple[Scheme, ...] = ("iob2", "iobes", "io")
@@ -98,15 +99,27 @@ def type_of(label: str, scheme: Scheme) -> str | None:
     return _parts(label, scheme)[1]
 
 
+def are_bare(labels: Iterable[str], scheme: Scheme) -> bool:
+    """Return whether labels beside O are marks without a type.
+
+    >>> are_bare(["O", "B", "I"], "iob2"), are_bare(["O", "B-Drug"], "iob2"), are_bare(["O"], "io")
+    (True, False, False)
+    """
+    marks = set(labels) - {OUTSIDE}
+    return bool(marks) and marks <= set(_PREFIXES[scheme] or "I")
+
+
 def scheme_of(labels: Iterable[str]) -> Scheme | None:
     """Return the scheme of a model's labels; None if they mix several or fit none.
 
-    >>> scheme_of(["O", "B-Drug", "I-Drug"]), scheme_of(["O", "Drug"])
-    ('iob2', 'io')
+    >>> scheme_of(["O", "B-Drug", "I-Drug"]), scheme_of(["O", "Drug"]), scheme_of(["O", "B", "I"])
+    ('iob2', 'io', 'iob2')
     """
     known = set(labels)
     has_outside = OUTSIDE in known
     known -= {OUTSIDE}
+    if are_bare(known, "iobes"):
+        return "iob2" if are_bare(known, "iob2") else "iobes"
     if not known or any(label.split() != [label] for label in known):
         return None
     if any(label[1:2] == "-" and label[0] in "ESLU" for label in known):
@@ -126,13 +139,13 @@ def check_scheme(labels: Iterable[str], scheme: Scheme, source: object) -> None:
         source: the file, for the message.
 
     Raises:
-        DataError: all labels but O have a prefix, and not the I- that IO may have.
+        DataError: all labels but O have a prefix, and not the I- that IO may have, or are bare.
 
     >>> check_scheme(["O", "I-Drug"], "io", "a.iob")
     """
     known = set(labels) - {OUTSIDE}
     looks = scheme_of(known) if scheme == "io" else None
-    begins = sorted(label for label in known if label[:2] != "I-")
+    begins = sorted(label for label in known if label[:2] != "I-" and label != "I")
     if looks in ("iob2", "iobes") and begins:
         advice = "leave out scheme" if looks == "iob2" else 'set scheme = "iobes"'
         raise DataError(
@@ -143,12 +156,18 @@ def check_scheme(labels: Iterable[str], scheme: Scheme, source: object) -> None:
 
 
 def in_iob2(labels: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """Return a model's labels, which need not be well formed, in IOB2.
+    """Return a model's labels, which need not be well formed, in IOB2; bare ones stay bare.
 
     Labels in IOB2 stay as they are: whoever reads them judges an I- that continues nothing.
+
+    >>> in_iob2(["B", "E", "S", "O"], "iobes")
+    ('B', 'I', 'B', 'O')
     """
     if scheme == "iob2":
         return tuple(labels)
+    if are_bare(labels, scheme):
+        typed = [label if label == OUTSIDE else f"{label}-_" for label in labels]
+        return tuple(label[0] for label in in_iob2(typed, scheme))
     return read_labels(labels, scheme, repair=True).labels
 
 

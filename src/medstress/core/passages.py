@@ -2,7 +2,8 @@
 
 A sentence ends at `.`, `?` or `!` with any closing brackets and quotes, if white space and then a
 capital, a digit, an opening bracket or a quote follow. It does not end after one of
-`ABBREVIATIONS`, after a single capital (E. coli), or inside an entity.
+`ABBREVIATIONS`, after a single capital (E. coli), or inside an entity. It also ends at `。`, `！`
+or `？`, which no white space follows.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ ABBREVIATIONS = frozenset(
     )
 )
 
-_END = re.compile(r"[.?!][)\]\"']*(?=\s+[A-Z0-9(\[\"'])")
+_END = re.compile(r"[.?!][)\]\"']*(?=\s+[A-Z0-9(\[\"'])|[。！？｡]+[」』）】”’)\]\"']*")
 _LOOKBEHIND = 32
 """Characters inspected before a full stop; every abbreviation is shorter."""
 _LAST_WORD = re.compile(r"[A-Za-z.]*$")

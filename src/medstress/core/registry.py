@@ -31,7 +31,7 @@ _PARTS = tomllib.loads((files("medstress.core") / "parts.toml").read_text("utf-8
 KINDS: dict[str, dict[str, Entry]] = {
     kind: {name: Entry(**row) for name, row in rows.items()} for kind, rows in _PARTS.items()
 }
-KINDS["kinds"] = {}  # those that come with medstress are in `medstress.kinds`
+KINDS["kinds"] = {}  # those that come with medstress are in `medstress.tasks.kinds`
 ATTACKS, BACKENDS, DATASETS = (KINDS[kind] for kind in ("attacks", "backends", "datasets"))
 
 

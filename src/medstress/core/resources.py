@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     FloatArray = NDArray[np.float64]
     IndexArray = NDArray[np.int64]
-    VectorArray = NDArray[np.float32]
+    SimilarityArray = NDArray[np.float32]
 
 Exclusions: TypeAlias = Literal["exclude", "mark", "key_string"]
 """Which names are never drawn (METHODS 3.3). `exclude`: any that could be a second right answer
@@ -33,10 +33,13 @@ class PerturbationSet(Protocol):
     def names(self) -> Sequence[str]:
         """All names, in the vocabulary's order, shape (n_names,)."""
 
-    @property
-    def vectors(self) -> VectorArray:
-        """Unit vectors of the names, shape (n_names, n_dimensions); a zero row if a name has
-        none. May be a memory map."""
+    def vectors_of(self, indices: IndexArray) -> FloatArray:
+        """Return the unit vectors of some names, shape (n, n_dimensions); a zero row if a name has
+        none."""
+
+    def cosines(self, direction: FloatArray) -> SimilarityArray:
+        """Return the cosine of every name's vector and a direction that is not zero, shape
+        (n_names,); 0 for names without a vector."""
 
     def vector(self, text: str) -> FloatArray:
         """Return the unit vector of one text that need not be in the vocabulary, shape

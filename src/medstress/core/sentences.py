@@ -17,6 +17,7 @@ from medstress.core.errors import DataError
 from medstress.core.hashing import content_hash
 from medstress.core.items import OUTSIDE as OUTSIDE
 from medstress.core.items import PAIRS, TAGGED, Item, Marked, Texts, Words
+from medstress.core.label_schemes import read_labels
 from medstress.core.text import WHOLE, Edit
 
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ class Entity:
 
 @dataclass(frozen=True, kw_only=True)
 class TaggedText(Item):
-    """A tokenised sentence with one IOB2 label a token; never mutated."""
+    """A tokenised sentence with one IOB2 label a token; never mutated.
+
+    A trial is about one of its gold entities: the same sentence with `entity` set.
+    """
 
     kind: ClassVar[str] = TAGGED
-    key: ClassVar[str] = ""
-    """Each of its entities has one."""
 
     id: str
     """Unique within its data set."""
@@ -52,15 +54,13 @@ class TaggedText(Item):
     """At least one; none is empty or holds white space."""
     labels: tuple[str, ...]
     """``O``, ``B-TYPE`` or ``I-TYPE``, one a token; an I- continues an entity of its type."""
+    entity: Entity | None = None
+    """What a trial is about; None for the whole sentence, and for one without any entity."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Further fields of the source, such as the document."""
 
     def __post_init__(self) -> None:
         check_tagged_text(self)
-
-    def candidate(self, edits: tuple[Edit, ...] = ()) -> TaggedCandidate:
-        """The sentence with edits, without saying which entity is meant."""
-        return EntityUnit(text=self, entity=None).candidate(edits)
 
     @cached_property
     def entities(self) -> tuple[Entity, ...]:
@@ -79,6 +79,11 @@ class TaggedText(Item):
         return content_hash([self.tokens, self.labels])
 
     @property
+    def key(self) -> str:
+        """The type of the entity; empty without one."""
+        return "" if self.entity is None else self.entity.type
+
+    @property
     def texts(self) -> dict[str, str]:
         """None: edits count tokens."""
         return {}
@@ -87,6 +92,10 @@ class TaggedText(Item):
     def classes(self) -> tuple[str, ...]:
         """The types of its entities."""
         return tuple({label[2:] for label in self.labels if len(label) > 2})
+
+    def candidate(self, edits: tuple[Edit, ...] = ()) -> TaggedCandidate:
+        """The sentence with edits, and the entity in it."""
+        return TaggedCandidate(item=self, edits=edits)
 
     def replaced(self, edit: Edit) -> str:
         """What an edit replaces, tokens joined by spaces."""
@@ -103,9 +112,9 @@ class TaggedText(Item):
         return {"text": " ".join(self.tokens), "entities": "; ".join(entities)}
 
     def changed(self, edits: tuple[Edit, ...]) -> TaggedText:
-        """The sentence with its new tokens and their labels."""
+        """The whole sentence with its new tokens and their labels."""
         new = self.candidate(edits)
-        return replace(self, tokens=new.tokens, labels=new.labels)
+        return replace(self, tokens=new.tokens, labels=new.labels, entity=None)
 
     def words(
         self,
@@ -114,27 +123,58 @@ class TaggedText(Item):
         side: str | None = None,
         rng: Generator | None = None,
     ) -> Iterator[Words]:
-        """The sentence itself."""
+        """The sentence itself, whichever entity is meant."""
         yield Words(field=TOKENS, tokens=self.tokens, labels=self.labels)
 
-    def units(self) -> tuple[EntityUnit, ...]:
-        """Every gold entity; the sentence where it has none."""
-        return tuple(EntityUnit(text=self, entity=e) for e in self.entities) or (
-            EntityUnit(text=self, entity=None),
+    def lacks_words(self, field: str) -> str | None:
+        """A sentence without an entity is only perturbed as a part of its data set."""
+        return None if self.entity or self.entities else "the sentence has no gold entity"
+
+    def nearest_first(self, edits: Sequence[Edit]) -> list[Edit]:
+        """Sort edits: those in the entity first, then the nearest to it."""
+        e = self.entity
+        if e is None:
+            return list(edits)
+        return sorted(
+            edits, key=lambda x: (max(e.start - x.end + 1, x.start - e.end + 1, 0), x.start)
         )
 
-    def of_unit(self, name: str) -> EntityUnit:
-        """The entity that a unit names.
+    @property
+    def unit(self) -> str:
+        """First token, one past the last, and type of the entity: `3:5:Chemical`."""
+        e = self.entity
+        return WHOLE if e is None else f"{e.start}:{e.end}:{e.type}"
+
+    @property
+    def whole(self) -> TaggedText:
+        """The sentence."""
+        return self._about(None)
+
+    def units(self) -> tuple[TaggedText, ...]:
+        """One for every gold entity; the sentence where it has none."""
+        return tuple(map(self._about, self.entities)) or (self,)
+
+    def of_unit(self, name: str) -> TaggedText:
+        """The sentence with the entity that a unit names.
 
         >>> text = TaggedText(id="1", tokens=("no", "aspirin"), labels=("O", "B-Drug"))
         >>> text.of_unit("1:2:Drug").entity
         Entity(start=1, end=2, type='Drug')
         """
-        entity = None
-        if name != WHOLE:
-            start, end, type_ = name.split(":", 2)
-            entity = Entity(start=int(start), end=int(end), type=type_)
-        return EntityUnit(text=self, entity=entity)
+        if name == WHOLE:
+            return self.whole
+        start, end, type_ = name.split(":", 2)
+        return self._about(Entity(start=int(start), end=int(end), type=type_))
+
+    def _about(self, entity: Entity | None) -> TaggedText:
+        # Nothing else changes, so nothing is checked again, and all parts share one hash.
+        part = object.__new__(type(self))
+        vars(part).update(vars(self), entity=entity, hash=self.hash)
+        return part
+
+    def encode(self) -> dict[str, Any]:
+        """Return the fields of the sentence."""
+        return {name: value for name, value in super().encode().items() if name != "entity"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,94 +215,12 @@ class SentencePair(Texts):
         return {**self.texts, "score": self.score}
 
 
-@dataclass(frozen=True, kw_only=True)
-class EntityUnit(Item):
-    """One gold entity in its sentence: what a trial on a tagged text is about."""
-
-    text: TaggedText
-    """The sentence."""
-    entity: Entity | None
-    """The entity; None for a sentence without any, which only a perturbed copy asks about."""
-    kind: ClassVar[str] = TAGGED
-
-    @property
-    def id(self) -> str:
-        """The sentence's id."""
-        return self.text.id
-
-    @property
-    def hash(self) -> str:
-        """The sentence's hash."""
-        return self.text.hash
-
-    @property
-    def unit(self) -> str:
-        """First token, one past the last, and type: `3:5:Chemical`."""
-        e = self.entity
-        return WHOLE if e is None else f"{e.start}:{e.end}:{e.type}"
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """The sentence's."""
-        return self.text.metadata
-
-    @property
-    def whole(self) -> TaggedText:
-        """The sentence."""
-        return self.text
-
-    @property
-    def key(self) -> str:
-        """The type of the entity; empty without one."""
-        return "" if self.entity is None else self.entity.type
-
-    @property
-    def texts(self) -> dict[str, str]:
-        """None: edits count tokens."""
-        return {}
-
-    def candidate(self, edits: tuple[Edit, ...] = ()) -> TaggedCandidate:
-        """The sentence with edits, and the entity in it."""
-        return TaggedCandidate(item=self, edits=edits)
-
-    def replaced(self, edit: Edit) -> str:
-        """What an edit replaces, tokens joined by spaces."""
-        return self.text.replaced(edit)
-
-    def changed(self, edits: tuple[Edit, ...]) -> TaggedText:
-        """The sentence with its new tokens and their labels."""
-        return self.text.changed(edits)
-
-    def words(
-        self,
-        mentions: Mapping[str, tuple[Marked, ...]],
-        field: str | None = None,
-        side: str | None = None,
-        rng: Generator | None = None,
-    ) -> Iterator[Words]:
-        """The sentence, whichever entity is meant."""
-        return self.text.words(mentions)
-
-    def lacks_words(self, field: str) -> str | None:
-        """A sentence without an entity is only perturbed as a part of its data set."""
-        return "the sentence has no gold entity" if self.entity is None else None
-
-    def nearest_first(self, edits: Sequence[Edit]) -> list[Edit]:
-        """Sort edits: those in the entity first, then the nearest to it."""
-        e = self.entity
-        if e is None:
-            return list(edits)
-        return sorted(
-            edits, key=lambda x: (max(e.start - x.end + 1, x.start - e.end + 1, 0), x.start)
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaggedCandidate:
     """An entity's sentence plus edits of its tokens."""
 
-    item: EntityUnit
-    """The original sentence, and the entity."""
+    item: TaggedText
+    """The original sentence, with the entity."""
     edits: tuple[Edit, ...] = ()
     """Replacements in the tokens of the original sentence; none crosses an entity's border."""
 
@@ -293,7 +251,7 @@ class TaggedCandidate:
 
     def _projected(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         edits = [(e.start, e.end, tuple(e.replacement.split())) for e in self.edits]
-        return project(self.item.text, edits)
+        return project(self.item, edits)
 
 
 def project(
@@ -331,23 +289,38 @@ def projected_labels(
     >>> projected_labels(("O", "B-Drug"), [(1, 2, ("acetylsalicylic", "acid"))])
     ('O', 'B-Drug', 'I-Drug')
     """
-    found: list[str] = []
+    projected: list[str] = []
     position = 0
     for start, end, new in sorted(edits):
         first = labels[start]
         rest = OUTSIDE if first == OUTSIDE else f"I-{first[2:]}"
-        found += (*labels[position:start], first, *(rest for _ in new[1:]))
+        projected += (*labels[position:start], first, *(rest for _ in new[1:]))
         position = end
-    return (*found, *labels[position:])
+    return (*projected, *labels[position:])
 
 
 def entities_of(labels: Sequence[str]) -> tuple[Entity, ...]:
-    """Return the entities that IOB2 labels mark, in order.
+    """Return the entities that labels mark, in order.
 
-    >>> [(e.start, e.end) for e in entities_of(["B-Drug", "B-Drug", "I-Drug", "O"])]
-    [(0, 1), (1, 3)]
+    A model's labels may be malformed: as in the CoNLL-2000 and 2003 evaluation, an I- that
+    continues no entity begins one.
+
+    >>> [(e.start, e.end, e.type) for e in entities_of(["B-Drug", "B-Drug", "I-Drug", "I-Gene"])]
+    [(0, 1, 'Drug'), (1, 3, 'Drug'), (3, 4, 'Gene')]
+
+    References:
+        Tjong Kim Sang and De Meulder, "Introduction to the CoNLL-2003 shared task", 2003; the
+        evaluation script conlleval.
     """
-    return tuple(_entities(labels))
+    entities: list[Entity] = []
+    start, type_ = 0, ""
+    for place, label in enumerate((*labels, OUTSIDE)):
+        if label[:1] == "I" and label[2:] == type_:
+            continue
+        if type_:
+            entities.append(Entity(start=start, end=place, type=type_))
+        start, type_ = place, label[2:]
+    return tuple(entities)
 
 
 def check_tagged_text(item: TaggedText) -> None:
@@ -369,31 +342,9 @@ def check_tagged_text(item: TaggedText) -> None:
                 f"item {item.id!r}, token {number}: expected a token without white space, "
                 f"got {token!r}"
             )
-    before = OUTSIDE
-    for number, label in enumerate(item.labels, start=1):
-        if complaint := label_complaint(label, before):
-            raise DataError(f"item {item.id!r}, token {number}: {complaint}")
-        before = label
-
-
-def label_complaint(label: str, before: str) -> str | None:
-    """Return why a label cannot follow the label `before` (``O`` at the beginning), or None.
-
-    >>> label_complaint("I-Drug", "O")
-    "expected 'B-Drug' at the beginning of an entity, got 'I-Drug' after 'O'"
-    >>> label_complaint("I-Drug", "B-Drug") is None
-    True
-    """
-    if label == OUTSIDE:
-        return None
-    if label[:2] not in ("B-", "I-") or not label[2:] or label.split() != [label]:
-        return f"expected an IOB label (O, B-TYPE or I-TYPE), got {label!r}"
-    if label[0] == "I" and before[2:] != label[2:]:
-        return (
-            f"expected {'B-' + label[2:]!r} at the beginning of an entity, "
-            f"got {label!r} after {before!r}"
-        )
-    return None
+    reading = read_labels(item.labels, "iob2")
+    if reading.complaint is not None:
+        raise DataError(f"item {item.id!r}, token {reading.place + 1}: {reading.complaint}")
 
 
 def check_sentence_pair(item: SentencePair) -> None:
@@ -415,14 +366,3 @@ def check_sentence_pair(item: SentencePair) -> None:
             f"item {item.id!r}, field 'score': expected a score from {item.low:g} to "
             f"{item.high:g}, got {item.score:g}"
         )
-
-
-def _entities(labels: Sequence[str]) -> Iterator[Entity]:
-    start = 0
-    before = OUTSIDE
-    for place, label in enumerate([*labels, OUTSIDE]):
-        if label[0] == "I":
-            continue
-        if before != OUTSIDE:
-            yield Entity(start=start, end=place, type=before[2:])
-        start, before = place, label

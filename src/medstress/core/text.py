@@ -161,17 +161,28 @@ def copy_case_as_released(replacement: str, original: str) -> str:
     return replacement.capitalize() if original[:1].isupper() else replacement.lower()
 
 
-_TOKEN = re.compile(r"[^\W_]+|[^\s]")
+_HAN = "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_HAN += "\U00020000-\U0003ffff"
+_KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9d"
+_THAI = "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46"
+_UNSPACED = _HAN + _KANA + _THAI
+"""Characters of scripts that put no spaces between words."""
+_ATTACHED = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u3099\u309a\uff9e\uff9f"
+"""Marks that belong to the character before: of Thai vowels and tones, of voiced Kana."""
+_TOKEN = re.compile(rf"[{_UNSPACED}][{_ATTACHED}]*|[^\W_{_UNSPACED}]+|[^\s]")
 
 
 def token_spans(text: str) -> list[tuple[int, int]]:
     """Return the offsets of the tokens of a text.
 
     A token is a run of letters and digits, or any other single character that is no white space,
-    as in the published files of BC5CDR.
+    as in the published files of BC5CDR. Han, Kana and Thai have no spaces between words: there a
+    token is a character, with the marks that belong to it.
 
     >>> [text[a:b] for text in ["Parkinson's (2.5-mg)"] for a, b in token_spans(text)]
     ['Parkinson', "'", 's', '(', '2', '.', '5', '-', 'mg', ')']
+    >>> tokenise("口服aspirin 5mg")
+    ('口', '服', 'aspirin', '5mg')
     """
     return [found.span() for found in _TOKEN.finditer(text)]
 

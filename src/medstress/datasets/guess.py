@@ -12,6 +12,7 @@ from medstress.core.errors import MedstressError, UsageError, did_you_mean
 from medstress.datasets.forms import naming
 from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.naming import called, columns_of
+from medstress.datasets.source import refuse_other_formats
 from medstress.datasets.tables.columnar import is_saved
 from medstress.datasets.tables.reading import read_table
 from medstress.files.bounded import TooLargeError
@@ -25,15 +26,23 @@ QUESTIONS = {
     ".parquet": "parquet",
 }
 """Ending of a table -> the source that reads it if it holds questions."""
-TEXTS = {".iob": "iob", ".conll": "iob", ".bio": "iob", ".pubtator": "pubtator", ".txt": "iob"}
+TEXTS = {
+    ".iob": "iob",
+    ".conll": "iob",
+    ".bio": "iob",
+    ".pubtator": "pubtator",
+    ".ann": "brat",
+    ".txt": "iob",
+}
 """Ending of another file -> the source that reads it."""
 ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
 """Endings that say that a file holds data; `.txt` may be anything."""
 _LOOKED_AT, _LONGEST = 1_000, 1 << 16
 """Lines that tell what a text file is, and how much of each is read."""
-_BC5CDR = {"train.tsv", "devel.tsv", "test.tsv"}
+_SPLITS = {"train", "devel", "test"}
+"""Names of the files of BC5CDR."""
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
-_TAGGED = re.compile(r"\S+\t(?:O|[BIESLU]-\S+)\s*")
+_TAGGED = re.compile(r"\S+\t(?:O|[BIESLU](?:-\S+)?)\s*")
 
 
 def guess_dataset(given: str) -> dict[str, Any]:
@@ -52,6 +61,7 @@ def guess_dataset(given: str) -> dict[str, Any]:
     if name is not None:
         return {"name": name, "path": given}
     if path.exists():
+        refuse_other_formats(path)
         raise UsageError(f"{given}: {_unread(path)}")
     if given in registry.installed("datasets"):
         return {"name": given}
@@ -120,10 +130,12 @@ def _is_header(cells: Sequence[str]) -> bool:
 def _of_file(path: Path) -> str | None:
     ending = path.suffix.lower()
     if ending == ".txt":
-        from medstress.datasets.hub import is_pubtator
+        from medstress.datasets.standoff import is_pubtator
 
         if is_pubtator(path):
             return "pubtator"
+        if path.with_suffix(".ann").is_file():
+            return "brat"
         _check_text(path)
     if ending not in QUESTIONS:
         return TEXTS.get(ending)
@@ -134,23 +146,35 @@ def _of_file(path: Path) -> str | None:
     except TooLargeError:
         raise
     except MedstressError:
+        refuse_other_formats(path)
         return QUESTIONS[ending]  # whose reader says what is wrong
     columns = columns_of(row for _, row in rows if isinstance(row, dict))
     if {"pair_id", "sentence1", "sentence2", "mean_score"} <= set(columns):
         return "biosses"
     source = source_of(columns)
-    return QUESTIONS[ending] if source == "questions" else source
+    if source != "questions":
+        return source
+    if not called(columns, naming.QUESTIONS):
+        refuse_other_formats(path)
+    return QUESTIONS[ending]
 
 
 def _of_folder(path: Path) -> str | None:
     if is_saved(path):
         return "hub"
-    names = {file.name for file in path.rglob("*") if file.is_file()}
-    if any(name.endswith(".ann") for name in names):
+    from medstress.datasets.standoff import is_pubtator
+
+    files = [file for file in path.rglob("*") if file.is_file()]
+    if any(file.suffix == ".ann" for file in files):
         return "brat"
-    if names & _BC5CDR:
+    here = [file for file in files if file.parent == path]
+    abstracts = [file for file in here if is_pubtator(file)]
+    tokens = [file for file in here if file.suffix.lower() == ".tsv" and _is_tagged(file)]
+    if any(file.stem in _SPLITS for file in (*abstracts, *tokens)):
         return "bc5cdr"
-    return "hub" if any(Path(name).suffix.lower() in QUESTIONS for name in names) else None
+    if abstracts:
+        return "pubtator"
+    return "hub" if any(file.suffix.lower() in QUESTIONS for file in files) else None
 
 
 def _is_tagged(path: Path) -> bool:

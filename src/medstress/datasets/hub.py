@@ -19,14 +19,17 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from medstress.core.errors import DataError, MedstressError, UsageError, did_you_mean
-from medstress.datasets import iob, pairs, pubtator
+from medstress.datasets import pairs
 from medstress.datasets.forms.kinds import source_of
 from medstress.datasets.forms.naming import columns_of
 from medstress.datasets.questions import read_questions
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, check_keys
+from medstress.datasets.standoff import is_pubtator, read_pubtator
 from medstress.datasets.tables.columnar import is_saved, saved_split
 from medstress.datasets.tables.parts import joined_parts
 from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tagged import read_iob, read_token_rows
+from medstress.files.bounded import data_lines
 
 CONVERTED = "refs/convert/parquet"
 ENDINGS = (".parquet", ".jsonl", ".json", ".tsv", ".iob", ".conll", ".txt", ".pubtator")
@@ -34,7 +37,7 @@ TABLES = (".csv", ".xlsx")
 """Endings that are looked for where no file has one of `ENDINGS`."""
 SPLIT_WORDS = {
     "train": ("train", "training"),
-    "devel": ("devel", "dev", "validation", "valid", "val"),
+    "devel": ("devel", "dev", "development", "validation", "valid", "val"),
     "test": ("test", "testing"),
 }
 """Split -> the words that stand for it in file paths."""
@@ -43,7 +46,7 @@ _TYPE = "dataset"
 _PATIENCE_S = 10.0
 """Seconds that the hub has to answer."""
 _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(:(?P<file>.+))?")
-_PATH_WORDS = re.compile(r"[A-Za-z]+")
+_PATH_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def is_hub_name(given: str) -> bool:
@@ -58,8 +61,8 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
         UsageError: no `hub`, a missing data set or file, several matching files, or no network.
         DataError: a bad row, if `on_bad_row` is ``error``.
     """
-    keys = ("hub", "path", "split", "types", "scheme", "columns", "scale", "on_bad_labels")
-    check_keys("hub", options, *keys, "answer_base", "encoding", "sheet")
+    keys = ("hub", "path", "split", "types", "scheme", "tag", "names", "documents", "columns")
+    check_keys("hub", options, *keys, "scale", "on_bad_labels", "answer_base", "encoding", "sheet")
     path = _local("hub", options) if options.path is not None else download("hub", options)
     return _read(path, replace(options, hub=None, split=None, path=path))
 
@@ -73,7 +76,7 @@ def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
         return read_questions("hub", table, options)
     if source == "pairs":
         return pairs.read_pairs(path, iter(table.rows), options)
-    return iob.read_token_rows(path, table, options)
+    return read_token_rows(path, table, options)
 
 
 def _local(source: str, options: DatasetOptions) -> Path:
@@ -197,13 +200,19 @@ def choose_table(
         return next(iter(matching.items()))
     what = f"split {split!r}" if split else "data set without a split"
     listed = ", ".join([*matching][:6] or names[:6])
+    other = f"hub = '{repo}:FILE'" if is_hub_name(repo) else "give one of its files as path"
     raise UsageError(
         f"dataset {source!r}: expected one file of {repo!r} for the {what}, got {len(matching)} "
-        f"({listed}); choose one with split = ... or hub = '{repo}:FILE'"
+        f"({listed}); choose one with split = ... or {other}"
     )
 
 
 def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
+    """Return the readable files of which a word says that they hold a split; None: any.
+
+    >>> _files_of_split(["CDR_TestSet.PubTator.txt", "data/train.parquet"], "test")
+    ['CDR_TestSet.PubTator.txt']
+    """
     readable = [name for name in names if PurePosixPath(name).suffix.lower() in ENDINGS]
     readable = readable or [n for n in names if PurePosixPath(n).suffix.lower() in TABLES]
     if split is None:
@@ -220,16 +229,11 @@ def _read(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
     ending = path.suffix.lower()
     if ending in (".csv", ".xlsx", ".json", ".jsonl", ".parquet") or path.is_dir():
         return _read_table(path, options)
-    if ending == ".pubtator" or (ending == ".txt" and is_pubtator(path)):
-        return pubtator.read_pubtator(path, options)
-    if ending == ".tsv" and options.columns:
+    if ending == ".pubtator" or is_pubtator(path):
+        return read_pubtator(path, options)
+    header = next((line for _, line in data_lines(path)), "").split("\t")
+    if ending == ".tsv" and (options.columns or source_of(header) == "pairs"):
         return pairs.read_pairs(path, pairs.tsv_rows(path), options)
     if ending in ENDINGS:
-        return iob.read_iob(path, options)
+        return read_iob(path, options)
     raise DataError(f"{path}: expected a file ending in {', '.join(ENDINGS)}; convert it")
-
-
-def is_pubtator(path: Path) -> bool:
-    """Return whether a file begins as PubTator files do."""
-    with path.open("rb") as stream:
-        return b"|t|" in stream.readline(1 << 16)

@@ -1,19 +1,21 @@
 """Pairs of texts with a gold similarity: TSV with a header, JSONL, or another table.
 
-The columns are `text_a`, `text_b`, `score` and optionally `id` (default: numbers from 1);
-`columns = {text_a = "sentence1"}` renames them. TSV has no quoting. Scores lie within `scale`, by
-default 0 to 4. Further columns become metadata.
+The columns are `text_a`, `text_b`, `score` and optionally `id` (default: numbers from 1), or
+`sentence1` and `sentence2` for the texts; `columns = {text_a = "first"}` names others. TSV has no
+quoting. Scores lie within `scale`, by default 0 to 4. Further columns become metadata; pairs of one
+document (`documents` names the column) are drawn together.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.sentences import SentencePair
+from medstress.datasets.forms.naming import columns_of, plain_name
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -25,11 +27,14 @@ from medstress.datasets.source import (
 )
 from medstress.datasets.tables.reading import ENDINGS, read_table
 from medstress.datasets.tables.table import Row, RowOrError, raise_error
+from medstress.datasets.tagged import document_in
 from medstress.datasets.values import plain, shown
 from medstress.files.bounded import data_lines
 
 FIELDS = ("id", "text_a", "text_b", "score")
 SCALE = (0.0, 4.0)
+USUAL = ({"text_a": "sentence1", "text_b": "sentence2"}, {"text_a": "text1", "text_b": "text2"})
+"""Other names that files of pairs give the two texts; case and punctuation do not matter."""
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
@@ -40,7 +45,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
             scale that does not rise, or a key that does not apply.
         DataError: an empty file, a missing column, or a bad row, if `on_bad_row` is ``error``.
     """
-    check_keys("pairs", options, "path", "columns", "scale", "encoding", "sheet")
+    check_keys("pairs", options, "path", "columns", "scale", "documents", "encoding", "sheet")
     path = required_file("pairs", "path", options.path)
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(
@@ -49,8 +54,9 @@ def load(options: DatasetOptions) -> LoadedTexts:
         )
     if path.suffix.lower() == ".tsv" and options.encoding is None:
         return read_pairs(path, tsv_rows(path), options)  # a quotation mark is part of the text
-    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
-    return read_pairs(path, iter(table.rows), options)
+    return read_pairs(
+        path, read_table(path, encoding=options.encoding, sheet=options.sheet).rows, options
+    )
 
 
 def read_rows(
@@ -70,69 +76,75 @@ def read_rows(
     check_keys(source, options, "path", "columns", "encoding", "sheet")
     path = required_file(source, "path", options.path)
     table = read_table(path, encoding=options.encoding, sheet=options.sheet)
-    numbered = ((place, (str(n), row)) for n, (place, row) in enumerate(table.rows, start=1))
-
-    def converted(given: tuple[str, RowOrError]) -> Any:
-        return convert(raise_error(given[1]), given[0])
-
-    items, skipped = collect(path, numbered, converted, options.on_bad_row)
-    return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
+    return _collected(path, table.rows, options, convert)
 
 
 def read_pairs(
-    path: Path,
-    rows: Iterator[tuple[str, RowOrError]],
-    options: DatasetOptions,
-    *,
-    is_fixed: bool = False,
+    path: Path, rows: Iterable[tuple[str, RowOrError]], options: DatasetOptions
 ) -> LoadedTexts:
-    """Turn rows into pairs; see `load`. With `is_fixed` messages advise no `columns` or `scale`."""
-    names = column_names(single_columns(options.columns))
-    low, high = checked_scale(options.scale)
-    numbered = ((place, (n, row)) for n, (place, row) in enumerate(rows, start=1))
-
-    def convert(given: tuple[int, RowOrError]) -> SentencePair:
-        number, row = given
-        return pair_from_row(raise_error(row), names, str(number), low, high, is_fixed=is_fixed)
-
-    items, skipped = collect(path, numbered, convert, options.on_bad_row)
-    return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
-
-
-def column_names(columns: Mapping[str, str]) -> dict[str, str]:
-    """Return the column name of each field.
-
-    Raises:
-        UsageError: a key of `columns` is not a field.
-    """
+    """Turn rows into pairs; see `load`."""
+    rows = list(rows)
+    columns = single_columns(options.columns)
     for field in columns:
         if field not in FIELDS:
             raise UsageError(
                 f"columns: expected {', '.join(FIELDS)}, got {field!r}{did_you_mean(field, FIELDS)}"
             )
-    return {field: columns.get(field, field) for field in FIELDS}
-
-
-def checked_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the lowest and the highest score; None: `SCALE`.
-
-    Raises:
-        UsageError: the lowest is not below the highest.
-    """
-    low, high = SCALE if scale is None else scale
+    low, high = SCALE if options.scale is None else options.scale
     if not low < high:
         raise UsageError(f"scale: expected the lowest and the highest score, got {low:g}, {high:g}")
-    return float(low), float(high)
+    names = {field: columns.get(field, field) for field in FIELDS}
+    usual: dict[str, str] = {}
+    if not {"text_a", "text_b"} & set(columns):
+        usual = _usual_names(columns_of(row for _, row in rows if isinstance(row, dict)))
+        names |= usual
+
+    def convert(row: Row, number: str) -> SentencePair:
+        pair = pair_from_row(row, names, number, (float(low), float(high)))
+        if options.documents is None:
+            return pair
+        document = document_in(row, options.documents)
+        return replace(pair, metadata={**pair.metadata, "document": document})
+
+    loaded = _collected(path, rows, options, convert)
+    if not usual:
+        return loaded
+    texts = f"texts in {names['text_a']!r} and {names['text_b']!r}"
+    understood = f"{path.name}: {len(loaded.items):,} sentence pairs; {texts}, scores in "
+    return replace(loaded, understood=f"{understood}{names['score']!r}")
+
+
+def _usual_names(columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns of the two texts where they go by other usual names."""
+    by_name = {plain_name(column): column for column in columns}
+    if "texta" in by_name or "textb" in by_name:
+        return {}
+    for usual in USUAL:
+        if set(usual.values()) <= set(by_name):
+            return {field: by_name[name] for field, name in usual.items()}
+    return {}
+
+
+def _collected(
+    path: Path,
+    rows: Iterable[tuple[str, RowOrError]],
+    options: DatasetOptions,
+    convert: Callable[[Row, str], Any],
+) -> LoadedTexts:
+    numbered = ((place, (str(n), row)) for n, (place, row) in enumerate(rows, start=1))
+
+    def converted(one: tuple[str, RowOrError]) -> Any:
+        return convert(raise_error(one[1]), one[0])
+
+    items, skipped = collect(path, numbered, converted, options.on_bad_row)
+    return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
 
 
 def pair_from_row(
     row: Mapping[str, Any],
     names: Mapping[str, str],
     default_id: str,
-    low: float,
-    high: float,
-    *,
-    is_fixed: bool = False,
+    scale: tuple[float, float] = SCALE,
 ) -> SentencePair:
     """Turn one row into a pair.
 
@@ -141,7 +153,7 @@ def pair_from_row(
 
     >>> names = {field: field for field in FIELDS}
     >>> row = {"text_a": "It fell.", "text_b": "It rose.", "score": "0.5", "year": 2020}
-    >>> pair = pair_from_row(row, names, "1", 0, 4)
+    >>> pair = pair_from_row(row, names, "1")
     >>> pair.id, pair.score, pair.metadata
     ('1', 0.5, {'year': 2020})
     """
@@ -149,18 +161,25 @@ def pair_from_row(
     for field in ("text_a", "text_b"):
         value = row.get(names[field])
         if not isinstance(value, str):
-            known = [column for column in row if isinstance(row[column], str)]
+            near = [column for column in row if isinstance(row[column], str)]
             raise DataError(
                 f"field {names[field]!r}: expected a text, got {shown(value)}"
-                f"{did_you_mean(names[field], known) if value is None else ''}; "
-                + (
-                    "rename the column"
-                    if is_fixed
-                    else f'name the column with columns = {{{field} = "..."}}'
-                )
+                f"{did_you_mean(names[field], near) if value is None else ''}; name the column "
+                f'with columns = {{{field} = "..."}}'
             )
         texts.append(value)
-    score = _score(row.get(names["score"]), names["score"], low, high, is_fixed=is_fixed)
+    (low, high), field, value = scale, names["score"], row.get(names["score"])
+    expected = f"field {field!r}: expected a score from {low:g} to {high:g}, got"
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        score = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"{expected} {shown(value)}; write a number such as 3.5") from None
+    if not low <= score <= high:  # nor is NaN
+        raise DataError(
+            f"{expected} {score:g}; fix the row, or give the scale with scale = [low, high]"
+        )
     identifier = row.get(names["id"])
     return SentencePair(
         id=default_id if identifier is None else str(identifier),
@@ -201,19 +220,3 @@ def tsv_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:
             )
         else:
             yield f"line {number}", dict(zip(header, fields, strict=True))
-
-
-def _score(value: Any, name: str, low: float, high: float, *, is_fixed: bool) -> float:
-    expected = f"field {name!r}: expected a score from {low:g} to {high:g}, got"
-    try:
-        if isinstance(value, bool):
-            raise ValueError
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{expected} {shown(value)}; write a number such as 3.5") from None
-    if not math.isfinite(number) or not low <= number <= high:
-        raise DataError(
-            f"{expected} {number:g}; fix the row"
-            + ("" if is_fixed else ", or give the scale with scale = [low, high]")
-        )
-    return number

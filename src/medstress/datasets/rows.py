@@ -9,6 +9,7 @@ fields become metadata. Rows of other forms are turned into this one by `medstre
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from sys import intern
 from typing import Any
 
@@ -55,6 +56,19 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
     )
     check_words(item)
     return item
+
+
+def row_from_question(item: Question) -> dict[str, Any]:
+    """Return the row that `question_from_row` reads as this question, without metadata."""
+    return {
+        "id": item.id,
+        **({"passage": item.passage} if item.passage else {}),
+        "context": item.context,
+        "stem": item.stem,
+        "options": dict(zip(item.letters, item.options, strict=True)),
+        "answer_idx": item.key,
+        "mentions": [asdict(mention) for mention in item.mentions],
+    }
 
 
 def split_question(text: str) -> tuple[str, str]:

@@ -1,24 +1,36 @@
-"""Options and results of every data set source, and the treatment of bad rows."""
+"""Options and results of every data set source, samples, types, and the treatment of bad rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from medstress.core.attacked import AttackSet
-from medstress.core.clusters import Clustered
+from medstress.core.clusters import Clustered, documents_of
 from medstress.core.errors import DataError, UsageError, did_you_mean
-from medstress.core.hashing import content_hash, file_hash
-from medstress.core.items import Question
+from medstress.core.hashing import content_hash, digest, file_hash
+from medstress.core.items import OUTSIDE, Question
 from medstress.core.label_schemes import Scheme
-from medstress.datasets.label_types import Types
 from medstress.datasets.tables.parts import parts_of
 from medstress.files.bounded import read_data
 
 Raw = TypeVar("Raw")
 Item = TypeVar("Item", bound=Clustered)
+
+Types: TypeAlias = tuple[str, ...] | Mapping[str, str]
+"""A list of the types to keep, or a table: name in the file -> name in the labels (O drops it)."""
+LabelOfType: TypeAlias = Callable[[str], str | None]
+"""Gives the label name of a type; None drops the type."""
+_LOOKED_AT = 1 << 16
+"""Bytes of a file that tell its format."""
+_SPANS = (
+    r'"(?:entities|spans|labels?|ner)"\s*:\s*\[\s*'
+    r'(?:\[\s*\d+\s*,\s*\d+\s*,\s*"|\{[^{}]*"start(?:_offset|_char)?"\s*:\s*\d+)'
+)
+"""Lists of [start, end, type], or of objects with a start, as doccano, Prodigy and GLiNER write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +56,10 @@ class DatasetOptions:
     """Tagged texts: the entity types that become labels, or their new names; None: all."""
     scheme: Scheme | None = None
     """iob, bc5cdr, hub: the labelling scheme of the file; None: IOB2."""
+    tag: str | None = None
+    """iob, bc5cdr, hub: the type that bare labels (B, I) stand for; None: Entity."""
+    names: tuple[str, ...] = ()
+    """iob, hub: the labels that whole numbers stand for, from 0."""
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     """Questions, pairs: field -> its name in the file; `options` may be a list of names."""
     answer_base: Literal[0, 1] | None = None
@@ -54,9 +70,8 @@ class DatasetOptions:
     """xlsx: the name of the sheet; None: the only one with content."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; None: 0 to 4."""
-    documents: Path | None = None
-    """iob, bc5cdr: a PubTator file with the documents that the sentences come from (bc5cdr: or a
-    folder with one per split)."""
+    documents: str | None = None
+    """iob, hub, pairs: the column of rows that names the document of each."""
 
     def __post_init__(self) -> None:
         for key, known in (
@@ -176,6 +191,97 @@ def hash_files(*paths: Path) -> str:
     return hashes[0] if len(hashes) == 1 else content_hash(hashes)
 
 
+def draw(items: Sequence[Item], limit: int | None, sample_seed: int = 0) -> tuple[Item, ...]:
+    """Draw `limit` items, in their original order.
+
+    Each item is ranked by a hash of the seed and its id, so the sample does not depend on the
+    order of the rows, and limit 200 contains limit 100.
+
+    Args:
+        items: with unique ids.
+        limit: at least 1; None, or more than there are, takes all.
+        sample_seed: another seed, another sample.
+
+    Raises:
+        UsageError: `limit` is below 1.
+
+    >>> items = [Question(id=i, stem="?", options=("a", "b"), key="A") for i in "pqrst"]
+    >>> two, three = draw(items, 2), draw(items, 3)
+    >>> len(two), len(three), all(item in three for item in two)
+    (2, 3, True)
+    """
+    if limit is None:
+        return tuple(items)
+    if limit <= 0:
+        raise UsageError(f"limit: expected at least 1, got {limit}")
+    ranked = sorted(items, key=lambda item: digest([sample_seed, item.id]))
+    drawn = {item.id for item in ranked[:limit]}
+    return tuple(item for item in items if item.id in drawn)
+
+
+def draw_documents(items: Sequence[Item], n: int | None, sample_seed: int = 0) -> tuple[Item, ...]:
+    """Draw all items of `n` documents as `draw` draws items; one without document is its own."""
+    if n is None:
+        return tuple(items)
+    of_item = documents_of(items)
+    names = dict.fromkeys(of_item.values())
+    ranked = sorted(names, key=lambda name: digest(["document", sample_seed, name]))
+    drawn = set(ranked[:n])
+    return tuple(item for item in items if of_item[item.id] in drawn)
+
+
+def label_of_type(types: Types | None, known: Collection[str], path: Path) -> LabelOfType:
+    """Return the mapping from types to label names.
+
+    A list keeps the types it names. A table renames, drops those it maps to O, and keeps others.
+
+    Raises:
+        UsageError: no entity of the file has one of the types, or a new name is not one word.
+    """
+    if types is None:
+        return lambda type_: type_
+    for type_ in types:
+        if type_ not in known:
+            raise UsageError(
+                f"{path}: no entity has the type {type_!r}{did_you_mean(type_, known)} (types in "
+                f"the file: {', '.join(sorted(known)) or 'none'}); change the key 'types'"
+            )
+    if not isinstance(types, Mapping):
+        kept = frozenset(types)
+        return lambda type_: type_ if type_ in kept else None
+    for name in types.values():
+        if name.split() != [name]:
+            raise UsageError(f"types: expected a one-word name, got {name!r}")
+    new = {type_: None if name == OUTSIDE else name for type_, name in types.items()}
+    return lambda type_: new.get(type_, type_)
+
+
+def refuse_other_formats(path: Path) -> None:
+    """Refuse BioC and lists of spans, naming the program that converts them.
+
+    Raises:
+        UsageError: the file begins as one of them.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        head = stream.read(_LOOKED_AT).decode("utf-8", "replace")
+    is_xml = re.search(r"<!DOCTYPE collection|<collection[\s>]", head) is not None
+    if is_xml or re.search(r'"passages"\s*:\s*\[', head):
+        form = "bioc_xml" if is_xml else "bioc_json"
+        raise UsageError(
+            f"{path} is BioC, which medstress does not read: convert each document d of "
+            f'bconv.load("{path.name}", fmt="{form}") to brat with the package bconv, '
+            'bconv.dump(d, d.id + ".txt", fmt="txt") and bconv.dump(d, d.id + ".ann", fmt="brat")'
+        )
+    if re.search(_SPANS, head):
+        raise UsageError(
+            f"{path} lists spans of texts, which medstress does not read: convert each text with "
+            "spaCy, spacy.training.offsets_to_biluo_tags(nlp.make_doc(text), spans), and write "
+            'rows of tokens and labels, which scheme = "iobes" reads'
+        )
+
+
 def collect(
     path: Path,
     rows: Iterable[tuple[str, Raw]],
@@ -219,6 +325,7 @@ def collect(
         what = f"none of its {len(skipped)} rows" if len(skipped) > 1 else "not one row"
         raise DataError(f"{path}: {what} is usable; the first error: {skipped[0]}")
     if not items:
-        content = "none" if read_data(path).strip() else "an empty file"
+        is_empty = path.is_file() and not read_data(path).strip()
+        content = "an empty file" if is_empty else "none"
         raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
     return tuple(items), tuple(skipped)

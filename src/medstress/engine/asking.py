@@ -6,13 +6,15 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import cast
+from typing import Protocol, cast
 
 from medstress.core.calls import Answer, Failure, Reply, Request
+from medstress.core.errors import MedstressError, TrialError
 from medstress.core.hashing import canonical_json
 from medstress.core.items import FOLLOW_UP, Edited
-from medstress.core.outcomes import Prediction
+from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.queries import Consult, Predict
+from medstress.core.registry import place_of
 from medstress.engine.work import (
     NOTHING,
     VICTIM,
@@ -35,6 +37,49 @@ def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
         if isinstance(reply, Failure):
             raise UnansweredError(reply.error)
     return cast("tuple[Answer, ...]", replies)
+
+
+DEFECT = "a defect of attack or task: "
+
+
+class Noted(Protocol):
+    """A result that can say why it is not complete."""
+
+    note: str | None
+    overtime: str | None
+
+
+class Guard:
+    """Lets a failed call or a defect of a plug-in end a part of one work, not the run: it is noted.
+
+    Attributes:
+        failure: how a trial ends by it; None if nothing failed.
+    """
+
+    def __init__(self, result: Noted) -> None:
+        self._result = result
+        self.failure: Verdict | None = None
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, MedstressError):
+            return False
+        self._result.note = describe(error)
+        self.failure = Verdict.FAILED
+        if isinstance(error, OutOfTimeError):
+            self.failure, self._result.overtime = Verdict.CUT_SHORT, str(error)
+        return True
+
+
+def describe(error: Exception) -> str:
+    """Describe an error: a failed call by its message, anything else as a defect of the plug-in."""
+    if isinstance(error, UnansweredError | TrialError):
+        return str(error)
+    place = place_of(error)
+    where = "" if place is None else f" ({place.plug_in}: {place.file.name}, line {place.line})"
+    return f"{DEFECT}{type(error).__name__}: {error}{where}"
 
 
 def predict(

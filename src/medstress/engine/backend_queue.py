@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import count, islice
 
+from medstress.backends.threads import DaemonThreads
 from medstress.core.calls import FROM_CACHE, Backend, Failure, ModelIdentity, Reply, Request
 from medstress.core.errors import BackendError, UsageError
 from medstress.engine.work import Ledger, RunningWork, SharedAnswers
-from medstress.machine.daemon_threads import DaemonThreads
 
 MAX_FAILING_BATCHES = 3
 
@@ -111,26 +111,28 @@ class BackendQueue:
                 return False
         return bool(self._alone)
 
-    def take(self, most: int, *, alone: bool = False) -> CallGroup | None:
-        """Take the next group off the queue, or None if it does not fit.
+    def take(self, room: int, *, starts: bool) -> list[CallGroup]:
+        """Take the next groups that fit off the queue; an isolated group alone, at the start.
 
         Only a group larger than the back end's batch size is split: as much as fits is taken.
 
         Args:
-            most: the largest number of calls.
-            alone: take an isolated group.
+            room: the largest number of calls.
+            starts: whether they are the first of a batch.
         """
-        heap = self._alone if alone else self._waiting
-        if not heap:
-            return None
-        _, _, group = heap[0]
-        if len(group.entries) > most and len(group.entries) <= self.backend.traits.batch_size:
-            return None
-        if len(group.entries) <= most:
+        alone = starts and self.next_is_alone
+        heap, groups = self._alone if alone else self._waiting, list[CallGroup]()
+        while heap and room > 0:
+            _, _, group = heap[0]
+            if len(group.entries) > room:
+                if len(group.entries) > self.backend.traits.batch_size:
+                    part, group.entries = group.entries[:room], group.entries[room:]
+                    groups.append(CallGroup(entries=part, ahead=iter(()), trial=group.trial))
+                break
             heappop(heap)
-            return group
-        taken, group.entries = group.entries[:most], group.entries[most:]
-        return CallGroup(entries=taken, ahead=iter(()), trial=group.trial)
+            groups.append(group)
+            room = 0 if alone else room - len(group.entries)
+        return groups
 
     def take_all(self) -> list[CallGroup]:
         """Take all groups off the queue."""
@@ -261,29 +263,26 @@ def next_batch(
         deliver: hands a reply to every trial that waits for the call.
     """
     batch: list[QueuedCall] = []
-    while len(batch) < size:
-        groups = _groups(queue, size - len(batch), starts=not batch)
-        if not groups:
-            break
+    traits = queue.backend.traits
+    while len(batch) < size and (groups := queue.take(size - len(batch), starts=not batch)):
         entries = [entry for group in groups for entry in group.entries]
         stored = known.lookup([entry.key for entry in entries])
         needed = len(entries) - len(stored)
         for group in groups:
-            missing = group.entries
-            if stored:
-                missing = _undelivered(missing, stored, deliver)
+            missing = _undelivered(group.entries, stored, deliver)
             needed -= len(missing)
             if len(batch) + len(missing) > size:
                 queue.add(replace(group, entries=missing))
                 continue
             batch += missing
             if missing and not missing[0].alone:
-                n = size - len(batch)
-                if not _takes_all(group, queue):
-                    # Room is kept for what the other groups need now.
-                    n = min(queue.backend.traits.ahead, max(n - needed, 0))
-                if n > 0:
-                    batch += _missing(list(islice(group.ahead, n)), known, deliver)
+                room = size - len(batch)
+                # A trial's next calls that are certain go before other trials: prompts of one item
+                # share most. Else room is kept for what the other groups need now.
+                if not (group.ahead_is_certain and traits.ahead > 0):
+                    room = min(traits.ahead, max(room - needed, 0))
+                if ahead := list(islice(group.ahead, room)):
+                    batch += _undelivered(ahead, known.lookup([e.key for e in ahead]), deliver)
         if batch and batch[0].alone:
             break
     return batch
@@ -301,38 +300,14 @@ def deliver_known(
             queue.add(replace(group, entries=missing))
 
 
-def _groups(queue: BackendQueue, room: int, *, starts: bool) -> list[CallGroup]:
-    """Take the next groups that fit; an isolated group only at the start of a batch."""
-    if starts and queue.next_is_alone:
-        group = queue.take(room, alone=True)
-        return [group] if group is not None else []
-    groups: list[CallGroup] = []
-    while room > 0 and (group := queue.take(room)) is not None:
-        groups.append(group)
-        room -= len(group.entries)
-    return groups
-
-
-def _takes_all(group: CallGroup, queue: BackendQueue) -> bool:
-    """True if a trial's next calls go before other trials: prompts of one item share most."""
-    return group.ahead_is_certain and queue.backend.traits.ahead > 0
-
-
-def _missing(
-    entries: list[QueuedCall], known: KnownAnswers, deliver: Callable[[QueuedCall, Reply], None]
-) -> list[QueuedCall]:
-    """Return the calls ahead of need that are not stored; nobody waits for the others."""
-    if not entries:
-        return []
-    return _undelivered(entries, known.lookup([entry.key for entry in entries]), deliver)
-
-
 def _undelivered(
     entries: list[QueuedCall],
     stored: Mapping[bytes, Reply],
     deliver: Callable[[QueuedCall, Reply], None],
 ) -> list[QueuedCall]:
     """Deliver the stored entries and return the others."""
+    if not stored:
+        return entries
     for entry in entries:
         if entry.key in stored:
             deliver(entry, stored[entry.key])

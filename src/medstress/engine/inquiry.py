@@ -14,14 +14,13 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias, cast
 
 from medstress.core.calls import Answer, Reply
-from medstress.core.errors import MedstressError, TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Outcome
 from medstress.core.queries import Consult
 from medstress.core.text import edit_rows
-from medstress.engine.asking import Held, answer_all, consult, predict
-from medstress.engine.work import CallRound, Purpose, UnansweredError
+from medstress.engine.asking import Guard, Held, answer_all, consult, predict
+from medstress.engine.work import CallRound, Purpose
 from medstress.tasks.multiple_choice import Flow, Task, changed
 from medstress.tasks.victim import Victim
 
@@ -100,6 +99,8 @@ class InquiryResult:
     was answered, and for studies."""
     note: str | None = None
     """Why a call was not answered."""
+    overtime: str | None = None
+    """None: only trials have a deadline."""
     findings: dict[str, Any] | None = None
     """The findings of a study, as JSON values (stored as `found`)."""
 
@@ -135,7 +136,7 @@ def inquire(inquiry: Inquiry) -> InquiryFlow:
         The outcomes in order.
     """
     result = InquiryResult(purpose=inquiry.purpose, spec=inquiry.spec)
-    try:
+    with Guard(result):
         for query, candidate in enumerate(inquiry.candidates, start=1):
             prediction = yield from predict(
                 inquiry.victim.flow(candidate),
@@ -148,12 +149,6 @@ def inquire(inquiry: Inquiry) -> InquiryFlow:
             result.reached = inquiry.goal.reached(prediction, candidate.edits)
             if result.reached:
                 break
-    except MedstressError:
-        raise
-    except UnansweredError as error:
-        result.note = str(error)
-    except Exception as error:  # noqa: BLE001 - the guard that trials have too
-        result.note = f"a defect of the task: {type(error).__name__}: {error}"
     return result
 
 
@@ -213,15 +208,9 @@ def conduct_study(study: Study) -> InquiryFlow:
         The result, with what the study's generator returned as its findings.
     """
     result = InquiryResult(purpose=study.purpose, spec=study.spec)
-    try:
+    with Guard(result):
         result.findings = yield from _drive(study)
         result.note = result.findings.pop("note", None)
-    except MedstressError:
-        raise
-    except (UnansweredError, TrialError) as error:
-        result.note = str(error)
-    except Exception as error:  # noqa: BLE001 - the guard that trials have too
-        result.note = f"a defect of the study or task: {type(error).__name__}: {error}"
     return result
 
 

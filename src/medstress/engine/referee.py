@@ -20,8 +20,9 @@ from medstress.core.outcomes import (
     Verdict,
 )
 from medstress.core.queries import Predict
-from medstress.core.text import WHOLE
+from medstress.core.text import WHOLE, edit_rows
 from medstress.core.validity import known_validity
+from medstress.engine.asking import describe
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,8 +63,6 @@ class TrialResult:
     """The answer on it."""
     first_unrefuted_success: int | None = None
     """Number of the first query that reached the goal and that no rule refutes."""
-    first_valid_success: int | None = None
-    """Number of the pick, if it is valid; None: only people say so, after the run."""
     n_asked: int = 0
     """Perturbed queries consumed."""
     n_unreadable: int = 0
@@ -92,8 +91,6 @@ class TrialResult:
     first_evidence: tuple[Evidence, ...] = ()
     """What speaks for or against the key after the first success, the rule that refutes it
     included."""
-    censored: bool = False
-    """Whether the search ended at an invalid success before its budget was used."""
     first_success_attempt: int | None = None
     """The attempt of the first success, if the attack counts attempts."""
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -125,19 +122,8 @@ class TrialResult:
 
         There was nothing to flip: the records keep the findings, and no rate counts them.
         """
-        return TrialResult(
-            verdict=lost,
-            before=self.before,
-            records=self.records,
-            note=self.note,
-            n_asked=self.n_asked,
-            n_unreadable=self.n_unreadable,
-            n_length=self.n_length,
-            n_unchanged=self.n_unchanged,
-            n_ties=self.n_ties,
-            probes=self.probes,
-            answers=self.answers,
-        )
+        kept = ("before", "records", "note", "overtime", *_COUNTS, "probes", "answers")
+        return TrialResult(verdict=lost, **{name: getattr(self, name) for name in kept})
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON values.
@@ -148,50 +134,32 @@ class TrialResult:
         first = self.first_pick if self.first_pick is not self.pick else None
         record = {
             "unit": self.unit if self.unit != WHOLE else None,
-            "at": self.at,
-            "overtime": self.overtime,
-            "note": self.note,
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
             "before": _prediction(self.before),
             "after": _prediction(self.after),
-            "edits": _edits(self.pick),
-            "first_success": self.first_success,
+            "edits": edit_rows(self.pick.edits) if self.pick else None,
             "first_after": _prediction(self.first_after) if first else None,
-            "first_edits": _edits(first),
-            "first_unrefuted_success": self.first_unrefuted_success,
-            "first_valid_success": self.first_valid_success,
-            "n_asked": self.n_asked,
-            "n_unreadable": self.n_unreadable,
+            "first_edits": edit_rows(first.edits) if first else None,
             "n_length": self.n_length or None,
-            "n_unchanged": self.n_unchanged,
-            "n_ties": self.n_ties,
-            "probes": self.probes,
-            "repeats": self.repeats,
             "first_repeats": self.first_repeats if first else None,
-            "variant_class": self.variant_class,
-            "valid": self.valid,
-            "validity_reason": self.validity_reason,
             "evidence": _evidence(self.evidence),
             "first_evidence": _evidence(self.first_evidence if first else ()),
-            "censored": self.censored or None,
-            "n_excluded": self.n_excluded,
-            "first_success_attempt": self.first_success_attempt,
-            "records": self.records,
-            "listings": self.listings,
             "last": _scored(self.last) if self.verdict is Verdict.HELD else None,
-            "answers": self.answers,
-            "corrected": self.corrected,
-            "counted": self.counted,
         }
         return {name: value for name, value in record.items() if value not in (None, [])}
 
 
+_COUNTS = ("n_asked", "n_unreadable", "n_length", "n_unchanged", "n_ties")
+_AS_THEY_ARE = (
+    *("at", "overtime", "note", "first_success", "first_unrefuted_success", *_COUNTS, "probes"),
+    *("repeats", "variant_class", "valid", "validity_reason", "n_excluded", "records"),
+    *("first_success_attempt", "listings", "answers", "corrected", "counted"),
+)
+"""What is stored as it is; other parts of a result are stored in a form of their own."""
+
+
 def _evidence(pieces: tuple[Evidence, ...]) -> list[list[Any]]:
     return [[each.kind, each.source, each.valid] for each in pieces]
-
-
-def _edits(candidate: Edited | None) -> list[list[Any]]:
-    edits = candidate.edits if candidate else ()
-    return [[e.field, e.start, e.end, e.replacement] for e in edits]
 
 
 def _scored(prediction: Prediction | None) -> list[Any] | None:
@@ -258,11 +226,9 @@ class Referee:
         attack: Attack,
         resources: Any,
         result: TrialResult,
-        describe: Callable[[Exception], str],
         item: Any = None,
-        goal: Goal | None = None,
     ) -> None:
-        self.goal = attack.goal_for(item) if goal is None else goal
+        self.goal = attack.goal_for(item)
         if isinstance(self.goal, Replaced) and self.goal.options is not None:
             result.counted = sorted(self.goal.options)
         # Not by isinstance, which for a protocol takes longer than asking a query.
@@ -272,7 +238,6 @@ class Referee:
         self._attack = attack
         self._resources = resources
         self._result = result
-        self._describe = describe
         # A copy, and changed evidence, are a finding whatever the answer.
         self._keeps_pick = attack.asks_copy_of(item) or not attack.is_judged
         self._ends_search, self._is_probe = attack.ends, attack.is_probe
@@ -347,15 +312,13 @@ class Referee:
         result.evidence = found.evidence
         if found.valid is not False and result.first_unrefuted_success is None:
             result.first_unrefuted_success = result.n_asked
-        if found.valid:
-            result.first_valid_success = result.n_asked
         return found
 
     def _validity(self, query: Predict) -> Validity:
         try:
             found = self._attack.validity(query.candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
-            self._result.note = self._describe(error)  # validity unknown; the verdict stands
+            self._result.note = describe(error)  # validity unknown; the verdict stands
             return Validity()
         if found is None:
             return Validity()
@@ -368,21 +331,13 @@ class Referee:
         try:
             counts = self._attack.n_excluded(candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
-            self._result.note = self._describe(error)
+            self._result.note = describe(error)
         else:
             self._result.n_excluded = counts if counts is None else dict(sorted(counts.items()))
 
     def close(self, clean: Edited, *, failed: bool = False) -> None:
         """Complete the result after the search has ended."""
-        result = self._result
         if isinstance(self.goal, Measured) and not failed:
-            result.verdict = Verdict.MEASURED
-        if result.n_excluded is None:
+            self._result.verdict = Verdict.MEASURED
+        if self._result.n_excluded is None:
             self.count_exclusions(clean)
-        if not self._attack.is_judged:
-            return  # more queries would change the evidence again: no success can be valid
-        stopped = failed or (
-            self._ends_search == "success" and result.n_asked < self._attack.budget
-        )
-        # More queries might have found a valid flip; none were made.
-        result.censored = stopped and result.valid is False

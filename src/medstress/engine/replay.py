@@ -7,7 +7,7 @@ rows of `exchanges` that a run would write now, and the result; both must be the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
 from operator import attrgetter
@@ -35,9 +35,9 @@ from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import canonical_json, digest
 from medstress.core.outcomes import Goal, Replaced, Verdict
 from medstress.core.queries import Ask, Consult, Note, Predict, Steps
-from medstress.core.text import edits_of
+from medstress.core.text import edit_rows, edits_of
 from medstress.core.validity import RULE
-from medstress.engine.trial import DEFECT
+from medstress.engine.asking import DEFECT
 from medstress.engine.work import VICTIM, OutOfTimeError, Purpose, Result, RunningWork, Work
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ def replay(
     while (result := running.step()) is None:
         call_round = running.call_round
         backend = work.victim.backend if call_round.role == VICTIM else backends[call_round.role]
-        requests = tuple([request.fitted(backend) for request in call_round.requests])
-        if requests != call_round.requests:
-            running.call_round = replace(call_round, requests=requests)
+        requests = running.fit(backend)
         stored = calls[at : at + len(requests)]
         if len(stored) < len(requests):
             if is_open:
@@ -304,7 +302,7 @@ class StoredAttack(LeavesOut, Attack):
             return self.of.validity(candidate, resources)
         except NotHereError:
             pass
-        result, edits = self.result, [list(edit) for edit in _rows(candidate)]
+        result, edits = self.result, edit_rows(candidate.edits)
         if edits == result.get("edits", []):
             return Validity(
                 valid=result.get("valid"),
@@ -360,10 +358,6 @@ class StoredAttack(LeavesOut, Attack):
     def _query(self, item: Any, one: StoredCall) -> Predict:
         edits = edits_of(orjson.loads(one.edits)) if one.edits else ()
         return Predict(item.candidate(edits), **(orjson.loads(one.flags) if one.flags else {}))
-
-
-def _rows(candidate: Any) -> Iterator[tuple[str, int, int, str]]:
-    return ((e.field, e.start, e.end, e.replacement) for e in candidate.edits)
 
 
 def _own_notes(notes: list[Mapping[str, Any]]) -> Steps[None]:

@@ -10,12 +10,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 
 from medstress.core.calls import Backend, Failure, Reply, Request
 from medstress.core.errors import BackendError, MedstressError, StoreError, UsageError
+from medstress.core.exchanges import Exchange
 from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
 from medstress.engine.backend_queue import (
@@ -32,7 +32,6 @@ from medstress.engine.inquiry import InquiryVerdict
 from medstress.engine.progress import Deadlines, Limits, Progress
 from medstress.engine.work import (
     VICTIM,
-    Exchange,
     Ledger,
     OutOfTimeError,
     Result,
@@ -221,31 +220,29 @@ class Scheduler:
         queue = self._queue_of(
             running.work.victim.backend if call_round.role == VICTIM else None, call_round.role
         )
-        backend = queue.backend
-        requests = tuple([request.fitted(backend) for request in call_round.requests])
-        if requests != call_round.requests:
-            running.call_round = call_round = replace(call_round, requests=requests)
-        identity = backend.identity
+        requests, identity = running.fit(queue.backend), queue.backend.identity
         running.expect([request.key(identity) for request in requests])
         if running.is_replayed:
             self._replay(running)
         fresh: list[QueuedCall] = []
-        for i, reply in enumerate(running.replies):
+        for i, (key, reply) in enumerate(zip(running.keys, running.replies, strict=True)):
             if reply is None:
-                self._await(queue, running, i, fresh)
-        if running.n_open == 0:
-            return False
+                entry = queue.pending.get(key)
+                if entry is None:
+                    entry = queue.enter(key, requests[i], running, alone=call_round.alone)
+                    fresh.append(entry)
+                running.n_open += 1
+                entry.waiters.append((running, i))
         if fresh:
-            ahead = self._ahead(queue, running, call_round.ahead)
             queue.add(
                 CallGroup(
                     entries=fresh,
-                    ahead=ahead,
+                    ahead=self._ahead(queue, running, call_round.ahead),
                     trial=running.row,
                     ahead_is_certain=call_round.ahead_is_certain,
                 )
             )
-        return True
+        return running.n_open > 0
 
     def _replay(self, running: RunningWork) -> None:
         """Fill in the replies that the trial consumed in an earlier process."""
@@ -258,18 +255,6 @@ class Scheduler:
                 raise StoreError(f"the answer to a recorded call is missing (trial {running.row})")
             elif replayed:
                 running.replies[i] = stored[key]
-
-    def _await(
-        self, queue: BackendQueue, running: RunningWork, i: int, fresh: list[QueuedCall]
-    ) -> None:
-        key = running.keys[i]
-        entry = queue.pending.get(key)
-        if entry is None:
-            call_round = running.call_round
-            entry = queue.enter(key, call_round.requests[i], running, alone=call_round.alone)
-            fresh.append(entry)
-        running.n_open += 1
-        entry.waiters.append((running, i))
 
     def _deliver(self, queue: BackendQueue, entry: QueuedCall, reply: Reply) -> None:
         """Give the reply to every trial that waits for the call."""

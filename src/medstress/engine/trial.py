@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.protocol import Attack
 from medstress.core.calls import Reply
-from medstress.core.errors import BudgetExhausted, MedstressError, TrialError
+from medstress.core.errors import BudgetExhausted
 from medstress.core.hashing import content_hash
 from medstress.core.items import Edited, Item
 from medstress.core.outcomes import TOO_LONG, Outcome, Prediction, Verdict
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
-from medstress.core.registry import place_of
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.engine.asking import Flows, consult, flags_of, predict
+from medstress.engine.asking import Flows, Guard, consult, flags_of, predict
 from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee, TrialResult
 from medstress.engine.work import CallRound, OutOfTimeError, Purpose, UnansweredError
 from medstress.tasks.victim import Victim
@@ -71,7 +70,6 @@ class Session:
 
 
 MAX_REFUSALS = 100
-DEFECT = "a defect of attack or task: "
 FLIP_CHECK_SAMPLE = 1_000_000
 """Offset of the flip check's sample index, so that it never reads back the stored answer. Repeats
 (`Predict.sample`) have larger ones."""
@@ -151,7 +149,8 @@ def conduct(trial: Trial) -> TrialFlow:
         The result, judged from the answers alone.
     """
     result, attack = TrialResult(unit=trial.item.unit), trial.attack
-    try:
+    clean = trial.item.candidate()
+    with Guard(result) as guard:
         is_copied = attack.asks_copy_of(trial.item)
         too_long = trial.victim.too_long.get((trial.dataset, trial.item.id))
         reason = too_long or _unseen(trial) or attack.obstacle(trial.item, trial.resources)
@@ -163,7 +162,6 @@ def conduct(trial: Trial) -> TrialFlow:
         elif isinstance(attack, ControlArm):
             attack = attack.at(trial.item, trial.rng(attack.of), trial.resources)
             trial = replace(trial, attack=attack)
-        clean = trial.item.candidate()
         result.before = yield from predict(
             trial.victim.flow(clean),
             clean,
@@ -171,11 +169,8 @@ def conduct(trial: Trial) -> TrialFlow:
             0,
             stores_requests=trial.victim.stores_requests,
         )
-    except MedstressError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.verdict, result.at = _failure_verdict(error), "baseline"
-        result.note = _describe_error(error)
+    if result.before is None:
+        result.verdict, result.at = guard.failure or Verdict.FAILED, "baseline"
         return result
     result.n_ties += result.before.is_tied
     if result.before.rationale is not None:
@@ -184,28 +179,31 @@ def conduct(trial: Trial) -> TrialFlow:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
         if attack.every_item and not attack.is_copy:
-            return (yield from _attack_wrong_item(trial, result, result.verdict))
+            # Attacked all the same; its verdict stays.
+            referee, lost = Referee(attack, trial.resources, result, trial.item), result.verdict
+            with Guard(result):
+                yield from _attack(trial, result, referee)
+            return result.of_wrong_item(lost)
         if wrong and attack.is_control and "turns" not in attack.needs:
-            yield from _ask_wrong_item(trial, result)
+            with Guard(result):
+                yield from _attack(trial, result, OneAnswer(result))
     if result.verdict is not Verdict.HELD:
         if is_copied:
-            yield from _ask_copy(trial, result)
+            with Guard(result) as guard:
+                yield from _attack(trial, result, AnswerRecorder(result))
+            if guard.failure is not None:
+                # Not at `attack`: that would make the trial eligible.
+                result.verdict, result.at = guard.failure, "baseline"
         return result
-    referee = Referee(attack, trial.resources, result, _describe_error, trial.item)
-    try:
+    referee = Referee(attack, trial.resources, result, trial.item)
+    with Guard(result) as guard:
         yield from _attack(trial, result, referee)
-    except MedstressError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the per-trial guard
-        # Earlier queries stay counted, or the ledger would not add up.
-        result.note = _describe_error(error)
-        referee.close(clean, failed=True)
-        if result.first_success is None:
-            result.verdict, result.at = _failure_verdict(error), "attack"
-            return result
-        # A success before the failure stands; only the search for an unrefuted one was cut off.
-    else:
-        referee.close(clean)
+    # Earlier queries stay counted, or the ledger would not add up.
+    referee.close(clean, failed=guard.failure is not None)
+    if guard.failure is not None and result.first_success is None:
+        result.verdict, result.at = guard.failure, "attack"
+        return result
+    # A success before a failure stands; only the search for an unrefuted one was cut off.
     if result.first_success is not None:
         assert result.pick is not None
         assert result.first_pick is not None
@@ -226,30 +224,6 @@ def _unseen(trial: Trial) -> str | None:
     return f"the victim's prompt shows no {' and no '.join(sorted(trial.attack.fields))}"
 
 
-def _attack_wrong_item(trial: Trial, result: TrialResult, lost: Verdict) -> TrialFlow:
-    """Attack an item whose clean answer was not right; its verdict stays."""
-    referee = Referee(trial.attack, trial.resources, result, _describe_error, trial.item)
-    try:
-        yield from _attack(trial, result, referee)
-    except MedstressError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.note = _describe_error(error)
-    return result.of_wrong_item(lost)
-
-
-def _ask_wrong_item(
-    trial: Trial, result: TrialResult
-) -> Generator[CallRound, tuple[Reply, ...], None]:
-    """Ask one edit of an item whose clean answer was wrong; its verdict stays."""
-    try:
-        yield from _attack(trial, result, OneAnswer(result))
-    except MedstressError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the per-trial guard
-        result.note = _describe_error(error)
-
-
 def turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:
     """Return the answer of a conversation as an entry of the trial's records."""
     return {
@@ -262,32 +236,6 @@ def turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str
         **({"finish_reason": prediction.finish_reason} if prediction.finish_reason else {}),
         **({"cut_confidences": True} if prediction.cut_confidences else {}),
     }
-
-
-def _describe_error(error: Exception) -> str:
-    """Describe an error: a failed call by its message, anything else as a defect of the plug-in."""
-    if isinstance(error, UnansweredError | TrialError):
-        return str(error)
-    place = place_of(error)
-    where = "" if place is None else f" ({place.plug_in}: {place.file.name}, line {place.line})"
-    return f"{DEFECT}{type(error).__name__}: {error}{where}"
-
-
-def _failure_verdict(error: Exception) -> Verdict:
-    return Verdict.CUT_SHORT if isinstance(error, OutOfTimeError) else Verdict.FAILED
-
-
-def _ask_copy(trial: Trial, result: TrialResult) -> Generator[CallRound, tuple[Reply, ...], None]:
-    """Ask the perturbed copy of an item that is not attacked; the verdict stands."""
-    recorder = AnswerRecorder(result)
-    try:
-        yield from _attack(trial, result, recorder)
-    except MedstressError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the per-trial guard
-        # Not at `attack`: that would make the trial eligible.
-        result.verdict, result.at = _failure_verdict(error), "baseline"
-        result.note = _describe_error(error)
 
 
 def _attack(
@@ -367,28 +315,23 @@ def _check_flips(
 ) -> Generator[CallRound, tuple[Reply, ...], None]:
     """Ask the first success again, and the pick if it is another candidate."""
     successes = {result.first_success: result.first_pick, result.pick_success: result.pick}
-    found: list[bool | None] = []
+    repeats: list[bool | None] = []
     for number, candidate in successes.items():
         assert candidate is not None
-        found.append((yield from _check_flip(trial, candidate, number, referee)))
-    result.first_repeats = found[0]
+        try:
+            again = yield from predict(
+                trial.victim.flow(candidate),
+                candidate,
+                Purpose.FLIP_CHECK,
+                number,
+                sample=FLIP_CHECK_SAMPLE,
+                alone=True,
+                stores_requests=trial.victim.stores_requests,
+            )
+            repeats.append(referee.goal.reached(again, candidate.edits))
+        except UnansweredError as error:  # the verdict stands
+            result.overtime = str(error) if isinstance(error, OutOfTimeError) else result.overtime
+            repeats.append(None)
+    result.first_repeats = repeats[0]
     # If a success could not be asked again, the result is unknown unless the other did not repeat.
-    result.repeats = False if False in found else None if None in found else True
-
-
-def _check_flip(
-    trial: Trial, candidate: Edited, number: int | None, referee: Referee
-) -> Generator[CallRound, tuple[Reply, ...], bool | None]:
-    try:
-        again = yield from predict(
-            trial.victim.flow(candidate),
-            candidate,
-            Purpose.FLIP_CHECK,
-            number,
-            sample=FLIP_CHECK_SAMPLE,
-            alone=True,
-            stores_requests=trial.victim.stores_requests,
-        )
-    except UnansweredError:
-        return None  # the verdict stands
-    return referee.goal.reached(again, candidate.edits)
+    result.repeats = False if False in repeats else None if None in repeats else True

@@ -4,17 +4,17 @@ calls that it waits for, how far it has come, and what it needs from a store."""
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, cast
 
-from medstress.core.calls import Answer, Failure, ModelIdentity, Reply, Request
+from medstress.core.calls import Answer, Backend, Failure, ModelIdentity, Reply, Request
 from medstress.core.errors import StoreError
+from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
 from medstress.core.frozen import fast_init
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Edited, Item
 from medstress.core.text import edit_rows
-from medstress.engine.referee import TrialResult
 from medstress.tasks.victim import Victim
 
 
@@ -149,19 +149,6 @@ class CallRound:
     """True if the requests are stored in full: item, template and edits do not determine them."""
 
 
-Exchange = tuple[
-    int, int, str, str, int | None, int, bytes, str | None, str | None, str | None, str | None
-]
-"""(trial, seq, role, purpose, query, call, key, edits, flags, request, error)"""
-
-
-PlannedTrial = tuple[str, int, str, Any, int, int]
-"""(trial_id, row of the arm, dataset, item, repeat, place in the plan)"""
-
-BegunTrial = tuple[int, bool, dict[int, tuple[bytes, str | None]]]
-"""(row of the trial, whether it is finished, its journal: seq -> (key, error))"""
-
-
 class Ledger(Protocol):
     """Where calls are journalled and answers kept; see `medstress.store`."""
 
@@ -249,9 +236,14 @@ class RunningWork:
                 self._flow.throw(error)
         except StopIteration as stop:
             result: Result = stop.value
-            if isinstance(result, TrialResult):
-                result.overtime = str(error)  # the search of one that flipped may have gone on
             return result
+
+    def fit(self, backend: Backend) -> tuple[Request, ...]:
+        """Fit the requests of the current round to a back end, and return them."""
+        requests = tuple([request.fitted(backend) for request in self.call_round.requests])
+        if requests != self.call_round.requests:
+            self.call_round = replace(self.call_round, requests=requests)
+        return requests
 
     def expect(self, keys: list[bytes]) -> None:
         """Start waiting for the calls with these keys."""

@@ -66,7 +66,7 @@ class Distance(ABC):
         """Indices, ascending, of the names known to have no distance from any anchor."""
 
     def duplicates(self, anchor: str) -> Indices:
-        """Indices of the names with h < `DUPLICATE`; need not compute `to_names`."""
+        """Indices of the names with h < `DUPLICATE`."""
         with np.errstate(invalid="ignore"):
             return np.flatnonzero(self.to_names(anchor) < DUPLICATE)
 
@@ -100,7 +100,8 @@ class Cosine(Distance):
 
     def duplicates(self, anchor: str) -> Indices:
         """Names with 1 - cos below `DUPLICATE`."""
-        return self._vectors.nearer_than(DUPLICATE, anchor)
+        with np.errstate(invalid="ignore"):
+            return np.flatnonzero(self._vectors.distances(anchor) < DUPLICATE)
 
     def undefined_from(self, anchor: str) -> Indices:
         """All names if the anchor's vector is zero, else `undefined`."""

@@ -1,4 +1,4 @@
-"""Vectors of names, keys and prompts, computed once and kept on disk; cosine distances."""
+"""Vectors of names, keys and prompts, and their cosine distances; those of models stay on disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
-from medstress.core.seeding import rng_for
 from medstress.entities.encoders import (
     KNOWN_POOLINGS,
     MAX_TOKENS,
@@ -42,7 +41,7 @@ from medstress.entities.vocabularies import existing_file
 from medstress.entities.word_vectors import (
     MEANS,
     NGRAMS,
-    NgramEncoder,
+    Ngrams,
     WordVectors,
     is_word_vectors,
 )
@@ -52,16 +51,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+NGRAM = "ngram"
+"""The embedding without a model or file."""
+
 _CHUNK = 1024
-"""Texts that n-grams and word vectors are computed for at a time."""
+"""Texts that word vectors are computed for at a time."""
 _MODEL_CHUNK = 16_384
 """Texts that a model gets at a time; it sorts them by length, so large chunks need less padding."""
 
 
 class Embedder:
-    """Computes the vectors of names and other texts in one space.
+    """An embedding with its settings; it computes the vectors of a model or of word vectors.
 
-    It loads nothing until a vector is requested that is not on disk.
+    It loads nothing until a vector is requested that is not on disk. `ngram` has no such vectors:
+    its space follows from the names (`name_vectors`).
     """
 
     def __init__(
@@ -69,7 +72,6 @@ class Embedder:
         embedding: str,
         pooling: str | None = None,
         *,
-        corpus: Sequence[str] = (),
         base: Path | None = None,
         choices: str = "default",
     ) -> None:
@@ -79,8 +81,6 @@ class Embedder:
             embedding: `minilm`, `ngram`, word vectors (.txt, .vec, .gz), or the path or hub id
                 of an encoder for transformers or sentence-transformers.
             pooling: `cls`, `mean`, `first_token`; None: the model's usual one.
-            corpus: names whose document frequencies weight the features of `ngram`, usually
-                the vocabulary; models ignore it.
             base: folder that a relative model path starts from; None: the working directory.
             choices: with `as_released` every model's default pooling is `first_token`, as in the
                 code released with Xian et al. (2025).
@@ -95,26 +95,27 @@ class Embedder:
             )
         self.embedding = embedding
         self._is_word_vectors = is_word_vectors(embedding)
-        self._is_model = embedding != "ngram" and not self._is_word_vectors
+        self.is_sparse = embedding == NGRAM
+        """Whether texts have sparse vectors, without a model or file."""
+        self._is_model = not (self.is_sparse or self._is_word_vectors)
         if pooling is not None and not self._is_model:
-            what = "the ngram embedding has" if embedding == "ngram" else "word vectors have"
+            what = "the ngram embedding has" if self.is_sparse else "word vectors have"
             raise UsageError(f"entities, key 'pooling': {what} no pooling; remove the key")
         self._requested: Pooling | None = pooling or (
             "first_token" if choices == RELEASED else None
         )
-        self._corpus = tuple(corpus) if embedding == "ngram" else ()
         self._base = base or Path()
         self._lock = threading.Lock()
 
     @cached_property
     def identity(self) -> str:
-        """Hash of everything but the names: weights, pooling, versions, corpus.
+        """Hash of everything but the names: weights, pooling, versions.
 
         Raises:
             UsageError: the model is not installed or not found.
         """
-        if self.embedding == "ngram":
-            return content_hash([NGRAMS, list(self._corpus)])
+        if self.is_sparse:
+            return content_hash(NGRAMS)
         if self._is_word_vectors:
             return content_hash([MEANS, file_hash(self._word_file)])
         # First, since its error names the extra that a missing model needs.
@@ -174,15 +175,10 @@ class Embedder:
                 if self._is_model:
                     yield self._transformer.encode(part, _shifted(progress, start, len(names)))
                     continue
-                encoder = self._word_vectors if self._is_word_vectors else self._ngrams
-                found = encoder.encode(part)
+                found = self._word_vectors.encode(part)
             yield found
             if progress is not None:
                 progress(start + len(part), len(names))
-
-    @cached_property
-    def _ngrams(self) -> NgramEncoder:
-        return NgramEncoder(self._corpus)
 
     @cached_property
     def _word_vectors(self) -> WordVectors:
@@ -229,12 +225,12 @@ _BLOCK = 128
 """Names whose vectors are read at a time."""
 _ANCHORS_AT_ONCE = 64
 """Anchors whose distances are computed together, fewer if they would not fit into the cache."""
-_SLACK = 1.01
-"""Widens a search range against rounding errors."""
+_ROWS = 1 << 14
+"""Rows of a memory map that are multiplied at a time."""
 
 
-class NameVectors:
-    """Vectors of names and anchors in one space; reading is thread-safe.
+class DenseNames:
+    """Names and the distances of any text from them, by vectors of a model or of words.
 
     Texts are embedded on demand. Vectors stay on disk and are read as needed, so memory does not
     grow with the items, and hardly with the names.
@@ -252,8 +248,8 @@ class NameVectors:
         return self._embedder.vector_file(self.names)
 
     @cached_property
-    def vectors(self) -> NDArray[np.float32]:
-        """Unit vectors of the names, shape (n_names, n_dimensions); zero where undefined."""
+    def _vectors(self) -> NDArray[np.float32]:
+        """Memory-mapped, shape (n_names, n_dimensions)."""
         return self._file.mapped()
 
     @cached_property
@@ -295,6 +291,20 @@ class NameVectors:
     def _texts_with(self, text: str) -> PreparedTexts | None:
         return next((texts for texts in self._prepared if text in texts), None)
 
+    def vectors_of(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the unit vectors of some names, shape (n, n_dimensions)."""
+        return np.asarray(self._vectors[indices], np.float64)
+
+    def cosines(self, direction: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return the cosine of every name's vector and a direction other than zero, (n_names,)."""
+        # In blocks of float32, so that a memory map is read once from front to back.
+        unit = (direction / np.linalg.norm(direction)).astype(np.float32)
+        cosines = np.empty(len(self.names), np.float32)
+        for start in range(0, len(self.names), _ROWS):
+            block = slice(start, start + _ROWS)
+            np.matmul(self._vectors[block], unit, out=cosines[block])
+        return cosines
+
     def distance(self, anchor: str, text: str) -> float:
         """Return 1 - cos(anchor, text); nan if a vector is undefined."""
         one, other = self._anchor_vector(anchor), self.vector(text)
@@ -309,51 +319,8 @@ class NameVectors:
         return last[1]
 
     def is_defined(self, anchor: str) -> bool:
-        """True if a text has a vector other than zero."""
+        """Return whether a text has a vector other than zero."""
         return bool(self._anchor_vector(anchor).any())
-
-    def nearer_than(self, limit: float, anchor: str) -> NDArray[np.int64]:
-        """Return the names with 1 - cos(anchor, name) < limit, ascending, for a tiny `limit`.
-
-        Nearly equal vectors have nearly equal projections on any direction. Exact distances are
-        computed only for the few names whose two projections are near those of the anchor.
-        """
-        vector = self._anchor_vector(anchor)
-        length = math.sqrt(vector @ vector)
-        if not length:
-            return np.array([], np.int64)
-        # Unit vectors with 1 - cos < limit differ by less than sqrt(2 limit), and so do their
-        # projections.
-        radius = _SLACK * math.sqrt(2 * limit)
-        names, projections = self._by_projection
-        first, second = (vector @ self._directions / length).tolist()
-        start, stop = projections[0].searchsorted((first - radius, first + radius)).tolist()
-        near = names[start:stop][np.abs(projections[1, start:stop] - second) < radius]
-        close = []
-        for i in near.tolist():
-            (name,) = self._file.rows(i, i + 1).astype(np.float64)
-            if 1 - float(vector @ name) / (length * float(self.lengths[i])) < limit:
-                close.append(i)
-        return np.array(sorted(close), np.int64)
-
-    @cached_property
-    def _directions(self) -> NDArray[np.float64]:
-        """Two random but fixed directions, shape (n_dimensions, 2)."""
-        drawn = rng_for(0, "shadows", "", "").standard_normal((self._file.shape[1], 2))
-        return np.asarray(drawn / np.linalg.norm(drawn, axis=0))
-
-    @cached_property
-    def _by_projection(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Names with a vector, sorted by the first projection of their unit vectors.
-
-        Returns:
-            Indices of the names, (n_defined,), and both their projections, (2, n_defined).
-        """
-        projections = np.concatenate([block @ self._directions for block in self._blocks()])
-        defined = np.flatnonzero(self.lengths)
-        projections = (projections[defined] / self.lengths[defined, None]).T
-        order = np.argsort(projections[0])
-        return defined[order], np.ascontiguousarray(projections[:, order])
 
     def distances(self, anchor: str) -> NDArray[np.float64]:
         """Return 1 - cos(anchor, name) for every name, shape (n_names,), read-only."""
@@ -389,6 +356,71 @@ class NameVectors:
         """Yield the vectors in blocks, since all of them in float64 may not fit into memory."""
         for start in range(0, len(self.names), _BLOCK):
             yield self._file.rows(start, start + _BLOCK).astype(np.float64)
+
+
+class SparseNames:
+    """As `DenseNames`, by the n-grams and words that names share (`Ngrams`); nothing is kept."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self._distances: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
+
+    @cached_property
+    def _space(self) -> Ngrams:
+        return Ngrams(self.names)
+
+    def prepare(
+        self, anchors: Iterable[str], texts: Iterable[str] = (), progress: Progress | None = None
+    ) -> None:
+        """Count the features of the names."""
+        assert self._space
+
+    @cached_property
+    def lengths(self) -> NDArray[np.float64]:
+        """1 for a name with a character, else 0."""
+        return (np.diff(self._space.matrix.indptr) > 0).astype(np.float64)
+
+    def vector(self, text: str) -> NDArray[np.float64]:
+        """The vector in features of the names; what a text has beside them is one more number."""
+        return self._space.vector(text)
+
+    def vectors_of(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Dense rows."""
+        return np.asarray(self._space.matrix[indices].toarray())
+
+    def cosines(self, direction: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Exact but for the last rounding."""
+        unit = direction / np.linalg.norm(direction)
+        return np.asarray(self._space.matrix @ unit, np.float32)
+
+    def distance(self, anchor: str, text: str) -> float:
+        """Exact also where neither text shares its features with any name."""
+        one, other = self._space.weights(anchor), self._space.weights(text)
+        if not one or not other:
+            return math.nan
+        return max(1 - math.fsum(v * other[f] for f, v in one.items() if f in other), 0.0)
+
+    def distances(self, anchor: str) -> NDArray[np.float64]:
+        """1 for names that share nothing with the anchor."""
+        known = self._distances.find(anchor)
+        if known is None:
+            vector = self.vector(anchor)
+            known = np.maximum(1 - self._space.matrix @ vector, 0)
+            known[(self.lengths == 0) | (not vector.any())] = np.nan
+            self._distances.keep(anchor, known)
+        return known
+
+    def is_defined(self, anchor: str) -> bool:
+        """Whether it has a character."""
+        return bool(self._space.weights(anchor))
+
+
+NameVectors: TypeAlias = DenseNames | SparseNames
+
+
+def name_vectors(names: Sequence[str], embedder: Embedder) -> NameVectors:
+    """Return the vectors of names by an embedding; they are computed when they are needed."""
+    return SparseNames(names) if embedder.is_sparse else DenseNames(names, embedder)
 
 
 CountTokens: TypeAlias = Callable[[list[str]], list[int]]
@@ -441,7 +473,12 @@ class PromptEncoder:
         return content_hash([self._embedder.identity, WINDOWS, MAX_TOKENS, SLACK])
 
     def encode(self, prompts: Sequence[str]) -> NDArray[np.float64]:
-        """Return unit vectors, shape (n_prompts, n_dimensions)."""
+        """Return unit vectors, shape (n_prompts, n_dimensions).
+
+        Those of `ngram` can be compared with those of the same call alone.
+        """
+        if self._embedder.is_sparse:
+            return np.asarray(Ngrams(prompts, is_weighted=False).matrix.toarray())
         counts = [[1]] * len(prompts)
         pieces = [[prompt] for prompt in prompts]
         if self._embedder.folder is not None:

@@ -16,10 +16,9 @@ import numpy as np
 
 from medstress.core.errors import UsageError, did_you_mean, missing_extra
 from medstress.core.hashing import content_hash, file_hash
+from medstress.entities.processor import in_compute_thread, use_onednn
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading, reading
-from medstress.machine.compute_thread import in_compute_thread
-from medstress.machine.onednn_linear import use_onednn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ from medstress.core.items import Question
 from medstress.core.resources import Exclusions
 
 if TYPE_CHECKING:
-    from medstress.core.resources import FloatArray, IndexArray, VectorArray
+    from medstress.core.resources import FloatArray, IndexArray, SimilarityArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +113,17 @@ class NoNames:
     lack = ""
     hash = content_hash("no names")
 
-    @property
-    def vectors(self) -> VectorArray:
+    def vectors_of(self, indices: IndexArray) -> FloatArray:
         """Empty, shape (0, 0)."""
         import numpy as np
 
-        return np.empty((0, 0), dtype=np.float32)
+        return np.empty((0, 0))
+
+    def cosines(self, direction: FloatArray) -> SimilarityArray:
+        """Empty, shape (0,)."""
+        import numpy as np
+
+        return np.empty(0, dtype=np.float32)
 
     def vector(self, text: str) -> FloatArray:
         """Empty, shape (0,)."""

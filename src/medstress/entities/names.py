@@ -112,6 +112,26 @@ def folded(name: str) -> str:
     return " ".join(words(name))
 
 
+_MOST_CAPITALS = 8
+_FEWEST_LETTERS = 4
+
+
+def is_acronym(name: str) -> bool:
+    """Return whether a name as written is an acronym, or too short to mean one thing.
+
+    One word of at most eight letters of which half or more are capitals, or of fewer than four.
+
+    >>> [is_acronym(name) for name in ("PD", "NaCl", "L-DOPA", "5-FU", "gut", "gout", "AML cells")]
+    [True, True, True, True, True, False, False]
+    """
+    letters = [character for character in name if character.isalpha()]
+    capitals = sum(character.isupper() for character in letters)
+    is_short = len(letters) < _FEWEST_LETTERS or (
+        len(letters) <= _MOST_CAPITALS and 2 * capitals >= len(letters)
+    )
+    return len(name.split()) == 1 and is_short
+
+
 def word_set(text: str) -> frozenset[str]:
     """Return the set of folded words: equal for names that differ in word order or plural."""
     return frozenset(words(text))

@@ -24,7 +24,7 @@ from medstress.entities.alike import (
     option_texts,
 )
 from medstress.entities.distances import Distance, open_distance
-from medstress.entities.embeddings import Embedder, NameVectors
+from medstress.entities.embeddings import Embedder, name_vectors
 from medstress.entities.encoders import Progress
 from medstress.entities.names import DIFFERENT, VariantIndex
 from medstress.entities.synonyms import SynonymGroups
@@ -96,7 +96,7 @@ class VectorPerturbationSet:
         self.vocabulary = vocabulary
         self.distance = distance
         self._embedder = embedder
-        self._name_vectors = NameVectors(vocabulary.names, embedder)
+        self._name_vectors = name_vectors(vocabulary.names, embedder)
         self._distance: Distance = open_distance(
             distance, vocabulary.names, self._name_vectors, base or Path()
         )
@@ -122,10 +122,13 @@ class VectorPerturbationSet:
         """Content hash of the list of synonyms."""
         return self._synonyms.hash
 
-    @property
-    def vectors(self) -> NDArray[np.float32]:
-        """Unit vectors of the names, shape (n_names, n_dimensions)."""
-        return self._name_vectors.vectors
+    def vectors_of(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the unit vectors of some names, shape (n, n_dimensions)."""
+        return self._name_vectors.vectors_of(indices)
+
+    def cosines(self, direction: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return the cosine of every name's vector and one direction, shape (n_names,)."""
+        return self._name_vectors.cosines(direction)
 
     def vector(self, text: str) -> NDArray[np.float64]:
         """Return the unit vector of one text, shape (n_dimensions,); zeros if undefined.

@@ -1,14 +1,14 @@
-"""Other names for the mentions of a corpus: synonyms, near names and abbreviations.
+"""Other names for the mentions of a corpus: of the same concept, near names, abbreviations.
 
-A stand-in for a synonym (METHODS 4.5) is a listed name of the concept, else a near name of a
-vocabulary. Nearness is measured in an embedding other than the victim's. Acronyms and names of
-fewer than four letters have no near names, since an embedding knows little but their spelling.
+The rules are those of METHODS 4.5. Other names of a concept come from the shipped table
+`other_names`, from a user's table, from UMLS or from an OBO file; near names from a vocabulary, in
+an embedding other than the victim's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -20,76 +20,204 @@ import numpy as np
 from medstress.core.errors import UsageError
 from medstress.core.sentences import entities_of
 from medstress.core.text import join_tokens, tokenise
-from medstress.entities.embeddings import Embedder
-from medstress.entities.names import folded
+from medstress.entities.embeddings import Embedder, name_vectors
+from medstress.entities.groups import GROUPS
+from medstress.entities.names import fold_word, folded, is_acronym, words
 from medstress.entities.recognisers import MAX_INITIALS, is_initials
 from medstress.entities.synonyms import concept_rows
-from medstress.entities.vocabularies import load_vocabulary
+from medstress.entities.vocabularies import load_vocabulary, name_rules, shipped_rows
 
 Tokens: TypeAlias = tuple[str, ...]
 Replacements: TypeAlias = dict[str, tuple[Tokens, ...]]
 """Mention (tokens joined by spaces, in lower case) -> tokens of its other names, best first."""
 
-BUILT_IN = {"chem": "drugs", "drug": "drugs", "dis": "diseases"}
-"""First letters of an entity type -> the built-in vocabulary with its names."""
+OTHER_NAMES = "other_names"
+"""The shipped table: columns concept (a MeSH identifier), kind (`drugs` or `diseases`), label,
+names (which may be put in, the best first) and listed (further names), both joined by bars."""
+
+LISTED, NEAREST, AMBIGUOUS = "listed", "nearest", "ambiguous"
+"""Where the names of a mention come from; one that names several concepts has none."""
+
+_SALTS = frozenset(map(fold_word, name_rules()["salt"]))
+_SPELLINGS = {"tumour": "tumor", "leucemi": "leukemi"}
+"""Folded words in British spelling that folding leaves apart."""
+_STARTS = {"chem": "drugs", "drug": "drugs", "dis": "diseases"}
+_MARKS = re.compile(r"[,;()\[\]{}]")
+_NUMBERS = re.compile(r"\d+|\b[ivx]{2,}\b")
+_MOST_WORDS, _MOST_CHARACTERS = 5, 40
+
+
+def may_become(mention: str, name: str) -> bool:
+    """Return whether a name of the same concept is another name that may replace a mention.
+
+    Salt words are equal, neither name's words contain the other's, and the name has no comma or
+    bracket, no number that the mention lacks, at most 5 words and 40 characters, and is no plural
+    where the mention is none.
+
+    >>> may_become("paracetamol", "acetaminophen"), may_become("heparin", "heparin sodium")
+    (True, False)
+    >>> may_become("valproic acid", "sodium valproate"), may_become("seizure", "convulsions")
+    (False, False)
+    """
+    own, other = ([_SPELLINGS.get(word, word) for word in words(text)] for text in (mention, name))
+    return (
+        bool(other)
+        and not (set(own) <= set(other) or set(other) <= set(own) or "".join(own) == "".join(other))
+        and _SALTS.intersection(own) == _SALTS.intersection(other)
+        and not _MARKS.search(name)
+        and set(_NUMBERS.findall(name.lower())) <= set(_NUMBERS.findall(mention.lower()))
+        and len(name.split()) <= _MOST_WORDS
+        and len(name) <= _MOST_CHARACTERS
+        and (is_plural(mention) or not is_plural(name))
+    )
+
+
+def is_plural(name: str) -> bool:
+    """Return whether the last word looks like a plural.
+
+    >>> [is_plural(name) for name in ("seizures", "abscess", "lupus", "fibrosis", "gout")]
+    [True, False, False, False, False]
+    """
+    return name.lower().endswith("s") and not name.lower().endswith(("ss", "us", "is"))
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """One concept and its names."""
+
+    kind: str
+    """`drugs`, `diseases`, or empty where the source does not say."""
+    label: str
+    """Its preferred name, folded."""
+    names: Sequence[str]
+    """Those that may be put in, the best first, as written."""
 
 
 class ConceptNames:
-    """Finds the concepts of a name regardless of plural, hyphens, case and accents."""
+    """Finds the concept of a name regardless of plural, hyphens, case and accents."""
 
-    def __init__(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Read (concept, name) rows; the names of a concept keep their order."""
-        self._names: dict[str, list[str]] = {}
-        self._concepts: dict[str, list[str]] = {}
-        for concept, name in rows:
-            known = self._concepts.setdefault(folded(name), [])
-            if concept not in known:
-                known.append(concept)
-            self._names.setdefault(concept, []).append(name)
+    def __init__(self, concepts: Iterable[tuple[Concept, Iterable[str]]]) -> None:
+        """Read concepts and further names of each, which are only looked up."""
+        self._concepts: dict[str, list[Concept]] = {}
+        for concept, further in concepts:
+            for key in {concept.label, *map(folded, (*concept.names, *further))}:
+                self._concepts.setdefault(key, []).append(concept)
 
-    def others(self, mention: str, kind: str = "") -> list[str]:
-        """Return the names of the mention's concepts, without spelling variants of the mention.
+    @classmethod
+    def load(cls, source: str, base: Path, needed: Collection[str] = ()) -> ConceptNames:
+        """Group the names of a source by concept; the first of each is its preferred one.
 
-        Args:
-            mention: a name.
-            kind: prefix of the identifiers of the concepts to use.
-
-        >>> rows = [("1", "Aspirin"), ("1", "acetylsalicylic acid"), ("2", "Ibuprofen")]
-        >>> ConceptNames(rows).others("aspirins")
-        ['acetylsalicylic acid']
+        Arguments and errors are those of `load_synonyms`.
         """
+        names: dict[str, list[str]] = {}
+        for concept, name in concept_rows(source, base, needed)[2]:
+            names.setdefault(concept, []).append(name)
+        return cls(
+            # The keys of the shipped tables begin with the table.
+            (Concept(key.partition(":")[0] if source == "default" else "", folded(own[0]), own), ())
+            for key, own in names.items()
+        )
+
+    def of_mention(self, mention: str, kind: str | None) -> Sequence[Concept]:
+        """Return the concept whose preferred name is the mention, else all that list it."""
         own = folded(mention)
-        names = [
-            name
+        concepts = [
+            concept
             for concept in self._concepts.get(own, ())
-            if concept.startswith(kind)
-            for name in self._names[concept]
+            if not kind or concept.kind in ("", kind)
         ]
-        distinct = {folded(name): name for name in reversed(names)}
-        return [
-            name
-            for name in dict.fromkeys(names)
-            if folded(name) not in ("", own) and distinct[folded(name)] == name
-        ]
+        preferred = [concept for concept in concepts if concept.label == own]
+        return preferred if len(preferred) == 1 else concepts
 
 
-def strict_names(mentions: Mapping[str, str], source: str, base: Path) -> Replacements:
+@cache
+def shipped_names() -> ConceptNames:
+    """Return the shipped table of other names."""
+    return ConceptNames(
+        (Concept(kind, folded(label), names.split("|")), listed.split("|"))
+        for _, kind, label, names, listed in shipped_rows(OTHER_NAMES)
+    )
+
+
+@cache
+def _wide_names() -> ConceptNames:
+    """Return all names of the shipped drugs and diseases, short forms too."""
+    return ConceptNames.load("default", Path())
+
+
+def kind_of(type_: str) -> str | None:
+    """Return the shipped vocabulary with the names of an entity type, or None.
+
+    >>> [kind_of(type_) for type_ in ("Chemical", "Disease", "T047", "Gene")]
+    ['drugs', 'diseases', 'diseases', None]
+    """
+    starts = (kind for start, kind in _STARTS.items() if type_.lower().startswith(start))
+    return next(starts, None) or next((kind for kind in GROUPS if type_ in GROUPS[kind]), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surrogates:
+    """Other names of mentions, and where they come from."""
+
+    table: Replacements
+    """Mention -> tokens of other names, best first."""
+    sources: Mapping[str, str]
+    """Mention -> `listed`, `nearest` or, without any name, `ambiguous`."""
+
+
+def strict_names(
+    mentions: Mapping[str, str], source: str, base: Path, without: Collection[str] = ()
+) -> Surrogates:
     """Return other names of the same concepts, in lower case and tokenised.
 
-    In the shipped tables, chemicals are looked up among drugs and diseases among diseases.
+    The concept is the one whose preferred name is the mention, else the only one that lists it.
+    Acronyms are put in for nothing, and what a mention in capitals may become, its document says
+    (`definitions`).
 
     Args:
         mentions: tokens joined by spaces, in lower case -> type.
-        source: as for `load_synonyms`.
+        source: as for `load_synonyms`, but `default` is the table `other_names`.
         base: folder that a relative path starts from.
+        without: names that must not be used, after `folded`.
 
     Raises:
         UsageError: the source is missing or malformed.
     """
-    return {
-        mention: tuple(dict.fromkeys(tokenise(name.lower()) for name in names))
-        for mention, _, names in _of_concepts(mentions, source, base)
-    }
+    table: Replacements = {}
+    sources: dict[str, str] = {}
+    for mention, read, concepts in _looked_up(mentions, source, base):
+        if len(concepts) > 1:
+            sources[mention] = AMBIGUOUS
+            continue
+        names: dict[str, str] = {}
+        for name in concepts[0].names if concepts else ():
+            if may_become(read, name) and not is_acronym(name) and folded(name) not in without:
+                # Of a name in singular and plural, the one that the mention is in.
+                key = folded(name)
+                if key not in names or is_plural(name) == is_plural(read) != is_plural(names[key]):
+                    names[key] = name
+        if names:
+            table[mention] = tuple(dict.fromkeys(tokenise(n.lower()) for n in names.values()))
+            sources[mention] = LISTED
+    return Surrogates(table=table, sources=sources)
+
+
+def _looked_up(
+    mentions: Mapping[str, str],
+    source: str,
+    base: Path,
+    shipped: Callable[[], ConceptNames] = shipped_names,
+) -> Iterator[tuple[str, str, Sequence[Concept]]]:
+    """Yield each mention, as it is read, and the concepts that it may name."""
+    readable = {mention: join_tokens(mention.split()) for mention in mentions}
+    if source == "default":
+        concepts = shipped()
+    else:
+        # Also without a final s, so that a file that lists the singular is searched for a plural.
+        needed = {name for read in readable.values() for name in (read, read.removesuffix("s"))}
+        concepts = ConceptNames.load(source, base, needed)
+    for mention, read in readable.items():
+        yield mention, read, concepts.of_mention(read, kind_of(mentions[mention]))
 
 
 def abbreviations(
@@ -107,7 +235,8 @@ def abbreviations(
         UsageError: the source is missing or malformed.
     """
     table: Replacements = {}
-    for mention, read, names in _of_concepts(mentions, source, base):
+    for mention, read, concepts in _looked_up(mentions, source, base, _wide_names):
+        names = concepts[0].names if len(concepts) == 1 else ()
         forms: list[str] = []
         if direction != "contract":
             forms += [name.lower() for name in names if _is_short_form(read, name)]
@@ -123,130 +252,102 @@ def _is_short_form(name: str, other: str) -> bool:
     return 2 <= len(name) <= MAX_INITIALS and is_initials(name.lower(), other)
 
 
-def _of_concepts(
-    mentions: Mapping[str, str], source: str, base: Path
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each mention that has other names, as it is read, and these names."""
-    readable = {mention: join_tokens(mention.split()) for mention in mentions}
-    if source == "default":
-        concepts = _shipped()
-    else:
-        # Also without a final s, so that a file that lists the singular is searched for a plural.
-        needed = {name for read in readable.values() for name in (read, read.removesuffix("s"))}
-        concepts = ConceptNames(concept_rows(source, base, needed)[2])
-    for mention, read in readable.items():
-        kind = _built_in(mentions[mention]) if source == "default" else None
-        if names := concepts.others(read, f"{kind}:" if kind else ""):
-            yield mention, read, names
+def definitions(tokens: Sequence[str], labels: Sequence[str]) -> Iterator[tuple[Tokens, Tokens]]:
+    """Yield (long form, short form), as written, where a text defines a short form.
+
+    Args:
+        tokens: of the text.
+        labels: their IOB2 labels.
+
+    References:
+        Schwartz, Hearst. A simple algorithm for identifying abbreviation definitions in biomedical
+        text. Pacific Symposium on Biocomputing, 2003. *Differs from the paper*: both forms are
+        gold entities of one type, so a long form, then in brackets a shorter one of one word
+        with the same first letter is enough.
+
+    >>> tokens = "Myocardial infarction ( MI ) was rare".split()
+    >>> list(definitions(tokens, ["B-D", "I-D", "O", "B-D", "O", "O", "O"]))
+    [(('Myocardial', 'infarction'), ('MI',))]
+    """
+    for first, second in pairwise(entities_of(labels)):
+        is_bracketed = (
+            second.start == first.end + 1
+            and second.end < len(tokens)
+            and (tokens[first.end], tokens[second.end]) == ("(", ")")
+        )
+        long = tuple(tokens[first.start : first.end])
+        short = tuple(tokens[second.start : second.end])
+        if is_bracketed and first.type == second.type and _abbreviates(join_tokens(short), long):
+            yield long, short
 
 
-@cache
-def _shipped() -> ConceptNames:
-    return ConceptNames(concept_rows("default", Path())[2])
-
-
-def _built_in(type_: str) -> str | None:
-    """Return the shipped vocabulary of an entity type, by the first letters of its name."""
-    return next((v for start, v in BUILT_IN.items() if type_.lower().startswith(start)), None)
+def _abbreviates(short: str, long: Tokens) -> bool:
+    is_short = 2 <= len(short) <= MAX_INITIALS and " " not in short and not short.islower()
+    return is_short and long[0][:1].lower() == short[0].lower() and len(short) < len("".join(long))
 
 
 def defined_abbreviations(
-    sentences: Iterable[tuple[Sequence[str], Sequence[str]]], direction: str
+    texts: Iterable[tuple[Sequence[str], Sequence[str]]], direction: str
 ) -> Replacements:
     """Return the short forms of long mentions as written, and long forms in lower case.
 
     Args:
-        sentences: (tokens, IOB2 labels) of the whole corpus.
+        texts: (tokens, IOB2 labels) of the whole corpus.
         direction: `expand`, `contract` or `both`.
 
     Returns:
         Mention in lower case -> its other forms, in the order of their definitions.
 
-    References:
-        Schwartz, Hearst. A simple algorithm for identifying abbreviation definitions in biomedical
-        text. Pacific Symposium on Biocomputing, 2003. *Differs from the paper*: both forms are
-        gold entities of one type, so a long form, then in brackets a shorter one of a single token
-        with the same first letter is enough.
-
     >>> tokens = "Myocardial infarction ( MI ) was rare".split()
-    >>> labels = ["B-D", "I-D", "O", "B-D", "O", "O", "O"]
-    >>> defined_abbreviations([(tokens, labels)], "both")
+    >>> defined_abbreviations([(tokens, ["B-D", "I-D", "O", "B-D", "O", "O", "O"])], "both")
     {'mi': (('myocardial', 'infarction'),), 'myocardial infarction': (('MI',),)}
     """
-    found: dict[str, dict[Tokens, None]] = {}
-    for tokens, labels in sentences:
-        for first, second in pairwise(entities_of(labels)):
-            is_bracketed = (
-                second.start == first.end + 1
-                and second.end == second.start + 1 < len(tokens)
-                and (tokens[first.end], tokens[second.end]) == ("(", ")")
-            )
-            long, short = tuple(tokens[first.start : first.end]), tokens[second.start]
-            if not (is_bracketed and first.type == second.type and _abbreviates(short, long)):
-                continue
+    forms: dict[str, dict[Tokens, None]] = {}
+    for tokens, labels in texts:
+        for long, short in definitions(tokens, labels):
             lowered = tuple(token.lower() for token in long)
             if direction != "contract":
-                found.setdefault(short.lower(), {})[lowered] = None
+                forms.setdefault(" ".join(short).lower(), {})[lowered] = None
             if direction != "expand":
-                found.setdefault(" ".join(lowered), {})[(short,)] = None
-    return {mention: tuple(names) for mention, names in found.items()}
+                forms.setdefault(" ".join(lowered), {})[short] = None
+    return {mention: tuple(names) for mention, names in forms.items()}
 
 
-def _abbreviates(short: str, long: Tokens) -> bool:
-    is_short = 2 <= len(short) <= MAX_INITIALS and short.isalnum() and not short.islower()
-    return is_short and long[0][:1].lower() == short[0].lower() and len(short) < len("".join(long))
+LEAST_SIMILARITY = 0.5
+"""The least cosine of `ngram` vectors at which a name may stand for a mention that no list has.
+Fitted by `data/build/fit_least_similarity.py` on the train split of BC5CDR."""
+
+_WORDS = re.compile(r"[^\W\d_]+")
 
 
-LISTED, NEAREST = "listed", "nearest"
-"""Where a name comes from."""
-
-_LETTERS = re.compile(r"[^\W\d_]+")
-_MIN_LETTERS = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surrogates:
-    """Other names of mentions, and where they come from."""
-
-    table: Replacements
-    """Mention -> tokens of other names, best first."""
-    sources: Mapping[str, str]
-    """Mention -> `listed` or `nearest`."""
-
-
-def listed_first(
+def with_nearest(
+    listed: Surrogates,
     mentions: Mapping[str, str],
     written: Mapping[str, Collection[str]],
-    synonyms: str,
     vocabulary: str | None,
     embedding: str,
     base: Path,
     without: Collection[str] = (),
 ) -> Surrogates:
-    """Return the listed names of each mention, or the nearest name if none is listed.
+    """Add the nearest name, which may name something else, of each mention that has no listed one.
 
     Args:
+        listed: names of the mentions' concepts.
         mentions: tokens joined by spaces, in lower case -> type.
         written: mention -> its spellings in the texts; a mention has no nearest name unless one of
             them is a word (`is_word`).
-        synonyms: as for `load_synonyms`.
         vocabulary: `drugs`, `diseases` or a path; None: the built-in one of the type.
-        embedding: as in `[[entities]]`.
+        embedding: as in `[[entities]]`; below `LEAST_SIMILARITY`, `ngram` gives no name.
         base: folder that relative paths start from.
         without: names that must not be used, after `folded`.
 
     Raises:
         UsageError: a type has no built-in vocabulary, or a file or model is missing.
     """
-    listed = {
-        mention: kept
-        for mention, names in strict_names(mentions, synonyms, base).items()
-        if (kept := tuple(name for name in names if folded(" ".join(name)) not in without))
-    }
     wanted: dict[str, list[str]] = {}
     for mention, type_ in mentions.items():
-        if mention not in listed and any(map(is_word, written[mention])):
-            source = vocabulary or _built_in(type_)
+        if mention not in listed.table and any(map(is_word, written[mention])):
+            source = vocabulary or kind_of(type_)
             if source is None:
                 raise UsageError(
                     f"synonym: no built-in vocabulary has names of the type {type_!r}; set "
@@ -256,11 +357,10 @@ def listed_first(
     near: Replacements = {}
     for source in sorted(wanted):
         names = load_vocabulary(source, base).names
-        near |= _nearest(
-            wanted[source], names, Embedder(embedding, corpus=names, base=base), without
-        )
-    sources = {**dict.fromkeys(listed, LISTED), **dict.fromkeys(near, NEAREST)}
-    return Surrogates(table={**listed, **near}, sources=sources)
+        near |= _nearest(wanted[source], names, Embedder(embedding, base=base), without)
+    return Surrogates(
+        table=listed.table | near, sources={**listed.sources, **dict.fromkeys(near, NEAREST)}
+    )
 
 
 def _nearest(
@@ -270,35 +370,34 @@ def _nearest(
     # In a vocabulary that is all in capitals, case does not mark acronyms.
     is_upper_case = 2 * sum(map(str.isupper, names)) > len(names)
     forms = [folded(name) for name in names]
-    is_candidate = [
-        form != "" and form not in without and is_word(name.lower() if is_upper_case else name)
-        for name, form in zip(names, forms, strict=True)
-    ]
-    vectors = embedder.vectors(names)
-    readable = [join_tokens(mention.split()) for mention in mentions]
+    is_barred = np.array(
+        [
+            form == "" or form in without or not is_word(name.lower() if is_upper_case else name)
+            for name, form in zip(names, forms, strict=True)
+        ]
+    )
+    readable = {mention: join_tokens(mention.split()) for mention in mentions}
+    space = name_vectors(names, embedder)
+    space.prepare(readable.values())
+    least = LEAST_SIMILARITY if embedder.embedding == "ngram" else 0.0
     nearest: Replacements = {}
-    for mention, read, row in zip(
-        mentions, readable, embedder.vectors(readable) @ vectors.T, strict=True
-    ):
+    for mention, read in readable.items():
+        similarity = np.nan_to_num(1 - space.distances(read))
+        similarity[is_barred] = 0
         own = folded(read)
-        for place in np.argsort(-row, kind="stable"):
-            if row[place] <= 0:
+        for place in np.argsort(-similarity, kind="stable").tolist():
+            if similarity[place] <= 0 or similarity[place] < least:
                 break
-            if is_candidate[place] and forms[place] != own:
+            if forms[place] != own:
                 nearest[mention] = (tokenise(names[place].lower()),)
                 break
     return nearest
 
 
 def is_word(name: str) -> bool:
-    """True if a name has a word of four letters or more that is not an acronym.
+    """Return whether a name has a word of four letters or more that is no acronym.
 
     >>> [is_word(name) for name in ("HTN", "5-FU", "NaCl", "eye", "AML cells", "gout")]
     [False, False, False, False, True, True]
     """
-    for word in _LETTERS.findall(name):
-        stem = word.removesuffix("s")
-        is_acronym = len(stem) <= MAX_INITIALS and 2 * sum(map(str.isupper, stem)) >= len(stem)
-        if len(word) >= _MIN_LETTERS and not is_acronym:
-            return True
-    return False
+    return not all(map(is_acronym, _WORDS.findall(name)))

@@ -7,6 +7,8 @@ import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache, partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from medstress.core.errors import UsageError
@@ -24,6 +26,8 @@ from medstress.entities.vocabularies import (
 
 _MRCONSO_FIELDS = 18
 _CUI, _LANGUAGE, _NAME, _SUPPRESS = 0, 1, 14, 16
+_PREFERRED = ((2, "P"), (4, "PF"), (6, "Y"))
+"""Fields and values (TS, STT, ISPREF) of the preferred name of a concept in its language."""
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')
 _MAX_LINE = 100_000
@@ -34,7 +38,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 def mrconso_rows(path: Path, needed: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield (concept, name) for the English names of UMLS concepts.
+    """Yield (concept, name) for the English names of UMLS concepts, the preferred ones first.
 
     Names that UMLS marks as suppressed (obsolete, or ambiguous outside their source) are left
     out. With `needed`, the file of some gigabytes is read twice: for the concepts, then for their
@@ -73,8 +77,10 @@ def obo_rows(path: Path) -> Iterator[tuple[str, str]]:
             tag, colon, value = line.partition(":")
             if not colon:
                 raise _malformed(path, number, "a line 'tag: value'", line)
-            if tag in ("id", "name", "is_obsolete"):
+            if tag in ("id", "is_obsolete"):
                 term.setdefault(tag, []).append(_plain(value))
+            elif tag == "name":
+                term.setdefault(tag, []).insert(0, _plain(value))
             elif tag in ("synonym", "exact_synonym"):
                 found = _QUOTED.match(value.strip())
                 if found is None:
@@ -85,12 +91,19 @@ def obo_rows(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _mrconso(path: Path) -> Iterator[tuple[str, str]]:
+    # The lines of a concept stand together.
+    for concept, lines in groupby(_english(path), itemgetter(_CUI)):
+        for fields in sorted(lines, key=lambda f: any(f[i] != value for i, value in _PREFERRED)):
+            yield concept, fields[_NAME]
+
+
+def _english(path: Path) -> Iterator[list[str]]:
     for number, line in _lines(path):
         fields = line.split("|")
         if len(fields) != _MRCONSO_FIELDS + 1 or not fields[_CUI]:
             raise _malformed(path, number, f"{_MRCONSO_FIELDS} fields, each ended by a bar", line)
         if fields[_LANGUAGE] == "ENG" and fields[_SUPPRESS] == "N":
-            yield fields[_CUI], fields[_NAME]
+            yield fields
 
 
 def _named(term: dict[str, list[str]] | None) -> Iterator[tuple[str, str]]:
@@ -201,7 +214,8 @@ def concept_rows(
 ) -> tuple[str, str, Iterable[tuple[str, str]]]:
     """Return a synonym source's label, content hash and (concept, name) rows.
 
-    Names are as written, and those of a concept keep the source's order. Arguments and errors are
+    Names are as written, and those of a concept keep the source's order; the first is its preferred
+    one. Arguments and errors are
     those of `load_synonyms`.
     """
     if source == "none":

@@ -1,4 +1,4 @@
-"""Embeddings without a model: hashed n-grams weighted by TF-IDF, and files of word vectors."""
+"""Embeddings without a model: n-grams weighted by TF-IDF, and files of word vectors."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import gzip
 import math
 import re
 import zlib
+from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
-from zlib import crc32
 
 import numpy as np
 
@@ -21,129 +23,83 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-NGRAMS = "character 3-5-grams 768 + words 256, on 1 and 4 dimensions, crc32, TF-IDF; version 1"
+NGRAMS = "character 3-5-grams and words, half each, TF-IDF, exact; version 2"
 """Identifies the vectors in hashes; change it whenever a vector changes."""
 
-N_CHARACTER_DIMENSIONS = 768
-N_WORD_DIMENSIONS = 256
-N_DIMENSIONS = N_CHARACTER_DIMENSIONS + N_WORD_DIMENSIONS
-
 _LENGTHS = (3, 4, 5)
-
-_CHUNK = 1024
-"""Names of a corpus counted at a time, since Python's lists of their features are large."""
-
-# Odd constants: one multiplication spreads a 32-bit hash over the high bits.
-_MULTIPLIERS = (2654435761, 2246822519, 3266489917, 668265263)
-
-# How many dimensions a character n-gram and a word are written to. With one dimension, two names
-# of a single word would be equal if their words collide; on all four no two words collide.
-_COPIES = (1, 4)
+_WORD = "\n"
+"""Marks words among the features; no n-gram of a name has it."""
 
 
-class NgramEncoder:
-    """Turns names into unit vectors of hashed n-grams (the hashing trick with signs).
+class Ngrams:
+    """TF-IDF vectors of names over the n-grams of their characters and their words, sparse.
 
-    A vector has two parts of equal length: n-grams of 3 to 5 characters of the normalised
-    name, and its folded words. The cosine of two names is thus the mean of their similarity in
-    spelling and in words. Each feature weighs 1 + log of its count, times its inverse document
-    frequency in `corpus`. Features on the same dimension add up with random signs, so that
-    collisions cancel on average.
+    A vector has two parts of equal length: n-grams of 3 to 5 characters of the normalised name,
+    and its folded words. The cosine of two names is thus the mean of their similarity in spelling
+    and in words; it is 0 if they share neither. Each feature weighs 1 + log of its count, times its
+    inverse document frequency among the names, ln((1 + N) / (1 + df)) + 1.
 
-    References:
-        K. Weinberger et al., "Feature hashing for large scale multitask learning", ICML, 2009.
+    Attributes:
+        matrix: unit vectors of the names, sparse, shape (n_names, n_features + 1); a row of zeros
+            for a name without any character. The last column holds the length of what a text has in
+            features that no name has.
     """
 
-    def __init__(self, corpus: Sequence[str] = ()) -> None:
-        """Count document frequencies in `corpus`, the vocabulary's names; empty: no weighting."""
-        self._frequencies = [_Frequencies(), _Frequencies()]
-        for start in range(0, len(corpus), _CHUNK):
-            features = _features(corpus[start : start + _CHUNK])
-            for frequencies, rows in zip(self._frequencies, features, strict=True):
-                frequencies.count(rows)
+    def __init__(self, names: Sequence[str], *, is_weighted: bool = True) -> None:
+        """Count the features of all names.
 
-    def encode(self, names: Sequence[str]) -> NDArray[np.float32]:
-        """Return unit vectors, shape (n_names, 1024); zero for a name without any character."""
-        vectors = np.zeros((len(names), N_DIMENSIONS))
-        halves = np.split(vectors, [N_CHARACTER_DIMENSIONS], axis=1)
-        features = _features(names)
-        for half, rows, frequencies, copies in zip(
-            halves, features, self._frequencies, _COPIES, strict=True
-        ):
-            row, feature, count = _counted(*rows)
-            weight = (1 + np.log(count)) * frequencies.inverse(feature)
-            for multiplier in _MULTIPLIERS[:copies]:
-                dimension, sign = _placed(feature, multiplier, half.shape[1])
-                np.add.at(half, (row, dimension), sign * weight)
-            half /= np.maximum(np.linalg.norm(half, axis=1, keepdims=True), 1e-12)
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return vectors.astype(np.float32)
+        Args:
+            names: the vocabulary.
+            is_weighted: whether rare features weigh more.
+        """
+        from scipy.sparse import csr_array
 
+        frequencies = Counter(feature for name in names for feature in _counts(name))
+        n = len(names) if is_weighted else 0
+        # Without weights all are 1, as if there were no names.
+        self._inverse = {
+            feature: math.log((1 + n) / (1 + df * is_weighted)) + 1
+            for feature, df in frequencies.items()
+        }
+        self._unseen = math.log(1 + n) + 1
+        self._columns = {feature: column for column, feature in enumerate(frequencies)}
+        values, columns, ends = array("d"), array("i"), array("q", [0])
+        for name in names:  # one at a time, since the features of all of them take much memory
+            row = self.weights(name)
+            values.extend(row.values())
+            columns.extend(map(self._columns.__getitem__, row))
+            ends.append(len(values))
+        parts = (np.asarray(values), np.asarray(columns), np.asarray(ends))
+        self.matrix = csr_array(parts, shape=(len(names), len(self._columns) + 1))
 
-Rows = tuple["NDArray[np.int64]", "NDArray[np.uint32]"]
+    def vector(self, text: str) -> NDArray[np.float64]:
+        """Return the unit vector of any text, dense, shape (n_features + 1,)."""
+        vector, rest = np.zeros(self.matrix.shape[1]), 0.0
+        for feature, value in self.weights(text).items():
+            if (column := self._columns.get(feature)) is None:
+                rest += value * value
+            else:
+                vector[column] = value
+        vector[-1] = math.sqrt(rest)
+        return vector
 
-
-class _Frequencies:
-    """The number of names of a corpus in which each feature occurs."""
-
-    def __init__(self) -> None:
-        self._features = np.zeros(0, np.uint32)
-        self._counts = np.zeros(0, np.int64)
-        self._n_names = 0
-
-    def count(self, rows: Rows) -> None:
-        """Count names that were not counted before."""
-        row, feature, _ = _counted(*rows)
-        found, counts = np.unique(feature, return_counts=True)
-        both = np.concatenate([self._features, found])
-        self._features, place = np.unique(both, return_inverse=True)
-        self._counts = np.bincount(place, np.concatenate([self._counts, counts])).astype(np.int64)
-        self._n_names += len(np.unique(row))
-
-    def inverse(self, feature: NDArray[np.uint32]) -> NDArray[np.float64]:
-        """ln((1 + N) / (1 + df)) + 1, shape of `feature`."""
-        found = np.zeros(len(feature))
-        if self._features.size:
-            place = np.searchsorted(self._features, feature).clip(max=len(self._features) - 1)
-            known = self._features[place] == feature
-            found[known] = self._counts[place[known]]
-        return np.asarray(np.log((1 + self._n_names) / (1 + found)) + 1)
+    def weights(self, text: str) -> dict[str, float]:
+        """Return the unit vector of any text: feature -> weight; empty if it has no character."""
+        counts = _counts(text)
+        row = {f: (1 + math.log(n)) * self._inverse.get(f, self._unseen) for f, n in counts.items()}
+        squares = [0.0, 0.0]
+        for feature, value in row.items():
+            squares[feature[0] == _WORD] += value * value
+        # Each part that is not empty has the same length, and the whole vector has length 1.
+        n_parts = sum(square > 0 for square in squares)
+        scale = [1 / math.sqrt(square * n_parts) if square else 0.0 for square in squares]
+        return {feature: value * scale[feature[0] == _WORD] for feature, value in row.items()}
 
 
-def _placed(
-    feature: NDArray[np.uint32], multiplier: int, n_dimensions: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return a dimension and a sign for every feature."""
-    spread = (feature.astype(np.uint64) * multiplier) & 0xFFFFFFFF
-    dimension = ((spread & 0x7FFFFFFF) * n_dimensions) >> 31
-    return dimension.astype(np.int64), np.where(spread >> 31, 1.0, -1.0)
-
-
-def _features(names: Sequence[str]) -> tuple[Rows, Rows]:
-    """Return (row, hash) of every character n-gram, and of every word."""
-    return _hashed(map(_ngrams, names)), _hashed(map(words, names))
-
-
-def _hashed(features: map[list[str]]) -> Rows:
-    rows: list[int] = []
-    hashes: list[int] = []
-    for row, found in enumerate(features):
-        rows += [row] * len(found)
-        hashes += [crc32(feature.encode()) for feature in found]
-    return np.array(rows, np.int64), np.array(hashes, np.uint32)
-
-
-def _ngrams(name: str) -> list[str]:
+def _counts(name: str) -> Counter[str]:
     text = f" {normalise(name)} "
-    return [text[i : i + n] for n in _LENGTHS for i in range(len(text) - n + 1)]
-
-
-def _counted(
-    row: NDArray[np.int64], feature: NDArray[np.uint32]
-) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64]]:
-    """Merge equal (row, feature) pairs; return rows, features and counts."""
-    pairs, counts = np.unique((row << 32) | feature, return_counts=True)
-    return pairs >> 32, (pairs & 0xFFFFFFFF).astype(np.uint32), counts
+    grams = (text[i : i + n] for n in _LENGTHS for i in range(len(text) - n + 1))
+    return Counter(chain(grams, (_WORD + word for word in words(name))))
 
 
 MEANS = "mean of word vectors, as written else in lower case; version 1"

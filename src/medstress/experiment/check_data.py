@@ -17,127 +17,21 @@ from typing import Any
 
 from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.errors import UsageError
-from medstress.core.items import LETTERS, Question
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.datasets.draw import draw
-from medstress.datasets.writing import row_from_question
-from medstress.entities.groups import typed_options, types_of
-from medstress.experiment.file.config import AttackTable, EntitiesTable, group_labels
+from medstress.datasets.rows import row_from_question
+from medstress.datasets.source import draw
+from medstress.experiment.file.config import AttackTable, EntitiesTable
 from medstress.experiment.file.reading import apply_overrides, check_experiment
-from medstress.experiment.first.attack import find_attack
-from medstress.experiment.first.data import Choices, FirstData, read_data
+from medstress.experiment.first import Choices, FirstData, find_attack, read_data
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.experiment.plan.noise_resources import noise_resources
 from medstress.experiment.plan.parts import GROUP, AttackPart, free_group, load_groups, make_attacks
 from medstress.experiment.prepare import Watcher
-from medstress.files.frames import refuse_inputs, write_frame
-from medstress.files.writing import atomic_stream
-from medstress.kinds import Kind
-
-OTHERWISE = "write .jsonl, or leave the field out"
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """Counts of what was written."""
-
-    n_rows: int
-    """Questions."""
-    n_mentions: int
-    """Mentions in them."""
-
-
-def write_typed(
-    questions: Sequence[Question], groups: Mapping[str, frozenset[str]], to: Path
-) -> Written:
-    """Write questions with their mentions and group labels.
-
-    Args:
-        questions: with the mentions that were found in them.
-        groups: label -> types.
-        to: FILE.jsonl or FILE.parquet.
-
-    Raises:
-        UsageError: the file cannot be written, or parquet cannot hold the rows.
-    """
-    rows = [_row(item, groups) for item in questions]
-    try:
-        if to.suffix == ".parquet":
-            _write_parquet(rows, to, list(groups))
-        else:
-            with atomic_stream(to) as stream:
-                for row in rows:
-                    stream.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
-    except OSError as error:
-        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
-    return Written(n_rows=len(rows), n_mentions=sum(len(row["mentions"]) for row in rows))
-
-
-def _row(item: Question, groups: Mapping[str, frozenset[str]]) -> Row:
-    """Return one question as a row of the format that medstress reads.
-
-    `groups` lists the groups of the question; `group_options` lists, for every group, the wrong
-    options that mention an entity of its types. Metadata is added unchanged.
-    """
-    options = {label: list(typed_options(item, types)) for label, types in groups.items()}
-    return {
-        **row_from_question(item),
-        **item.metadata,
-        "groups": [label for label, letters in options.items() if letters],
-        "group_options": options,
-    }
-
-
-def _write_parquet(rows: Sequence[Row], to: Path, groups: Sequence[str]) -> None:
-    import polars
-
-    letters = max(len(row["options"]) for row in rows)
-    span = {"field": polars.String, "start": polars.Int64, "end": polars.Int64}
-    # polars cannot infer types from columns of empty lists.
-    schema = {
-        "options": polars.Struct(dict.fromkeys(LETTERS[:letters], polars.String)),
-        "mentions": polars.List(polars.Struct({**span, "type": polars.String})),
-        "groups": polars.List(polars.String),
-        "group_options": polars.Struct(dict.fromkeys(groups, polars.List(polars.String))),
-    }
-    try:
-        frame = polars.DataFrame(rows, schema_overrides=schema, infer_schema_length=None)
-        _check_kept(rows, frame.to_dicts(), to)
-        write_frame(frame, to)
-    except polars.exceptions.PolarsError as error:
-        reason = str(error).partition("\n")[0]
-        raise UsageError(
-            f"--to {to}: parquet cannot hold these rows ({reason}); {OTHERWISE}"
-        ) from error
-
-
-def _check_kept(rows: Sequence[Row], written: Sequence[Row], to: Path) -> None:
-    # polars silently drops values that do not fit the type of their column.
-    for row, read in zip(rows, written, strict=True):
-        for field, value in row.items():
-            if not _survives(value, read[field]):
-                raise UsageError(
-                    f"--to {to}: a parquet column holds values of one type, so the field "
-                    f"{field!r} of item {row['id']!r} would be lost; {OTHERWISE}"
-                )
-
-
-def _survives(value: Any, read: Any) -> bool:
-    """True if a value was written unchanged; a struct may have gained empty fields."""
-    if isinstance(value, dict):
-        return isinstance(read, dict) and all(_survives(v, read.get(k)) for k, v in value.items())
-    if isinstance(value, list):
-        return (
-            isinstance(read, list) and len(value) == len(read) and all(map(_survives, value, read))
-        )
-    if value is None:
-        return read is None or (isinstance(read, dict) and not any(read.values()))
-    return bool(value == read) and isinstance(value, bool) is isinstance(read, bool)
-
+from medstress.files.frames import refuse_inputs
+from medstress.files.writing import write_text
+from medstress.tasks.kinds import Kind
 
 SUBSTITUTION = "entity_substitution"
 SKIP = "dataset.on_bad_row=skip"
@@ -246,8 +140,9 @@ class DataCheck:
     """What was repaired or left out within rows."""
     attackable: tuple[Attackable, ...]
     """One entry for each attack that fits the kind, and group."""
-    written: Written | None
-    """What was written; None where nothing was to be, or where rows cannot be read."""
+    written: tuple[int, int] | None
+    """Rows and mentions that were written; None where nothing was to be, or where rows cannot be
+    read."""
 
 
 def skips_rows(overrides: Sequence[str]) -> bool:
@@ -273,9 +168,9 @@ def check_data(
         choices: which data, their columns and answer base, and groups; the rest is not read.
         overrides: as --set, of `[[dataset]]` and `[[entities]]`.
         watcher: callbacks for progress.
-        to: FILE.jsonl or FILE.parquet for the questions with their mentions. All are written, or
-            `limit` of `[[dataset]]`; a sample of them is checked. Nothing is written where rows
-            cannot be read, unless they are left out on purpose.
+        to: FILE.jsonl for the questions with their mentions. All are written, or `limit` of
+            `[[dataset]]`; a sample of them is checked. Nothing is written where rows cannot be
+            read, unless they are left out on purpose.
 
     Raises:
         UsageError, DataError: one sentence.
@@ -284,11 +179,11 @@ def check_data(
     base = Path.cwd()
     watcher.note("data")
     if to is not None:
-        if to.suffix not in (".jsonl", ".parquet"):
-            raise UsageError(f"--to {to}: the name must end in .jsonl or .parquet")
+        if to.suffix != ".jsonl":
+            raise UsageError(f"--to {to}: the name must end in .jsonl")
         refuse_inputs(to, [Path(choices.data).expanduser()])
     usual = [SKIP, *([] if to else [f"dataset.limit={MOST}"])]
-    data = read_data(choices, base, [*usual, *overrides])
+    data = read_data(choices, [*usual, *overrides])
     part, kind = data.part, data.kind
     classes = kind.classes(part.all_items)
     kind.check(classes, choices.data)
@@ -306,9 +201,14 @@ def check_data(
             tables, base, [part], watcher.note, needs_all=False
         )
         if to is not None and (not part.loaded.skipped or skips_rows(overrides)):
-            labels = group_labels(tables)
-            types = {name: types_of(one.type) for name, one in zip(labels, tables, strict=True)}
-            written = write_typed(part.questions, types, to)
+            rows = [{**row_from_question(item), **item.metadata} for item in part.questions]
+            try:
+                write_text(to, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+            except OSError as error:
+                raise UsageError(
+                    f"cannot write {to}: {error.strerror}; give another --to"
+                ) from error
+            written = len(rows), sum(len(row["mentions"]) for row in rows)
         if "limit" not in data.table:
             part = replace(part, questions=draw(part.questions, MOST, part.sample_seed))
         made = load_groups(tables, base, [part], watcher.note, watcher.vectors)
@@ -324,7 +224,7 @@ def check_data(
         classes=classes,
         n_given=n_given,
         recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
-        first=tuple(_shown(item, groups) for item in _first_in_file(part)),
+        first=_first(part, groups),
         n_skipped=len(part.loaded.skipped),
         skipped=_row_reasons(part.loaded.skipped),
         notes=part.loaded.notes,
@@ -361,7 +261,7 @@ def _attackable(
         on = groups if "names" in attack.attack.needs else free[:1]
         needs = 'a victim with prompt = "open_book"' if "passage" in attack.attack.fields else ""
         for resources in on:
-            why = [_obstacle(attack, kind, part, item, resources, noise) for item in part.questions]
+            why = [_obstacle(attack, part, item, resources, noise) for item in part.questions]
             left = zip(part.questions, why, strict=True)
             yield Attackable(
                 attack=name,
@@ -376,7 +276,6 @@ def _attackable(
 
 def _obstacle(
     part: AttackPart,
-    kind: Kind,
     dataset: DatasetPart,
     item: Any,
     resources: Resources,
@@ -384,20 +283,16 @@ def _obstacle(
 ) -> str | None:
     """Return why an attack cannot attack any unit of an item, or None."""
     attack = part.attack
-    if not isinstance(attack, Noise):
-        return _where_named(item, resources, attack.obstacle(item, resources))
-    reasons = [attack.obstacle(unit, noise) for unit in item.units()]
-    if None not in reasons:
-        return reasons[0]
-    rng = rng_for(0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
-    unit = item.of_unit(WHOLE)
-    return None if attack.edits(unit, rng, noise) else NOTHING_TO_CHANGE
-
-
-def _where_named(item: Question, resources: Resources, reason: str | None) -> str | None:
-    """Say where an item without an attackable option does mention the group."""
+    if isinstance(attack, Noise):
+        reasons = [attack.obstacle(unit, noise) for unit in item.units()]
+        if None not in reasons:
+            return reasons[0]
+        rng = rng_for(0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
+        return None if attack.edits(item.of_unit(WHOLE), rng, noise) else NOTHING_TO_CHANGE
+    reason = attack.obstacle(item, resources)
     if reason is None or not resources.types:
         return reason
+    # Where an item without an attackable option does mention the group.
     fields = {mention.field for mention in item.mentions if mention.type in resources.types}
     if fields & (set(item.letters) - {item.key}):
         return reason
@@ -410,17 +305,13 @@ def _item_reasons(left: Iterable[tuple[str, Any]]) -> tuple[Reason, ...]:
     by_reason: defaultdict[str, list[Any]] = defaultdict(list)
     for reason, item in left:
         by_reason[reason].append(item)
-    return _sorted(
-        Reason(text=text, n=len(items), example=items[0].id, looks=_looks(items[0]))
-        for text, items in by_reason.items()
-    )
-
-
-def _looks(item: Any) -> str:
-    """Return the options of an item, or its first text if it has none."""
-    texts, letters = item.shown(), item.choices
-    named = [f"{name} {texts[name]}" for name in letters if name in texts]
-    return "; ".join(named) or next(iter(texts.values()), "")
+    reasons = []
+    for text, items in by_reason.items():
+        texts, letters = items[0].shown(), items[0].choices
+        options = "; ".join(f"{name} {texts[name]}" for name in letters if name in texts)
+        looks = options or next(iter(texts.values()), "")
+        reasons.append(Reason(text=text, n=len(items), example=items[0].id, looks=looks))
+    return tuple(sorted(reasons, key=lambda reason: -reason.n))
 
 
 def _row_reasons(skipped: Sequence[str]) -> tuple[Reason, ...]:
@@ -429,39 +320,24 @@ def _row_reasons(skipped: Sequence[str]) -> tuple[Reason, ...]:
     for sentence in skipped:
         _, _, error = sentence.partition(": ")
         by_reason[_ITEM.sub("", error).partition(", got ")[0] or sentence].append(sentence)
-    return _sorted(
-        Reason(
-            text=text,
-            n=len(sentences),
-            example=sentences[0],
-            places=tuple(_PLACE.sub("", each.partition(": ")[0]) for each in sentences),
-        )
-        for text, sentences in by_reason.items()
-    )
-
-
-def _sorted(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    reasons = []
+    for text, rows in by_reason.items():
+        places = tuple(_PLACE.sub("", row.partition(": ")[0]) for row in rows)
+        reasons.append(Reason(text=text, n=len(rows), example=rows[0], places=places))
     return tuple(sorted(reasons, key=lambda reason: -reason.n))
 
 
-def _first_in_file(part: DatasetPart) -> Sequence[Any]:
+def _first(part: DatasetPart, groups: Sequence[Resources]) -> tuple[ShownItem, ...]:
     """Return the first items of the file among those checked, which may be a sample."""
     checked = {item.id: item for item in part.questions}
-    return [checked[item.id] for item in part.all_items if item.id in checked][:FIRST]
-
-
-def _shown(item: Any, groups: Sequence[Resources]) -> ShownItem:
-    texts = {name: text for name, text in item.shown().items() if text}
-    names: dict[str, dict[str, list[str]]] = {}
-    mentions = item.mentions if groups else ()
-    for mention, group in product(mentions, groups):
-        if mention.type in group.types:
-            found = names.setdefault(mention.field, {}).setdefault(group.group, [])
-            found.append(item.text_of(mention.field)[mention.start : mention.end])
-    return ShownItem(
-        id=item.id,
-        key=item.key,
-        texts=texts,
-        letters="".join(name for name in item.choices if name in texts),
-        names=names,
-    )
+    shown = []
+    for item in [checked[item.id] for item in part.all_items if item.id in checked][:FIRST]:
+        names: dict[str, dict[str, list[str]]] = {}
+        for mention, group in product(item.mentions if groups else (), groups):
+            if mention.type in group.types:
+                text = item.text_of(mention.field)[mention.start : mention.end]
+                names.setdefault(mention.field, {}).setdefault(group.group, []).append(text)
+        texts = {name: text for name, text in item.shown().items() if text}
+        letters = "".join(name for name in item.choices if name in texts)
+        shown.append(ShownItem(id=item.id, key=item.key, texts=texts, letters=letters, names=names))
+    return tuple(shown)

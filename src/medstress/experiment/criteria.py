@@ -1,4 +1,4 @@
-"""`[[require]]` and `[slices]`: checked before anything is asked, fixed by the first query."""
+"""`[[require]]`, `[slices]` and `[test]`: checked before anything is asked, then fixed."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ import numpy as np
 from medstress.analyses.names import attack_names
 from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
 from medstress.analyses.run import Run
-from medstress.analyses.slices import (
-    LENGTHS,
-    POST_HOC,
-    column_of,
-    length_of,
-    values_of_column,
-)
+from medstress.analyses.significance import FIXED
+from medstress.analyses.slices import LENGTHS, POST_HOC, column_of, length_of, values_of_column
 from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.core.items import Question
-from medstress.experiment.file.config import RequireTable, SlicesTable, victim_labels
-from medstress.experiment.file.study_tables import COMPUTED, OF_CONTROLS, PLACES
+from medstress.experiment.file.config import (
+    COMPUTED,
+    OF_CONTROLS,
+    PLACES,
+    Experiment,
+    RequireTable,
+    SignificanceTable,
+    victim_labels,
+)
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.significance.settings import fixed_family
-from medstress.kinds import KINDS, Kind
 from medstress.store.database import FILE
+from medstress.tasks.kinds import KINDS, Kind
 
 Row: TypeAlias = tuple[str, str, str, str]
 """Data set, group, victim, attack."""
@@ -186,27 +187,18 @@ def entries(prepared: Prepared, stored: Mapping[str, Any], *, has_answers: bool)
             come now are called post hoc.
     """
     slices = describe_slices(prepared, stored.get("slices"), is_asked=has_answers)
-    criteria = _described(prepared, stored)
+    criteria, before = _described(prepared, stored), stored.get(KEY)
     own = fixed_family(prepared.experiment.test, stored, has_answers=has_answers)
     if slices is not None or stored.get("slices"):
         own["slices"] = slices
-    before = stored.get(KEY)
-    if criteria is not None:
-        n = (before or {}).get("extended", 0) + (has_answers and _adds_items(prepared, stored))
+    if criteria is not None and has_answers:
+        items = stored["parts"]["items"]
+        adds = any(set(new) - set(items.get(k, new)) for k, new in prepared.selected().items())
+        n = (before or {}).get("extended", 0) + adds
         criteria |= {"extended": n} if n else {}
     if criteria is not None or before:
         own[KEY] = criteria
     return own
-
-
-def _adds_items(prepared: Prepared, stored: Mapping[str, Any]) -> bool:
-    """Return whether a data set or group of the folder gets more items."""
-    before = stored["parts"]["items"]
-    return any(
-        set(hashes) - set(before[label])
-        for label, hashes in prepared.selected().items()
-        if label in before
-    )
 
 
 def _described(prepared: Prepared, stored: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -238,15 +230,11 @@ def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
     a search for a success leaves no perturbed data set to score.
     """
     is_change = part.attack.spec().get("max_change") is not None
-    is_searched = not part.attack.is_copy and (kind.is_judged or is_change)
-    scores = _scores(kind, has_copy=not is_searched)
+    has_copy = part.attack.is_copy or not (kind.is_judged or is_change)
+    scores = () if kind.scores is None else kind.scores.columns(has_copy=has_copy)
     if kind.is_judged:
         return (*scores, *SHARES, *OF_SUCCESSES)
     return (*scores, "asr") if is_change else scores
-
-
-def _scores(kind: Kind, *, has_copy: bool) -> tuple[str, ...]:
-    return () if kind.scores is None else kind.scores.columns(has_copy=has_copy)
 
 
 def check_metric(
@@ -270,12 +258,15 @@ def check_metric(
         there = (*metrics_of(kind, part), *(OF_CONTROLS if has_controls else ()))
         if metric in there:
             continue
-        owners = [other.name for other in KINDS if metric in _scores(other, has_copy=True)]
-        why = did_you_mean(metric, there)
-        if owners:
-            is_here = owners == [kind.name]
-            needs = "a perturbed data set, which a search does not leave" if is_here else None
-            why = f"; it needs {needs or ' or '.join(owners)}"
+        owners = [
+            other.name
+            for other in KINDS
+            if other.scores is not None and metric in other.scores.columns(has_copy=True)
+        ]
+        needs = " or ".join(owners)
+        if owners == [kind.name]:
+            needs = "a perturbed data set, which a search does not leave"
+        why = f"; it needs {needs}" if owners else did_you_mean(metric, there)
         raise UsageError(
             f"{name}: no row of {part.label!r} on {kind.name} has the metric {metric!r}{why} "
             f"(there are: {', '.join(there)})"
@@ -459,9 +450,13 @@ def describe_slices(
         is_kept = known is not None and known["by"] == list(table.by)
         label = known["label"] if known is not None and is_kept else POST_HOC
     kept = (known or {}).get("cuts", {})
-    cuts = {
-        part.label: {**_cuts(part, table), **kept.get(part.label, {})} for part in prepared.datasets
-    }
+    cuts: dict[str, dict[str, list[int]]] = {}
+    for part, by in product(prepared.datasets, LENGTHS):
+        questions = [item for item in part.questions if item.kind == Question.kind]
+        of_part = cuts.setdefault(part.label, {})
+        if by in table.by and questions:
+            of_part[by] = thirds([length_of(item, by) for item in questions])
+        of_part |= kept.get(part.label, {})
     types = {
         group.label: sorted(group.resources.types)
         for group in prepared.question_groups
@@ -470,22 +465,11 @@ def describe_slices(
     return {"by": list(table.by), "label": label, "cuts": cuts, "types": types}
 
 
-def _cuts(part: DatasetPart, table: SlicesTable) -> dict[str, list[int]]:
-    """Return the lengths that divide a data set's items into thirds, in characters.
+def thirds(lengths: Sequence[int]) -> list[int]:
+    """Return the lengths up to which the first and the second third go, in characters.
 
     They are lengths of items, and at most the second longest, so that no slice is empty: fewer than
     two where lengths tie, and none where all are equal.
-    """
-    found = {}
-    for by in LENGTHS:
-        lengths = [length_of(item, by) for item in part.questions if item.kind == Question.kind]
-        if by in table.by and lengths:
-            found[by] = thirds(lengths)
-    return found
-
-
-def thirds(lengths: Sequence[int]) -> list[int]:
-    """Return the lengths up to which the first and the second third go.
 
     >>> thirds([5, 6, 7, 8, 9, 10]), thirds([92, 92, 113, 113]), thirds([1, 3, 3, 3]), thirds([4])
     ([6, 8], [92], [1], [])
@@ -495,3 +479,83 @@ def thirds(lengths: Sequence[int]) -> list[int]:
         return []
     cuts = np.quantile(lengths, [1 / 3, 2 / 3], method="inverted_cdf")
     return sorted({min(int(cut), max(shorter)) for cut in cuts})
+
+
+# -- the family of tests ---------------------------------------------------------------------------
+
+
+def fixed_family(
+    table: SignificanceTable | None, stored: Mapping[str, Any], *, has_answers: bool
+) -> dict[str, Any]:
+    """Return the manifest entry of a family that `[test]` names; empty if it names no items.
+
+    Args:
+        table: `[test]`.
+        stored: the folder's manifest; empty if it is new.
+        has_answers: whether the folder holds answers: then the family is fixed.
+
+    Raises:
+        UsageError: the run began with another family.
+    """
+    if table is None:
+        return {}
+    items, before = sorted(table.items), stored.get(FIXED, {}).get("items", [])
+    if has_answers and items != before:
+        named = ", ".join(before[:8]) or "none"
+        raise UsageError(
+            f"[test] items: they are named before the first query, and this run began with {named}:"
+            " give the same, or begin another run with --out"
+        )
+    return {FIXED: {"items": items, "hash": content_hash(items)}} if items else {}
+
+
+def check_tests(experiment: Experiment, attacks: Sequence[AttackPart]) -> None:
+    """Raise a UsageError if the `[test]` table cannot be followed.
+
+    Args:
+        experiment: experiment with the table.
+        attacks: attacks of the experiment.
+
+    Raises:
+        UsageError: no attack can be tested, all controls would be equal, or the null needs items.
+    """
+    table = experiment.test
+    if table is None:
+        return
+    from medstress.attacks.medfuzz.attack import MedFuzz
+
+    if not any(isinstance(part.attack, MedFuzz) for part in attacks):
+        raise UsageError(
+            "[test]: expected a medfuzz attack, whose successes are tested, but there is none"
+        )
+    if table.null == "neutral" and not table.items:
+        raise UsageError(
+            "[test]: null = 'neutral' tests successes on items that are named before the first "
+            "query: add items = [...], or use null = 'matched', which tests every attacked item"
+        )
+    if table.null == "matched" and "controls" in table.model_fields_set:
+        raise UsageError(
+            "[test]: controls is the number of insertions of null = 'neutral'; the loops of null = "
+            "'matched' grow until max_calls is spent: leave controls out"
+        )
+    attacker = experiment.role.attacker if experiment.role is not None else None
+    if table.generator == "attacker" and attacker is not None and attacker.temperature == 0:
+        raise UsageError(
+            "[test]: controls that the attacker writes must differ, but [role.attacker] has "
+            "temperature = 0: set a temperature above 0"
+        )
+
+
+def check_items(experiment: Experiment, datasets: Sequence[DatasetPart]) -> None:
+    """Check that the items of `[test] items` exist.
+
+    Raises:
+        UsageError: an item is unknown; the message names the first.
+    """
+    known = {item.id for part in datasets for item in part.questions}
+    table = experiment.test
+    for name in table.items if table is not None else ():
+        if name not in known:
+            raise UsageError(
+                f"[test] items: no data set of the experiment has an item {name!r}; give item ids"
+            )

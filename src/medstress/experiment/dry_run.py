@@ -2,13 +2,18 @@
 
 The bound of queries counts the planned trials at their most expensive: every item is right at
 first, every budget is used up, every last query is a success that is checked again and tested. What
-is asked once for several trials, such as equal controls beside two attacks, counts once. The
-estimate counts what runs usually ask, and says whether its numbers were measured.
+is asked once for several trials, such as equal controls beside two attacks, counts once.
+
+The estimate counts what runs usually ask, and says whether its numbers were measured. Where nothing
+is known, half of the questions are right at first, an edit in ten flips a right answer, and a
+harmless edit flips half as many. MedFuzz, which learns from what held, flips two thirds within its
+attempts.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,49 +29,80 @@ from medstress.analyses.families import TURNS, Adjust, ControlPrice, Null, Reach
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
 from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.controls.arm import ControlArm
+from medstress.attacks.controls.arm import ControlArm, turn_attack
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
+from medstress.backends.replies import plain
+from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
+from medstress.core.controls import left_out_sentences
 from medstress.core.hashing import content_hash
-from medstress.core.items import Candidate, Question
+from medstress.core.items import Question
 from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
+from medstress.core.words import plural
 from medstress.engine.trial import Trial
-from medstress.experiment.expected import (
-    OF_ROLE,
-    Size,
-    Usual,
-    expected,
-    role_sizes,
-    size_of,
-    usual_of,
-)
+from medstress.experiment.criteria import describe_slices
 from medstress.experiment.file.config import victim_labels
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.spending import all_prices, usd_of
-from medstress.experiment.significance.mentions import N_VOTES
-from medstress.experiment.significance.plan import likely_statistic, most_of_success
-from medstress.experiment.stages import FollowUp
+from medstress.experiment.follow_ups import FollowUp
+from medstress.experiment.plan.attack_checks import score_lines
+from medstress.experiment.plan.manifest import surrogates_of
+from medstress.experiment.plan.plan import (
+    Prepared,
+    all_prices,
+    named_backends,
+    usd_of,
+    watched_lines,
+)
+from medstress.experiment.significance.plan import N_VOTES, likely_statistic, most_of_success
 from medstress.stats.power import ASSUMED, detectable
-from medstress.store.counts import Price, spent_in
+from medstress.store.counts import EarlierAnswers, Price, earlier_answers, spent_in
 from medstress.store.database import FILE
+from medstress.tasks.conversation import Conversation
+from medstress.tasks.multiple_choice import AnswerBy, AnyTask, Task
 from medstress.tasks.victim import Victim
 
 Amounts: TypeAlias = NDArray[np.float64]
-FIELDS = ("queries", "calls", "most in", "most out", "about", "about calls", "in", "out", "long")
-"""The amounts of a bill: the most queries, calls and tokens, and what is expected of them."""
+FIELDS = ("queries", "calls", "about", "about calls", "in", "out")
+"""The amounts of a bill: the most queries and calls, and the queries, calls and tokens that are
+expected."""
 PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")
 """What queries are for."""
+WEIGHT = 8
+"""Trials and queries that the usual values weigh as much as, beside measured ones."""
+FALLEN = 2 / 3
+"""Share of the right answers that all attempts of MedFuzz flip. With half right at first a third of
+all items fall, the middle between a sixth and two thirds."""
 INSERTIONS = 1.5
 """Of one attempt, as usual; at most one a word."""
+OWN_SECONDS = 0.01
+"""Time of the product itself for each call of a conversation."""
+SHORT, REASONED = 2, 600
+"""Tokens of a written answer: a letter with a space or full stop, or after reasoning."""
+TURN, CONFIDENCES = 200, 40
+"""Tokens of a conversation: its reasoning, and its confidences as JSON."""
+PLAN, INSERTED, VOTE = 150, 80, 60
+"""Tokens of an attacker's plan, of its insertions, and of a judge's answer."""
+REQUEST = 250
+"""Tokens of a shipped text that asks a role for something."""
+LONG = 256
+"""A limit from which an answer is taken to hold reasoning."""
+CHARACTERS_PER_TOKEN = 4
+_MOST_FOLDERS = 50
+_REASONS = re.compile(
+    r"(?:^|[/_:.-])(?:o[134]|gpt-5|gpt-oss|r1|qwq|magistral)(?![a-z0-9])|reason|think", re.I
+)
+"""Names of models that reason unasked."""
+
+
+# -- what is shown -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one model, or all together, may be asked; None is unknown or without a bound."""
+    """What one model, or all together, may be asked; None is unknown."""
 
     model: str
     """Its label; a role's begins with `role.`."""
@@ -80,14 +116,8 @@ class Cost:
     """Estimate."""
     tokens: float | None
     """Estimate."""
-    most_tokens: int | None
-    """Bound: a token has a byte or more."""
     usd: float | None
     """Estimate in US dollars of what has a price."""
-    long_usd: float | None
-    """The same if every answer took `max_new_tokens`; None if lengths are known or measured."""
-    most_usd: float | None
-    """Bound."""
     minutes: float | None
     """Estimate, at a speed that was measured."""
     basis: str = ""
@@ -145,7 +175,7 @@ class DryRun(Shown):
 
     @property
     def lines(self) -> Sequence[str]:
-        """The bound of queries, the estimate of everything, and its bound; a line each."""
+        """The bound of queries, the estimate of everything, and the bound of calls; a line each."""
         total = self.total
         parts = [
             f"{one.model.removeprefix('role.')} {_amounts(one.about_calls, None, one.usd, None)}"
@@ -153,14 +183,13 @@ class DryRun(Shown):
             if one.about_calls
         ]
         about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
-        most = _amounts(total.calls, total.most_tokens, total.most_usd, None)
         queries = ", ".join(f"{part} {n:,}" for part, n in total.queries.items())
         calls = sum(cost.calls for cost in self.costs if not cost.model.startswith("role."))
         in_calls = f", in at most {calls:,} calls" if total.about_calls > self.bound else ""
         return [
             f"queries: at most {self.bound:,} (exact bound){in_calls}",
             f"estimate: about {about}" + (f" ({'; '.join(parts)})" if len(parts) > 1 else ""),
-            f"bound: at most {most} (queries: {queries})",
+            f"bound: at most {total.calls:,} calls (queries: {queries})",
         ]
 
     def tables(self) -> Sequence[Table]:
@@ -168,7 +197,7 @@ class DryRun(Shown):
         rows = [*self.costs, *([self.total] if len(self.costs) > 1 else [])]
         least = "Least loss beside harmless edits that is found with 80 % power"
         return [
-            table("cost", "Exact bound of queries, and estimate", rows, _COSTS, notes=_TOKENS),
+            table("cost", "Exact bound of queries, and estimate", rows, _COSTS),
             *([table("least", least, self.least, _LEAST, n_labels=2)] if self.least else []),
         ]
 
@@ -177,26 +206,89 @@ class DryRun(Shown):
         sentences = [
             f"estimate for {cost.model}: {cost.basis}" for cost in self.costs if cost.basis
         ]
-        sentences += [*self.assumed, *self._stop()]
+        sentences += self.assumed
+        usd, n = self.total.usd, self.total.about_queries
+        if usd is not None and self.max_usd is not None:
+            where = "above the estimate"
+            if usd > self.max_usd:
+                where = f"after about {self.max_usd / usd * n:,.0f} of {n:,.0f} queries"
+            spent = f", {dollars(self.spent)} of it spent already" if self.spent else ""
+            sentences.append(f"max_usd = {dollars(self.max_usd)}{spent} stops this {where}")
         return [Remark(rule="dry_run", sentence=one, level="note") for one in sentences]
 
-    def _stop(self) -> Iterator[str]:
-        usd, long, most = self.total.usd, self.total.long_usd, self.total.most_usd
-        if usd is None:
-            return
-        if self.max_usd is None:
-            limit = float(f"{max(2 * usd, long or 0.0):.2g}")
-            yield f"no max_usd: --set experiment.max_usd={limit:g} would stop a run that costs more"
-            return
-        spent = f", {dollars(self.spent)} of it spent already" if self.spent else ""
-        if most is not None and most <= self.max_usd:
-            where = "never: it is not below the bound"
-        elif usd <= self.max_usd:
-            where = "above the estimate" + (", below that of long answers" if long else "")
-        else:
-            n = self.max_usd / usd * self.total.about_queries
-            where = f"after about {n:,.0f} of {self.total.about_queries:,.0f} queries"
-        yield f"max_usd = {dollars(self.max_usd)}{spent} stops this {where}"
+
+def rounded(number: float) -> str:
+    """Return an estimate with three significant digits; counts keep theirs.
+
+    >>> rounded(12345.6), rounded(0.1234), rounded(12345)
+    ('12,300', '0.123', '12,345')
+    """
+    return f"{number if isinstance(number, int) else float(f'{number:.3g}'):,.10g}"
+
+
+def lasting(minutes: float) -> str:
+    """Return a time in words, with two significant digits.
+
+    >>> lasting(0.0021), lasting(0.2), lasting(3.14), lasting(90), lasting(60 * 50)
+    ('1 second', '12 seconds', '3.1 minutes', '1.5 hours', '2.1 days')
+    """
+    amount, unit = max(minutes * 60, 1), "second"
+    for size, larger in ((60, "minute"), (60, "hour"), (24, "day")):
+        if amount < size:
+            break
+        amount, unit = amount / size, larger
+    text = f"{float(f'{amount:.2g}'):,g}"
+    return f"{text} {unit}" + ("" if text == "1" else "s")
+
+
+def dollars(usd: float) -> str:
+    """Return US dollars as shown: cents count only from one dollar on.
+
+    >>> dollars(12.345), dollars(0.0126), dollars(0.0)
+    ('$12.35', '$0.0126', '$0.00')
+    """
+    return f"${usd:,.4f}" if 0 < usd < 1 else f"${usd:,.2f}"
+
+
+def _amounts(
+    calls: float | None, tokens: float | None, usd: float | None, minutes: float | None
+) -> str:
+    """Return amounts in words, without those that are unknown."""
+    whole = calls if calls is None else round(calls)
+    named = ((whole, "calls"), (tokens, "tokens"))
+    words = [f"{rounded(n)} {name}" for n, name in named if n is not None]
+    words += [] if minutes is None else [lasting(minutes)]
+    return ", ".join(words if usd is None else [*words, dollars(usd)])
+
+
+_COSTS: list[Field[Cost]] = [
+    column("Model", "model"),
+    column("Queries, at most", "bound", "count"),
+    column("about", lambda cost: round(cost.about_queries), "count"),
+    column("Tokens, about", lambda cost: cost.tokens and round(cost.tokens), "count"),
+    column("Dollars, about", "usd", "number"),
+    column("Time, about", lambda cost: cost.minutes and lasting(cost.minutes)),
+]
+_LEAST: list[Field[Least]] = [
+    column("Data", "dataset"),
+    column("Group", "group"),
+    column("Items", "n_items", "count"),
+    column("Right at first", "accuracy", "score"),
+    column(
+        "Least loss",
+        lambda least: " or ".join(
+            "none" if loss is None else f"{loss:.3f}".removeprefix("0") for loss in least.losses
+        ),
+    ),
+    column(
+        "if they differ on",
+        lambda least: " or ".join(f"{100 * share:.0f} %" for share in least.discordances),
+    ),
+    column("From", "source"),
+]
+
+
+# -- the dry run ---------------------------------------------------------------------------------
 
 
 def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
@@ -223,7 +315,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
         least=list(_least(prepared, folder)),
         max_usd=prepared.experiment.experiment.max_usd,
         spent=usd_of(spent_in(folder), prices) if folder is not None and prices else 0.0,
-        assumed=[*_assumed(prepared), *filter(None, (one.remark for one in prepared.groups))],
+        assumed=[*_power(prepared), *filter(None, (one.remark for one in prepared.groups))],
     )
 
 
@@ -260,8 +352,6 @@ class _Plan(NamedTuple):
     """The most queries."""
     n_checks: int | None
     """The most checks; None where the item cannot be attacked."""
-    growth: float
-    """The most bytes that edits add."""
     is_copied: bool
     """Whether a copy is asked in any case."""
     near: frozenset[str]
@@ -281,13 +371,12 @@ class _Counting:
         self._sizes: dict[Hashable, Size] = {}
         self._draws: dict[int, tuple[Attack, str]] = {}
         self._plans: dict[Hashable, _Plan] = {}
-        self._longest: dict[int, int] = {}
 
     def add(self, trial: Trial) -> None:
         """Count one trial."""
         attack, item, label = trial.attack, trial.item, trial.victim.label
         draws = self._drawn(attack, trial.attack_label)
-        n, most_checks, growth, is_copied, near = self._plan(trial)
+        n, most_checks, is_copied, near = self._plan(trial)
         if most_checks is None and not is_copied:
             return
         tables, usual = self._prepared.experiment, self._usual[label]
@@ -308,8 +397,8 @@ class _Counting:
         elif is_copied:  # the entities of a text share its copy
             n, n_checks = self._unpaid(drawn, 1), self._unpaid(("check", drawn), n_checks)
             about = float(n)
-        self.bill(label, "controls" if is_control else "attacks", n, about, size, growth)
-        self.bill(label, "checks", n_checks, min(n_checks, 1) * lost, size, growth)
+        self.bill(label, "controls" if is_control else "attacks", n, about, size)
+        self.bill(label, "checks", n_checks, min(n_checks, 1) * lost, size)
         if PARAPHRASER in attack.needs:
             self.bill(f"role.{PARAPHRASER}", "controls", n, n, OF_ROLE)
         if is_control:
@@ -317,63 +406,54 @@ class _Counting:
         if tables.analysis.transfer:
             others = [v.on(trial.dataset) for v in self._prepared.victims if v.label != label]
             n_others = sum(not attack.is_unseen_by(other) for other in others)
-            self.bill(label, "transfer", n_others, n_others * lost, size, growth)
+            self.bill(label, "transfer", n_others, n_others * lost, size)
         if tables.analysis.reuse and "names" in attack.needs:
             m = self._unpaid(("reuse", *drawn[:-2]), max(tables.analysis.reuse))
-            self.bill(label, "reuse", m, m * usual.accuracy, size, growth)
+            self.bill(label, "reuse", m, m * usual.accuracy, size)
         if isinstance(attack, MedFuzz):
-            self._add_roles(trial, attack, about, lost)
-            test = tables.test
-            if test is not None and (not test.items or item.id in test.items):
-                self._add_tests(trial, attack, lost, size, growth)
+            self._add_medfuzz(trial, attack, about, lost, size)
 
-    def _add_roles(self, trial: Trial, attack: MedFuzz, about: float, lost: float) -> None:
-        """Count what a trial of MedFuzz, and questions about its reasonings, ask of roles.
+    def _add_medfuzz(
+        self, trial: Trial, attack: MedFuzz, about: float, lost: float, size: Size
+    ) -> None:
+        """Count what a trial of MedFuzz asks of roles, and its test.
 
         Args:
             trial: the trial.
             attack: its attack.
             about: expected attempts.
             lost: probability of a success.
+            size: of a query to the victim.
         """
-        test, most = self._prepared.experiment.test, attack.attempts
-        item = cast(Question, trial.item)
+        test, most, item = (
+            self._prepared.experiment.test,
+            attack.attempts,
+            cast(Question, trial.item),
+        )
         to_attacker, to_judge = role_sizes(attack, item, about, self._writes)
         self.bill(f"role.{ATTACKER}", "attacks", 4 * most, 2 * about, to_attacker)
-        if JUDGE not in self._writes:
-            return
-        self.bill(f"role.{JUDGE}", "attacks", 2 * most + 1, about + lost, to_judge)
-        n_clean = self._unpaid(("key", trial.dataset, item.id, attack.prompts.hash), 1)
-        self.bill(f"role.{JUDGE}", "clean", n_clean, n_clean * lost, to_judge)
-        if test is None or test.faithfulness:
+        if JUDGE in self._writes:
+            self.bill(f"role.{JUDGE}", "attacks", 2 * most + 1, about + lost, to_judge)
+            n_clean = self._unpaid(("key", trial.dataset, item.id, attack.prompts.hash), 1)
+            self.bill(f"role.{JUDGE}", "clean", n_clean, n_clean * lost, to_judge)
+        if JUDGE in self._writes and (test is None or test.faithfulness):
             n_findings = len(findings_of(item))
             n = N_VOTES * (most * attack.max_words + n_findings)
-            asked = N_VOTES * (INSERTIONS * about + n_findings * self._right(trial))
+            right = 1.0 if attack.every_item else self._usual[trial.victim.label].accuracy
+            asked = N_VOTES * (INSERTIONS * about + n_findings * right)
             self.bill(f"role.{JUDGE}", "tests", n, asked, to_judge)
+        if test is not None and (not test.items or item.id in test.items):
+            price = ControlPrice(
+                null=Null(test.null),
+                statistic=likely_statistic(trial.victim),
+                attempts=attack.attempts,
+                is_written=test.generator == ATTACKER,
+            )
+            n = most_of_success(test.null, test.controls, test.max_calls)
+            tested = min(n, price.expected(test.max_calls, test.controls) / TURNS)
+            self.bill(trial.victim.label, "tests", n, tested * lost, size)
 
-    def _add_tests(
-        self, trial: Trial, attack: MedFuzz, lost: float, size: Size, growth: float
-    ) -> None:
-        """Count the test of a success, with what the trial knows of it."""
-        test = self._prepared.experiment.test
-        assert test is not None
-        price = ControlPrice(
-            null=Null(test.null),
-            statistic=likely_statistic(trial.victim),
-            attempts=attack.attempts,
-            is_written=test.generator == ATTACKER,
-        )
-        n = most_of_success(test.null, test.controls, test.max_calls)
-        about = min(n, price.expected(test.max_calls, test.controls) / TURNS)
-        self.bill(trial.victim.label, "tests", n, about * lost, size, growth)
-
-    def _right(self, trial: Trial) -> float:
-        """Return the probability that an item is attacked."""
-        return 1.0 if trial.attack.every_item else self._usual[trial.victim.label].accuracy
-
-    def bill(
-        self, label: str, part: str, n: int, about: float, size: Size, growth: float = 0
-    ) -> None:
+    def bill(self, label: str, part: str, n: int, about: float, size: Size) -> None:
         """Put queries on a bill.
 
         Args:
@@ -382,14 +462,10 @@ class _Counting:
             n: the most of them.
             about: how many are expected.
             size: of one query about the unchanged item.
-            growth: the most bytes that edits add to a text.
         """
         if label in self._labels and n:
-            long_out = size.most_out if size.may_explain else size.about_out
-            of_query = (size.about_calls, size.about_in, size.about_out, long_out)
-            most_in = size.most_in + (size.places and size.places * growth)
-            most = (size.calls, most_in, size.most_out)
-            amounts = (n, *(n * one for one in most), about, *(about * one for one in of_query))
+            of_query = (size.about_calls, size.about_in, size.about_out)
+            amounts = (n, n * size.calls, about, *(about * one for one in of_query))
             self._bills[label, part] += np.array(amounts)
 
     def costs(self) -> tuple[list[Cost], list[Cost], Cost]:
@@ -430,7 +506,7 @@ class _Counting:
         is_long = (trial.dataset, item.id) in trial.victim.too_long
         key = (id(attack), is_unseen, is_long, trial.dataset, trial.group, item.id, item.unit)
         if key not in self._plans:
-            n, n_checks, growth, near = 0, None, math.inf, frozenset[str]()
+            n, n_checks, near = 0, None, frozenset[str]()
             is_open = not (is_unseen or is_long) and attack.obstacle(item, resources) is None
             is_copied = attack.asks_copy_of(item) and not is_long
             if is_open and isinstance(attack, ControlArm):
@@ -441,23 +517,12 @@ class _Counting:
                 n = attack.budget if queries is None else len(queries)
                 if isinstance(attack, AttackedArm):
                     n = attack.bound(item)
-                if queries is not None:
-                    growth = max((_bytes_added(one.candidate) for one in queries), default=0)
             if is_open:
                 # A success that is refuted, or that fewer edits may give, is followed by another.
                 goes_on = attack.ends != "success" and not attack.is_probe
                 n_checks = min(2 if goes_on else 1, n)
                 n_checks *= not isinstance(attack.goal_for(item), Measured)
-            if "names" in attack.needs:
-                names = resources.perturbations.names
-                if id(names) not in self._longest:
-                    # A name takes the case of what it replaces; capitals may take more bytes.
-                    sizes = (len(text.encode()) for one in names for text in (one, one.upper()))
-                    self._longest[id(names)] = max(sizes, default=0)
-                growth = self._longest[id(names)]
-            if isinstance(attack, MedFuzz):
-                growth = self._writes[ATTACKER]
-            self._plans[key] = _Plan(n, n_checks, growth, is_copied, near)
+            self._plans[key] = _Plan(n, n_checks, is_copied, near)
         return self._plans[key]
 
     def _clean(self, trial: Trial, *, in_turns: bool) -> tuple[Size, Hashable]:
@@ -466,16 +531,10 @@ class _Counting:
         conversation = content_hash(victim.task.spec()) if in_turns and is_open else ""
         key = ("clean", victim.label, trial.dataset, item.id, conversation)
         if key not in self._sizes:
-            unknown = Size(about_in=math.inf, most_in=math.inf)
+            unknown = Size(about_in=math.inf)
             model = victim.backend.identity.name if is_open else ""
             self._sizes[key] = size_of(victim.task, item, model) if is_open else unknown
         return self._sizes[key], key
-
-
-def _bytes_added(candidate: Candidate) -> int:
-    """Return how many bytes longer edits make a question."""
-    old = sum(len(candidate.item.replaced(edit).encode()) for edit in candidate.edits)
-    return sum(len(edit.replacement.encode()) for edit in candidate.edits) - old
 
 
 def _estimated(amounts: Amounts, usual: Usual | None, price: Price | None) -> dict[str, float]:
@@ -484,13 +543,11 @@ def _estimated(amounts: Amounts, usual: Usual | None, price: Price | None) -> di
     if usual.tokens_in is not None:
         row["in"] = row["about calls"] * usual.tokens_in
     if usual.tokens_out is not None:
-        row["out"] = row["long"] = row["about calls"] * usual.tokens_out
+        row["out"] = row["about calls"] * usual.tokens_out
     speed = usual.calls_per_second
     row["minutes"] = row["about calls"] / speed / 60 if speed else math.inf
     if price is not None:
         row["usd"] = price.usd(row["in"], row["out"])
-        row["long usd"] = price.usd(row["in"], max(row["long"], row["out"]))
-        row["most usd"] = price.usd(row["most in"], row["most out"])
     return row
 
 
@@ -507,8 +564,6 @@ def _cost(
         value = sum(sums.get(name, math.inf) for name in names)
         return value if math.isfinite(value) else None
 
-    most_tokens = known("most in", "most out")
-    most_usd = known("most usd")
     return Cost(
         model=name,
         queries={part: queries[part] for part in PARTS if queries[part]},
@@ -516,19 +571,15 @@ def _cost(
         about_queries=sums["about"],
         about_calls=sums["about calls"],
         tokens=known("in", "out"),
-        most_tokens=most_tokens if most_tokens is None else math.ceil(most_tokens),
         usd=known("usd"),
-        long_usd=known("long usd") if sums["long"] > sums["out"] else None,
-        # In whole cents that are not below it.
-        most_usd=None if most_usd is None else math.ceil(most_usd * 100 - 1e-9) / 100,
         minutes=known("minutes"),
-        basis="" if usual is None else usual.sentence(sums["out"], sums["long"], sums["about"]),
+        basis="" if usual is None else usual.sentence(sums["out"], sums["about calls"]),
     )
 
 
 def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
     """Yield what the planned items can show, by data set and group."""
-    measured = _measured(folder)
+    measured = _measured_losses(folder)
     for dataset in prepared.datasets:
         for group in prepared.question_groups:
             resources = group.resources_on(dataset)
@@ -547,7 +598,7 @@ def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
                 )
 
 
-def _measured(folder: Path | None) -> dict[tuple[str, str], tuple[float, float]]:
+def _measured_losses(folder: Path | None) -> dict[tuple[str, str], tuple[float, float]]:
     """Return accuracy and largest discordance of a folder's run, by data set and group."""
     run = Run.open(folder) if folder is not None and (folder / FILE).is_file() else None
     right = defaultdict[tuple[str, str], list[bool]](list)
@@ -564,7 +615,7 @@ def _measured(folder: Path | None) -> dict[tuple[str, str], tuple[float, float]]
     return {place: (sum(own) / len(own), shares[place]) for place, own in right.items() if own}
 
 
-def _assumed(prepared: Prepared) -> Iterator[str]:
+def _power(prepared: Prepared) -> Iterator[str]:
     """Yield what tests could show."""
     test = prepared.experiment.test
     attacks = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
@@ -589,75 +640,275 @@ def _assumed(prepared: Prepared) -> Iterator[str]:
     )
 
 
-def _amounts(
-    calls: float | None, tokens: float | None, usd: float | None, minutes: float | None
-) -> str:
-    """Return amounts in words, without those that are unknown."""
-    whole = calls if calls is None else round(calls)
-    named = ((whole, "calls"), (tokens, "tokens"))
-    words = [f"{rounded(n)} {name}" for n, name in named if n is not None]
-    words += [] if minutes is None else [lasting(minutes)]
-    return ", ".join(words if usd is None else [*words, dollars(usd)])
+# -- what is expected ----------------------------------------------------------------------------
 
 
-def rounded(number: float) -> str:
-    """Return an estimate with three significant digits; counts keep theirs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """What is expected of one model."""
 
-    >>> rounded(12345.6), rounded(0.1234), rounded(12345)
-    ('12,300', '0.123', '12,345')
+    accuracy: float = 0.5
+    """Share of questions that are right at first."""
+    flips: float = 0.1
+    """Share of an attack's edits that flip a right answer."""
+    control_flips: float = 0.05
+    """The same of harmless edits."""
+    tokens_in: float | None = None
+    """Tokens read by a call; None: from the prompt's characters."""
+    tokens_out: float | None = None
+    """Tokens written by a call; None: usual lengths."""
+    calls_per_second: float | None = None
+    """With all workers busy; None if it was never measured."""
+    source: str = "assumed"
+    """Where the values come from."""
+
+    def sentence(self, written: float, n_calls: float) -> str:
+        """Say what the estimate of a model rests on.
+
+        Args:
+            written: tokens that it is expected to write.
+            n_calls: expected calls.
+        """
+        text = (
+            f"{self.accuracy * 100:.0f} % of the questions right at first, an edit flips "
+            f"{self.flips * 100:.0f} % of them ({self.source})"
+        )
+        if self.tokens_out is not None or written <= n_calls:  # a letter is one token
+            return text
+        return (
+            f"{text}; uncertain: {written / n_calls:,.3g} tokens written a call, more if it "
+            "reasons or explains its answers"
+        )
+
+
+def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
+    """Return what is expected of a model; of one that is not open, what is usual.
+
+    It is measured in the run folder, or else in its newest neighbour that asked the same model in
+    the same way.
     """
-    return f"{number if isinstance(number, int) else float(f'{number:.3g}'):,.10g}"
+    attacks = [part.attack for part in prepared.attacks if not part.attack.is_control]
+    attempts = [one.attempts for one in attacks if isinstance(one, MedFuzz)]
+    usual = Usual()
+    if attempts and len(attempts) == len(attacks):
+        usual = Usual(flips=1 - (1 - FALLEN) ** (1 / max(attempts)))
+    if victim.backend is None or folder is None:
+        return usual
+    model, task = victim.backend.identity.hash, victim.task.spec()
+    others = [path.parent for path in folder.parent.glob(f"*/{FILE}") if path.parent != folder]
+    others.sort(key=lambda path: (path / FILE).lstat().st_mtime, reverse=True)
+    for place in (folder, *others[:_MOST_FOLDERS]):
+        if (earlier := earlier_answers(place, model, task)) is not None:
+            return _measured(usual, earlier, prepared, place, victim.backend.traits.workers)
+    return usual
 
 
-def lasting(minutes: float) -> str:
-    """Return a time in words, with two significant digits.
+def _measured(
+    usual: Usual, earlier: EarlierAnswers, prepared: Prepared, folder: Path, workers: int
+) -> Usual:
+    def share(n: int, of: int, usual: float) -> float:
+        """Return a share that few counts leave near the usual one."""
+        return (n + WEIGHT * usual) / (of + WEIGHT)
 
-    >>> lasting(0.0021), lasting(0.2), lasting(3.14), lasting(90), lasting(60 * 50)
-    ('1 second', '12 seconds', '3.1 minutes', '1.5 hours', '2.1 days')
+    n = earlier.n_calls
+    in_turns = any("turns" in part.attack.needs for part in prepared.attacks)
+    is_alike = earlier.in_turns == in_turns and n > 0 and earlier.tokens_in > 0
+    is_same_data = {part.loaded.source_hash for part in prepared.datasets} == earlier.datasets
+    own = OWN_SECONDS if in_turns else 0.0
+    (asked, of_controls), (lost, by_controls) = earlier.asked, earlier.flipped
+    return Usual(
+        accuracy=share(earlier.n_right, earlier.n_right + earlier.n_lost, usual.accuracy),
+        flips=share(lost, asked, usual.flips),
+        control_flips=share(by_controls, of_controls, usual.control_flips),
+        tokens_in=earlier.tokens_in / n if is_alike and is_same_data else None,
+        tokens_out=earlier.tokens_out / n if is_alike else None,
+        calls_per_second=1 / (earlier.seconds / workers / n + own) if earlier.seconds else None,
+        source=f"measured over {n:,} calls in {folder}",
+    )
+
+
+def expected(
+    attack: Attack, n: int, usual: Usual, *, is_control: bool = False
+) -> tuple[float, float]:
+    """Return the queries that a trial is expected to ask, and the probability of a success.
+
+    A search ends at its first success, unless it asks every query; an item that is wrong at first
+    is left alone, unless it is every item that is asked, or the attack is a control.
     """
-    amount, unit = max(minutes * 60, 1), "second"
-    for size, larger in ((60, "minute"), (60, "hour"), (24, "day")):
-        if amount < size:
-            break
-        amount, unit = amount / size, larger
-    text = f"{float(f'{amount:.2g}'):,g}"
-    return f"{text} {unit}" + ("" if text == "1" else "s")
+    flips = usual.control_flips if is_control else usual.flips
+    never = (1 - flips) ** n
+    until = (1 - never) / flips if flips else float(n)
+    if attack.ends == "all":
+        until = float(n)
+    of_wrong = 0.0
+    if attack.is_copy:
+        of_wrong = float(n)
+    elif attack.every_item:
+        of_wrong = until
+    elif attack.is_control and "turns" not in attack.needs:
+        of_wrong = float(min(n, 1))
+    right = usual.accuracy
+    return right * until + (1 - right) * of_wrong, right * (1 - never)
 
 
-def dollars(usd: float) -> str:
-    """Return US dollars as shown: cents count only from one dollar on.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Calls and tokens of one query about an unchanged item."""
 
-    >>> dollars(12.345), dollars(0.0126), dollars(0.0)
-    ('$12.35', '$0.0126', '$0.00')
+    calls: int = 1
+    """The most calls."""
+    about_calls: int = 1
+    """Calls, if no reply has to be repaired."""
+    about_in: float = 0.0
+    """Tokens read, from the number of characters."""
+    about_out: float = 0.0
+    """Tokens written, from the kind of answer."""
+
+
+def size_of(task: AnyTask, item: Any, model: str) -> Size:
+    """Measure a query about an unchanged item, from the calls that it makes first.
+
+    Args:
+        task: the model's task.
+        item: the item.
+        model: the model's name, which may say that it reasons.
     """
-    return f"${usd:,.4f}" if 0 < usd < 1 else f"${usd:,.2f}"
+    flow = task.flow(item.candidate())
+    calls = [request.call for request in next(flow)]
+    flow.close()
+    is_question = item.kind == Question.kind
+    n = cast(Task, task).n_calls(len(item.options)) if is_question else len(calls)
+    read, usual = zip(*(_of_call(call, model) for call in calls), strict=True)
+    about_in = sum(read) / len(calls) / CHARACTERS_PER_TOKEN
+    about_calls, about_out = n, n * max(usual)
+    if isinstance(task, Conversation):
+        # Three turns; later ones read the earlier again.
+        thoughts = min(TURN, task.decoding.max_new_tokens)
+        about_calls, about_in = 3, about_in + (2 * thoughts + CONFIDENCES) / 3
+        about_out = thoughts + CONFIDENCES + (1 if task.by_letter else SHORT)
+    return Size(
+        calls=n,
+        about_calls=about_calls,
+        about_in=about_calls * about_in,
+        about_out=about_out,
+    )
 
 
-def _share(loss: float | None) -> str:
-    return "none" if loss is None else f"{loss:.3f}".removeprefix("0")
+OF_ROLE = Size(about_in=600, about_out=PLAN)
+"""A call to a role whose texts are unknown."""
 
 
-_TOKENS = ("Tokens: 4 characters each where none were measured, one byte each at most.",)
-_COSTS: list[Field[Cost]] = [
-    column("Model", "model"),
-    column("Queries, at most", "bound", "count"),
-    column("about", lambda cost: round(cost.about_queries), "count"),
-    column("Tokens, about", lambda cost: cost.tokens and round(cost.tokens), "count"),
-    column("at most", "most_tokens", "count"),
-    column("Dollars, about", "usd", "number"),
-    column("if answers are long", "long_usd", "number"),
-    column("at most", "most_usd", "count"),
-    column("Time, about", lambda cost: cost.minutes and lasting(cost.minutes)),
-]
-_LEAST: list[Field[Least]] = [
-    column("Data", "dataset"),
-    column("Group", "group"),
-    column("Items", "n_items", "count"),
-    column("Right at first", "accuracy", "score"),
-    column("Least loss", lambda least: " or ".join(map(_share, least.losses))),
-    column(
-        "if they differ on",
-        lambda least: " or ".join(f"{100 * share:.0f} %" for share in least.discordances),
-    ),
-    column("From", "source"),
-]
+def role_sizes(
+    attack: MedFuzz, item: Question, attempts: float, writes: Mapping[str, int]
+) -> tuple[Size, Size]:
+    """Return the mean call to attacker and judge in a trial of MedFuzz.
+
+    The attacker's conversation holds its instructions and all earlier attempts, with what the
+    target said; the judge reads the item, an insertion and a reasoning.
+
+    Args:
+        attack: the attack.
+        item: the item.
+        attempts: how many are expected.
+        writes: role -> its `max_new_tokens`; there need not be a judge.
+    """
+    rules = attack.prompts.instructions(
+        max_words=attack.max_words, attempts=attack.attempts, allow_history=attack.allow_history
+    )
+    listed = " ".join([item.question, *item.options])
+    read, question = (len(text) / CHARACTERS_PER_TOKEN for text in (rules, listed))
+    said = min(TURN, attack.reasoning_tokens)
+    per_attempt = question + 2 * REQUEST + said + PLAN + INSERTED
+    to_attacker = Size(
+        about_in=read + question + REQUEST + max(attempts - 1, 0) / 2 * per_attempt,
+        about_out=min((PLAN + INSERTED) / 2, writes[ATTACKER]),
+    )
+    about_out = min(VOTE, writes.get(JUDGE, 0))
+    return to_attacker, Size(about_in=question + REQUEST + said, about_out=about_out)
+
+
+def _of_call(call: Call, model: str) -> tuple[int, int]:
+    """Return the characters that a call reads, and the usual tokens that it writes."""
+    texts, usual = list[str](), 0
+    match call:
+        case Generate():
+            texts, usual = [plain(call.prompt)], written(model, call.decoding.max_new_tokens)
+        case Choose():
+            texts = [call.prompt]
+        case Rank():
+            texts = [call.prompt + option for option in call.options]
+        case Score(first_token=True):
+            texts, usual = [plain(call.prompt) + max(call.continuations, key=len)], 1
+        case Score():
+            texts = [plain(call.prompt) + text for text in ("", *call.continuations)]
+        case Tag():
+            texts = [" ".join(call.tokens)]
+        case Compare() | Classify():
+            texts = [call.text_a, call.text_b]
+    return sum(map(len, texts)), usual
+
+
+def written(model: str, max_new_tokens: int) -> int:
+    """Return the usual tokens of one written answer.
+
+    >>> written("gpt-4o", 128), written("gpt-4o", 2), written("deepseek-r1", 2048)
+    (2, 2, 600)
+    """
+    is_long = max_new_tokens >= LONG or _REASONS.search(model) is not None
+    return min(REASONED if is_long else SHORT, max_new_tokens)
+
+
+# -- remarks about the experiment ----------------------------------------------------------------
+
+
+def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
+    """Yield lines on reply lengths, rows, sources of names, watched files, criteria and slices."""
+    yield from length_lines(prepared)
+    yield from score_lines(prepared.attacks, prepared.experiment.victim)
+    yield from (line for part in prepared.datasets for line in part.understood)
+    yield from (note for part in prepared.datasets for note in part.loaded.notes)
+    for part in prepared.datasets:
+        if skipped := part.loaded.skipped:
+            n = plural(len(skipped), "bad row")
+            yield f"dataset {part.label!r}: {n} left out (on_bad_row), the first: {skipped[0]}"
+    yield from left_out_sentences(prepared.left_out)
+    for row in surrogates_of(prepared):
+        yield (
+            f"{row['dataset']}, {row['attack']} ({row['surrogate']}): of {row['n_mentions']:,} "
+            f"mentions {row['n_listed']:,} listed, {row['n_defined']:,} spelt out, "
+            f"{row['n_nearest']:,} nearest, {row['n_ambiguous']:,} with several meanings, "
+            f"{row['n_unchanged']:,} unchanged"
+        )
+    yield from watched_lines(named_backends(prepared))
+    if n_criteria := len(prepared.experiment.require):
+        n = plural(n_criteria, "criterion", "criteria")
+        yield f"{n} ([[require]]), fixed with the first query"
+    if (slices := describe_slices(prepared, None, is_asked=False)) is not None:
+        cuts = "; ".join(
+            f"{by} of {dataset} after {' and '.join(map(str, ends)) or 'no'} characters"
+            for dataset, lengths in slices["cuts"].items()
+            for by, ends in lengths.items()
+        )
+        thirds = f"; thirds: {cuts}" if cuts else ""
+        yield f"slices by {', '.join(slices['by'])}, fixed with the first query{thirds}"
+
+
+def length_lines(prepared: Prepared) -> Iterator[str]:
+    """Yield a line for each victim that writes its answers: how long they may be."""
+    of_attacks = {a.reasoning_tokens for p in prepared.attacks if (a := turn_attack(p.attack))}
+    for victim in prepared.victims:
+        spec = victim.task.spec()
+        while "task" in spec:
+            spec = spec["task"]
+        keys = [f"max_new_tokens = {spec['decoding'][0]:,}"] if "decoding" in spec else []
+        if of_attacks and keys:
+            own = spec.get("reasoning_tokens")
+            most = sorted({own} if own else of_attacks)
+            keys.insert(0, f"reasoning_tokens = {' or '.join(f'{n:,}' for n in most)}")
+        elif spec.get("answer_by") != AnswerBy.GENERATE:
+            continue
+        yield (
+            f"replies of {victim.label}: at most {' and '.join(keys)}; a longer reply is cut off "
+            '(finish_reason = "length") and unreadable unless it states an answer before, never '
+            "right or a success, so raise the limit for a model that reasons before it answers"
+        )

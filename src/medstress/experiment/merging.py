@@ -15,6 +15,7 @@ from filelock import FileLock, SoftFileLock, Timeout
 from medstress.core.errors import StoreError, UsageError, reason
 from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
+from medstress.core.words import plural
 from medstress.experiment.opening import Fingerprint, differences
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path, free, unfinished_parts
@@ -115,7 +116,12 @@ def _check_apart(folders: Sequence[str | Path], to: Path) -> None:
     """Check that what is given are runs, and that the new one is in none of them."""
     for folder in map(Path, folders):
         if not (folder / FILE).is_file():
-            raise _no_shard(folder, to)
+            error = no_run(folder)
+            error.command = "medstress merge --help"
+            if next(folder.glob(f"*/{FILE}"), None) is not None:
+                inside, out = shlex.quote(str(folder)), shlex.quote(str(to))
+                error.command = f"medstress merge {inside}/* --out {out}"
+            raise error
     for folder in map(Path, folders):
         if to.resolve().is_relative_to(folder.resolve()):
             new = free(folder.with_name(f"{folder.name}-merged"))
@@ -123,20 +129,6 @@ def _check_apart(folders: Sequence[str | Path], to: Path) -> None:
                 f"merge --out {to}: it lies in {folder}, which is to be merged; choose a folder "
                 "outside of all shards"
             ).with_flag("--out", str(new))
-
-
-def _no_shard(folder: Path, to: Path) -> UsageError | StoreError:
-    """Return the error for a folder without a run, with the merge that was meant."""
-    if "*" in folder.name and not folder.exists():
-        return UsageError(f"merge {folder}: the shell found no folder of that kind").with_command(
-            "medstress merge --help"
-        )
-    error = no_run(folder)
-    error.command = "medstress merge --help"
-    if next(folder.glob(f"*/{FILE}"), None) is not None:
-        inside, out = shlex.quote(str(folder)), shlex.quote(str(to))
-        error.command = f"medstress merge {inside}/* --out {out}"
-    return error
 
 
 def _check_at_rest(folder: Path) -> None:
@@ -178,7 +170,18 @@ def _of_plan(shard: StoredShard, first: StoredShard) -> StoredShard:
             f"{shard.folder} is shard {shard.shard}, but {first.folder} is shard {first.shard}: "
             "they are cut into different numbers of shards; give the shards of one cut"
         )
-    if different := _differing(first.manifest, shard.manifest):
+    here, there = Fingerprint.read(first.manifest), Fingerprint.read(shard.manifest)
+    # Either may have more than the other.
+    different = list(differences(here, there)) or list(differences(there, here))
+    plans = [
+        {**plan_of(one.manifest), "trials": one.manifest[KEY]["n_trials"]} for one in (first, shard)
+    ]
+    different = different or [
+        f"{name} differs"
+        for name in {**plans[0], **plans[1]}
+        if canonical_bytes(plans[0].get(name)) != canonical_bytes(plans[1].get(name))
+    ]
+    if different:
         raise StoreError(
             f"{shard.folder} and {first.folder} are shards of different experiments: "
             f"{'; '.join(different[:_MOST_NAMED])}; run all shards with one file and the same "
@@ -205,24 +208,6 @@ def _check_values(shard: StoredShard) -> None:
     list(manifest["versions"].items())
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """List in what the plans of two shards differ, in words."""
-    first, second = Fingerprint.read(one), Fingerprint.read(other)
-    # Either may have more than the other.
-    different = list(differences(first, second)) or list(differences(second, first))
-    if different:
-        return different
-    here, there = plan_of(one), plan_of(other)
-    names = [
-        name
-        for name in {**here, **there}
-        if canonical_bytes(here.get(name)) != canonical_bytes(there.get(name))
-    ]
-    if one[KEY]["n_trials"] != other[KEY]["n_trials"]:
-        names.append("the number of trials")
-    return [f"{name} differs" for name in names]
-
-
 def _check_set(shards: Sequence[StoredShard]) -> None:
     """Check that every shard is there once, and was ended by its last trial or a limit."""
     for one, other in pairwise(shards):
@@ -240,8 +225,9 @@ def _check_set(shards: Sequence[StoredShard]) -> None:
         if not shard.is_finished and not shard.stopped_by
     ]
     if missing := [number for number in range(1, of + 1) if number not in here]:
-        are = "shard {} of {} is missing" if len(missing) == 1 else "shards {} of {} are missing"
-        left.insert(0, are.format(_numbers(missing), of))
+        numbers = ", ".join(map(str, missing[:_MOST_NAMED]))
+        more = ", ..." if len(missing) > _MOST_NAMED else ""
+        left.insert(0, f"{plural(len(missing), 'shard')} of {of} missing: {numbers}{more}")
     if left:
         raise UsageError(f"merge: {'; '.join(left)}; run what is left to its end, then merge")
     n_trials = int(shards[0].manifest[KEY]["n_trials"])
@@ -251,21 +237,6 @@ def _check_set(shards: Sequence[StoredShard]) -> None:
             f"merge: the shards hold {n_planned} trials and their plan {n_trials}: it was cut "
             "otherwise for one of them, by another medstress; run all anew with one version"
         )
-
-
-def _numbers(numbers: Sequence[int]) -> str:
-    """Write numbers in order, neighbours as a range.
-
-    >>> _numbers([2, 5, 6, 7])
-    '2, 5-7'
-    """
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans)
 
 
 def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
@@ -288,7 +259,16 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
 
 def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
     is_new = not to.exists()
-    lock = _locked(to, access)
+    try:
+        lock = lock_folder(to, access)
+    except StoreError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        # Nothing is there yet that could be resumed.
+        raise UsageError(
+            f"merge --out {to}: it cannot be written ({reason(error.__cause__)}); choose another "
+            "folder"
+        ) from error
     try:
         _check_free(to, to)  # another merge may have come first
         for part in unfinished_parts(to):
@@ -302,19 +282,6 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
                 with suppress(OSError):  # somebody has put a file there
                     to.rmdir()
         lock.release()
-
-
-def _locked(to: Path, access: Access) -> FileLock:
-    try:
-        return lock_folder(to, access)
-    except StoreError as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
-        # Nothing is there yet that could be resumed.
-        raise UsageError(
-            f"merge --out {to}: it cannot be written ({reason(error.__cause__)}); choose another "
-            "folder"
-        ) from error
 
 
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:

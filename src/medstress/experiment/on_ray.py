@@ -23,6 +23,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from medstress.backends.threads import available_cores
 from medstress.core.errors import (
     BackendError,
     DataError,
@@ -38,12 +39,11 @@ from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.reading import Source, find_source
 from medstress.experiment.merging import merge_shards
 from medstress.experiment.opening import Wish
-from medstress.experiment.plan.spending import payers
+from medstress.experiment.plan.plan import payers
 from medstress.experiment.prepare import Watcher, prepare
 from medstress.experiment.run import Outcome, check_can_be_cut, perform, run_folder
 from medstress.files.extras import importing
 from medstress.files.versions import versions
-from medstress.machine.cores import available_cores
 from medstress.store.database import FILE
 from medstress.store.shards import read_shard
 

@@ -323,17 +323,15 @@ def _lost_parts(kind: str, old: Fingerprint, new: Fingerprint) -> Iterator[str]:
     noun, held, now = _NOUNS[kind], getattr(old, kind), getattr(new, kind)
     added = [label for label in now if label not in held]
     for label, value in held.items():
-        if label in now:
-            if now[label] != value:
-                keys = ", ".join(_changed_keys(kind, label, old.manifest, new.manifest))
-                yield f"{noun} {label!r} changed" + (f" ({keys})" if keys else "")
-            continue
         same = [name for name in added if now[name] == value]
-        if same:
-            hint = f" (it is now called {same[0]!r}: label it {label!r})"
-        else:
+        if label in now and now[label] != value:
+            keys = ", ".join(_changed_keys(kind, label, old.manifest, new.manifest))
+            yield f"{noun} {label!r} changed" + (f" ({keys})" if keys else "")
+        elif label not in now and same:
+            yield f"{noun} {label!r} is missing (it is now called {same[0]!r}: label it {label!r})"
+        elif label not in now:
             hint = f" (new: {', '.join(map(repr, added))})" if added and kind != "roles" else ""
-        yield f"{noun} {label!r} is missing{hint}"
+            yield f"{noun} {label!r} is missing{hint}"
 
 
 def _lost_items(
@@ -358,9 +356,13 @@ def _lost_items(
                 of_what["changed" if item in now else "missing"].append(item)
         if not gone or (has_dropped and list(of_what) == ["changed"]):
             continue
-        parts = [f"{what}: {_some(ids)}" for what, ids in sorted(of_what.items())]
-        was, is_now = (_table(one.manifest, "datasets", dataset) for one in (old, new))
-        parts += differing(_identity(was), _identity(is_now))
+        parts = []
+        for what, ids in sorted(of_what.items()):
+            more = f" and {len(ids) - _MOST_IDS:,} more" if len(ids) > _MOST_IDS else ""
+            parts.append(f"{what}: {', '.join(map(repr, ids[:_MOST_IDS]))}{more}")
+        parts += differing(
+            _table(old.manifest, "datasets", dataset), _table(new.manifest, "datasets", dataset)
+        )
         why = f" ({'; '.join(parts)})" if parts else ""
         lines[f"{len(gone)} items of dataset {dataset!r} are missing or changed{why}"] = None
     yield from lines
@@ -371,32 +373,17 @@ def _changed_keys(
 ) -> Iterator[str]:
     """Yield what differs in a group, victim, attack or role of two manifests."""
     old, new = ((one.get(kind) or {}).get(label) or {} for one in (before, now))
-    if not old or not new:
+    if kind == "attacks" or not old or not new:
+        yield from differing(old, new) if old and new else ()
         return
-    if kind == "attacks":
-        yield from differing(old, new)
-        return
-    was, is_now = (_identity(_table(one, kind, label)) for one in (before, now))
-    keys = list(differing(was, is_now))
-    yield from keys
+    keys = list(differing(_table(before, kind, label), _table(now, kind, label)))
     if old.get("target_hash", new.get("target_hash")) != new.get("target_hash"):
-        yield (
-            f'the file of {new["model"]} was edited: a function with version = "1" from its '
-            "first answer on may be edited and the run goes on"
-        )
-    elif kind == "groups" and not keys:
-        plain, plain_now = (
-            {key: value for key, value in one.items() if "hash" not in key} for one in (old, new)
-        )
-        yield from differing(plain, plain_now)
-        if old.get("vocabulary_hash") != new.get("vocabulary_hash"):
-            yield f"the names of the vocabulary {new.get('vocabulary')!r} are others"
-        else:
-            yield "its names, synonyms or vectors are others"
+        keys.append(f"the file of {new['model']} was edited, and it has no version")
+    elif not keys and kind == "groups":
+        keys.append("its names, synonyms or vectors are others")
     elif not keys and old.get("model_hash") != new.get("model_hash"):
-        yield f"the weights, settings or code of {new.get('model')} are others"
-    elif not keys:
-        yield "its prompt or the way to read answers is another"
+        keys.append(f"the weights, settings or code of {new.get('model')} are others")
+    yield from keys or ["its prompt or the way to read answers is another"]
 
 
 def differing(old: Mapping[str, Any], new: Mapping[str, Any], place: str = "") -> Iterator[str]:
@@ -409,36 +396,23 @@ def differing(old: Mapping[str, Any], new: Mapping[str, Any], place: str = "") -
     """
     for key in dict.fromkeys([*old, *new]):
         was, now = old.get(key), new.get(key)
-        if was == now:
-            continue
         if isinstance(was, Mapping) and isinstance(now, Mapping):
             yield from differing(was, now, f"{place}{key}.")
-        else:
-            yield f"{place}{key} was {_shown(was)}, is {_shown(now)}"
+        elif was != now:
+            texts = (
+                "not set" if v is None else json.dumps(v, ensure_ascii=False) for v in (was, now)
+            )
+            short, is_now = (t if len(t) <= _LONGEST else f"{t[:_LONGEST]}..." for t in texts)
+            yield f"{place}{key} was {short}, is {is_now}"
 
 
-def _table(manifest: Mapping[str, Any], kind: str, label: str) -> Mapping[str, Any]:
-    """Return the table of the experiment file that a part was made from."""
+def _table(manifest: Mapping[str, Any], kind: str, label: str) -> dict[str, Any]:
+    """Return the keys that decide, of the table of the file that a part was made from."""
     config = manifest.get("config") or {}
-    if kind == "roles":
-        return (config.get("role") or {}).get(label) or {}
-    named = {"groups": "entities", "victims": "victim", "datasets": "dataset"}[kind]
-    # Entries have the order of their labels; parts without an entry come last.
-    tables_by_label = zip(manifest.get(kind) or {}, config.get(named) or (), strict=False)
-    return dict(tables_by_label).get(label) or {}
-
-
-def _identity(table: Mapping[str, Any]) -> dict[str, Any]:
+    table = (config.get("role") or {}).get(label) or {}
+    if kind != "roles":
+        named = {"groups": "entities", "victims": "victim", "datasets": "dataset"}[kind]
+        # Entries have the order of their labels; parts without an entry come last.
+        labelled = zip(manifest.get(kind) or {}, config.get(named) or (), strict=False)
+        table = dict(labelled).get(label) or {}
     return {key: value for key, value in table.items() if key not in _NEVER_IDENTITY}
-
-
-def _some(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - _MOST_IDS:,} more" if len(ids) > _MOST_IDS else ""
-    return f"{', '.join(map(repr, ids[:_MOST_IDS]))}{more}"
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "not set"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

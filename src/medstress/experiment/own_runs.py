@@ -22,8 +22,7 @@ from medstress.core.errors import UsageError
 from medstress.core.hashing import file_hash
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.reading import Source
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.spending import payers
+from medstress.experiment.plan.plan import Prepared, payers
 from medstress.experiment.prepare import Watcher
 from medstress.files.cache_folders import state_dir
 from medstress.files.toml_values import toml_key, toml_value

@@ -19,7 +19,7 @@ from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.experiment import criteria
-from medstress.experiment.criteria import check_baselines
+from medstress.experiment.criteria import check_baselines, check_items, check_tests
 from medstress.experiment.file.config import AttackTable, Experiment
 from medstress.experiment.file.reading import (
     NEEDS,
@@ -36,8 +36,6 @@ from medstress.experiment.plan.attack_checks import (
     check_conversations,
     check_probes,
     check_scores,
-)
-from medstress.experiment.plan.controls import (
     control_arms,
     fitting_arms,
     live_attacks,
@@ -66,11 +64,15 @@ from medstress.experiment.plan.parts import (
     used_tables,
     with_names,
 )
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import check_roles, open_roles, with_roles
-from medstress.experiment.plan.spending import check_prices
-from medstress.experiment.plan.targets import check_targets, named_backends
-from medstress.experiment.significance.settings import check_items, check_tests
+from medstress.experiment.plan.plan import (
+    Prepared,
+    check_prices,
+    check_roles,
+    check_targets,
+    named_backends,
+    open_roles,
+    with_roles,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ def prepare(
     overrides: Sequence[str] = (),
     watcher: Watcher | None = None,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
+    needs: Sequence[str] = NEEDS,
 ) -> Prepared:
     """Read and check an experiment and load everything but the models.
 
@@ -106,12 +109,13 @@ def prepare(
         overrides: as the command line's --set.
         watcher: callbacks for progress.
         complete: fills in what the command decides, before the tables are checked.
+        needs: the tables that the command needs.
 
     Raises:
         UsageError, DataError: one sentence.
     """
     watcher = watcher or Watcher()
-    checked, given, base = resolve(experiment, overrides, complete=complete)
+    checked, given, base = resolve(experiment, overrides, needs, complete)
     given_attacks = make_attacks(checked.attack, base)
     attacks = live_attacks(given_attacks)
     wanted = checked.experiment.controls

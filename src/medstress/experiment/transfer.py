@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from medstress.analyses.reuse import cross_fitted
 from medstress.analyses.run import Run
-from medstress.analyses.transfer import right_on
-from medstress.attacks.discrete_zoo.gradient import cosines
+from medstress.analyses.transfer import cross_fitted, right_on
 from medstress.attacks.names import edit_limit, exclusions
 from medstress.attacks.protocol import Attack
 from medstress.core.items import Candidate, Question
@@ -171,7 +169,7 @@ def replacements(
     excluded = exclusions(spec.get("choices") or "default", spec.get("variants"))
     numbers, threshold = names.allowed(item, excluded), spec.get("similarity_threshold", "off")
     if not isinstance(threshold, str | None):
-        near = cosines(names.vectors, names.vector(original)) >= float(threshold)
+        near = names.cosines(names.vector(original)) >= float(threshold)
         numbers = numbers[near[numbers]]
     allowed = set(numbers.tolist())
     limit = edit_limit(spec.get("max_edit_distance", 0))

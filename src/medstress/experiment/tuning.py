@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.analyses.tuning import (
     REPORT,
     RULE,
@@ -26,7 +27,7 @@ from medstress.analyses.tuning import (
     template_of,
 )
 from medstress.attacks.controls.arm import ControlArm
-from medstress.attacks.protocol import Attack, attack_class, make_attack
+from medstress.attacks.protocol import attack_class, make_attack
 from medstress.core.arms import Place
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import digest
@@ -82,7 +83,8 @@ class TuningPlan:
         on one side.
         """
         text = [self.table.sample_seed, item.context, item.stem, sorted(item.options)]
-        return split_position(text) < self.table.share
+        position = int.from_bytes(digest(["tune", *text])[:8], "big") / 2**64
+        return position < self.table.share
 
     def with_controls(self, attacks: Iterable[AttackPart]) -> list[AttackPart]:
         """Return attacks of the report with their control arms."""
@@ -91,26 +93,20 @@ class TuningPlan:
         arms = (part for part in self.controls if part.attack.spec()["control_of"] in specs)
         return [*shown, *arms]
 
-    def template(self, attack: Attack) -> str:
-        """Return what the attacks of one grid share, at the budget of tuning."""
-        return template_of({**attack.spec(), "budget": attack.budget}, self.table.budget)
+    def point(self, attack: Any) -> tuple[str, float]:
+        """Return what the attacks of one grid share, at the budget of tuning, and this one's n."""
+        return template_of({**attack.spec(), "budget": attack.budget}, self.table.budget), attack.n
 
     def portion(self, part: str, results: Mapping[str, Any] | None = None) -> Portion:
         """Return one side of the split, or all items if share = 1; `results` chose its n."""
         settings = self.table.model_dump(mode="json", exclude={"random"})
         # The grid is no part of the fingerprint, because more values of n extend the run.
         keys = ("share", "sample_seed", "budget")
-        notes = {
-            "part": part,
-            "settings": settings,
-            "rule": RULE,
-            "optimistic": self.same_items,
-            **(results or {}),
-        }
+        of_part = {"part": part, "settings": settings, "rule": RULE, "optimistic": self.same_items}
         return Portion(
             keep=(lambda item: not self.is_tuned_on(item)) if part == REPORT else self.is_tuned_on,
             settings={"tune": {"part": part, **{key: settings[key] for key in keys}}},
-            notes={"tuning": notes},
+            notes={"tuning": {**of_part, **(results or {})}},
             is_judged=part != TUNING_SPLIT,
         )
 
@@ -126,7 +122,7 @@ class TuningPlan:
             attack: Any = one.attack
             if self.table.budget is not None:
                 one = replace(one, attack=replace(attack, budget=self.table.budget))
-            grid.setdefault((self.template(attack), attack.n), one)
+            grid.setdefault(self.point(attack), one)
         experiment = self.prepared.experiment
         if not self.same_items:
             # [analysis] belongs to the report.
@@ -161,18 +157,15 @@ class TuningPlan:
                 "correctly, so n cannot be tuned: use more items, a larger share in [tune] or "
                 "another victim, with --fresh"
             )
-        places = {(one.place, template_of(one.template), one.n) for one in best.choices}
-        used = {(template, n) for _, template, n in places}
+        places = {(one.place, (template_of(one.template), one.n)) for one in best.choices}
+        used = {point for _, point in places}
 
         def holds(dataset: str, group: str, victim: str, part: AttackPart) -> bool:
             place = Place(dataset, group, victim)
-            attack: Any = part.attack.of if isinstance(part.attack, ControlArm) else part.attack
+            attack = part.attack.of if isinstance(part.attack, ControlArm) else part.attack
             if not has_n(attack.spec()):
                 return place not in without_n
-            return (place, self.template(attack), attack.n) in places
-
-        def is_used(attack: Any) -> bool:
-            return not has_n(attack.spec()) or (self.template(attack), attack.n) in used
+            return (place, self.point(attack)) in places
 
         portion = replace(
             self.portion(REPORT, as_json(Chosen(grids=grids, choices=best.choices))),
@@ -180,7 +173,11 @@ class TuningPlan:
             used=usage,
         )
         prepared = self.prepared.without_victims(labels & _victims_without_n(grids))
-        shown = self.with_controls(p for p in self.prepared.attacks if is_used(p.attack))
+        shown = self.with_controls(
+            part
+            for part in self.prepared.attacks
+            if not has_n(part.attack.spec()) or self.point(part.attack) in used
+        )
         return replace(prepared, attacks=shown, portion=portion)
 
 
@@ -281,8 +278,11 @@ def tune_experiment(
                     (folder / RESULT_FILE).unlink(missing_ok=True)
             again = replace(wish, fresh=False)
             grid = plan.tuning()
-            # The split may hold victims that were left out of the report, and that may be removed.
-            grid.portion = replace(grid.portion, may_lack=_left_out(split))
+            if stored_manifest(split).get("complete"):
+                # Victims that were left out of the report may be removed.
+                before = Run.open(split).of(TUNING)
+                gone = frozenset() if before is None else _victims_without_n(before.grids)
+                grid.portion = replace(grid.portion, may_lack=gone)
             held = lock if plan.same_items else None
             tuning = execute(grid, split, again, lock=held, watcher=watcher, absent=absent)
             report = tuning if plan.same_items else None
@@ -294,7 +294,10 @@ def tune_experiment(
 
         tuned = with_models(bench, folder, wish, watcher, work)
         if tuned.report is not None:
-            _write_result(folder)
+            result = {"format": 1, **as_json(Run.open(folder).of(TUNING))}
+            with translated(folder):
+                text = json.dumps(result, indent=1, allow_nan=False)
+                write_text(folder / RESULT_FILE, text + "\n")
         return tuned
 
 
@@ -325,12 +328,9 @@ def tune_every_n(raw: dict[str, Any]) -> None:
     Attacks that differ only in n become one. If the file has no random sampling, it is added.
     Malformed tables are left to the check that follows.
     """
-    table = raw.get("tune")
-    try:
-        settings: TuneTable = check_table("tune", table if isinstance(table, Mapping) else {})
-    except UsageError:
-        settings = TuneTable()
-    rows = raw.get("attack")
+    settings, rows = TuneTable(), raw.get("attack")
+    with suppress(UsageError):
+        settings = check_table("tune", raw.get("tune", {}))
     rows = [rows] if isinstance(rows, dict) else rows
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return
@@ -363,15 +363,6 @@ def _row_template(row: Mapping[str, Any]) -> str | None:
     except (UsageError, TypeError):
         return None
     return template_of(attack.spec()) if has_n(attack.spec()) else None
-
-
-def split_position(key: Sequence[object]) -> float:
-    """Return a pseudo-random position in [0, 1); below the tuning share, n is chosen on the item.
-
-    Args:
-        key: JSON values that identify the item.
-    """
-    return int.from_bytes(digest(["tune", *key])[:8], "big") / 2**64
 
 
 def _check_plan(plan: TuningPlan) -> None:
@@ -412,14 +403,11 @@ def _check_plan(plan: TuningPlan) -> None:
 
 def _check_part(plan: TuningPlan, folder: Path) -> None:
     """Check, before anything is asked, that the folder holds no run of another kind."""
+    part = REPORT if (folder / SPLIT_FOLDER / FILE).is_file() else None
     if (folder / FILE).is_file():
-        part = (stored_manifest(folder).get("tuning") or {}).get("part")
-    elif (folder / SPLIT_FOLDER / FILE).is_file():
-        part = REPORT
-    else:
-        return
-    if part != (SAME_ITEMS if plan.same_items else REPORT):
-        other = "a run that was not tuned" if part is None else "a run tuned with another share"
+        part = (stored_manifest(folder).get("tuning") or {}).get("part", "none")
+    if part not in (None, SAME_ITEMS if plan.same_items else REPORT):
+        other = "a run that was not tuned" if part == "none" else "a run tuned with another share"
         raise StoreError(
             f"{folder} holds {other}. Choose another folder with --out, or throw the old run away "
             "with --fresh"
@@ -430,13 +418,10 @@ def _chosen(plan: TuningPlan, split: Path) -> Chosen | None:
     """Return the grids and choices of a split; None if its run is not complete or failed."""
     run = Run.open(split)
     tuning = run.of(TUNING)
-    failed = sum(
-        trial.verdict is Verdict.FAILED or not trial.is_asked_clean for trial in run.trials
-    )
-    too_many = failed > plan.prepared.experiment.experiment.max_failed
-    if tuning is None or not run.is_complete or too_many:
+    failed = sum(one.verdict is Verdict.FAILED or not one.is_asked_clean for one in run.trials)
+    if failed > plan.prepared.experiment.experiment.max_failed or not run.is_complete:
         return None
-    return Chosen(grids=tuning.grids, choices=tuning.choices)
+    return None if tuning is None else Chosen(grids=tuning.grids, choices=tuning.choices)
 
 
 def _check_choices(folder: Path, choices: Sequence[Choice]) -> None:
@@ -455,26 +440,8 @@ def _check_choices(folder: Path, choices: Sequence[Choice]) -> None:
             )
 
 
-def _left_out(split: Path) -> frozenset[str]:
-    """Return the victims of a finished tuning split that have no part in the report."""
-    if not stored_manifest(split).get("complete"):
-        return frozenset()
-    tuning = Run.open(split).of(TUNING)
-    return frozenset() if tuning is None else _victims_without_n(tuning.grids)
-
-
 def _victims_without_n(grids: Sequence[Grid]) -> frozenset[str]:
     """Return the victims that were asked and had no item right in any place."""
     without = places_without_n(grids)
     others = {grid.victim for grid in grids if grid.n_items and grid.place not in without}
     return frozenset(place.victim for place in without) - others
-
-
-def _write_result(folder: Path) -> None:
-    """Write the numbers of tuning beside the report."""
-    path, tuning = folder / RESULT_FILE, as_json(Run.open(folder).of(TUNING))
-    try:
-        text = json.dumps({"format": 1, **tuning}, indent=1, allow_nan=False)
-        write_text(path, text + "\n")
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}") from error

@@ -66,18 +66,6 @@ def render(source: str, values: Mapping[str, Any], *, name: str, chat: bool = Fa
     return Rendered(text="".join(pieces), exports=exports)
 
 
-def names_read(source: str, *, name: str) -> list[str]:
-    """Return the sorted names of the variables that a template reads but does not set.
-
-    Raises:
-        UsageError: the template is not valid Jinja.
-    """
-    from jinja2 import meta
-
-    environment = compiled(source, name=name).environment
-    return sorted(meta.find_undeclared_variables(environment.parse(source)))
-
-
 @lru_cache(maxsize=64)
 def compiled(source: str, *, name: str, chat: bool = False) -> Template:
     """Compile a template.

@@ -5,7 +5,6 @@ The page, `medstress view` and `medstress case` show the same objects.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from medstress.analyses.as_json import FLAT, Json, as_json
 from medstress.analyses.names import CONTROL_WORDS, attack_names, model_names
 from medstress.analyses.run import Run
+from medstress.analyses.shown import FLAT, Json, as_json
 from medstress.analyses.slices import Slicer
 from medstress.analyses.verdict import VERDICT
 from medstress.core.arms import Arm
@@ -495,12 +494,6 @@ def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
     return dict(data)
 
 
-def as_script(value: Json) -> str:
-    """Return JSON for a script element of a page: nothing in it can end the element."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
 def _turn(one: tuple[int, int, Trial]) -> tuple[int, int]:
     return one[:2]
 
@@ -523,7 +516,7 @@ def _is_pair(trial: Trial) -> bool:
 def text_of(trial: Trial) -> str:
     """Return the texts of a trial's item, to search in."""
     if _is_tagged(trial):
-        return " ".join(trial.item.text.tokens)
+        return " ".join(trial.item.tokens)
     return "\n".join(trial.item.texts.values())
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Point, Table
-from medstress.analyses.spoken import spoken_of
+from medstress.analyses.summary import spoken_of
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.files.extras import importing
 from medstress.files.spreadsheets import neutral

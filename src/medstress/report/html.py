@@ -1,12 +1,21 @@
-"""Tables as HTML; all text is escaped."""
+"""Tables as HTML, and what pages share; all text is escaped."""
 
 from __future__ import annotations
+
+import json
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
 from medstress.analyses.shown import Column, Entry, Label, Table
-from medstress.report.formats import one_line, parts, sort_value
+from medstress.report.formats import clean, one_line, parts, sort_value
 from medstress.stats.estimate import Estimate
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_ROWS = 500
 """Rows of a table on a page; CSV has all."""
@@ -73,3 +82,54 @@ def _cell(column: Column, entry: Entry, *, is_head: bool) -> str:
 
 def _number(column: Column) -> str:
     return "" if column.form == "text" else ' class="number"'
+
+
+def template(package: str, folder: str, name: str) -> Template:
+    """Return a template that escapes every value; what HTML cannot hold becomes U+FFFD."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    def finalize(value: Any) -> Any:
+        return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    made = Environment(
+        loader=PackageLoader(package, folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalize,
+    )
+    made.filters["together"] = lambda text: text.replace(" %", "\u00a0%")
+    return made.get_template(name)
+
+
+def inlined(package: str, script: str, style: str, *more: str) -> dict[str, Markup]:
+    """Return script, style and content policy of a page that loads nothing.
+
+    Script and style are allowed by their hashes alone.
+
+    Args:
+        package: holds the files.
+        script: path of the script in it.
+        style: path of the style sheet.
+        more: further parts of the policy.
+    """
+    texts = [(files(package) / path).read_text("utf-8") for path in (script, style)]
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in texts]
+    policy = (
+        "default-src 'none'",
+        f"script-src 'sha256-{hashes[0]}'",
+        f"style-src 'sha256-{hashes[1]}'",
+        *more,
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    parts = ("; ".join(policy), *texts)
+    return dict(zip(("policy", "script", "style"), map(Markup, parts), strict=True))
+
+
+def as_script(value: Any) -> str:
+    """Return JSON for a script element of a page: nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.encode("utf-8", "replace").decode("utf-8")  # no file holds a lone surrogate
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from medstress.analyses.as_json import Json
 from medstress.analyses.cautions import CAUTIONS
-from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.results import RESULTS, Results, Row
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Chart, Remark, Shown, panel
-from medstress.analyses.spoken import Spoken, names_in, spoken_of
+from medstress.analyses.shown import Chart, Json, Remark, Shown, panel
+from medstress.analyses.summary import PERFORMANCE, Spoken, names_in, spoken_of
 from medstress.analyses.verdict import VERDICT, Verdict
 from medstress.core.arms import Place
-from medstress.report.cases import Cases, as_script, json_of, shared
+from medstress.report.cases import Cases, json_of, shared
 from medstress.report.charts import Colours, Drawn, draw, narrowed
-from medstress.report.formats import clean
-from medstress.report.html import html_table
+from medstress.report.html import as_script, html_table, inlined, template
 from medstress.report.summary_page import MOST_ALIKE, about
 
 FIRST_PANELS, FIRST_ROWS = 3, 6
@@ -123,23 +114,7 @@ def page(runs: Sequence[Run], browser: Browser | None = None) -> str:
     ]
     whole = {first.name: first.shown_whole for first in firsts}
     sections = list(_sections(runs, whole, colours))
-    sheet, script = (_asset(name) for name in ("page.css", "page.js"))
-    served = "connect-src 'self'; " if browser and browser.is_served else ""
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(sheet)}'; "
-        f"img-src data:; {served}base-uri 'none'; form-action 'none'"
-    )
-    return _environment().get_template("page.html").render(
-        policy=Markup(policy),
-        style=Markup(sheet),
-        script=Markup(script),
-        title=", ".join(names),
-        firsts=firsts,
-        sections=sections,
-        warnings=[section for section in sections if section.n_warnings],
-        browser=browser,
-        data=Markup(browser.data) if browser else None,
-    )  # fmt: skip
+    return _rendered(", ".join(names), sections, firsts, browser)
 
 
 def report(folders: Sequence[Path]) -> str:
@@ -321,33 +296,32 @@ def _sentences(remarks: Sequence[Remark]) -> tuple[list[Sentence], list[Sentence
     return shown, alike
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    """Return the template of the page, which escapes every value."""
+def page_of(result: Shown, name: str) -> str:
+    """Return a page that shows one result alone.
 
-    def finalize(value: Any) -> Any:
-        return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    Args:
+        result: what it shows.
+        name: of the run.
+    """
+    parts = [_part(result, "", 1, Colours(()), "")]
+    return _rendered(name, [Section(id="on-result", title=result.title or name, parts=parts)])
 
-    made = Environment(
-        loader=PackageLoader("medstress.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=finalize,
+
+def _rendered(
+    title: str,
+    sections: Sequence[Section],
+    firsts: Sequence[First] = (),
+    browser: Browser | None = None,
+) -> str:
+    more = ["img-src data:", *["connect-src 'self'"] * bool(browser and browser.is_served)]
+    return template("medstress.report", "assets", "page.html").render(
+        **inlined("medstress.report", "assets/page.js", "assets/page.css", *more),
+        title=title,
+        firsts=firsts,
+        sections=sections,
+        warnings=[section for section in sections if section.n_warnings],
+        browser=browser,
+        data=Markup(browser.data) if browser else None,
+        MOST_LINES=MOST_LINES,
+        MOST_PLACES=MOST_PLACES,
     )
-    made.globals |= {
-        "MOST_LINES": MOST_LINES,
-        "MOST_PLACES": MOST_PLACES,
-    }
-    made.filters["together"] = lambda text: text.replace(" %", "\u00a0%")
-    return made
-
-
-def _asset(name: str) -> str:
-    return (files("medstress.report") / "assets" / name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    """Return what a content policy calls a script or style that stands in the page."""
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

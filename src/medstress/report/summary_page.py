@@ -9,11 +9,16 @@ from rich.console import Console
 from rich.text import Text
 
 from medstress.analyses.names import attack_names
-from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Decision, Remark, Table
-from medstress.analyses.spoken import names_in, remark_with, spoken_of
-from medstress.analyses.summary import decisions_of, warnings_of
+from medstress.analyses.summary import (
+    PERFORMANCE,
+    decisions_of,
+    names_in,
+    remark_with,
+    spoken_of,
+    warnings_of,
+)
 from medstress.analyses.verdict import VERDICT, OfModel, Verdict
 from medstress.core.words import command, listed
 from medstress.report.formats import clean, number, one_line
@@ -46,10 +51,11 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
         for line in model.lines:
             say(console, line)
     for _, result in spoken_of(run, page=wide):
-        tables = [one for one in result.tables() if one.rows]
-        for table in tables if wide else tables[: int(result.is_brief)]:
-            console.print()
-            print_table(console, table, wide=wide)
+        if wide or result.is_brief:
+            tables = [one for one in result.tables() if one.rows]
+            for table in tables if wide else tables[:1]:
+                console.print()
+                print_table(console, table, wide=wide)
     shown, left = (_sentences(run), 0) if wide else _briefly(_warnings(run))
     if shown:
         console.print()

@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from medstress.analyses.as_json import Json
 from medstress.analyses.run import Run
+from medstress.analyses.shown import Json
 from medstress.core.errors import StoreError
 from medstress.core.trials import Trial
-from medstress.report.cases import FILTERS, Cases, Line, as_script, json_of, shared, text_of
+from medstress.report.cases import FILTERS, Cases, Line, json_of, shared, text_of
+from medstress.report.html import as_script
 from medstress.report.local_pages import serve
 from medstress.report.page import Browser, page
 from medstress.store.database import FILE

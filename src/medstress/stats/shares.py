@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,12 +32,14 @@ def number_units(paths: Sequence[tuple[Any, ...]]) -> Units:
     [[0, 0, 1], [0, 1, 2]]
     """
     levels = len(paths[0]) if paths else 1
-    units = np.zeros((levels, len(paths)), dtype=np.int64)
-    for depth in range(levels):
-        names = [path[: depth + 1] for path in paths]
-        numbers = {name: i for i, name in enumerate(sorted(set(names)))}
-        units[depth] = [numbers[name] for name in names]
-    return units
+    ordered = sorted(set(paths))
+    # Sorted, the paths of one unit of any level stand together.
+    numbers = np.zeros((levels, len(ordered)), dtype=np.int64)
+    for i, (last, path) in enumerate(pairwise(ordered), start=1):
+        is_new = [path[: depth + 1] != last[: depth + 1] for depth in range(levels)]
+        numbers[:, i] = numbers[:, i - 1] + is_new
+    places = {path: i for i, path in enumerate(ordered)}
+    return numbers[:, np.array([places[path] for path in paths], dtype=np.int64)]
 
 
 def tally(units: NDArray[np.int64], *values: NDArray[Any]) -> list[Numbers]:

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import orjson
 
@@ -67,7 +67,7 @@ REVIEW_CHAIN = Chained(
 """What a file of reviews chains: the samples that people were given, and what they say."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Break:
     """The first place where a file does not agree with what stands elsewhere in it."""
 
@@ -87,15 +87,14 @@ class Break:
         return f"{where}: expected {self.expected}, found {self.found}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Commit:
+class _Commit(NamedTuple):
     """One row of `commits`."""
 
     id: int
     digest: bytes
     apart: bytes | None
-    last: tuple[int, ...]
-    """The last row of each chained table."""
+    last: dict[str, int]
+    """Table -> its last row then."""
 
 
 class _GapError(Exception):
@@ -107,38 +106,37 @@ def link(db: sqlite3.Connection, chained: Chained) -> None:
 
     Call it inside the transaction, before it is committed.
     """
-    last = _last_rows(db, chained)
-    found = db.execute(f"{_select(chained)} ORDER BY id DESC LIMIT 1").fetchone()
-    before = _commit(found) if found else _first(chained)
+    last = last_rows(db, chained.tables)
+    *_, before = _commits(db, chained, "DESC LIMIT 1")
     if last == before.last:
         return
-    rows = {
-        table: _rows(db, chained, table, was)
-        for table, was, now in zip(chained.tables, before.last, last, strict=True)
-        if now > was
-    }
-    apart = _digest_apart(chained, rows, before.last, last)
+    grown = [table for table, now in last.items() if now > before.last[table]]
+    rows = {table: _rows(db, chained, table, before.last[table]) for table in grown}
+    apart = _apart(chained, rows, before, last)
     digest = _digest(chained, rows, before, last, apart)
-    values = (before.id + 1, digest, *([apart] if chained.apart else ()), *last)
+    values = (before.id + 1, digest, *([apart] if chained.apart else ()), *last.values())
     db.execute(f"INSERT INTO commits VALUES ({', '.join('?' * len(values))})", values)
 
 
 def head(db: sqlite3.Connection, schema: str = "main") -> str | None:
     """Return the digest of the last commit, in hex; None if there is none."""
     last = f"SELECT hex(digest) FROM {schema}.commits ORDER BY id DESC LIMIT 1"
-    found = db.execute(last).fetchone()
-    return str(found[0]).lower() if found else None
+    row = db.execute(last).fetchone()
+    return str(row[0]).lower() if row else None
 
 
 def commits_after(db: sqlite3.Connection, digest: str) -> int | None:
     """Return how many commits came after the one with a digest; None if there is no such commit."""
-    own = "SELECT id FROM main.commits WHERE digest = ?"
-    try:
-        found = db.execute(own, (bytes.fromhex(digest),)).fetchone()
-    except ValueError:
-        return None
-    last = "SELECT MAX(id) FROM main.commits"
-    return None if found is None else int(db.execute(last).fetchone()[0]) - int(found[0])
+    count = "SELECT (SELECT MAX(id) FROM main.commits) - id FROM main.commits WHERE hex(digest) = ?"
+    row = db.execute(count, (digest.upper(),)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def last_rows(db: sqlite3.Connection, tables: Iterable[str]) -> dict[str, int]:
+    """Return the last row of each table."""
+    names = list(tables)
+    parts = (f"COALESCE((SELECT MAX(id) FROM main.{name}), 0)" for name in names)
+    return dict(zip(names, db.execute(f"SELECT {', '.join(parts)}").fetchone(), strict=True))
 
 
 def first_break(db: sqlite3.Connection, chained: Chained, *, whole: bool) -> Break | None:
@@ -153,138 +151,92 @@ def first_break(db: sqlite3.Connection, chained: Chained, *, whole: bool) -> Bre
 
 
 def _breaks(db: sqlite3.Connection, chained: Chained, whole: bool) -> Iterator[Break]:
-    rows = {table: _rows(db, chained, table) for table in chained.tables}
-    before = _first(chained)
+    rows = {table: _rows(db, chained, table, 0) for table in chained.tables}
+    commits = _commits(db, chained)
+    before = next(commits)
     try:
-        for row in db.execute(f"{_select(chained)} ORDER BY id"):
-            now = _commit(row)
+        for now in commits:
             if now.id != before.id + 1:
-                yield Break(
-                    table="commits",
-                    row=before.id + 1,
-                    expected="a commit",
-                    found=f"commit {now.id}",
-                )
-            for table, was, last in zip(chained.tables, before.last, now.last, strict=True):
-                if last < was:
-                    expected = f"at least {was} rows in {table}"
-                    yield Break(table="commits", row=now.id, expected=expected, found=str(last))
-            apart = now.apart
-            if whole:
-                apart = _digest_apart(chained, rows, before.last, now.last)
-                if apart != now.apart:
-                    assert chained.apart is not None
-                    span = _span(chained, chained.apart, before, now)
-                    yield _differs(now, now.apart, apart, span)
-            elif chained.apart and (apart is None) != _stays(chained, before.last, now.last):
-                expected = "digests of its rows"
-                yield Break(table="commits", row=now.id, expected=expected, found="others")
+                yield Break("commits", before.id + 1, "a commit", f"commit {now.id}")
+            apart = _apart(chained, rows, before, now.last) if whole else now.apart
             digest = _digest(chained, rows, before, now.last, apart)
-            if digest != now.digest:
-                spans = [_span(chained, table, before, now) for table in chained.tables]
-                yield _differs(now, now.digest, digest, ", ".join(filter(None, spans)))
+            if (digest, apart) != (now.digest, now.apart):
+                spans = (_span(table, before.last[table], last) for table, last in now.last.items())
+                where = ", ".join(filter(None, spans)) or "no rows"
+                expected = f"digest {now.digest.hex()}"
+                yield Break("commits", now.id, expected, f"{digest.hex()} ({where})")
             before = now
     except _GapError as gap:
         table, row = gap.args
-        yield Break(table=table, row=row, expected="a row", found="none")
-    for table, last in zip(chained.tables, before.last, strict=True):
+        yield Break(table, row, "a row", "none")
+    for table, last in before.last.items():
         count = f"SELECT COUNT(*), COALESCE(MAX(id), 0) FROM main.{table}"
         n, ends = db.execute(count).fetchone()
         if n != ends:
             numbers = db.execute(f"SELECT id FROM main.{table} ORDER BY id")
             row = next(place for place, (row,) in enumerate(numbers, 1) if row != place)
-            yield Break(table=table, row=row, expected="a row", found="none")
+            yield Break(table, row, "a row", "none")
         if ends != last:
             expected, row = f"the chain's last row {last}", min(ends, last) + 1
-            yield Break(table=table, row=row, expected=expected, found=f"rows up to {ends}")
+            yield Break(table, row, expected, f"rows up to {ends}")
 
 
-def _differs(now: _Commit, expected: bytes | None, found: bytes | None, spans: str) -> Break:
-    return Break(
-        table="commits",
-        row=now.id,
-        expected=f"digest {(expected or b'').hex() or 'none'}",
-        found=f"{(found or b'').hex() or 'none'} ({spans or 'no rows'})",
-    )
-
-
-def _span(chained: Chained, table: str, before: _Commit, now: _Commit) -> str:
+def _span(table: str, before: int, last: int) -> str:
     """Name the rows of a table that a commit added; empty if it added none."""
-    at = list(chained.tables).index(table)
-    first, last = before.last[at] + 1, now.last[at]
-    if last < first:
+    if last <= before:
         return ""
-    return f"{table} {first}" if first == last else f"{table} {first} to {last}"
+    return f"{table} {last}" if last == before + 1 else f"{table} {before + 1} to {last}"
 
 
-def _stays(chained: Chained, before: tuple[int, ...], last: tuple[int, ...]) -> bool:
-    """Return whether a commit added no row to the table apart."""
-    at = list(chained.tables).index(str(chained.apart))
-    return before[at] == last[at]
-
-
-def _select(chained: Chained) -> str:
-    apart = chained.apart_column or "NULL"
-    return f"SELECT id, digest, {apart}, {', '.join(chained.tables)} FROM commits"
-
-
-def _commit(row: tuple[int | bytes, ...]) -> _Commit:
-    id_, digest, apart, *last = row
-    return _Commit(id=id_, digest=digest, apart=apart, last=tuple(last))  # type: ignore[arg-type]
-
-
-def _first(chained: Chained) -> _Commit:
-    """What stands before the first commit."""
-    return _Commit(id=0, digest=b"", apart=None, last=(0,) * len(chained.tables))
-
-
-def _last_rows(db: sqlite3.Connection, chained: Chained) -> tuple[int, ...]:
-    parts = (f"COALESCE((SELECT MAX(id) FROM main.{table}), 0)" for table in chained.tables)
-    return tuple(db.execute(f"SELECT {', '.join(parts)}").fetchone())
+def _commits(db: sqlite3.Connection, chained: Chained, order: str = "") -> Iterator[_Commit]:
+    """Yield what stands before the first commit, then the commits."""
+    yield _Commit(0, b"", None, dict.fromkeys(chained.tables, 0))
+    columns = f"id, digest, {chained.apart_column or 'NULL'}, {', '.join(chained.tables)}"
+    for id_, digest, apart, *last in db.execute(
+        f"SELECT {columns} FROM commits ORDER BY id {order}"
+    ):
+        yield _Commit(id_, digest, apart, dict(zip(chained.tables, last, strict=True)))
 
 
 def _digest(
     chained: Chained,
     rows: Mapping[str, sqlite3.Cursor],
     before: _Commit,
-    last: tuple[int, ...],
+    last: Mapping[str, int],
     apart: bytes | None,
 ) -> bytes:
     state = hashlib.blake2b(before.digest, digest_size=DIGEST_BYTES)
     # Where each table ends, so that no row can pass for one of another table.
-    state.update(orjson.dumps([*before.last, *last, (apart or b"").hex()]))
-    for table, was, now in zip(chained.tables, before.last, last, strict=True):
-        if table != chained.apart and now > was:
-            hash_rows(state, _pages(rows[table], table, was, now))
+    state.update(orjson.dumps([*before.last.values(), *last.values(), (apart or b"").hex()]))
+    for table, now in last.items():
+        if table != chained.apart and now > before.last[table]:
+            _hash_next(state, rows[table], table, before.last[table], now)
     return state.digest()
 
 
-def _digest_apart(
-    chained: Chained,
-    rows: Mapping[str, sqlite3.Cursor],
-    before: tuple[int, ...],
-    last: tuple[int, ...],
+def _apart(
+    chained: Chained, rows: Mapping[str, sqlite3.Cursor], before: _Commit, last: Mapping[str, int]
 ) -> bytes | None:
-    if chained.apart is None or _stays(chained, before, last):
+    """Return the digest of the rows that a commit added to the table apart; None without any."""
+    table = chained.apart
+    if table is None or before.last[table] == last[table]:
         return None
-    at = list(chained.tables).index(chained.apart)
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    hash_rows(state, _pages(rows[chained.apart], chained.apart, before[at], last[at]))
+    _hash_next(state, rows[table], table, before.last[table], last[table])
     return state.digest()
 
 
-def _rows(
-    db: sqlite3.Connection, chained: Chained, table: str, after: int | None = None
-) -> sqlite3.Cursor:
-    """Return the rows of a table in order, from the first one on unless `after` is given."""
-    where = "" if after is None else f"WHERE id > {after}"
-    return db.execute(f"SELECT {chained.tables[table]} FROM main.{table} {where} ORDER BY id")
+def _rows(db: sqlite3.Connection, chained: Chained, table: str, after: int) -> sqlite3.Cursor:
+    """Return the rows of a table that come after one, in order."""
+    return db.execute(
+        f"SELECT {chained.tables[table]} FROM main.{table} WHERE id > ? ORDER BY id", (after,)
+    )
 
 
-def _pages(
-    rows: sqlite3.Cursor, table: str, after: int, last: int
-) -> Iterator[list[tuple[object, ...]]]:
-    """Yield the next rows, which have the numbers after one and up to another, page by page.
+def _hash_next(
+    state: hashlib.blake2b, rows: sqlite3.Cursor, table: str, after: int, last: int
+) -> None:
+    """Hash the next rows, which have the numbers after one and up to another.
 
     Raises:
         _GapError: one is missing.
@@ -295,19 +247,7 @@ def _pages(
             numbers = {row[0] for row in page}
             raise _GapError(table, next(n for n in range(after + 1, last + 1) if n not in numbers))
         after += len(page)
-        yield page
-
-
-def text_digest(text: bytes) -> str:
-    """Return the digest of a text, in hex."""
-    return hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
-
-
-def hash_rows(state: hashlib.blake2b, pages: Iterator[list[tuple[object, ...]]]) -> None:
-    """Hash rows, each as a JSON array; how they are divided into pages does not matter."""
-    for page in pages:
-        state.update(orjson.dumps(page)[1:-1])
-        state.update(b",")
+        state.update(orjson.dumps(page)[1:-1] + b",")
 
 
 _CONSUMED = """
@@ -316,90 +256,82 @@ SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e
 FROM main.exchanges e LEFT JOIN main.answers s ON s.id = e.answer
 WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq
 """
-_IDENTITY = """
-a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, i.item_id, i.hash, t.repeat, t.trial_id
-"""
-"""What a trial is, as columns of `arms` a, `items` i and `trials` t."""
-_IDENTITY_OF = f"""
-SELECT {_IDENTITY} FROM main.trials t JOIN main.arms a ON a.id = t.arm
-JOIN main.items i ON i.id = t.item WHERE t.id = ?
+_ARM = "a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed"
+_IDENTITY = f"""
+SELECT {_ARM}, i.item_id, i.hash, t.repeat, t.trial_id FROM main.trials t
+JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item WHERE t.id = ?
 """
 
 
 def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
     """Return the digest of the calls that one attempt of a trial consumed, with their answers."""
     rows = db.execute(_CONSUMED, (trial, attempt)).fetchall()
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    hash_rows(state, iter([rows] if rows else []))
-    return state.digest()
+    return hashlib.blake2b(orjson.dumps(rows), digest_size=DIGEST_BYTES).digest()
 
 
-def trial_digest(identity: tuple[Any, ...], verdict: str, result: str, exchanges: bytes) -> bytes:
+def _trial_digest(
+    arm: hashlib.blake2b, item: bytes, own: tuple[int, str, str | None, str], result: bytes
+) -> bytes:
     """Return the digest of a trial.
 
     Args:
-        identity: the values of `_IDENTITY`.
-        verdict: how it ended.
+        arm: the state after its arm, as JSON; it is not changed.
+        item: the item's id and hash, as JSON.
+        own: its repeat, its id, how it ended, and the digest of what it consumed, in hex.
         result: its result, as stored.
-        exchanges: the digest of what it consumed.
     """
-    values = [*identity, verdict, text_digest(result.encode()), exchanges.hex()]
-    return hashlib.blake2b(orjson.dumps(values), digest_size=DIGEST_BYTES).digest()
+    state = arm.copy()
+    state.update(b"".join((item, orjson.dumps(own), result)))
+    return state.digest()
 
 
 def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, result: str) -> None:
     """Append how a trial ended; everything that it consumed is stored before."""
     exchanges = exchanges_digest(db, trial, attempt)
-    identity = db.execute(_IDENTITY_OF, (trial,)).fetchone()
+    *arm, item_id, item_hash, repeat, trial_id = db.execute(_IDENTITY, (trial,)).fetchone()
+    state = hashlib.blake2b(orjson.dumps(arm), digest_size=DIGEST_BYTES)
+    item, own = orjson.dumps((item_id, item_hash)), (repeat, trial_id, verdict, exchanges.hex())
+    digest = _trial_digest(state, item, own, result.encode())
     db.execute(
         "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
         "VALUES (?, ?, ?, ?, ?)",
-        (trial, verdict, result, exchanges, trial_digest(identity, verdict, result, exchanges)),
+        (trial, verdict, result, exchanges, digest),
     )
 
 
-def wrong_rows(
-    db: sqlite3.Connection, digests: dict[int, str] | None = None
-) -> Iterator[tuple[int, str, str]]:
-    """Yield (row of `verdicts`, digest as stored, digest as it should be) where these differ.
+def wrong_rows(db: sqlite3.Connection, digests: dict[int, bytes] | None = None) -> Iterator[Break]:
+    """Yield the rows of `verdicts` whose digest is not that of their trial.
 
     Args:
         db: the run's file.
-        digests: is given trial -> the digest of its last verdict, in upper case as SQL writes it.
+        digests: is given trial -> the digest of its last verdict; of one that begins again, none.
     """
-    # As `trial_digest`, with the part that all trials of an arm share hashed once.
-    begun = {
-        arm: hashlib.blake2b(orjson.dumps(values)[:-1] + b",", digest_size=DIGEST_BYTES)
-        for arm, *values in db.execute(
-            "SELECT id, dataset, grp, victim, attack, spec, seed FROM main.arms"
-        )
+    # What all trials of an arm share is hashed once.
+    arms = {
+        arm: hashlib.blake2b(orjson.dumps(values), digest_size=DIGEST_BYTES)
+        for arm, *values in db.execute(f"SELECT a.id, {_ARM} FROM main.arms a")
     }
     items = {
-        row: orjson.dumps(of)[1:-1] + b","
-        for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")
+        row: orjson.dumps(of) for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")
     }
     rows = db.execute(
-        "SELECT v.id, t.id, COALESCE(v.verdict, v.result, v.exchanges, v.digest) IS NULL, "
-        "v.digest, t.arm, t.item, CAST(COALESCE(v.result, '') AS BLOB), v.exchanges, v.verdict, "
-        "t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
+        "SELECT v.id, v.trial, v.digest, v.verdict, v.exchanges, CAST(v.result AS BLOB), t.arm, "
+        "t.item, t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
         "ORDER BY v.id"
     )
     digests = {} if digests is None else digests
-    for row, trial, begins, digest, arm, item, result, exchanges, verdict, *own in rows:
-        if begins:  # it begins again
-            digests[trial] = ""
+    for row, trial, stored, verdict, exchanges, result, arm, item, repeat, trial_id in rows:
+        if verdict is result is exchanges is stored is None:
+            digests.pop(trial, None)
             continue
-        state = begun[arm].copy()
-        state.update(items[item])
-        values = *own, verdict, text_digest(result), (exchanges or b"").hex()
-        state.update(orjson.dumps(values)[1:])
-        if (expected := state.digest()) != digest:
-            yield row, (digest or b"").hex(), expected.hex()
-        digests[trial] = expected.hex().upper()
+        own = repeat, trial_id, verdict, (exchanges or b"").hex()
+        digests[trial] = digest = _trial_digest(arms[arm], items[item], own, result or b"")
+        if digest != stored:
+            yield _other_digest("verdicts", row, stored, digest)
 
 
-def wrong_exchanges(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
-    """Yield (trial, digest of its exchanges as stored, as found) where these differ.
+def wrong_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
+    """Yield the trials whose exchanges have another digest than theirs.
 
     Every attempt is checked; the exchanges of the last attempt of a trial that goes on have no
     digest yet.
@@ -410,6 +342,9 @@ def wrong_exchanges(db: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
         attempt = attempts.get(trial, 0)
         if verdict is None:
             attempts[trial] = attempt + 1
-            continue
-        if (found := exchanges_digest(db, trial, attempt)) != stored:
-            yield trial, (stored or b"").hex(), found.hex()
+        elif (digest := exchanges_digest(db, trial, attempt)) != stored:
+            yield _other_digest("exchanges", trial, stored, digest)
+
+
+def _other_digest(table: str, row: int, stored: bytes | None, digest: bytes) -> Break:
+    return Break(table, row, f"digest {(stored or b'').hex() or 'none'}", digest.hex())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -18,69 +18,6 @@ from medstress.core.text import Edit, edit_rows, edits_of
 _CLASSES: Mapping[str, type[Item]] = {one.kind: one for one in (Question, TaggedText, SentencePair)}
 
 
-def encode_answer(answer: Answer) -> str:
-    """Encode an answer without its token counts, which have columns of their own."""
-    if isinstance(answer, Chosen):
-        return _dump(["c", answer.text, answer.answer, answer.scores])
-    if isinstance(answer, Scored):
-        noted = () if answer.note is None else (answer.note,)
-        return _dump(["s", _plain(answer.log_probs), answer.n_tokens, *noted])
-    if isinstance(answer, Generated):
-        noted = () if answer.note is None else (answer.note,)
-        ended = [answer.finish_reason, answer.reasoning, *noted]
-        return _dump(["g", answer.text, *(ended if any(ended) else ())])
-    if isinstance(answer, Tagged):
-        return _dump(["t", answer.labels])
-    return _dump(["p", answer.score])
-
-
-def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
-    """Invert `encode_answer`.
-
-    Raises:
-        ValueError: it holds values of other types.
-        StoreError: an answer of an unknown kind.
-    """
-    kind, *parts = orjson.loads(body)
-    if kind == "s":
-        return Scored(
-            log_probs=tuple(map(float, parts[0])),
-            n_tokens=tuple(map(int, parts[1])),
-            note=_text_or_none(parts[2]) if len(parts) > 2 else None,
-            tokens_in=tokens_in,
-            tokens_out=tokens_out,
-        )
-    if kind == "g":
-        # None of these is stored for a plain reply.
-        finish_reason, reasoning, note = [*parts[1:], None, None, None][:3]
-        return Generated(
-            text=_text(parts[0]),
-            finish_reason=_text_or_none(finish_reason),
-            reasoning=_text_or_none(reasoning),
-            note=_text_or_none(note),
-            tokens_in=tokens_in,
-            tokens_out=tokens_out,
-        )
-    if kind == "t":
-        return Tagged(
-            labels=tuple(map(_text, parts[0])), tokens_in=tokens_in, tokens_out=tokens_out
-        )
-    if kind == "p":
-        return Compared(score=float(parts[0]), tokens_in=tokens_in, tokens_out=tokens_out)
-    if kind == "c":
-        scores = None if parts[2] is None else tuple(map(_number_or_none, parts[2]))
-        return Chosen(
-            text=_text_or_none(parts[0]),
-            answer=_text_or_none(parts[1]),
-            scores=scores,
-            tokens_in=tokens_in,
-            tokens_out=tokens_out,
-        )
-    raise StoreError(
-        f"unknown kind of answer {kind!r}: a newer medstress wrote this run; use that version"
-    )
-
-
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected a text, got {type(value).__name__}")
@@ -91,10 +28,67 @@ def _text_or_none(value: Any) -> str | None:
     return None if value is None else _text(value)
 
 
-def _number_or_none(value: Any) -> Any:
-    if value is not None and type(value) not in (int, float):
-        raise ValueError(f"expected a number, got {type(value).__name__}")
-    return value
+def _scores(values: Any) -> tuple[float | None, ...] | None:
+    for value in values or ():
+        if value is not None and type(value) not in (int, float):
+            raise ValueError(f"expected a number, got {type(value).__name__}")
+    return None if values is None else tuple(values)
+
+
+_ANSWERS: Mapping[str, tuple[Callable[..., Answer], Mapping[str, Callable[[Any], Any]]]] = {
+    "c": (Chosen, {"text": _text_or_none, "answer": _text_or_none, "scores": _scores}),
+    "s": (
+        Scored,
+        {
+            "log_probs": lambda values: tuple(map(float, values)),
+            "n_tokens": lambda values: tuple(map(int, values)),
+            "note": _text_or_none,
+        },
+    ),
+    "g": (
+        Generated,
+        {
+            "text": _text,
+            "finish_reason": _text_or_none,
+            "reasoning": _text_or_none,
+            "note": _text_or_none,
+        },
+    ),
+    "t": (Tagged, {"labels": lambda values: tuple(map(_text, values))}),
+    "p": (Compared, {"score": float}),
+}
+"""Kind of a stored answer -> its class, and its parts in order with what reads each; parts at the
+end that are None are not stored."""
+_KINDS = {of: kind for kind, (of, _) in _ANSWERS.items()}
+
+
+def encode_answer(answer: Answer) -> str:
+    """Encode an answer without its token counts, which have columns of their own."""
+    kind = _KINDS[type(answer)]
+    parts = [getattr(answer, name) for name in _ANSWERS[kind][1]]
+    if isinstance(answer, Scored):  # non-finite numbers are written as text: JSON has none
+        parts[0] = [value if isfinite(value) else str(value) for value in answer.log_probs]
+    while parts and parts[-1] is None:
+        parts.pop()
+    return _dump([kind, *parts])
+
+
+def decode_answer(body: str, tokens_in: int, tokens_out: int) -> Answer:
+    """Invert `encode_answer`.
+
+    Raises:
+        ValueError: it holds values of other types.
+        StoreError: an answer of an unknown kind.
+    """
+    kind, *parts = orjson.loads(body)
+    if not isinstance(kind, str) or kind not in _ANSWERS:
+        raise StoreError(
+            f"unknown kind of answer {kind!r}: a newer medstress wrote this run; use that version"
+        )
+    of, readers = _ANSWERS[kind]
+    parts += [None] * (len(readers) - len(parts))
+    values = {name: read(part) for (name, read), part in zip(readers.items(), parts, strict=True)}
+    return of(**values, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
 def decode_edits(text: str) -> tuple[Edit, ...]:
@@ -126,17 +120,12 @@ def decode_item(text: str) -> Any:
     kind = row.pop("kind")
     if kind in _CLASSES:
         return _CLASSES[kind].decode(row)
-    from medstress.kinds import kind_named  # few runs hold items of a plug-in
+    from medstress.tasks.kinds import kind_named  # few runs hold items of a plug-in
 
     try:
         return kind_named(kind).item.decode(row)
     except UsageError as error:
         raise StoreError(str(error)) from error
-
-
-def _plain(values: tuple[float, ...]) -> list[float | str]:
-    """Write non-finite numbers as text, because JSON has none."""
-    return [value if isfinite(value) else str(value) for value in values]
 
 
 def _dump(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 If several queries share a call, the first of them in the plan's order pays for it, so that the
 counts do not depend on which was computed first, nor on restarts. Answers from the shared cache are
-free.
+free, unless another shard of a merged run bought them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -24,13 +23,13 @@ from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.store.database import FILE
 from medstress.store.key_index import KEY_BYTES
-from medstress.store.opening import interpreting, open_for_reading
-from medstress.store.views import INQUIRIES, make_views
+from medstress.store.opening import reading
+from medstress.store.views import make_views
 
 Numbers: TypeAlias = NDArray[np.int64]
 _CALLS = """
-SELECT trial, attempt, {kind} * 4 + (call = 0) * 2 + (error IS NOT NULL), COALESCE(query, -1),
-       COALESCE(answer, 0) FROM main.exchanges ORDER BY trial, attempt, seq
+SELECT trial, attempt, {kind} * 2 + (error IS NOT NULL), COALESCE(query, -1), COALESCE(answer, 0)
+FROM main.exchanges ORDER BY trial, attempt, seq
 """
 _WITHOUT = """
 SELECT key FROM main.exchanges WHERE answer IS NULL AND error IS NULL ORDER BY trial, attempt, seq
@@ -47,26 +46,16 @@ class Counts:
     """
     others: dict[str, Numbers]
     """`baseline`, `other`, `ahead` -> what an arm asked besides, shape (n_arms + 1,)."""
-    roles: dict[str, Numbers]
-    """Role -> computed calls, tokens in and out of an arm, shape (n_arms + 1, 3); a shared call
-    counts for its first trial."""
-    calls: Numbers
-    """Calls, and queries, of an arm to its model about items and their edits, cached ones too;
-    shape (n_arms + 1, 2)."""
+    n_from_cache: int
+    """Calls that only the shared cache answered."""
 
 
 def count(db: sqlite3.Connection) -> Counts:
     """Count what the trials of a run consumed; `db` has the views of what counts."""
     arm_of = _arms(db)
     calls = _calls(db, len(arm_of))
-    number, free, is_computed, tokens, asked_by = _answers(db, calls)
+    number, free, asked_by, numbers = _answers(db, calls)
     n_arms = int(arm_of.max(initial=0)) + 1
-    arm = arm_of[calls.trial]
-
-    def by_arm(kept: NDArray[np.bool_], weights: Numbers | None = None) -> Numbers:
-        of = None if weights is None else weights[kept]
-        return np.bincount(arm[kept], of, n_arms).astype(np.int64)
-
     is_victim = calls.are(VICTIM)
     pays = _firsts(number, is_victim) & ~free[number]
     # Queries: the calls of one purpose and number in a trial.
@@ -88,37 +77,13 @@ def count(db: sqlite3.Connection) -> Counts:
     others = {name: np.bincount(arm_of[trial[k]], minlength=n_arms) for name, k in is_kept.items()}
     seen = np.zeros(len(free), dtype=bool)
     seen[number] = True
-    ahead = asked_by.trial[(asked_by.trial > FROM_CACHE) & ~seen[asked_by.number]]
+    ahead = asked_by[(asked_by > FROM_CACHE) & ~seen[numbers]]
     others["ahead"] = np.bincount(arm_of[ahead], minlength=n_arms)
-    # Roles: the first trial of each computed call, unless it is a question of an analysis.
-    inquiries = [
-        row
-        for (row,) in db.execute(f"SELECT trial FROM main.verdicts WHERE verdict IN {INQUIRIES}")
-    ]
-    is_counted = _firsts(number, np.ones(len(number), dtype=bool)) & is_computed
-    is_counted &= ~np.isin(calls.trial, inquiries)
-    by_role = {}
-    for role in sorted({role for role, _ in calls.kinds}):
-        kept = is_counted & calls.are(role)
-        sums = (by_arm(kept), by_arm(kept, tokens[:, 0]), by_arm(kept, tokens[:, 1]))
-        by_role[role] = np.stack(sums, axis=1)
-    of_item = calls.are(VICTIM, "baseline", "attack")
     return Counts(
         queries=np.stack(queries, axis=1),
         others=others,
-        roles=by_role,
-        calls=np.stack((by_arm(of_item), by_arm(of_item & calls.is_first)), axis=1),
+        n_from_cache=int(free.sum()),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """Stored answers."""
-
-    trial: Numbers
-    """The trial that asked, or `FROM_CACHE`; shape (n,)."""
-    number: Numbers
-    """The number that answers to the same call share."""
 
 
 def _firsts(number: Numbers, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -149,8 +114,6 @@ class _Calls:
     """Row of its answer; 0 without one."""
     kind: Numbers
     """Place in `kinds`."""
-    is_first: NDArray[np.bool_]
-    """Whether it is the first of its query."""
     is_lost: NDArray[np.bool_]
     kinds: Sequence[tuple[str, str]]
     """(role, purpose)."""
@@ -174,21 +137,21 @@ def _calls(db: sqlite3.Connection, n_trials: int) -> _Calls:
     whens = " ".join(f"WHEN role = ? AND purpose = ? THEN {i}" for i in range(len(kinds)))
     query = _CALLS.format(kind=f"(CASE {whens} END)" if kinds else "0")
     cells = chain.from_iterable(db.execute(query, list(chain.from_iterable(kinds))))
-    rows = np.fromiter(cells, np.int64).reshape(-1, 5)
-    trial = rows[:, 0]
-    if len(rows) and not (trial.min() > 0 and trial.max() < n_trials):
+    # A copy, because columns that lie together are read several times faster.
+    columns = np.fromiter(cells, np.int64).reshape(-1, 5).T.copy()
+    trial = columns[0]
+    if len(trial) and not (trial.min() > 0 and trial.max() < n_trials):
         raise ValueError("a call of no trial")
     begun = np.zeros(n_trials, dtype=np.int64)
     for row, n in db.execute(_BEGUN):
         begun[row] = n
-    is_latest = rows[:, 1] == begun[trial]
-    trial, _, kind, query_of, answer = (rows if is_latest.all() else rows[is_latest]).T.copy()
+    is_latest = columns[1] == begun[trial]
+    trial, _, kind, query_of, answer = columns if is_latest.all() else columns[:, is_latest]
     return _Calls(
         trial=trial,
         query=query_of,
         answer=answer,
-        kind=kind >> 2,
-        is_first=(kind & 2) > 0,
+        kind=kind >> 1,
         is_lost=(kind & 1) > 0,
         kinds=kinds,
     )
@@ -196,40 +159,47 @@ def _calls(db: sqlite3.Connection, n_trials: int) -> _Calls:
 
 def _answers(
     db: sqlite3.Connection, calls: _Calls
-) -> tuple[Numbers, NDArray[np.bool_], NDArray[np.bool_], Numbers, _Asked]:
+) -> tuple[Numbers, NDArray[np.bool_], Numbers, Numbers]:
     """Return what the answers of calls say.
 
     Returns:
         For each call: the number that calls with the same key share, 0 if it was lost; for each
-        number, whether its answer is free; for each call, whether it was computed, and its tokens;
-        the stored answers.
+        number, whether its answer is free; for each stored answer, the trial that asked, or
+        `FROM_CACHE`, and its number.
     """
     (n,) = db.execute("SELECT COUNT(*) FROM answers").fetchone()
-    keys = np.zeros(n + 1, f"S{KEY_BYTES}")
-    keys[1:] = np.fromiter(
-        (key for (key,) in db.execute("SELECT key FROM answers ORDER BY id")), keys.dtype, n
+    keys = np.fromiter(
+        (key for (key,) in db.execute("SELECT key FROM answers ORDER BY id")), f"S{KEY_BYTES}", n
     )
-    numbers_of = "SELECT trial, tokens_in, tokens_out FROM answers ORDER BY id"
-    stored = np.zeros((n + 1, 3), dtype=np.int64)
-    stored[1:] = np.fromiter(chain.from_iterable(db.execute(numbers_of)), np.int64, 3 * n).reshape(
-        n, 3
+    asked_by = np.fromiter(
+        (trial for (trial,) in db.execute("SELECT trial FROM answers ORDER BY id")), np.int64, n
     )
-    answer, asked_by = calls.answer, stored[:, 0]
+    answer = calls.answer
+    if len(answer) and not (answer.min() >= 0 and answer.max() <= n):
+        raise ValueError("a call with an answer that is not stored")
     without = (answer == 0) & ~calls.is_lost
     if without.any():  # a call whose answer is not stored
         more = [key for (key,) in db.execute(_WITHOUT)]
         keys = np.concatenate((keys, np.array(more, keys.dtype)))
-    same = np.unique(keys[1:], return_inverse=True)[1] + 1
-    numbers = np.concatenate(([0], same))
-    if len(answer) and not (answer.min() >= 0 and answer.max() <= n):
-        raise ValueError("a call with an answer that is not stored")
+    numbers = np.concatenate(([0], _numbered(keys)))
     number = np.where(calls.is_lost, 0, numbers[answer])
     number[without] = numbers[n + 1 : n + 1 + int(without.sum())]
+    of_stored = numbers[1 : n + 1]
     free = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
-    free[numbers[1 : n + 1][asked_by[1:] == FROM_CACHE]] = True
-    is_computed = (answer > 0) & (asked_by[answer] > FROM_CACHE)
-    asked = _Asked(trial=asked_by[1:], number=numbers[1 : n + 1])
-    return number, free, is_computed, stored[answer, 1:], asked
+    free[of_stored] = True
+    free[of_stored[asked_by > FROM_CACHE]] = False
+    return number, free, asked_by, of_stored
+
+
+def _numbered(keys: NDArray[np.bytes_]) -> Numbers:
+    """Return a number from 1 for each key that equal keys share."""
+    halves = keys.view(">u8").reshape(-1, 2).astype(np.uint64)
+    order = np.lexsort(halves.T)  # far faster than sorting texts
+    is_new = np.ones(len(keys), dtype=bool)
+    is_new[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    numbers = np.empty(len(keys), dtype=np.int64)
+    numbers[order] = np.cumsum(is_new)
+    return numbers
 
 
 MILLION = 1_000_000
@@ -238,12 +208,11 @@ _SPENDING = f"""
 SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
        TOTAL(s.seconds)
 FROM answers s
-LEFT JOIN (SELECT DISTINCT key, role FROM calls WHERE role != '{VICTIM}') o ON o.key = s.key
-JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
+LEFT JOIN (
+    SELECT DISTINCT answer, role FROM exchanges WHERE role != '{VICTIM}') o ON o.answer = s.id
+JOIN main.trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
 GROUP BY 1, 2 ORDER BY 1, 2
 """
-
-_TOTALS = "SELECT COUNT(*), TOTAL(tokens_in), TOTAL(tokens_out) FROM answers WHERE trial > ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +233,7 @@ class Price:
         return (tokens_in * self.usd_in + tokens_out * self.usd_out) / MILLION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Spending:
     """Computed calls of one victim, or of one role in the trials against it."""
 
@@ -293,22 +262,9 @@ def read_spending(db: sqlite3.Connection) -> list[Spending]:
     A role's answer that no trial has consumed yet counts as the victim's.
     """
     return [
-        Spending(
-            role=role,
-            victim=victim,
-            n_calls=n,
-            tokens_in=int(tokens_in),
-            tokens_out=int(tokens_out),
-            seconds=seconds,
-        )
+        Spending(role, victim, n, int(tokens_in), int(tokens_out), seconds)
         for role, victim, n, tokens_in, tokens_out, seconds in db.execute(_SPENDING)
     ]
-
-
-def read_totals(db: sqlite3.Connection) -> tuple[int, int, int]:
-    """Return the numbers of computed calls, and of tokens that they read and wrote."""
-    calls, tokens_in, tokens_out = db.execute(_TOTALS, (FROM_CACHE,)).fetchone()
-    return int(calls), int(tokens_in), int(tokens_out)
 
 
 T = TypeVar("T")
@@ -373,13 +329,11 @@ def _read_from(folder: Path, read: Callable[[sqlite3.Connection], T]) -> T | Non
     if not path.is_file():
         return None
     try:
-        with interpreting(path):
-            opened = open_for_reading(path)
-            with closing(opened.db) as db:
-                if opened.is_empty:
-                    return None
-                make_views(db)
-                return read(db)
+        with reading(path) as db:
+            if db is None:
+                return None
+            make_views(db)
+            return read(db)
     except (StoreError, sqlite3.Error):
         return None
 

@@ -2,16 +2,15 @@
 
 The index from key to row is in memory: one on disk would dirty a page for every random key.
 
-The newest keys are in dicts, all others in sorted arrays that are merged like the runs of a
-log-structured tree: 8 bytes per key, few searches per lookup. The arrays hold only prefixes of
-keys; full keys are compared where they are stored.
+The newest keys are in a dict, all others in one sorted array of 8 bytes a key. It holds only
+prefixes of keys; full keys are compared where they are stored.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from itertools import islice
 
 import numpy as np
 import orjson
@@ -21,7 +20,7 @@ from medstress.store.database import Database
 
 KEY_BYTES = 16
 NEWEST = 16_384
-"""Keys that a dict holds before they move to an array. Most consumed calls were answered that
+"""Keys that the dict holds at least before older ones move. Most consumed calls were answered that
 recently (`EXCHANGES_HELD` rounds of a batch of about a hundred)."""
 _ROW = np.uint64(0xFFFF_FFFF)
 _ROW_BITS = np.uint64(32)
@@ -38,57 +37,39 @@ class KeyIndex:
         """
         self._keys_of = keys_of
         self._newest: dict[bytes, int] = {}
-        self._before: dict[bytes, int] = {}
-        self._runs: list[NDArray[np.uint64]] = []
+        self._older = np.zeros(0, np.uint64)
 
     def __len__(self) -> int:
-        return len(self._newest) + sum(map(len, self._runs))
+        return len(self._newest) + len(self._older)
 
     def add(self, pairs: Iterable[tuple[bytes, int]]) -> None:
         """Add new keys, each stored in its row already."""
-        self._newest.update(pairs)
-        if len(self._newest) >= NEWEST:
-            self._settle()
+        newest = self._newest
+        newest.update(pairs)
+        if len(newest) >= max(2 * NEWEST, len(self._older) // 16):
+            keys = list(islice(newest, len(newest) - NEWEST))
+            rows = np.array([newest.pop(key) for key in keys], np.uint64)
+            parts = np.concatenate((self._older, _prefixes(keys) | rows))
+            parts.sort(kind="stable")  # which merges what is sorted already
+            self._older = parts
 
     def find(self, keys: Sequence[bytes]) -> dict[bytes, int]:
         """Return the rows of the keys that are in the index."""
-        newest, before = self._newest, self._before
-        found = {key: newest[key] for key in keys if key in newest}
-        if self._runs and len(found) < len(keys):
-            found.update((key, before[key]) for key in keys if key in before)
-            left = [key for key in keys if key not in found]
-            if left:
-                found.update(self._settled(left))
-        return found
-
-    def _settled(self, keys: Sequence[bytes]) -> dict[bytes, int]:
-        """Find keys in the arrays: look up the rows with equal prefixes, then compare full keys."""
-        first, rows = _prefixes(keys), list[int]()
-        first.sort()  # neighbours are searched in the same part of an array
-        last = first | _ROW
-        for run in self._runs:
-            starts = run.searchsorted(first)
-            for i in np.flatnonzero(run.take(starts, mode="clip") - first <= _ROW).tolist():
-                end = run.searchsorted(last[i], side="right")
-                rows += (run[starts[i] : end] & _ROW).tolist()
-        if not rows:
-            return {}
-        wanted = set(keys)
-        return {key: row for row, key in self._keys_of(rows).items() if key in wanted}
-
-    def _settle(self) -> None:
-        """Turn the dict into an array, and merge arrays until each is twice the next."""
-        rows = np.fromiter(self._newest.values(), np.uint64, len(self._newest))
-        parts = [_prefixes(list(self._newest)) | rows]
-        self._before, self._newest = self._newest, {}
-        n = len(rows)
-        while self._runs and len(self._runs[-1]) < 2 * n:
-            parts.append(self._runs.pop())
-            n += len(parts[-1])
-        run = np.concatenate(parts)
-        parts.clear()  # free the parts before sorting
-        run.sort()
-        self._runs.append(run)
+        newest = self._newest
+        rows_of = {key: newest[key] for key in keys if key in newest}
+        if len(self._older) and len(rows_of) < len(keys):
+            left = {key for key in keys if key not in rows_of}
+            # Rows with equal prefixes, then the full keys of these rows.
+            first = _prefixes(list(left))
+            first.sort()  # neighbours are searched in the same part of the array
+            ends = self._older.searchsorted(first | _ROW, side="right")
+            starts = self._older.searchsorted(first)
+            same = np.flatnonzero(ends > starts).tolist()
+            rows = [r for i in same for r in (self._older[starts[i] : ends[i]] & _ROW).tolist()]
+            if rows:
+                stored = self._keys_of(rows).items()
+                rows_of.update((key, row) for row, key in stored if key in left)
+        return rows_of
 
 
 def _prefixes(keys: Sequence[bytes]) -> NDArray[np.uint64]:
@@ -108,17 +89,13 @@ class CallsInFlight:
             find: returns the keys that have a stored answer; their calls were not interrupted.
         """
         self._db = db
-        self._batch_of: dict[bytes, int] = {}
-        self._open: dict[int, dict[bytes, int]] = {}
-        self._last = 0
-        stored = db.run(lambda db: db.execute("SELECT calls FROM dispatched").fetchall())
-        if not stored:
+        self._open: dict[bytes, int] = {}
+        stored = db.run(lambda db: db.execute("SELECT calls FROM dispatched").fetchone())
+        if stored is None:
             return  # nothing is written by opening a run that may be refused
-        left = [
-            (bytes.fromhex(key), trial) for (calls,) in stored for key, trial in orjson.loads(calls)
-        ]
-        known = find([key for key, _ in left])
-        lost = sorted(call for call in left if call[0] not in known)
+        left = {bytes.fromhex(key): trial for key, trial in orjson.loads(stored[0])}
+        answered = find(list(left))
+        lost = sorted(call for call in left.items() if call[0] not in answered)
 
         def settle(db: sqlite3.Connection) -> None:
             db.executemany("INSERT INTO interrupted VALUES (?, ?)", lost)
@@ -127,41 +104,21 @@ class CallsInFlight:
         db.commit(settle)
 
     def add(self, calls: Iterable[tuple[bytes, int]]) -> None:
-        """Add a batch of calls (key, trial)."""
-        batch = {key: trial for key, trial in calls if key not in self._batch_of}
-        if not batch:
-            return
-        self._last = number = self._last + 1
-        row = (number, _as_json(batch))
-        self._db.submit(lambda db: db.execute("INSERT INTO dispatched VALUES (?, ?)", row))
-        self._open[number] = batch
-        self._batch_of.update(dict.fromkeys(batch, number))
+        """Add calls (key, trial)."""
+        self._change({key: trial for key, trial in calls if key not in self._open}, ())
 
     def remove(self, keys: Iterable[bytes]) -> None:
         """Remove calls that were answered."""
-        touched: set[int] = set()
-        for key in keys:
-            number = self._batch_of.pop(key, None)
-            if number is not None:
-                del self._open[number][key]
-                touched.add(number)
-        updated, deleted = [], []
-        for number in touched:
-            if left := self._open[number]:
-                updated.append((_as_json(left), number))
-            else:
-                del self._open[number]
-                deleted.append((number,))
-        if touched:
-            self._db.submit(partial(_strike_out, updated=updated, deleted=deleted))
+        self._change({}, [key for key in keys if key in self._open])
 
-
-def _strike_out(
-    db: sqlite3.Connection, updated: list[tuple[str, int]], deleted: list[tuple[int]]
-) -> None:
-    db.executemany("UPDATE dispatched SET calls = ? WHERE id = ?", updated)
-    db.executemany("DELETE FROM dispatched WHERE id = ?", deleted)
-
-
-def _as_json(calls: dict[bytes, int]) -> str:
-    return orjson.dumps([[key.hex(), trial] for key, trial in calls.items()]).decode()
+    def _change(self, new: Mapping[bytes, int], gone: Sequence[bytes]) -> None:
+        if not (new or gone):
+            return
+        self._open |= new
+        for key in gone:
+            self._open.pop(key, None)
+        calls = orjson.dumps([[key.hex(), trial] for key, trial in self._open.items()]).decode()
+        write = "INSERT OR REPLACE INTO dispatched VALUES (1, :calls)"
+        if not self._open:
+            write = "DELETE FROM dispatched"
+        self._db.submit(lambda db: db.execute(write, {"calls": calls}))

@@ -25,14 +25,21 @@ from medstress.core.errors import FIRST_COMMAND, DataError, StoreError, did_you_
 from medstress.core.words import command
 from medstress.files.inside import check_regular, is_locked
 from medstress.files.writing import DATABASE
-from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, Chained, first_break, wrong_rows
+from medstress.store.chain import (
+    REVIEW_CHAIN,
+    RUN_CHAIN,
+    Break,
+    Chained,
+    first_break,
+    wrong_rows,
+)
 from medstress.store.database import SIDES
 from medstress.store.root import compute_root, current_root
 
 Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 """What a write to a file or its log changes."""
 LOCK = "run.lock"
-FORMAT = 5
+FORMAT = 6
 """The format of runs that is written and read."""
 LONGEST_VALUE = 128 << 20
 """Bytes of one value; the manifest, with the hash of every item, holds two million items in it."""
@@ -46,7 +53,7 @@ _WORK_A_BYTE = 60
 """Limits of SQLite's operations after the checks, in all and for each byte of the file; `summary`
 takes about 3 a byte. Rows that medstress does not write can make a query quadratic."""
 _ATTEMPTS = 3
-_sound: dict[tuple[Path, str, bool], object] = {}
+_sound: dict[tuple[Path, str, str], object] = {}
 """What this process has checked, and the stamps of its files then: a report opens a run often."""
 
 
@@ -58,8 +65,8 @@ class Schema:
     """In words."""
     format: int
     """The format that is written and read."""
-    scripts: tuple[str, ...]
-    """The SQL files that make it."""
+    script: str
+    """The SQL file that makes it."""
     chained: Chained | None = None
     """What its chain covers, if it has one."""
     references: tuple[str, ...] = ()
@@ -72,34 +79,24 @@ class Schema:
     @property
     def statements(self) -> tuple[str, ...]:
         """The statements that make an empty file."""
-        folder = files("medstress.store")
-        text = "".join(folder.joinpath(name).read_text("utf-8") for name in self.scripts)
+        text = files("medstress.store").joinpath(self.script).read_text("utf-8")
         plain = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         return (*plain.split(";")[:-1], f"PRAGMA user_version = {self.format}")
-
-    @property
-    def sql(self) -> str:
-        """The script that makes an empty file."""
-        return f"BEGIN IMMEDIATE; {';'.join(self.statements)}; COMMIT;"
 
 
 RUN = Schema(
     holds="a run",
     format=FORMAT,
-    scripts=("plan.sql", "answers.sql", "ledger.sql"),
+    script="run.sql",
     chained=RUN_CHAIN,
     references=("findings", "renewals"),
     large=("exchanges",),
 )
-REVIEWS = Schema(holds="reviews", format=3, scripts=("reviews.sql",), chained=REVIEW_CHAIN)
+REVIEWS = Schema(holds="reviews", format=3, script="reviews.sql", chained=REVIEW_CHAIN)
 
 
 class ChainError(StoreError):
     """A file does not agree with its chain."""
-
-
-class _ChangedError(StoreError):
-    """The file changed while it was checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +113,11 @@ class OpenedRun:
 
 
 def open_for_reading(
-    path: Path, schema: Schema = RUN, *, check: Literal["all", "form"] = "all"
+    path: Path,
+    schema: Schema = RUN,
+    *,
+    check: Literal["all", "form"] = "all",
+    attempts: int = _ATTEMPTS,
 ) -> OpenedRun:
     """Open a file that should be a run's database, or another of medstress.
 
@@ -124,18 +125,47 @@ def open_for_reading(
         path: the file.
         schema: what it should hold.
         check: `form` leaves out the digests, for a command that says where they disagree.
+        attempts: how often it is tried where another process writes it meanwhile.
 
     Raises:
         StoreError: it is not what medstress writes, it is damaged, or it cannot be opened.
         ChainError: it does not agree with its digests.
     """
-    for attempt in range(_ATTEMPTS):
-        try:
-            return _opened(path, schema, check == "all", is_busy=attempt > 0)
-        except _ChangedError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError
+    _check_sides(path)
+    before = stamps(path)
+    try:
+        db, is_snapshot = _connected(path, is_busy=attempts < _ATTEMPTS)
+    except sqlite3.Error as error:
+        raise StoreError(explain(path, error)) from error
+
+    def is_unchanged() -> bool:
+        return is_snapshot or stamps(path) == before
+
+    key = path.absolute(), schema.holds, check
+    try:
+        # One snapshot for all checks and reads, because another process may be writing.
+        db.execute("BEGIN")
+        is_empty = check_schema(db, path, schema)
+        is_sound = is_empty or _sound.get(key) == before
+        if not is_sound:
+            _check_pages(db, path)
+        _bound(db)
+        if not is_sound:
+            _check_values(db, path, schema)
+            if check == "all":
+                _check_digests(db, path, schema)
+            if stamps(path) == before:
+                _sound[key] = before
+        return OpenedRun(db=db, is_empty=is_empty, is_unchanged=is_unchanged)
+    except BaseException as error:
+        db.close()
+        if isinstance(error, Exception) and not is_unchanged():
+            if attempts > 1:
+                return open_for_reading(path, schema, check=check, attempts=attempts - 1)
+            raise StoreError(f"{path} is being written; try again") from error
+        if isinstance(error, sqlite3.Error):
+            raise StoreError(explain(path, error)) from error
+        raise
 
 
 def check_file(path: Path, schema: Schema = RUN) -> None:
@@ -146,41 +176,6 @@ def check_file(path: Path, schema: Schema = RUN) -> None:
     """
     if check_regular(path):
         open_for_reading(path, schema).db.close()
-
-
-def _opened(path: Path, schema: Schema, with_digests: bool, *, is_busy: bool) -> OpenedRun:
-    _check_sides(path)
-    before = stamps(path)
-    try:
-        db, is_snapshot = _connected(path, is_busy=is_busy)
-    except sqlite3.Error as error:
-        raise StoreError(explain(path, error)) from error
-
-    def is_unchanged() -> bool:
-        return is_snapshot or stamps(path) == before
-
-    try:
-        # One snapshot for all checks and reads, because another process may be writing.
-        db.execute("BEGIN")
-        is_empty = check_schema(db, path, schema)
-        key = path.absolute(), schema.holds, with_digests
-        if not is_empty and _sound.get(key) != before:
-            _check_pages(db, path)
-        _bound(db)
-        if not is_empty and _sound.get(key) != before:
-            _check_values(db, path, schema)
-            if with_digests:
-                _check_digests(db, path, schema)
-            if stamps(path) == before:
-                _sound[key] = before
-        return OpenedRun(db=db, is_empty=is_empty, is_unchanged=is_unchanged)
-    except BaseException as error:
-        db.close()
-        if not is_unchanged():
-            raise _ChangedError(f"{path} is being written; try again") from error
-        if isinstance(error, sqlite3.Error):
-            raise StoreError(explain(path, error)) from error
-        raise
 
 
 def _check_sides(path: Path) -> None:
@@ -241,6 +236,19 @@ def restrict(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA query_only = ON")
 
 
+def make_schema(db: sqlite3.Connection, path: Path, schema: Schema = RUN) -> None:
+    """Create the tables in an empty file.
+
+    Raises:
+        StoreError: as `check_schema`, where the file is not empty.
+    """
+    db.execute("BEGIN IMMEDIATE")  # another process may be creating the same file
+    if check_schema(db, path, schema):
+        for statement in schema.statements:
+            db.execute(statement)
+    db.execute("COMMIT")
+
+
 def check_schema(db: sqlite3.Connection, path: Path, schema: Schema) -> bool:
     """Return whether a database is empty; else it must hold exactly what medstress makes.
 
@@ -283,7 +291,8 @@ def _objects(db: sqlite3.Connection) -> frozenset[tuple[str, str, str]]:
 def _made(schema: Schema) -> tuple[frozenset[tuple[str, str, str]], tuple[str, ...]]:
     """Return the objects that medstress makes, and queries for values of another type."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        db.executescript(schema.sql)
+        for statement in schema.statements:
+            db.execute(statement)
         objects = _objects(db)
         queries = []
         tables = {name for kind, name, _ in objects if kind == "table"}
@@ -337,28 +346,21 @@ def _check_values(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
 
 
 def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
+    """Compare all but answers and exchanges with the digests."""
+    assert schema.chained is not None
+    digests: dict[int, bytes] = {}
     try:
-        where = _disagreement(db, schema)
+        # Trials first, because they name the row.
+        broken = next(wrong_rows(db, digests), None) if schema is RUN else None
+        where: Break | str | None = broken or first_break(db, schema.chained, whole=False)
+        kept = current_root(db) if schema is RUN and where is None else None
+        if kept is not None and (root := compute_root(db, digests=digests)) != kept.root:
+            where = Break("manifest", kept.row, f"root {root}", kept.root)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         where = f"its digests cannot be computed ({type(error).__name__}: {error})"
     if where is not None:
         command = shlex.join(["medstress", "verify", str(path.parent)])
         raise ChainError(f"{path} is not as medstress wrote it: {where}; `{command}` says more")
-
-
-def _disagreement(db: sqlite3.Connection, schema: Schema) -> str | None:
-    """Return where a file does not agree with its digests; None if it does."""
-    assert schema.chained is not None
-    digests: dict[int, str] = {}
-    if schema is RUN:  # first, because it names the row
-        for row, stored, expected in wrong_rows(db, digests):
-            return f"table verdicts, row {row}: expected digest {expected}, got {stored or 'none'}"
-    if (broken := first_break(db, schema.chained, whole=False)) is not None:
-        return str(broken)
-    kept = current_root(db) if schema is RUN else None
-    if kept is not None and (root := compute_root(db, digests=digests)) != kept.root:
-        return f"table manifest, row {kept.row}: expected root {root}, got {kept.root}"
-    return None
 
 
 def stamps(path: Path) -> Stamps:
@@ -414,6 +416,23 @@ def interpreting(path: Path) -> Iterator[None]:
             f"{Path(where.filename).name}, line {where.lineno}). The file was damaged or changed: "
             "restore it from a copy. If medstress wrote it like this, please report this message"
         ) from error
+
+
+@contextmanager
+def reading(
+    path: Path, schema: Schema = RUN, *, check: Literal["all", "form"] = "all"
+) -> Iterator[sqlite3.Connection | None]:
+    """Open a file for some reading, as `open_for_reading`; give None if it has no tables yet.
+
+    Raises:
+        StoreError: it is not as medstress writes it, or was written while it was read.
+    """
+    with interpreting(path):
+        opened = open_for_reading(path, schema, check=check)
+        with closing(opened.db) as db:
+            yield None if opened.is_empty else db
+        if not opened.is_unchanged():
+            raise StoreError(f"{path} was written while it was read; try again")
 
 
 def explain(path: Path, error: sqlite3.Error) -> str:

@@ -42,7 +42,7 @@ class Prompts:
     """The tasks of a run's victims, rebuilt from the manifest."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        from medstress.kinds import kind_described
+        from medstress.tasks.kinds import kind_described
 
         self._tasks: dict[tuple[str, str | None], AnyTask] = {}
         """By victim and data set; None is for all data sets without a prompt of their own."""

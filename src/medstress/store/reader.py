@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -22,10 +21,9 @@ from medstress.core.frozen import fast_init
 from medstress.files.inside import check_regular, refuse_linked
 from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
-from medstress.store.counts import Counts, Spending, count, read_spending, read_totals
+from medstress.store.counts import Counts, Spending, count, read_spending
 from medstress.store.database import FILE
 from medstress.store.opening import (
-    explain,
     interpreting,
     never_began,
     no_run,
@@ -97,7 +95,7 @@ class StoredWork:
     result: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StoredInquiry:
     """One finished inquiry or study of an analysis; see `medstress.engine.inquiry`."""
 
@@ -159,11 +157,9 @@ class RunReader:
         try:
             if self._opened.is_empty:
                 raise never_began(folder)
-            make_views(self._db)
-            restrict(self._db)
-        except sqlite3.Error as error:
-            self._db.close()
-            raise StoreError(explain(path, error)) from error
+            with interpreting(path):
+                make_views(self._db)
+                restrict(self._db)
         except BaseException:
             self._db.close()
             raise
@@ -249,23 +245,11 @@ class RunReader:
             f"WHERE t.id IN (SELECT trial FROM main.verdicts WHERE verdict IN {INQUIRIES}) "
             f"AND t.verdict IN {INQUIRIES} ORDER BY t.id"
         )
-        for *place, result in rows:
+        for *place, calls, result in rows:
             record = json.loads(result)
-            yield StoredInquiry(
-                dataset=place[0],
-                group=place[1],
-                victim=place[2],
-                attack=place[3],
-                seed=place[4],
-                item_id=place[5],
-                purpose=record["purpose"],
-                spec=record["told"],
-                outcomes=record["outcomes"],
-                reached=record.get("reached"),
-                note=record.get("note"),
-                findings=record.get("found"),
-                calls=place[6],
-            )
+            more = ("reached", "note", "found")
+            parts = (record["purpose"], record["told"], record["outcomes"], *map(record.get, more))
+            yield StoredInquiry(*place, *parts, calls)
 
     def trials_of_analyses(self) -> dict[str, str]:
         """Return id of a finished inquiry or study -> id of the trial it is about."""
@@ -381,38 +365,9 @@ class RunReader:
                 counts.setdefault(self.arms[row], {})[name] = int(numbers[row])
         return counts
 
-    def role_counts(self) -> dict[ArmKey, dict[str, dict[str, int]]]:
-        """Return (data set, group, victim, attack, seed) -> role -> computed calls and tokens, for
-        arms that asked a role other than the victim.
-
-        If several trials share a call, it counts for the first of them.
-        """
-        names = ("calls", "tokens_in", "tokens_out")
-        counts: dict[ArmKey, dict[str, dict[str, int]]] = {}
-        for role, of_arms in self._counts.roles.items():
-            for row in np.flatnonzero(of_arms[:, 0]).tolist():
-                sums = dict(zip(names, of_arms[row].tolist(), strict=True))
-                counts.setdefault(self.arms[row], {})[role] = sums
-        return {arm: roles for arm, roles in counts.items() if set(roles) != {"victim"}}
-
-    def calls_per_query(self) -> dict[str, float]:
-        """Return victim -> mean number of calls per query, including cached ones."""
-        sums: dict[str, list[int]] = {}
-        for row, numbers in enumerate(self._counts.calls.tolist()):
-            if any(numbers):
-                of = sums.setdefault(self.arms[row][2], [0, 0])
-                of[0], of[1] = of[0] + numbers[0], of[1] + numbers[1]
-        return {v: calls / queries for v, (calls, queries) in sorted(sums.items()) if queries}
-
-    def totals(self) -> dict[str, int]:
-        """Return the counts of computed calls and their tokens."""
-        calls, tokens_in, tokens_out = read_totals(self._db)
-        return {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out}
-
     def n_from_cache(self) -> int:
-        """Return the number of answers taken from the shared cache."""
-        count = "SELECT COUNT(*) FROM answers WHERE trial = ?"
-        return int(self._db.execute(count, (FROM_CACHE,)).fetchone()[0])
+        """Return the number of calls that only the shared cache answered."""
+        return self._counts.n_from_cache
 
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens by victim and role."""
@@ -434,7 +389,7 @@ class RunReader:
             "SELECT e.trial, t.trial_id, a.victim, t.item, e.role, e.purpose, e.query, e.call, "
             "e.key, e.edits, e.request, e.body, ROW_NUMBER() OVER ("
             "  PARTITION BY e.key ORDER BY e.error IS NOT NULL, e.trial, e.seq) > 1 "
-            f"OR COALESCE(e.answered_for = {FROM_CACHE}, 0), "
+            f"OR COALESCE(MAX(e.answered_for) OVER (PARTITION BY e.key) = {FROM_CACHE}, 0), "
             "e.seconds, e.tokens_in, e.tokens_out, e.error "
             "FROM calls e JOIN trials t ON t.id = e.trial JOIN arms a ON a.id = t.arm "
             "ORDER BY e.trial, e.seq"

@@ -10,7 +10,6 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -20,7 +19,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
-from medstress.core.errors import StoreError
 from medstress.files.inside import check_regular
 from medstress.files.writing import access_of, refuse_occupied
 from medstress.store.chain import DIGEST_BYTES, REVIEW_CHAIN
@@ -28,9 +26,8 @@ from medstress.store.database import SIDES, Database, translated
 from medstress.store.opening import (
     REVIEWS,
     check_file,
-    check_schema,
-    interpreting,
-    open_for_reading,
+    make_schema,
+    reading,
 )
 
 YES, NO, CANNOT_SAY = "yes", "no", "cannot say"
@@ -82,17 +79,23 @@ class Review:
     """The item of a planted control, as `data set/item`."""
 
 
+_INSERT = (
+    f"INSERT INTO verdicts ({', '.join(_COLUMNS)}) SELECT :{', :'.join(_COLUMNS)} "
+    "WHERE NOT EXISTS (SELECT 1 FROM verdicts WHERE "
+    f"{' AND '.join(f'{name} IS :{name}' for name in _COLUMNS)})"
+)
+# One statement, because reading first would let another process write in between.
+
+
 def _add(db: sqlite3.Connection, reviews: Iterable[Review]) -> list[Review]:
     """Add reviews that are not stored yet, and return those."""
-    columns = ", ".join(_COLUMNS)
-    same = " AND ".join(f"{name} IS ?{at}" for at, name in enumerate(_COLUMNS, start=1))
-    # One statement, because reading first would let another process write in between.
-    query = (
-        f"INSERT INTO verdicts ({columns}) "
-        f"SELECT {', '.join(f'?{at}' for at in range(1, len(_COLUMNS) + 1))} "
-        f"WHERE NOT EXISTS (SELECT 1 FROM verdicts WHERE {same})"
-    )
-    return [one for one in reviews if db.execute(query, _row(one)).rowcount]
+    new = []
+    for one in reviews:
+        answers = json.dumps(dict(one.answers), ensure_ascii=False, sort_keys=True)
+        values = {name: getattr(one, name) for name in _COLUMNS} | {"answers": answers}
+        if db.execute(_INSERT, values).rowcount:
+            new.append(one)
+    return new
 
 
 def _latest(db: sqlite3.Connection) -> list[Review]:
@@ -100,22 +103,22 @@ def _latest(db: sqlite3.Connection) -> list[Review]:
 
     Of two at the same time, the one that came in later counts.
     """
-    found: dict[Place, Review] = {}
+    latest: dict[Place, Review] = {}
     rows = db.execute(f"SELECT {', '.join(_COLUMNS)} FROM verdicts ORDER BY time, id")
     for row in rows:
-        given = dict(zip(_COLUMNS, row, strict=True))
-        answers = json.loads(given["answers"])
-        if not all(isinstance(word, str) for word in answers.values()):
+        values = dict(zip(_COLUMNS, row, strict=True))
+        values["answers"] = json.loads(values["answers"])
+        if not all(isinstance(word, str) for word in values["answers"].values()):
             raise ValueError("an answer is no text")
-        one = Review(**given | {"answers": answers})
-        found[place(one)] = one
-    return list(found.values())
+        one = Review(**values)
+        latest[place(one)] = one
+    return list(latest.values())
 
 
-def in_order(found: Iterable[Review]) -> list[Review]:
+def in_order(reviews: Iterable[Review]) -> list[Review]:
     """Sort reviews by trial, case and rater."""
     order = attrgetter("trial_id", "case_id", "reviewer")
-    return sorted(found, key=lambda one: tuple(part or "" for part in order(one)))
+    return sorted(reviews, key=lambda one: tuple(part or "" for part in order(one)))
 
 
 def place(review: Review) -> Place:
@@ -126,14 +129,6 @@ def place(review: Review) -> Place:
     subject = review.case_id if review.trial_id is None else review.trial_id
     shown = review.answers.get(SHOWN)
     return (subject, shown, review.reviewer.casefold(), review.role)
-
-
-def _row(one: Review) -> tuple[str | None, ...]:
-    answers = json.dumps(dict(one.answers), ensure_ascii=False, sort_keys=True)
-    return (
-        *(one.case_id, one.trial_id, one.control, one.control_of, one.reviewer, one.role),
-        *(answers, one.note, one.time),
-    )
 
 
 FILE = "reviews.sqlite"
@@ -168,8 +163,7 @@ class ReviewStore:
     def _prepare(self, db: sqlite3.Connection) -> None:
         # Few, precious rows: unlike answers of models, they should survive a power cut too.
         db.execute("PRAGMA synchronous = FULL")
-        if check_schema(db, self.folder / FILE, REVIEWS):
-            db.executescript(REVIEWS.sql)
+        make_schema(db, self.folder / FILE, REVIEWS)
 
     def __enter__(self) -> ReviewStore:
         return self
@@ -182,65 +176,53 @@ class ReviewStore:
     ) -> None:
         self._db.abandon()
 
-    def _done(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        """Run work and commit it, as one step that no other thread comes between."""
+    def _kept(self, insert: str, select: str, **values: str) -> Any:
+        """Insert a row unless it is there, and return a value of the one that is there then."""
+
+        def work(db: sqlite3.Connection) -> Any:
+            db.execute(f"INSERT OR IGNORE INTO {insert}", values)
+            return db.execute(select, values).fetchone()[0]
 
         return self._db.commit(work)
 
     def key(self) -> bytes:
         """Return the secret from which codes of cases are made; it is drawn once."""
-
-        def find(db: sqlite3.Connection) -> str:
-            new = (secrets.token_hex(_KEY_BYTES),)
-            db.execute("INSERT OR IGNORE INTO about VALUES ('key', ?)", new)
-            (found,) = db.execute("SELECT value FROM about WHERE key = 'key'").fetchone()
-            return str(found)
-
-        return bytes.fromhex(self._done(find))
+        select = "SELECT value FROM about WHERE key = 'key'"
+        new = secrets.token_hex(_KEY_BYTES)
+        return bytes.fromhex(self._kept("about VALUES ('key', :value)", select, value=new))
 
     def add_room(self, room: str, body: dict[str, Any]) -> dict[str, Any]:
         """Store a room unless it is known, and return it as it is stored."""
+        insert, select = "rooms (room, body) VALUES (:room, :body)", "SELECT body FROM rooms"
         text = json.dumps(body, ensure_ascii=False)
-
-        def find(db: sqlite3.Connection) -> str:
-            db.execute("INSERT OR IGNORE INTO rooms (room, body) VALUES (?, ?)", (room, text))
-            (found,) = db.execute("SELECT body FROM rooms WHERE room = ?", (room,)).fetchone()
-            return str(found)
-
-        stored: dict[str, Any] = json.loads(self._done(find))
+        stored: dict[str, Any] = json.loads(
+            self._kept(insert, f"{select} WHERE room = :room", room=room, body=text)
+        )
         return stored
 
     def rooms(self) -> dict[str, dict[str, Any]]:
         """Return room -> its body."""
-        return self._done(_rooms)
+        return self._db.commit(_rooms)
 
     def number_of(self, room: str, reviewer: str) -> int:
         """Return the number of a rater in a room, from 0 in the order of coming."""
-        found = (room, reviewer.casefold())
-
-        def find(db: sqlite3.Connection) -> int:
-            db.execute(
-                "INSERT OR IGNORE INTO raters SELECT ?1, ?2, COUNT(*) FROM raters WHERE room = ?1",
-                found,
-            )
-            query = "SELECT number FROM raters WHERE room = ? AND reviewer = ?"
-            return int(db.execute(query, found).fetchone()[0])
-
-        return self._done(find)
+        insert = "raters SELECT :room, :rater, COUNT(*) FROM raters WHERE room = :room"
+        select = "SELECT number FROM raters WHERE room = :room AND reviewer = :rater"
+        return int(self._kept(insert, select, room=room, rater=reviewer.casefold()))
 
     def has_started(self, room: str, reviewer: str) -> bool:
         """Return whether a rater has a number in a room."""
         query = "SELECT 1 FROM raters WHERE room = ? AND reviewer = ?"
-        asked = (room, reviewer.casefold())
-        return self._done(lambda db: db.execute(query, asked).fetchone() is not None)
+        rater = (room, reviewer.casefold())
+        return self._db.commit(lambda db: db.execute(query, rater).fetchone() is not None)
 
-    def add(self, found: Iterable[Review]) -> list[Review]:
+    def add(self, reviews: Iterable[Review]) -> list[Review]:
         """Store reviews and return those that were new."""
-        return self._done(partial(_add, reviews=list(found)))
+        return self._db.commit(partial(_add, reviews=list(reviews)))
 
     def reviews(self) -> list[Review]:
         """Return every expert's latest review of each case and trial."""
-        return self._done(_latest)
+        return self._db.commit(_latest)
 
 
 def stored_reviews(folder: Path) -> list[Review]:
@@ -294,15 +276,8 @@ def _rooms(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
 
 
 def _read(folder: Path, work: Callable[[sqlite3.Connection], R], nothing: R) -> R:
-    path = folder / FILE
-    if not check_regular(path):
+    if not check_regular(folder / FILE):
         return nothing
-    with interpreting(path):
-        opened = open_for_reading(path, REVIEWS)
-        with closing(opened.db):
-            if opened.is_empty:
-                return nothing  # its maker was stopped before the tables
-            found = work(opened.db)
-        if not opened.is_unchanged():
-            raise StoreError(f"somebody began to review {folder} while it was read; try again")
-        return found
+    with reading(folder / FILE, REVIEWS) as db:
+        # Without tables its maker was stopped before it made them.
+        return nothing if db is None else work(db)

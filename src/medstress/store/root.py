@@ -1,9 +1,8 @@
 """The root of a run: one digest over its plan and its trials, equal for equal experiments.
 
 It covers what the experiment is (`PLAN`), its criteria and how many answers came before them, the
-items, and of every trial its digest and what was found about it later. Trials come in the order of
-their ids, because an extension registers them in another order than a run at once; follow-ups that
-others have replaced are left out. What depends on
+items, and of every trial its digest and what was found about it later; follow-ups that others have
+replaced are left out. What depends on
 scheduling, speed or place is left out: two runs of one experiment with the same answers have one
 root, whatever their workers, batches, restarts, extensions and folders.
 
@@ -16,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from string import hexdigits
 from typing import Any
@@ -25,7 +24,8 @@ import orjson
 
 from medstress.core.errors import UsageError
 from medstress.core.hashing import canonical_bytes
-from medstress.store.chain import DIGEST_BYTES, RUN_CHAIN, text_digest
+from medstress.store.chain import DIGEST_BYTES, RUN_CHAIN
+from medstress.store.chain import last_rows as rows_of
 
 KEY = "root"
 """Key of the manifest."""
@@ -71,15 +71,12 @@ LEFT JOIN (
 LEFT JOIN main.renewals r ON r.id = last.id
 WHERE i.id <= :items ORDER BY i.dataset, i.item_id
 """
-_DIGESTS = "SELECT trial, hex(digest) FROM main.verdicts WHERE id <= :verdicts ORDER BY id"
-_TRIALS = f"""
-SELECT id, trial_id FROM main.trials
-WHERE id <= :trials AND trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY trial_id
-"""
-_FINDINGS = """
-SELECT name, value FROM main.findings WHERE id IN (
-    SELECT MAX(id) FROM main.findings WHERE trial = :trial AND id <= :findings GROUP BY name)
-ORDER BY name
+_DIGESTS = "SELECT trial, digest FROM main.verdicts WHERE id <= :verdicts ORDER BY id"
+_LEFT_OUT = f"SELECT id FROM main.trials WHERE trial_id IN ({SUPERSEDED_IDS})"
+_FINDINGS = f"""
+SELECT t.trial_id, f.name, f.value FROM main.findings f JOIN main.trials t ON t.id = f.trial
+WHERE f.id IN (SELECT MAX(id) FROM main.findings WHERE id <= :findings GROUP BY trial, name)
+AND t.trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY t.trial_id, f.name
 """
 
 
@@ -98,36 +95,30 @@ class KeptRoot:
 def compute_root(
     db: sqlite3.Connection,
     last: Mapping[str, int] | None = None,
-    digests: Mapping[int, str] | None = None,
+    digests: Mapping[int, bytes] | None = None,
 ) -> str:
     """Return the root of a run of today's format.
 
     Args:
         db: the run's file.
         last: table -> the last row that counts, for the root that the run had then; default: all.
-        digests: trial -> its digest in upper case, if they were read already.
+        digests: trial -> the digest of its last verdict, if they were computed already.
     """
     now = last_rows(db)
     last = now if last is None else {name: int(last[name]) for name in now}
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
-
-    def add(*part: str, dumps: Callable[..., bytes] = orjson.dumps) -> None:
-        state.update(dumps(part, option=orjson.OPT_APPEND_NEWLINE))
-
     manifest = bound_manifest(db, last["manifest"])
-    add("plan", text_digest(canonical_bytes(plan_of(manifest))))
-    if (n := answers_before_criteria(db, manifest)) is not None:
-        add("criteria", str(n))
-    for dataset, item_id, hash_, body in db.execute(_ITEMS, last):
-        add("item", dataset, item_id, hash_, text_digest(body.encode()))
-    has_findings = db.execute("SELECT 1 FROM main.findings LIMIT 1").fetchone() is not None
-    if digests is None:
-        digests = dict(db.execute(_DIGESTS, last))  # the last of a trial
-    for trial, trial_id in db.execute(_TRIALS, last):
-        add("trial", trial_id, digests.get(trial, ""))
-        if has_findings:
-            for name, value in db.execute(_FINDINGS, {**last, "trial": trial}):
-                add("finding", name, value)
+    state = hashlib.blake2b(canonical_bytes(plan_of(manifest)), digest_size=DIGEST_BYTES)
+    state.update(orjson.dumps(["criteria", answers_before_criteria(db, manifest)]))
+    for kind, rows in (("item", _ITEMS), ("finding", _FINDINGS)):
+        for row in db.execute(rows, last):
+            state.update(orjson.dumps((kind, *row)))
+    trials = dict(db.execute(_DIGESTS, last) if digests is None else digests)
+    for (row,) in db.execute(_LEFT_OUT, last):
+        trials.pop(row, None)
+    # Sorted, because an extension registers its trials in another order than a run at once.
+    ended = sorted(filter(None, trials.values()))
+    state.update(orjson.dumps(["trials", len(ended)]))
+    state.update(b"".join(ended))
     return state.hexdigest()
 
 
@@ -227,8 +218,7 @@ def checked_root(text: str) -> str:
 
 def last_rows(db: sqlite3.Connection) -> dict[str, int]:
     """Return the last row of every table that a root is about."""
-    parts = (f"COALESCE((SELECT MAX(id) FROM main.{name}), 0)" for name in _TABLES)
-    return dict(zip(_TABLES, db.execute(f"SELECT {', '.join(parts)}").fetchone(), strict=True))
+    return rows_of(db, _TABLES)
 
 
 def bound_manifest(db: sqlite3.Connection, last: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import takewhile
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -18,6 +18,8 @@ from filelock import FileLock, SoftFileLock, Timeout
 
 from medstress.core.calls import FROM_CACHE, Answer
 from medstress.core.errors import StoreError
+from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
+from medstress.core.hashing import canonical_json
 from medstress.core.items import Item
 from medstress.files.writing import (
     Access,
@@ -27,8 +29,8 @@ from medstress.files.writing import (
     refuse_occupied,
 )
 from medstress.store.chain import RUN_CHAIN, commits_after, finish, head
-from medstress.store.codec import decode_answer, encode_answer
-from medstress.store.counts import Spending, read_spending, read_totals
+from medstress.store.codec import decode_answer, encode_answer, encode_item
+from medstress.store.counts import Spending, read_spending
 from medstress.store.database import (
     FILE,
     LOCK,
@@ -40,25 +42,13 @@ from medstress.store.database import (
     translated,
 )
 from medstress.store.key_index import NEWEST, CallsInFlight, KeyIndex
-from medstress.store.opening import check_file
+from medstress.store.opening import check_file, make_schema
 from medstress.store.reviews import remove_reviews
 from medstress.store.root import SUPERSEDED_IDS, keep_root
-from medstress.store.rows import (
-    BegunTrial,
-    Computed,
-    EndedFollowUp,
-    PlannedTrial,
-    append_findings,
-    append_manifest,
-    find_or_add_arm,
-    register_trial,
-    update_metadata,
-)
 from medstress.store.views import (
     INQUIRIES,
     SIMILARITY,
     UNFINISHED,
-    make_schema,
     make_views,
 )
 
@@ -84,22 +74,44 @@ SELECT t.trial_id, t.result, a.dataset, a.grp, a.victim, a.attack, i.item_id
 FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item
 WHERE t.verdict IN {INQUIRIES} ORDER BY t.id
 """
+_JOURNAL = """
+SELECT e.seq, COALESCE(a.key, e.key), e.error FROM exchanges e
+LEFT JOIN answers a ON a.id = e.answer WHERE e.trial = ?
+"""
 _CHILDREN_FIRST = (
-    "exchanges",
-    "dispatched",
-    "interrupted",
-    "findings",
-    "verdicts",
-    "trials",
-    "arms",
-    "renewals",
-    "items",
-    "manifest",
-    "commits",
+    *("exchanges", "dispatched", "interrupted", "findings", "verdicts", "trials", "arms"),
+    *("renewals", "items", "manifest", "commits"),
 )
 """All tables of a run but the answers."""
 
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class EndedFollowUp:
+    """A follow-up that has ended."""
+
+    id: str
+    purpose: str
+    place: tuple[str, ...]
+    """Data set, group, victim, attack and item."""
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An answer computed by this run."""
+
+    key: bytes
+    """Its cache key."""
+    victim: str
+    """Label of the victim of the trial that asked."""
+    role: str | None
+    """Who answered: `victim` or another role; None if no trial has consumed it yet."""
+    answer: Answer
+    """The answer."""
+    seconds: float
+    """Time that a worker spent on it."""
 
 
 def lock_folder(
@@ -323,10 +335,21 @@ class RunStore:
 
     def write_manifest(self, values: dict[str, Any]) -> None:
         """Append the manifest entries that are new or changed; the latest of a key counts."""
-        rows = {key: json.dumps(value, ensure_ascii=False) for key, value in values.items()}
+        rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
+        self._append("manifest", ("key",), rows)
+
+    def _append(self, table: str, key: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Append rows (key, value) to a table where the value is new or changed."""
+        own = " AND ".join(f"{name} = ?" for name in key)
+        latest = f"SELECT value FROM main.{table} WHERE {own} ORDER BY id DESC LIMIT 1"
+        into = f"{table} ({', '.join(key)}, value)"
 
         def write(db: sqlite3.Connection) -> None:
-            append_manifest(db, rows)
+            insert_rows(
+                db,
+                f"main.{into}",
+                [r for r in rows if db.execute(latest, r[:-1]).fetchone() != r[-1:]],
+            )
 
         self._db.submit(write)
 
@@ -334,16 +357,43 @@ class RunStore:
         self, dataset: str, group: str, victim: str, attack: str, spec: Any, seed: int | None
     ) -> int:
         """Return the row of one (data set, group, victim, attack, seed); it is added if new."""
-        return self._run(lambda db: find_or_add_arm(db, dataset, group, victim, attack, spec, seed))
+        arm = {"dataset": dataset, "grp": group, "victim": victim, "attack": attack, "seed": seed}
+        return self._run(lambda db: _row(db, "arms", arm, lambda: {"spec": canonical_json(spec)}))
 
     def renew_items(self, dataset: str, items: Iterable[Item]) -> None:
-        """Append the metadata of stored items that their data set changed."""
-        self._db.submit(lambda db: update_metadata(db, dataset, items))
+        """Append the metadata of stored items, such as documents, that their data set changed."""
+        new = {(item.id, item.hash): encode_item(item) for item in items}
+
+        def write(db: sqlite3.Connection) -> None:
+            stored = db.execute(
+                "SELECT id, item_id, hash, body FROM items WHERE dataset = ?", (dataset,)
+            ).fetchall()
+            changed = [
+                (row, new[item_id, item_hash])
+                for row, item_id, item_hash, body in stored
+                if new.get((item_id, item_hash), body) != body
+            ]
+            db.executemany("INSERT INTO renewals (item, body) VALUES (?, ?)", changed)
+
+        self._db.submit(write)
 
     # -- trials ------------------------------------------------------------------------------
     def begin_trials(self, planned: Sequence[PlannedTrial]) -> list[BegunTrial]:
         """Register trials and their items, in the order of the plan."""
-        return self._run(lambda db: [register_trial(db, one) for one in planned])
+
+        def begin(db: sqlite3.Connection, one: PlannedTrial) -> BegunTrial:
+            trial_id, arm, dataset, item, repeat, place = one
+            begun = db.execute("SELECT id, verdict FROM trials WHERE trial_id = ?", (trial_id,))
+            for row, verdict in begun:
+                is_open = verdict is None
+                journal = db.execute(_JOURNAL, (row,)).fetchall() if is_open else ()
+                return BegunTrial(row, not is_open, {seq: (key, why) for seq, key, why in journal})
+            own = {"dataset": dataset, "item_id": item.id}
+            of = _row(db, "items", own, lambda: {"hash": item.hash, "body": encode_item(item)})
+            rest = {"arm": arm, "item": of, "repeat": repeat, "place": place}
+            return BegunTrial(_row(db, "trials", {"trial_id": trial_id}, lambda: rest), False, {})
+
+        return self._run(lambda db: [begin(db, one) for one in planned])
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Append a trial's verdict and result, with their digests."""
@@ -420,13 +470,10 @@ class RunStore:
         return self._fetch("SELECT dataset, item_id, hash FROM main.items ORDER BY id")
 
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
-        """Append the prompt similarity of first successes (row, cosine), and the encoder's hash."""
-        self.write_findings(SIMILARITY, ((row, [embedder, one]) for row, one in values))
-
-    def write_findings(self, name: str, values: Iterable[tuple[int, Any]]) -> None:
-        """Append a finding about trials (row, JSON value) where it is new or changed."""
-        rows = [(trial, name, json.dumps(value)) for trial, value in values]
-        self._db.submit(lambda db: append_findings(db, rows))
+        """Append the prompt similarity of first successes (row, cosine), and the encoder's hash,
+        where it is new or changed."""
+        rows = [(trial, SIMILARITY, json.dumps([embedder, one])) for trial, one in values]
+        self._append("findings", ("trial", "name"), rows)
 
     def head(self) -> str:
         """Return the last link of the chain."""
@@ -458,8 +505,8 @@ class RunStore:
 
     def computed_totals(self) -> tuple[int, int]:
         """Return the numbers of computed calls and their tokens so far."""
-        calls, *tokens = self._run(read_totals)
-        return calls, sum(tokens)
+        rows = self.spending()
+        return sum(one.n_calls for one in rows), sum(o.tokens_in + o.tokens_out for o in rows)
 
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens so far, by victim and role."""
@@ -478,13 +525,7 @@ class RunStore:
         listed = json.dumps(list(rows))
         roles = dict(self._fetch(_ROLES, listed))
         return [
-            Computed(
-                key=key,
-                victim=victim,
-                role=roles.get(row),
-                answer=decode_answer(body, *tokens),
-                seconds=seconds,
-            )
+            Computed(key, victim, roles.get(row), decode_answer(body, *tokens), seconds)
             for row, key, victim, body, seconds, *tokens in self._fetch(_COMPUTED, listed)
         ]
 
@@ -515,8 +556,7 @@ class RunStore:
         self._in_flight.remove(keys)
 
     def _submit_answers(self) -> None:
-        newest_first = reversed(self._uncommitted.values())
-        rows = list(takewhile(lambda row: row[0] > self._last_submitted, newest_first))[::-1]
+        rows = [row for row in self._uncommitted.values() if row[0] > self._last_submitted]
         if rows:
             self._db.submit(lambda db: insert_rows(db, "answers", rows, or_else="OR IGNORE"))
             self._last_submitted = rows[-1][0]
@@ -533,8 +573,8 @@ class RunStore:
             self._fetch(f"SELECT id, key FROM answers WHERE id IN {_CHOSEN}", json.dumps(rows))
         )
 
-    def consumed(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Store exchanges, as `medstress.engine.work.Exchange` lists them."""
+    def consumed(self, rows: Iterable[Exchange]) -> None:
+        """Store exchanges."""
         given, attempts = list(rows), self._attempts
         answers = self._find([row[6] for row in given])
         derived, others = [], []
@@ -554,3 +594,16 @@ class RunStore:
             insert_rows(db, "main.exchanges", others, or_else="OR IGNORE")
 
         self._db.submit(write)
+
+
+def _row(
+    db: sqlite3.Connection, table: str, key: dict[str, Any], rest: Callable[[], dict[str, Any]]
+) -> int:
+    """Return the row with a key; it is added, with other values, if new."""
+    own = " AND ".join(f"{name} IS ?" for name in key)
+    for (row,) in db.execute(f"SELECT id FROM main.{table} WHERE {own}", [*key.values()]):
+        return int(row)
+    values = key | rest()
+    marks = ", ".join("?" * len(values))
+    new = f"INSERT INTO main.{table} ({', '.join(values)}) VALUES ({marks})"
+    return int(db.execute(new, [*values.values()]).lastrowid or 0)

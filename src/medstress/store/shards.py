@@ -4,9 +4,8 @@ after the other.
 A trial knows its place in the whole plan, so two passes do: the first numbers all trials, and by
 their first trials arms and items; the second copies. Memory does not grow with queries.
 
-All answers that were bought are kept, also where two shards bought the same call: every trial keeps
-the answer that it was judged by, and what was spent stays counted. An answer from the shared cache
-is left out where another shard bought it, or took it as well.
+All answers are kept, also where two shards bought the same call: every trial keeps the answer that
+it was judged by, and what was spent stays counted.
 """
 
 from __future__ import annotations
@@ -32,13 +31,14 @@ from medstress.store.opening import (
     Stamps,
     how_to_read,
     interpreting,
+    make_schema,
     never_began,
     no_run,
-    open_for_reading,
+    reading,
     restrict,
     stamps,
 )
-from medstress.store.views import make_schema, make_views
+from medstress.store.views import make_views
 
 KEY = "shard"
 """Manifest entry of a shard: `number`, `of` how many, `n_trials` of the whole plan, and the place
@@ -106,48 +106,37 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
     path = folder / FILE
     if not path.is_file():
         raise no_run(folder)
-    with interpreting(path):
-        opened = open_for_reading(path)
-        with closing(opened.db) as db:
-            if opened.is_empty:
-                raise never_began(folder)
-            make_views(db)
-            restrict(db)
-            rows = db.execute("SELECT * FROM manifest").fetchall()
-            manifest = {key: json.loads(value) for key, value in rows}
-            shard = shard_of(manifest)
-            if shard is None:
-                raise StoreError(
-                    f"{folder} holds a whole run and no shard; give the folders that "
-                    "`medstress run --shard` wrote"
-                )
-            n_ended, n_failed = db.execute(_ENDED).fetchone()
-            stored = StoredShard(
-                folder=folder,
-                manifest=manifest,
-                shard=shard,
-                n_ended=n_ended,
-                n_failed=n_failed,
-                head=head(db),
-                stamps=stamps(path),
+    with reading(path) as db:
+        if db is None:
+            raise never_began(folder)
+        make_views(db)
+        restrict(db)
+        rows = db.execute("SELECT * FROM manifest").fetchall()
+        manifest = {key: json.loads(value) for key, value in rows}
+        shard = shard_of(manifest)
+        if shard is None:
+            raise StoreError(
+                f"{folder} holds a whole run and no shard; give the folders that "
+                "`medstress run --shard` wrote"
             )
-            if whole and (where := _wrong_call(db)) is not None:
-                raise ChainError(
-                    f"{path} is not as medstress wrote it: {where}; `medstress verify {folder}` "
-                    "says more, and a copy or the same shard run anew is merged"
-                )
-            if not opened.is_unchanged():
-                raise StoreError(f"{folder} was run while it was read; merge once it has ended")
-            return stored
-
-
-def _wrong_call(db: sqlite3.Connection) -> str | None:
-    """Return where answers or exchanges are not those that were stored."""
-    if (where := first_break(db, RUN_CHAIN, whole=True)) is not None:
-        return str(where)
-    for trial, _, _ in wrong_exchanges(db):
-        return f"the exchanges of trial {trial} have another digest"
-    return None
+        broken = first_break(db, RUN_CHAIN, whole=True) if whole else None
+        if broken is None and whole:
+            broken = next(wrong_exchanges(db), None)
+        if broken is not None:
+            raise ChainError(
+                f"{path} is not as medstress wrote it: {broken}; `medstress verify {folder}` "
+                "says more, and a copy or the same shard run anew is merged"
+            )
+        n_ended, n_failed = db.execute(_ENDED).fetchone()
+        return StoredShard(
+            folder=folder,
+            manifest=manifest,
+            shard=shard,
+            n_ended=n_ended,
+            n_failed=n_failed,
+            head=head(db),
+            stamps=stamps(path),
+        )
 
 
 _PRAGMAS = (
@@ -217,27 +206,6 @@ _COPY = (
     f"SELECT o.key, r.id FROM temp.in_flight o {_TRIAL} o.trial "
     "WHERE o.key NOT IN (SELECT key FROM s.answers) ORDER BY o.key",
 )
-_SAME_FROM_CACHE = f"""
-CREATE TEMP TABLE taken AS SELECT id, key, body FROM main.answers WHERE trial = {FROM_CACHE};
-CREATE INDEX temp.taken_by_key ON taken (key);
-CREATE TEMP TABLE same AS
-SELECT own, kept, ROW_NUMBER() OVER (ORDER BY own) AS n FROM (
-    SELECT t.id AS own, COALESCE(MIN(IIF(a.trial = {FROM_CACHE}, NULL, a.id)), MIN(a.id)) AS kept
-    FROM main.answers a CROSS JOIN taken t ON t.key = a.key AND t.body = a.body GROUP BY t.id)
-WHERE kept != own;
-CREATE UNIQUE INDEX temp.same_by_own ON same (own);
-"""
-_SHIFT = "COALESCE((SELECT n FROM temp.same WHERE own < {row} ORDER BY own DESC LIMIT 1), 0)"
-_LEAVE_OUT = (
-    "UPDATE main.exchanges SET answer = (SELECT kept FROM temp.same WHERE own = answer) "
-    "WHERE answer IN (SELECT own FROM temp.same)",
-    "DELETE FROM main.answers WHERE id IN (SELECT own FROM temp.same)",
-    f"UPDATE main.exchanges SET answer = answer - {_SHIFT.format(row='answer')} "
-    "WHERE answer > (SELECT MIN(own) FROM temp.same)",
-    # In the order of rows, so that each moves to a number that is free.
-    f"UPDATE main.answers SET id = id - {_SHIFT.format(row='main.answers.id')} "
-    "WHERE id > (SELECT MIN(own) FROM temp.same)",
-)
 _DOUBLED = f"""
 CREATE TEMP TABLE doubled AS SELECT COUNT(*) - 1 AS n, COUNT(DISTINCT body) > 1 AS differs
 FROM main.answers WHERE trial != {FROM_CACHE} GROUP BY key HAVING n > 0
@@ -283,7 +251,6 @@ def write_merged(file: Path, shards: Sequence[StoredShard], manifest: Mapping[st
         for source, shard in enumerate(shards):
             with _attached(db, shard):
                 _copy(db, source, shard)
-        _leave_out_taken(db)
         counts = _counts(db)
         entry = {
             **manifest[SHARDS],
@@ -339,16 +306,6 @@ def _copy(db: sqlite3.Connection, source: int, shard: StoredShard) -> None:
             f"{shard.folder} and another shard hold the same items: the plan was cut otherwise for "
             "one of them, by another medstress; run all anew with one version"
         ) from error
-
-
-def _leave_out_taken(db: sqlite3.Connection) -> None:
-    """Leave out answers from the shared cache that another shard bought, or took as well."""
-    first = f"SELECT 1 FROM main.answers WHERE trial = {FROM_CACHE} LIMIT 1"
-    if db.execute(first).fetchone() is None:
-        return
-    db.executescript(_SAME_FROM_CACHE)
-    for statement in _LEAVE_OUT:
-        db.execute(statement)
 
 
 def _counts(db: sqlite3.Connection) -> Counts:

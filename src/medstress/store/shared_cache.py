@@ -27,7 +27,7 @@ from medstress.files.inside import check_regular
 from medstress.files.writing import PlaceTaken, create_in_place, make_folder
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES
-from medstress.store.opening import Schema, check_schema, harden
+from medstress.store.opening import Schema, harden, make_schema
 
 FILE = "answers.sqlite"
 DEFAULT = "default"
@@ -39,7 +39,7 @@ _PART = 10_000
 CACHE = Schema(
     holds="a cache of answers",
     format=2,
-    scripts=("cache.sql",),
+    script="cache.sql",
     elsewhere="choose another folder in `cache`",
 )
 _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
@@ -47,7 +47,7 @@ _NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
 _ROW = "key, model, model_hash, body, tokens_in, tokens_out, check_value"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ModelEntries:
     """What the cache holds for one model."""
 
@@ -76,7 +76,6 @@ class SharedCache:
         self._path = folder / FILE
         self._waiting: list[tuple[object, ...]] = []
         self._flushed = time.monotonic()
-        self.n_bad = 0
         if not create and check_regular(self._path) is None:
             raise StoreError(f"there is no answer cache in {folder} (no {FILE})")
         with self._translated():
@@ -86,22 +85,14 @@ class SharedCache:
             # It may be closed by another thread; only one thread at a time uses it.
             self._db = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
+            # No write-ahead log: it needs shared memory, which network disks lack, and SQLite
+            # refuses a process that opens or closes it beside others instead of waiting.
             with self._translated():
-                self._prepare()
+                harden(self._db)
+                make_schema(self._db, self._path, CACHE)
         except BaseException:
             self._db.close()
             raise
-
-    def _prepare(self) -> None:
-        # No write-ahead log: it needs shared memory, which network disks lack, and SQLite refuses
-        # a process that opens or closes it beside others instead of waiting.
-        # The transaction is immediate because another process may be creating the same file.
-        harden(self._db)
-        self._db.execute("BEGIN IMMEDIATE")
-        if check_schema(self._db, self._path, CACHE):
-            for statement in CACHE.statements:
-                self._db.execute(statement)
-        self._db.execute("COMMIT")
 
     def close(self) -> None:
         """Write waiting answers and close the file."""
@@ -111,19 +102,12 @@ class SharedCache:
             self._db.close()
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Return the kept answers to these keys; damaged ones are counted and left out."""
+        """Return the kept answers to these keys; damaged ones are left out."""
         marks = ",".join("?" * len(keys))
-        found: dict[bytes, Answer] = {}
+        query = f"SELECT {_ROW} FROM answers WHERE key IN ({marks})"
         with self._translated():
-            rows = self._db.execute(
-                f"SELECT {_ROW} FROM answers WHERE key IN ({marks})", list(keys)
-            ).fetchall()
-        for row in rows:
-            if (answer := _answer_of(row)) is not None:
-                found[row[0]] = answer
-            else:
-                self.n_bad += 1
-        return found
+            rows = self._db.execute(query, list(keys)).fetchall()
+        return {row[0]: answer for row in rows if (answer := _answer_of(row)) is not None}
 
     def missing(self, keys: Sequence[bytes]) -> list[bytes]:
         """Return the keys without an entry."""
@@ -178,12 +162,7 @@ class SharedCache:
                 "SELECT model, model_hash, COUNT(*), TOTAL(tokens_in + tokens_out), AVG(seconds) "
                 "FROM answers GROUP BY model, model_hash ORDER BY COUNT(*) DESC, model"
             ).fetchall()
-        return [
-            ModelEntries(
-                model=model, model_hash=known, n=n, n_tokens=int(tokens), seconds_per_call=mean
-            )
-            for model, known, n, tokens, mean in rows
-        ]
+        return [ModelEntries(*row[:3], int(row[3]), row[4]) for row in rows]
 
     def n_bytes(self) -> int:
         """Return the size of its files."""

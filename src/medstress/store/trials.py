@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -34,6 +36,8 @@ from medstress.store.reviews import Review, reviews_digests, stored_rooms, with_
 Span: TypeAlias = tuple[str, int, int]
 """Field, start and end of the text that an edit replaces."""
 R = TypeVar("R")
+MANY = 0.1
+"""Share of the trials from which on all are read at once, not each by a query of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,11 +127,8 @@ class Folder:
             """The samples that people were given."""
             self.other_counts: Mapping[Any, Mapping[str, int]] = reader.other_counts()
             """Queries beside `asked`: `baseline`, `other`, `ahead`, `interrupted`."""
-            self.role_counts: Mapping[Any, Mapping[str, Mapping[str, int]]] = reader.role_counts()
             self.spending: Sequence[Spending] = reader.spending()
-            self.totals: Mapping[str, int] = reader.totals()
             self.n_from_cache = reader.n_from_cache()
-            self.calls_per_query: Mapping[str, float] = reader.calls_per_query()
             reader.check_unchanged()
 
     def clean_replies(self, victim: str, n: int) -> list[str]:
@@ -152,10 +153,15 @@ class Folder:
 
         def collect(reader: RunReader) -> dict[int, list[int]]:
             # The answer to a repeat comes from a cache.
+            cached = {trial.number for trial in self.trials if trial.queries.cached}
+            is_few = len(cached) < MANY * len(self.trials)
+            lines = chain.from_iterable(
+                map(reader.attack_edits, sorted(cached) if is_few else [None])
+            )
             repeats = {}
-            for number in (trial.number for trial in self.trials if trial.queries.cached):
+            for number, own in groupby(lines, key=itemgetter(0)):
                 # Several calls may make one query.
-                queries = {query: edits for _, query, edits in reader.attack_edits(number)}
+                queries = {query: edits for _, query, edits in own} if number in cached else {}
                 if len(set(queries.values())) < len(queries):
                     firsts = {edits: query for query, edits in reversed(queries.items())}
                     repeats[number] = [q for q, edits in queries.items() if firsts[edits] != q]

@@ -1,11 +1,8 @@
-"""Create a new run, and the views of what counts in one."""
+"""The views of what counts in a run."""
 
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
-
-from medstress.store.opening import RUN, check_schema
 
 INQUIRIES = "('asked', 'unanswered')"
 """Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
@@ -58,16 +55,6 @@ VIEWS = ("calls", "manifest", "trials", "exchanges", "items")
 """The views that `make_views` may make."""
 
 
-def make_schema(db: sqlite3.Connection, file: Path) -> None:
-    """Create the tables of a run in an empty file.
-
-    Raises:
-        StoreError: the file is not empty and no run of today's format.
-    """
-    if check_schema(db, file, RUN):
-        db.executescript(RUN.sql)
-
-
 def make_views(db: sqlite3.Connection) -> None:
     """Create the temporary views that readers query, or make them again.
 
@@ -78,14 +65,14 @@ def make_views(db: sqlite3.Connection) -> None:
         db.execute(f"DROP VIEW IF EXISTS temp.{name}")
     db.execute(_MANIFEST)
     # What most runs do not have costs nothing there.
-    has_findings = _any(db, "SELECT 1 FROM main.findings")
+    (has_findings, has_begun_again, has_renewals) = db.execute(
+        "SELECT EXISTS (SELECT 1 FROM main.findings), "
+        "EXISTS (SELECT 1 FROM main.verdicts WHERE verdict IS NULL), "
+        "EXISTS (SELECT 1 FROM main.renewals)"
+    ).fetchone()
     db.execute(_TRIALS.format(result=_WITH_FINDINGS if has_findings else "v.result"))
-    if _any(db, "SELECT 1 FROM main.verdicts WHERE verdict IS NULL"):
+    if has_begun_again:
         db.execute(_EXCHANGES)
-    if _any(db, "SELECT 1 FROM main.renewals"):
+    if has_renewals:
         db.execute(_ITEMS)
     db.execute(_CALLS)
-
-
-def _any(db: sqlite3.Connection, query: str) -> bool:
-    return db.execute(f"{query} LIMIT 1").fetchone() is not None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medstress.core.outcomes import Verdict
+from medstress.files.inside import check_regular
 from medstress.store.chain import (
     REVIEW_CHAIN,
     RUN_CHAIN,
@@ -20,7 +19,7 @@ from medstress.store.chain import (
 )
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.database import FILE
-from medstress.store.opening import REVIEWS, RUN, interpreting, open_for_reading, restrict
+from medstress.store.opening import REVIEWS, reading, restrict
 from medstress.store.reviews import FILE as REVIEW_FILE
 from medstress.store.root import (
     KeptRoot,
@@ -32,13 +31,62 @@ from medstress.store.root import (
 )
 from medstress.store.views import UNFINISHED
 
-_PAYERS = (
-    "SELECT id FROM main.answers WHERE trial > 0 AND trial NOT IN (SELECT id FROM main.trials)"
-)
-_VERDICTS = (*(each.value for each in Verdict), "asked", "unanswered")
+_VERDICTS = (*(one.value for one in Verdict), "asked", "unanswered")
 """How a trial ends, or a question of an analysis."""
 _MOST_SHOWN = 80
-_EXCHANGES = "SELECT trial, attempt, seq FROM main.exchanges ORDER BY trial, attempt, seq"
+_ATTEMPTS = """
+(SELECT e.*, COALESCE(v.begun, 0) AS begun, COALESCE(v.ended, 0) AS ended FROM (
+    SELECT trial, attempt, COUNT(*) AS n, MIN(seq) AS first, MAX(seq) AS last
+    FROM main.exchanges GROUP BY trial, attempt) e
+LEFT JOIN (
+    SELECT trial, COUNT(*) - COUNT(verdict) AS begun, COUNT(verdict) AS ended
+    FROM main.verdicts GROUP BY trial) v ON v.trial = e.trial)
+"""
+_ODD = (
+    (
+        "answers",
+        "SELECT id, 'a row of trials', 'none' FROM main.answers WHERE trial > 0 "
+        "AND trial NOT IN (SELECT id FROM main.trials)",
+    ),
+    (
+        "verdicts",
+        f"SELECT id, 'one of {', '.join(_VERDICTS)}', verdict FROM main.verdicts "
+        f"WHERE verdict NOT IN {_VERDICTS}",
+    ),
+    (
+        "verdicts",
+        "SELECT id, 'a result as a JSON object', result FROM main.verdicts WHERE verdict NOT NULL "
+        "AND NOT CASE WHEN json_valid(result) THEN json_type(result) = 'object' ELSE 0 END",
+    ),
+    (
+        "verdicts",
+        f"""
+        SELECT id, CASE WHEN verdict NOT NULL THEN 'no verdict' WHEN before IS NULL THEN 'a verdict'
+            ELSE 'nothing more of trial ' || trial || ', which ended as ' || before END,
+            COALESCE(verdict, IIF(before IS NULL, 'none', 'a new beginning'))
+        FROM (SELECT *, LAG(verdict) OVER (PARTITION BY trial ORDER BY id) AS before
+            FROM main.verdicts)
+        WHERE IIF(verdict IS NULL, COALESCE(before, '') NOT IN {UNFINISHED}, before NOT NULL)
+        """,
+    ),
+    (
+        "exchanges",
+        "SELECT trial, 'a trial', 'none' FROM main.exchanges "
+        "WHERE trial NOT IN (SELECT id FROM main.trials)",
+    ),
+    (
+        "exchanges",
+        "SELECT trial, 'at most attempt ' || begun, 'attempt ' || attempt "
+        f"FROM {_ATTEMPTS} WHERE attempt > begun",
+    ),
+    (
+        "exchanges",
+        "SELECT trial, n || ' calls from 0 in attempt ' || attempt, first || ' to ' || last "
+        f"FROM {_ATTEMPTS} WHERE attempt < ended AND (first, last) != (0, n - 1)",
+    ),
+)
+"""Table, and a query for its rows that medstress does not write though every digest fits: the row,
+what should be there, and what is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,86 +111,58 @@ def check_whole(folder: Path) -> Whole:
     Raises:
         StoreError: a file is damaged, is none of ours, or cannot be opened.
     """
-    broken = None
-    with interpreting(folder / FILE):
-        opened = open_for_reading(folder / FILE, RUN, check="form")
-        with closing(opened.db) as db:
-            if opened.is_empty:
-                return Whole(broken=None)
-            restrict(db)
-            broken = next(_breaks(db), None)
-            broken = broken or _broken_reviews(folder)
-            if broken is not None:
-                return Whole(broken=broken)
-            roots, last = tuple(kept_roots(db)), last_rows(db)
-            return Whole(
-                broken=None,
-                roots=roots,
-                is_current=bool(roots) and roots[-1].last == last,
-                last=tuple(last.items()),
-                n_open=_n_open(db),
-            )
+    with reading(folder / FILE, check="form") as db:
+        if db is None:
+            return Whole(broken=None)
+        restrict(db)
+        broken = next(_breaks(db), None) or _broken_reviews(folder)
+        if broken is not None:
+            return Whole(broken=broken)
+        roots, last = tuple(kept_roots(db)), last_rows(db)
+        (n_open,) = db.execute(
+            f"SELECT COALESCE(SUM(n), 0) FROM {_ATTEMPTS} WHERE attempt >= ended"
+        ).fetchone()
+        return Whole(
+            broken=None,
+            roots=roots,
+            is_current=bool(roots) and roots[-1].last == last,
+            last=tuple(last.items()),
+            n_open=n_open,
+        )
 
 
 def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
-    for row, stored, found in wrong_rows(db):
-        yield Break(table="verdicts", row=row, expected=_digest(stored), found=found)
+    yield from wrong_rows(db)
     if (broken := first_break(db, RUN_CHAIN, whole=True)) is not None:
         yield broken
     for table, row, other, _ in db.execute("PRAGMA main.foreign_key_check"):
-        yield Break(table=table, row=row or 0, expected=f"a row of {other}", found="none")
-    for (row,) in db.execute(f"{_PAYERS} ORDER BY id LIMIT 1"):
-        yield Break(table="answers", row=row, expected="a row of trials", found="none")
-    yield from _odd_values(db)
-    yield from _odd_verdicts(db)
-    yield from _stray_exchanges(db)
-    for trial, stored, found in wrong_exchanges(db):
-        yield Break(table="exchanges", row=trial, expected=_digest(stored), found=found)
+        yield Break(table, row or 0, f"a row of {other}", "none")
+    for table, query in _ODD:
+        for row, expected, found in db.execute(f"{query} ORDER BY 1 LIMIT 1"):
+            yield Break(table, row, expected, _short(found))
+    yield from _unreadable(db)
+    yield from wrong_exchanges(db)
     now = last_rows(db)
     if n := answers_before_criteria(db, bound_manifest(db, now["manifest"])):
-        expected = "criteria before the first answer"
-        yield Break(table="manifest", row=0, expected=expected, found=f"{n} answers before them")
+        yield Break("manifest", 0, "criteria before the first answer", f"{n} answers before them")
     for kept in kept_roots(db):
         if kept.last["manifest"] != kept.row or any(kept.last[name] > now[name] for name in now):
             expected = f"the last rows of a moment, up to row {kept.row}"
-            yield Break(table="manifest", row=kept.row, expected=expected, found=str(kept.last))
-        if (found := compute_root(db, kept.last)) != kept.root:
-            yield Break(
-                table="manifest", row=kept.row, expected=f"root {kept.root}", found=f"root {found}"
-            )
+            yield Break("manifest", kept.row, expected, str(kept.last))
+        if (root := compute_root(db, kept.last)) != kept.root:
+            yield Break("manifest", kept.row, f"root {kept.root}", f"root {root}")
 
 
-def _odd_values(db: sqlite3.Connection) -> Iterator[Break]:
-    """Yield values that medstress does not write, though every digest fits."""
-    rows = "SELECT id, verdict, result FROM main.verdicts WHERE verdict IS NOT NULL ORDER BY id"
-    for row, verdict, result in db.execute(rows):
-        if verdict not in _VERDICTS:
-            expected = f"one of {', '.join(_VERDICTS)}"
-            yield Break(table="verdicts", row=row, expected=expected, found=_short(verdict))
-        if not _is_result(result):
-            expected = "a result as a JSON object"
-            yield Break(table="verdicts", row=row, expected=expected, found=_short(result))
+def _unreadable(db: sqlite3.Connection) -> Iterator[Break]:
     for table, decode, what in (
         ("items", decode_item, "an item"),
-        ("answers", _decoded, "an answer"),
+        ("answers", lambda body: decode_answer(body, 0, 0), "an answer"),
     ):
         for row, body in db.execute(f"SELECT id, body FROM main.{table} ORDER BY id"):
             try:
                 decode(body)
             except Exception:  # noqa: BLE001 - whatever it is, medstress has not written it
-                expected = f"{what} as medstress stores it"
-                yield Break(table=table, row=row, expected=expected, found=_short(body))
-
-
-def _is_result(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, TypeError, RecursionError):
-        return False
-
-
-def _decoded(body: str) -> object:
-    return decode_answer(body, 0, 0)
+                yield Break(table, row, f"{what} as medstress stores it", _short(body))
 
 
 def _short(text: object) -> str:
@@ -150,81 +170,10 @@ def _short(text: object) -> str:
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
 
 
-def _odd_verdicts(db: sqlite3.Connection) -> Iterator[Break]:
-    """Yield verdicts that follow a verdict without a new beginning between them, and beginnings of
-    trials that had no reason to begin again."""
-    ended: dict[int, str] = {}
-    for row, trial, verdict in db.execute(
-        "SELECT id, trial, verdict FROM main.verdicts ORDER BY id"
-    ):
-        before = ended.pop(trial, None)
-        if verdict is not None:
-            ended[trial] = verdict
-            if before is not None:
-                yield Break(table="verdicts", row=row, expected="no verdict", found=verdict)
-        elif before is None:
-            yield Break(table="verdicts", row=row, expected="a verdict", found="none")
-        elif before not in UNFINISHED:
-            expected = f"nothing more of trial {trial}, which ended as {before}"
-            yield Break(table="verdicts", row=row, expected=expected, found="a new beginning")
-
-
-def _stray_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
-    """Yield exchanges of no trial or attempt, or out of order."""
-    attempts, ended = _attempts(db)
-    before = (0, 0, -1)
-    for trial, attempt, seq in db.execute(_EXCHANGES):
-        name = f"attempt {attempt} seq {seq}"
-        if trial not in attempts:
-            yield Break(table="exchanges", row=trial, expected="a trial", found="none")
-        if attempt > attempts[trial]:
-            expected = f"at most attempt {attempts[trial]}"
-            yield Break(table="exchanges", row=trial, expected=expected, found=name)
-        expected_seq = before[2] + 1 if before[:2] == (trial, attempt) else 0
-        if seq != expected_seq and (attempt, trial) in ended:
-            expected = f"attempt {attempt} seq {expected_seq}"
-            yield Break(table="exchanges", row=trial, expected=expected, found=name)
-        before = (trial, attempt, seq)
-
-
-def _attempts(db: sqlite3.Connection) -> tuple[dict[int, int], set[tuple[int, int]]]:
-    """Return trial -> its last attempt, and (attempt, trial) of those that ended."""
-    attempts = {trial: 0 for (trial,) in db.execute("SELECT id FROM main.trials")}
-    ended: set[tuple[int, int]] = set()
-    for trial, verdict in db.execute("SELECT trial, verdict FROM main.verdicts ORDER BY id"):
-        if verdict is None:
-            attempts[trial] += 1
-        else:
-            ended.add((attempts[trial], trial))
-    return attempts, ended
-
-
-def _n_open(db: sqlite3.Connection) -> int:
-    attempts, ended = _attempts(db)
-    open_ = [trial for trial, attempt in attempts.items() if (attempt, trial) not in ended]
-    count = "SELECT COUNT(*) FROM main.exchanges WHERE trial = ? AND attempt = ?"
-    return sum(db.execute(count, (trial, attempts[trial])).fetchone()[0] for trial in open_)
-
-
 def _broken_reviews(folder: Path) -> Break | None:
     path = folder / REVIEW_FILE
-    if not path.is_file() or not path.stat().st_size:
+    if not check_regular(path):
         return None
-    with interpreting(path):
-        opened = open_for_reading(path, REVIEWS, check="form")
-        with closing(opened.db) as db:
-            if opened.is_empty:
-                return None
-            found = first_break(db, REVIEW_CHAIN, whole=True)
-    if found is None:
-        return None
-    return Break(
-        table=f"{found.table} of {REVIEW_FILE}",
-        row=found.row,
-        expected=found.expected,
-        found=found.found,
-    )
-
-
-def _digest(stored: str | None) -> str:
-    return f"digest {stored or 'none'}"
+    with reading(path, REVIEWS, check="form") as db:
+        broken = None if db is None else first_break(db, REVIEW_CHAIN, whole=True)
+    return broken and replace(broken, table=f"{broken.table} of {REVIEW_FILE}")

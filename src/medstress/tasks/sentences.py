@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import OUTSIDE, EditedTexts
+from medstress.core.label_schemes import are_bare
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import Entity, TaggedCandidate
+from medstress.core.sentences import TaggedCandidate, entities_of
 from medstress.tasks.multiple_choice import Flow
 
 
@@ -20,7 +21,7 @@ class EntityTagging:
 
     An entity is found if the victim marks exactly its tokens with its type (strict match). Types
     that the data do not annotate are read as outside, so that a victim that knows more types than
-    the data is not penalised.
+    the data is not penalised. Marks without a type (B, I) are of the data's only type.
     """
 
     types: tuple[str, ...]
@@ -40,12 +41,17 @@ class EntityTagging:
         """Ask for the labels of one candidate, and look for its entity."""
         (reply,) = yield (Request(Tag(candidate.tokens)),)
         assert isinstance(reply, Tagged)
+        if len(reply.labels) != len(candidate.tokens):
+            raise UsageError(
+                f"the model returned {len(reply.labels)} labels for the {len(candidate.tokens)} "
+                f"words of {self.listing(candidate)[:60]!r}; expected one for each word"
+            )
         labels = self.read(reply.labels)
         entity = candidate.entity
         if entity is None:
             # Without an entity, what the victim marks only counts for precision.
             return Prediction(outcome=Outcome.RIGHT, answer=None, text=" ".join(labels))
-        found = entity in marked_entities(labels)
+        found = entity in entities_of(labels)
         return Prediction(
             outcome=Outcome.RIGHT if found else Outcome.WRONG,
             answer=" ".join(labels[entity.start : entity.end]),
@@ -53,12 +59,28 @@ class EntityTagging:
         )
 
     def read(self, labels: Sequence[str]) -> list[str]:
-        """Translate a victim's labels to the types of the data."""
+        """Translate a victim's labels to the types of the data.
+
+        Raises:
+            UsageError: a mark without a type may be of several.
+        """
         read = []
         for label in labels:
-            type_ = self.names.get(label[2:], label[2:])
+            type_ = self.type_of(label)
             read.append(f"{label[0]}-{type_}" if type_ in self.types else OUTSIDE)
         return read
+
+    def type_of(self, label: str) -> str:
+        """Return the type that a victim's label means, by the data's names; empty for O."""
+        if label == OUTSIDE or len(label) > 1:
+            return self.names.get(label[2:], label[2:])
+        if len(self.types) > 1:
+            raise UsageError(
+                f"the model marks {label!r} without a type, and the data have the types "
+                f"{', '.join(self.types)}: keep one of them with types in [[dataset]], as in types "
+                f'= ["{self.types[0]}"]'
+            )
+        return self.types[0] if self.types else ""
 
     def check(self, victim: str, labels: Sequence[str]) -> None:
         """Check that a model's labels cover the types of the data.
@@ -72,6 +94,9 @@ class EntityTagging:
         """
         theirs = [label for label in labels if label != OUTSIDE]
         data = ", ".join(self.types)
+        if are_bare(theirs, "iob2"):
+            self.read(theirs)
+            return
         for label in theirs:
             if label[:2] not in ("B-", "I-") or not label[2:]:
                 raise UsageError(
@@ -95,31 +120,6 @@ class EntityTagging:
                 f"{data}: say which of its types is {missing[0]!r}, e.g. "
                 f'labels = {{"{types[0]}" = "{missing[0]}"}}, or take another model'
             )
-
-
-def marked_entities(labels: Sequence[str]) -> tuple[Entity, ...]:
-    """Return the entities in a victim's labels, which may be malformed.
-
-    As in the CoNLL-2000 and 2003 evaluation, an I- that continues no entity begins one.
-
-    >>> [(e.start, e.end, e.type) for e in marked_entities(["O", "I-Drug", "I-Drug", "I-Gene"])]
-    [(1, 3, 'Drug'), (3, 4, 'Gene')]
-
-    References:
-        Tjong Kim Sang and De Meulder, "Introduction to the CoNLL-2003 shared task", 2003; the
-        evaluation script conlleval.
-    """
-    return tuple(_marked(labels))
-
-
-def _marked(labels: Sequence[str]) -> Iterator[Entity]:
-    start, type_ = 0, ""
-    for place, label in enumerate((*labels, OUTSIDE)):
-        if label[:1] == "I" and label[2:] == type_:
-            continue
-        if type_:
-            yield Entity(start=start, end=place, type=type_)
-        start, type_ = place, label[2:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,46 @@
-"""The model under attack: a task, and the back end that answers its calls."""
+"""The model under attack: a task, and the back end that answers its calls.
+
+Here too: what a kind of items is told of a victim to build its tasks, and the tasks of victims of
+questions (prompt, way of answering, examples, defences).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-from medstress.core.calls import Backend
-from medstress.core.items import Edited
+from medstress.core.calls import Backend, Decoding
+from medstress.core.errors import UsageError
+from medstress.core.items import Edited, Question
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.multiple_choice import AnswerBy, AnyTask, Flow, MultipleChoice, listed
-from medstress.tasks.templates import Template
-from medstress.tasks.wrappers import Wrapper
+from medstress.tasks.multiple_choice import (
+    AnswerBy,
+    AnyTask,
+    Flow,
+    MultipleChoice,
+    Task,
+    TextScore,
+    listed,
+)
+from medstress.tasks.templates import Template, load_template
+from medstress.tasks.wrappers import Wrapper, wrapped
+
+SHIPPED = "qstab"
+"""The default prompt."""
+NO_TEXT = (
+    'llama.cpp gives no log probabilities of a prompt, so answer_by = "text" cannot be done with '
+    'backend = "llama_cpp"; use "letter", "generate", or backend = "transformers", which reads '
+    "GGUF files too"
+)
+_CALLS = {
+    AnswerBy.LETTER: "score",
+    AnswerBy.TEXT: "score",
+    AnswerBy.GENERATE: "generate",
+    AnswerBy.HEAD: "rank",
+}
+"""Way of answering -> its kind of call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +119,169 @@ class Victim:
         Prompts by data set are left out (see `prompt_specs`), because a data set may join a run.
         """
         return {"task": self.task.spec(), "model": self.backend.identity.hash}
+
+
+# -- what a kind builds tasks from ------------------------------------------------------------
+class VictimKeys(Protocol):
+    """Keys of a `[[victim]]` table; `medstress.experiment.file.config` describes them."""
+
+    backend: str
+    prompt: str | dict[str, str]
+    answer_by: Any
+    """A text or None; like the next two, one of the words that the table knows."""
+    text_score: Any
+    parser: Any
+    thoughts: tuple[str, str] | None
+    max_new_tokens: int
+    reasoning_tokens: int | None
+    temperature: float
+    labels: dict[str, str] | None
+    shots: int
+    shots_from: str | None
+    shots_seed: int
+    wrap: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VictimRequest:
+    """A victim and the data it is asked about, from which a kind builds the victim's tasks."""
+
+    table: VictimKeys
+    """The victim's keys."""
+    label: str
+    """The victim's label, for messages."""
+    base: Path
+    """Folder that relative paths start from."""
+    backend: Backend
+    """Answers the victim's calls."""
+    classes: tuple[str, ...] = ()
+    """See `Kind.classes`."""
+    datasets: Sequence[tuple[str, str]] = ()
+    """(label, name) of each data set, for prompts by data set."""
+    examples: Callable[[], tuple[Question, ...]] = tuple
+    """Draws the victim's examples; only victims with prompts have some."""
+
+    def refuse(self, kind: str, *keys: str) -> None:
+        """Refuse keys that do not apply to a kind.
+
+        Raises:
+            UsageError: a key is set; the message names it.
+        """
+        for key in keys:
+            if getattr(self.table, key):
+                raise UsageError(f"victim {self.label!r}: {key} is for questions, not for {kind}")
+
+    def cannot(self, kind: str, also: str = "") -> UsageError:
+        """Return the error for a back end that cannot answer a kind."""
+        return UsageError(
+            f"victim {self.label!r}: backend {self.table.backend!r} cannot answer {kind}{also}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tasks:
+    """The tasks of a victim."""
+
+    default: AnyTask
+    """Task for data sets without a task of their own."""
+    by_dataset: tuple[tuple[str, AnyTask], ...] = ()
+    """(label, task) of each data set with a task of its own."""
+
+
+# -- victims of questions ---------------------------------------------------------------------
+def prompted_tasks(request: VictimRequest) -> Tasks:
+    """Build the task of a victim of questions, and tasks for data sets with their own prompts.
+
+    Raises:
+        UsageError: the back end cannot do the task, or there are not enough examples.
+    """
+    table, base, label = request.table, request.base, request.label
+    examples = request.examples()
+
+    def task(prompt: str) -> Task:
+        own = task_of(table, base, request.backend.traits.calls, label, prompt)
+        return wrapped(own, table.wrap, base, label, examples)
+
+    default = prompt_for(table.prompt)
+    prompts = {
+        dataset: prompt_for(table.prompt, dataset, name) for dataset, name in request.datasets
+    }
+    own = tuple((dataset, task(name)) for dataset, name in prompts.items() if name != default)
+    return Tasks(default=task(default), by_dataset=own)
+
+
+def task_of(
+    table: VictimKeys,
+    base: Path,
+    kinds: frozenset[str],
+    label: str,
+    prompt: str | None = None,
+) -> MultipleChoice:
+    """Build the multiple-choice task of a victim and check that its back end can do it.
+
+    `prompt` is one of the table's prompts; default: the one for data sets without an entry.
+
+    Raises:
+        UsageError: the back end cannot do the task with this prompt.
+    """
+    prompt = prompt or prompt_for(table.prompt)
+    template = load_template(prompt, base)
+    parser = table.parser
+    is_function = "choose" in kinds and "score" not in kinds
+    if is_function or (table.answer_by is None and "choose" in kinds):
+        if table.answer_by is not None:
+            raise UsageError(
+                f"victim {label!r}: answer_by is not for functions, which answer as they like; "
+                "leave it out"
+            )
+        return MultipleChoice(
+            template=template, answer_by=AnswerBy.CHOICE, parser=parser, thoughts=table.thoughts
+        )
+    answer_by = AnswerBy(table.answer_by or AnswerBy.LETTER)
+    if _CALLS[answer_by] not in kinds:
+        raise UsageError(
+            f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
+        )
+    if answer_by is AnswerBy.HEAD and (template.lists_options or template.chat):
+        raise UsageError(
+            f"victim {label!r}: a head reads the question and one option at a time, and prompt "
+            f"{prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
+            'use prompt = "question" or a plain template with lists_options = false'
+        )
+    if answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
+        raise UsageError(
+            f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
+            f'{prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
+        )
+    if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
+        raise UsageError(f"victim {label!r}: {NO_TEXT}")
+    if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
+        raise UsageError(
+            f"victim {label!r}: prompt {prompt!r} does not list the options, so only "
+            'answer_by = "text" or "head" makes sense with it'
+        )
+    return MultipleChoice(
+        template=template,
+        answer_by=answer_by,
+        text_score=TextScore(table.text_score),
+        parser=parser,
+        thoughts=table.thoughts,
+        decoding=Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature),
+        reasoning_tokens=table.reasoning_tokens,
+    )
+
+
+def prompt_for(prompt: str | Mapping[str, str], label: str = "", name: str = "") -> str:
+    """Return the prompt for a data set: by its label, else by its name, else the default.
+
+    Args:
+        prompt: the victim's key `prompt`.
+        label: label of the data set.
+        name: name of its source.
+
+    >>> [prompt_for({"medmcqa": "medmcqa"}, label) for label in ("medmcqa", "sample")]
+    ['medmcqa', 'qstab']
+    """
+    if isinstance(prompt, str):
+        return prompt
+    return prompt.get(label) or prompt.get(name) or prompt.get("default", SHIPPED)

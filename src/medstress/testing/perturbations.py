@@ -18,7 +18,7 @@ from medstress.testing.questions import REPLACEMENTS, TINY_TYPE
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from medstress.core.resources import FloatArray, IndexArray, VectorArray
+    from medstress.core.resources import FloatArray, IndexArray, SimilarityArray
 
 Distance = Callable[[str, str], float]
 Vectors: TypeAlias = "Callable[[str], ArrayLike]"
@@ -58,9 +58,16 @@ class PerturbationTable:
         self._distances = distances
         self._vectors = vectors or _direction
 
+    def vectors_of(self, indices: IndexArray) -> FloatArray:
+        """Return the unit vectors of some names, shape (n, n_dimensions)."""
+        return np.asarray(self._unit[indices], np.float64)
+
+    def cosines(self, direction: FloatArray) -> SimilarityArray:
+        """Return the cosine of every name's vector and a direction, shape (n_names,)."""
+        return self._unit @ (direction / np.linalg.norm(direction)).astype(np.float32)
+
     @cached_property
-    def vectors(self) -> VectorArray:
-        """Unit vectors of the names, shape (n_names, n_dimensions)."""
+    def _unit(self) -> SimilarityArray:
         return np.array([self.vector(name) for name in self.names], dtype=np.float32)
 
     def vector(self, text: str) -> FloatArray:

@@ -20,7 +20,7 @@ from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.hashing import digest
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.core.sentences import EntityUnit, SentencePair, TaggedText, entities_of
+from medstress.core.sentences import SentencePair, TaggedText, entities_of
 from medstress.core.text import Edit, apply_edits, edit_rows
 from medstress.core.trials import UNKNOWN, Answer, Queries, Success, Trial, Validity
 from medstress.store.reader import StoredInquiry
@@ -250,7 +250,7 @@ def tagged(
         success = None
         if verdict is Verdict.FLIPPED and last is not None:
             success = Success(query=1, edits=(), answer=last)
-        unit = EntityUnit(text=text, entity=entity)
+        unit = replace(text, entity=entity)
         trials.append(
             Trial(
                 id=f"{at.place}{at.attack.label}{at.seed}{text.id}{unit.unit}",
@@ -340,11 +340,8 @@ class Planted:
     reviews: Sequence[Review] = ()
     rooms: Sequence[Mapping[str, Any]] = ()
     other_counts: Mapping[Any, Mapping[str, int]] = field(default_factory=dict)
-    role_counts: Mapping[Any, Any] = field(default_factory=dict)
     spending: Sequence[Any] = ()
-    totals: Mapping[str, int] = field(default_factory=dict)
     n_from_cache: int = 0
-    calls_per_query: Mapping[str, float] = field(default_factory=dict)
     root: str | None = "0" * 32
     edits: Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]] = field(default_factory=dict)
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)

@@ -13,15 +13,15 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.entities.names import folded
+from medstress.experiment.file.config import TrainTable
 from medstress.experiment.file.reading import check_table
-from medstress.experiment.file.study_tables import TrainTable
 from medstress.experiment.plan.dataset_parts import load_datasets
 from medstress.experiment.plan.noise_resources import (
     mentions_in,
     names_put_in,
     names_put_into,
     noise_resources,
+    other_names_in,
     without_names,
 )
 from medstress.experiment.plan.parts import AttackPart, kind_of_datasets
@@ -283,7 +283,7 @@ def _with_held_out(prepared: Prepared, kinds: Iterable[Kind], data: TrainingData
         )
         parts = []
         for what, items in (("training", data.train), ("dev", data.dev)):
-            parts.append(tuple(i for i in items if names.isdisjoint(_mentioned([i], data.noise))))
+            parts.append(tuple(i for i in items if names.isdisjoint(mentions_in([i], data.noise))))
             if items and not parts[-1]:
                 raise UsageError(
                     f"[train] adversarial: {kind.name!r} has no {what} data left, since all "
@@ -312,13 +312,12 @@ def names_met(prepared: Prepared, data: Sequence[TrainingData], kind: Kind) -> d
         attack, n, n_met = part.attack, 0, 0
         if not isinstance(attack, Synonym):
             continue
-        table = attacked.replacements[attack.table]
         for one in data:
             own = _names_trained_on(one.of(kind), kind)
-            for mention, count in mentions_in(_tested(prepared, one), attacked, attack).items():
-                if mention in table:
-                    n += count
-                    n_met += count * bool(names_put_in(table[mention], attack.choice) & own)
+            for names, _ in other_names_in(_tested(prepared, one), attack, attacked):
+                if names:
+                    n += 1
+                    n_met += not names_put_in(names, attack.choice).isdisjoint(own)
         result.setdefault("names_met", {})[part.label] = n_met / n if n else None
     if kind.has_held_out_names:
         offered = sum(len(one.train) + len(one.dev) for one in data)
@@ -331,11 +330,7 @@ def _names_trained_on(data: TrainingData, kind: Kind) -> frozenset[str]:
     """Return the names of all mentions in the training data and, possibly, their copies."""
     named = (p.attack for p in kind.attacks if isinstance(p.attack, Synonym | Abbreviation))
     copied = (names_put_into(data.train, attack, data.noise) for attack in named)
-    return _mentioned(data.train, data.noise).union(*copied)
-
-
-def _mentioned(items: Sequence[Any], noise: NoiseResources) -> frozenset[str]:
-    return frozenset(folded(mention) for mention in mentions_in(items, noise))
+    return mentions_in(data.train, data.noise).union(*copied)
 
 
 def _attacked(prepared: Prepared) -> NoiseResources:

@@ -16,16 +16,13 @@ from medstress.backends.local.encoders import PieceTokenizer
 from medstress.backends.local.files import ModelFiles, find_model, no_progress_bars
 from medstress.backends.local.loading import placement_of
 from medstress.backends.options import BackendOptions
-from medstress.core.sentences import OUTSIDE, SentencePair, TaggedText
+from medstress.core.sentences import OUTSIDE, SentencePair, TaggedText, entities_of
 from medstress.entities.encoders import minilm_folder
+from medstress.entities.processor import in_compute_thread, keep_freed_memory, use_onednn
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
-from medstress.kinds import TAGGING, Kind
-from medstress.kinds.scores import pearson
-from medstress.machine.compute_thread import in_compute_thread
-from medstress.machine.freed_memory import keep_freed_memory
-from medstress.machine.onednn_linear import use_onednn
-from medstress.tasks.sentences import marked_entities
+from medstress.tasks.kinds import TAGGING, Kind
+from medstress.tasks.scores import pearson
 
 T = TypeVar("T", bound=Sized)
 Columns: TypeAlias = Mapping[str, Sequence[int]]
@@ -195,7 +192,7 @@ class Tagger(Learner):
                         labels[window.item][word] = self._names[row[piece]]
         right = total = 0
         for item, names in zip(items, labels, strict=True):
-            marked = marked_entities(names)
+            marked = entities_of(names)
             right += len({*item.entities} & {*marked})
             total += len(item.entities) + len(marked)
         return 2 * right / total if total else 0.0

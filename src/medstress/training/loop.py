@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from medstress.core.hashing import digest
+from medstress.entities.processor import in_compute_thread
 from medstress.files.writing import make_folder
-from medstress.machine.compute_thread import in_compute_thread
 from medstress.training.checkpoint import (
     load_checkpoint,
     load_weights,

@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.analyses.training import TRAINING, on_names
 from medstress.analyses.training import Kind as KindRecord
 from medstress.attacks.noise import Synonym
@@ -21,9 +21,15 @@ from medstress.core.clusters import clusters_of
 from medstress.core.errors import StoreError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.file.config import Experiment, VictimTable
+from medstress.experiment.file.config import (
+    ORIGINAL,
+    ORIGINAL_TWICE,
+    UNTRAINED,
+    Experiment,
+    TrainTable,
+    VictimTable,
+)
 from medstress.experiment.file.reading import Source
-from medstress.experiment.file.study_tables import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, TrainTable
 from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
@@ -31,11 +37,11 @@ from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import execute, run_folder
 from medstress.files.reading import reading
 from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
-from medstress.kinds import SIMILARITY, TAGGING
 from medstress.stats.trainings import ASSUMED, ENOUGH_SEEDS, least_gain
 from medstress.store.database import translated
 from medstress.store.reader import stored_manifest
 from medstress.store.run_store import lock_folder
+from medstress.tasks.kinds import SIMILARITY, TAGGING
 from medstress.training.data import Kind, TrainingData, names_met, training_data
 from medstress.training.learners import Start, find_start, open_learner
 from medstress.training.loop import Schedule, fit
@@ -299,7 +305,7 @@ def _adversarial(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
                     f"{did_you_mean(name, by_label)} (there are: {', '.join(by_label)})"
                 )
         parts = tuple(by_label[name] for name in entry.attack)
-        check_perturbed_alone(parts, prepared.kind)
+        check_perturbed_alone(parts)
         if entry.held_out_names and not all(isinstance(p.attack, Synonym) for p in parts):
             raise UsageError(
                 "[train] adversarial: held_out_names works with synonym attacks only, got "

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.attempts import ATTEMPTS, Attempts, AttemptsOfArm
+from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial

@@ -17,6 +17,7 @@ from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer
+from medstress.experiment.plan.manifest import SOURCES
 from medstress.testing.planted_trials import (
     NEAR,
     Victim,
@@ -115,13 +116,15 @@ NOTES = ("control_left_out", "synonyms")
                         "surrogate": "listed names (default)",
                         "n_mentions": 1_204,
                         "n_listed": 900,
-                        "n_nearest": 300,
+                        "n_defined": 280,
+                        "n_nearest": 0,
+                        "n_ambiguous": 20,
                         "n_unchanged": 4,
                     }
                 ]
             },
             "synonyms",
-            "of 1,204 mentions 900 get a listed name, 300 the nearest one, and 4 stay",
+            "of 1,204 mentions 900 get a listed name of the same thing, 280 are acronyms",
         ),
     ],
 )
@@ -131,6 +134,14 @@ def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) ->
     assert list(shown) == [rule]
     assert words in shown[rule].sentence
     assert shown[rule].level == ("note" if rule in NOTES else "warning")
+
+
+def test_nearest_names_are_said_to_be_no_synonyms() -> None:
+    counts = {f"n_{source}": 3 for source in SOURCES}
+    row = {"dataset": "d", "attack": "a", "surrogate": "s", "n_mentions": 15, **counts}
+    shown = remarks(attacked_run({"careful": fooled}, 40, surrogates=[row]))
+    assert shown["related_names"].level == "warning"
+    assert "no synonyms" in shown["related_names"].sentence
 
 
 def test_unreadable_models_are_named_clean_and_under_attack() -> None:

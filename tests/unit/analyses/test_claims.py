@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medstress.analyses import claims as module
-from medstress.analyses.claims import CLAIMS, Claim, Claims, Finding, above, below, frequent, inside
+from medstress.analyses.claims import CLAIMS, Claim, Claims, Finding, above, inside
 from medstress.analyses.run import Run
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
@@ -61,22 +61,14 @@ def paper(high: Mapping[str, int], *, peaked: bool) -> Outcome:
     return outcome
 
 
-def texts(similarity: Callable[[float | None], float]) -> Callable[[Trial], Trial]:
+def texts(one: Trial) -> Trial:
     """Give near successes names of their own."""
-
-    def change(one: Trial) -> Trial:
-        if one.first is None:
-            return one
-        n, i = one.arm.attack.params.get("n"), int(one.item.id[1:])
-        name = f"name {i}" if n is not None and n < 0 else f"name {i % 3}"
-        first = replace(one.first, edits=(edit(name),), similarity=similarity(n) + i / 1000)
-        return replace(one, first=first, pick=first)
-
-    return change
-
-
-def as_claimed(n: float | None) -> float:
-    return 0.5 if n is None else 0.8 if n < 0 else 0.65
+    if one.first is None:
+        return one
+    n, i = one.arm.attack.params.get("n"), int(one.item.id[1:])
+    name = f"name {i}" if n is not None and n < 0 else f"name {i % 3}"
+    first = replace(one.first, edits=(edit(name),))
+    return replace(one, first=first, pick=first)
 
 
 def run_of(outcome: Outcome, attacks: Any = ATTACKS, n: int = 110, **more: Any) -> Run:
@@ -99,25 +91,22 @@ def the(result: Claims, number: int, words: str) -> Claim:
 @pytest.fixture(scope="module")
 def true() -> Claims:
     high = {"near": 60, "far": 20, "random": 15, "nearest": 60, "farthest": 80}
-    return claims(run_of(paper(high, peaked=True), change=texts(as_claimed)))
+    return claims(run_of(paper(high, peaked=True), change=texts))
 
 
 @pytest.fixture(scope="module")
 def false() -> Claims:
     high = {"near": 20, "far": 60, "random": 80, "nearest": 60, "farthest": 20}
-    changed = texts(lambda n: 1.3 - as_claimed(n))
-    return claims(run_of(paper(high, peaked=False), change=changed))
+    return claims(run_of(paper(high, peaked=False), change=texts))
 
 
-@pytest.mark.parametrize(("number", "n"), [(1, 2), (2, 6), (4, 2), (5, 4), (6, 2), (9, 1), (15, 1)])
+@pytest.mark.parametrize(("number", "n"), [(4, 2), (6, 2), (9, 1), (15, 1)])
 def test_a_run_as_the_paper_has_it_supports_its_claims(true: Claims, number: int, n: int) -> None:
     assert findings(true, number) == [SUPPORTED] * n
 
 
 def test_a_run_that_is_the_other_way_round_contradicts_them(false: Claims) -> None:
-    assert findings(false, 2) == [CONTRADICTED] * 6
     assert findings(false, 4) == [CONTRADICTED] * 2
-    assert the(false, 5, "random sampling is below the peak for n < 0").finding is CONTRADICTED
 
 
 def test_close_is_an_equivalence(true: Claims) -> None:
@@ -134,19 +123,12 @@ def test_differences_by_chance_are_undecided_and_nothing_else_is_said() -> None:
 
     result = claims(run_of(outcome, n=40))
     assert findings(result, 4) == [UNDECIDED] * 2
-    words = [
-        remark.sentence for remark in result.remarks() if "ASR is higher for n <" in remark.sentence
-    ]
-    assert words
-    assert all(sentence.startswith("Undecided: ") for sentence in words)
 
 
 def test_what_cannot_be_tested_names_the_reason() -> None:
     result = claims(run_of(lambda i, s: 1 if i % 2 else None, {"n=5": substitution("pdws", 5.0)}))
     row = the(result, 4, "ASR is higher")
     assert (row.finding, row.reason) == (NOT_TESTED, "no PDWS n < 0 in this run")
-    assert "prompt_similarity" in next(r.reason for r in result.rows if r.number == 2)
-    assert "three values of n" in the(result, 5, "local maximum inside n > 0").reason
     assert "medstress explain" in the(result, 16, "n < 0").reason
     assert "two embeddings" in the(result, 14, "DiscreteZOO").reason
     assert all(row.reason for row in result.rows if row.finding is NOT_TESTED)
@@ -154,13 +136,11 @@ def test_what_cannot_be_tested_names_the_reason() -> None:
     assert len(table.rows) == len(result.rows)
 
 
-def test_nine_items_are_too_few_and_equal_rates_at_an_end_are_no_peak_inside() -> None:
+def test_nine_items_are_too_few() -> None:
     result = claims(run_of(lambda i, s: 1 if i % 2 else None, n=14))
     assert {row.reason for row in result.rows if row.number == 4} == {
         "needs 10 items in common, has 9"
     }
-    tied = claims(run_of(lambda i, s: 1 if rank(i) < (20 if s.get("n") == -5.0 else 60) else None))
-    assert the(tied, 5, "local maximum inside n < 0").finding is CONTRADICTED
 
 
 def bending_at(bends: Mapping[Any, int], key: str) -> Outcome:
@@ -266,34 +246,13 @@ def test_open_answers_count_at_their_worst() -> None:
 
     result = claims(run_of(paper(high, peaked=True), change=unread))
     assert findings(result, 4) == [UNDECIDED] * 2
-    assert the(result, 5, "local maximum inside n < 0").finding is UNDECIDED
     row = the(result, 9, "PDWS at its best")
     assert (row.finding, row.p) == (UNDECIDED, 1.0)
 
 
-def test_kinds_of_models_are_the_sample() -> None:
-    victims = {"small": (1e8, 90), "middle": (1e9, 72), "large": (1e10, 50), "huge": (1e11, 31)}
-    trials = [
-        one
-        for name, (_, lost) in victims.items()
-        for one in outcomes(
-            {"random": substitution("random")},
-            lambda i, s, lost=lost: 1 if rank(i) < lost else None,  # type: ignore[misc]
-            100,
-            victim=name,
-        )
-    ]
-    known = {
-        name: {"parameters": size, "group": "generalist"} for name, (size, _) in victims.items()
-    }
-    result = claims(planted_run(trials, victims=known))
-    assert the(result, 10, "ASR falls with model size").finding is SUPPORTED
-    assert "no specialist" in the(result, 10, "rises with the size").reason
-
-
 def test_a_model_that_guesses_is_cautioned() -> None:
     result = claims(planted_run(outcomes(ATTACKS, lambda i, s: 1, 40, 30)))
-    assert all("guessing" in row.caution for row in result.rows if row.number == 4)
+    assert all("guessing" in row.at.caution for row in result.rows if row.number == 4)
     (table,) = result.tables()
     assert any("guessing" in note for note in table.notes)
 
@@ -305,19 +264,12 @@ def test_p_values_are_adjusted_over_all_claims(true: Claims) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "over", "under"),
-    [
-        (0.1, 0.2, SUPPORTED, CONTRADICTED),
-        (-0.2, -0.1, CONTRADICTED, SUPPORTED),
-        (-0.1, 0.1, UNDECIDED, UNDECIDED),
-    ],
+    ("low", "high", "finding"),
+    [(0.1, 0.2, SUPPORTED), (-0.2, -0.1, CONTRADICTED), (-0.1, 0.1, UNDECIDED)],
 )
-def test_a_direction_needs_the_whole_interval(
-    low: float, high: float, over: Finding, under: Finding
-) -> None:
+def test_a_direction_needs_the_whole_interval(low: float, high: float, finding: Finding) -> None:
     effect = Estimate(value=(low + high) / 2, n=50, low=low, high=high, method="made up")
-    assert (above(effect), below(effect)) == (over, under)
-    open_ends = replace(effect, worst=(-1.0, 1.0))
-    assert (above(open_ends), below(open_ends)) == (UNDECIDED, UNDECIDED)
+    assert above(effect) == finding
+    assert above(replace(effect, worst=(-1.0, 1.0))) == UNDECIDED
     none = unknown("no data")
-    assert {above(none), below(none), inside(none, -1, 1), frequent(none)} == {NOT_TESTED}
+    assert {above(none), inside(none, -1, 1)} == {NOT_TESTED}

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from statsmodels.stats.contingency_tables import mcnemar
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.compare import Comparison, Side, compare, fails
 from medstress.analyses.contrasts import Contrast
+from medstress.analyses.shown import as_json
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial

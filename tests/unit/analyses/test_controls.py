@@ -172,7 +172,7 @@ def test_when_harmless_edits_are_the_headline(
     run = planted_run(trials)
     took = of(run)
     assert took.headline == ("no_op" if is_headline else None)
-    rules = [remark.rule for remark in remarks(run.attacks[0], took, None)]
+    rules = [remark.rule for remark in remarks(run.attacks[0], took)]
     assert rules == (["control_takes_as_much"] if is_headline else [])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
 from medstress.analyses.scores import Sample
-from medstress.kinds.scores import CORRELATIONS
 from medstress.stats.resampling import unit_weights
+from medstress.tasks.scores import CORRELATIONS
 from samples import of_pairs
 
 NAMES = ("pearson", "spearman")
@@ -67,6 +69,31 @@ def test_swaps_exchange_whole_clusters(name: str) -> None:
         one, other = np.where(swap, OTHERS, SCORES), np.where(swap, SCORES, OTHERS)
         expected = scipy_mean(name, GOLD, one) - scipy_mean(name, GOLD, other)
         assert difference == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("similarity", "expected"),
+    [
+        (lambda gold: 2 * gold - 7, (1, 1)),
+        (lambda gold: 1e-12 * gold, (1, 1)),
+        (lambda gold: -np.exp(gold), (None, -1)),
+        (lambda gold: np.abs(gold - 2), (None, None)),
+        (lambda gold: 0.9 + 1e-8 * gold, None),
+        (lambda gold: 0 * gold, None),
+    ],
+)
+def test_planted_similarities_have_the_correlation_that_they_were_made_with(
+    similarity: Any, expected: Any
+) -> None:
+    scores = similarity(GOLD)
+    for name, value in zip(NAMES, expected or (None, None), strict=True):
+        measured = sample(scores[None]).value(name)
+        if expected is None:
+            assert measured is None
+        elif value is None:
+            assert measured == pytest.approx(scipy_mean(name, GOLD, scores[None]))
+        else:
+            assert measured == pytest.approx(value)
 
 
 def test_without_variation_or_pairs_there_is_none() -> None:

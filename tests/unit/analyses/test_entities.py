@@ -12,8 +12,8 @@ from seqeval.scheme import IOB2
 
 from medstress.analyses.scores import Sample
 from medstress.core.text import Edit
-from medstress.kinds.scores import ENTITIES, counts
 from medstress.stats.permutation import swap_p
+from medstress.tasks.scores import ENTITIES, counts
 from samples import of_counts, sentence
 
 MEASURES = ("precision", "recall", "f1")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.explanations import EXPLANATIONS, Explanations, top_shares
+from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
 from medstress.store.reader import StoredInquiry

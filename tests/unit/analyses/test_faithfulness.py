@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.faithfulness import FAITHFULNESS, JUDGED, LEXICAL, Mentioned, mentions
+from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
 from medstress.store.reader import StoredInquiry

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.requirements import (
     NO_ROW,
     NO_UPPER_NET,
@@ -17,10 +16,11 @@ from medstress.analyses.requirements import (
     REQUIREMENTS,
     Judged,
     Requirements,
-    RequirementsOfRun,
     outcomes,
+    requirements_of,
 )
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
@@ -316,7 +316,7 @@ def against(ours: Run, theirs: Run | None) -> Judged:
             raise StoreError("no run")
         return theirs
 
-    computed = RequirementsOfRun(open_run).compute(ours)
+    computed = requirements_of(ours, open_run)
     assert computed is not None
     (row,) = computed.rows
     return row
@@ -352,7 +352,7 @@ def test_the_only_other_model_is_the_baseline() -> None:
 def test_a_baseline_that_says_nothing_is_not_judged() -> None:
     ours = required(lost(40, 100), AGAINST)
     assert "cannot be read: no run" in (against(ours, None).reason or "")
-    assert RequirementsOfRun().compute(ours).rows[0].met is None  # type: ignore[union-attr]
+    assert requirements_of(ours).rows[0].met is None  # type: ignore[union-attr]
     unfinished = planted_run(lost(40, 100), complete=False)
     assert against(ours, unfinished).reason == "the baseline is not complete"
     unseen = planted_run(lost(0, 100, asked=0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from medstress.analyses.reuse import (
+from medstress.analyses.transfer import (
     REUSE,
     Ranked,
     Reuse,

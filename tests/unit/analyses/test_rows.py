@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.results import RESULTS, Results
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
+from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict
 from medstress.stats.estimate import Estimate
 from medstress.testing.planted_trials import arm, control, planted_run, trial
@@ -44,6 +47,19 @@ def test_counts_add_up() -> None:
     assert low < row.success.asr.low  # type: ignore[operator]
     assert high > row.success.asr.high  # type: ignore[operator]
     assert row.queries["asked"] == 2 + 8 + 3 + 8
+
+
+def test_scores_that_are_always_tied_are_said() -> None:
+    tied = [trial(i) for i in range(1, 31)]
+    tied = [replace(one, queries=one.queries._replace(ties=1)) for one in tied]
+    run = planted_run(tied)
+    assert "ties" in {remark.rule for remark in results(run).remarks()}
+    verdict = run.of(VERDICT)
+    assert verdict is not None
+    assert "several options" in verdict.lines[2]
+    assert "ties" not in {
+        remark.rule for remark in results(planted_run([*tied[1:], trial(1)])).remarks()
+    }
 
 
 def test_success_within_every_budget() -> None:

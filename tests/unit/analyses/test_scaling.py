@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import linregress
 from scipy.stats import t as student
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scaling import (
     SCALING,
@@ -19,6 +18,7 @@ from medstress.analyses.scaling import (
     compare_regimes,
     trend,
 )
+from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial

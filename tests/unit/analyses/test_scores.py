@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.analyses.as_json import FLAT
+from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import Scores, charts, remarks, score_tests, scores, table_of
+from medstress.analyses.shown import FLAT
+from medstress.analyses.verdict import VERDICT
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.trials import Trial
 from medstress.testing.planted_trials import SWAP, arm, paired, planted_run, tagged, trial
@@ -61,6 +64,22 @@ def test_questions_have_no_scores_of_a_data_set() -> None:
     assert (table_of(lines, []), charts(lines)) == (None, [])
 
 
+@pytest.mark.parametrize("of_pairs", [False, True])
+def test_other_kinds_have_tables_and_pictures_of_their_own_alone(of_pairs: bool) -> None:
+    """No attack success of zeros, and no recall that is called accuracy."""
+    trials = sentences(40, MEASURED)
+    if of_pairs:
+        trials = [paired(i, MEASURED, i / 10, i / 10, 2 + i % 3) for i in range(40)]
+    results = planted_run(trials).of(RESULTS)
+    assert results is not None
+    tables = [one for one in results.tables() if one.rows]
+    assert [one.name for one in tables] == ["scores", "outcomes", "queries"]
+    headings = " ".join(column.heading for column in tables[0].columns)
+    assert not re.search("ASR|Accuracy|Lost", headings)
+    (chart,) = (one for one in results.charts() if one.points)
+    assert (chart.name, chart.unit) == ("scores", not of_pairs)
+
+
 def test_a_tagger_that_forgets_perturbed_words_loses_all() -> None:
     run = planted_run(sentences(40))
     f1 = scored(run)["f1"]
@@ -86,16 +105,13 @@ def test_a_tagger_that_forgets_some_has_an_interval_around_what_was_planted() ->
     assert drop.high - drop.low == pytest.approx(2 * 1.96 * 0.061, rel=0.15)
 
 
-def test_a_tagger_that_never_marks_anything_is_said_to_use_other_types() -> None:
+def test_the_scores_of_a_tagger_that_never_marks_anything_may_be_chance() -> None:
     run = planted_run(sentences(40, before=NONE))
     of = scored(run)
     assert (of["f1"].before.value, of["f1"].drop.value) == (0.0, 0.0)
     assert of["precision"].before.value is None
     assert of.main.may_be_chance
-    assert rules(run) == ["answers", "may_be_chance"]
-    sentence = next(remarks([Line.of(run, run.cells[0])])).sentence
-    assert "Drug" in sentence
-    assert "labels" in sentence
+    assert rules(run) == ["may_be_chance"]
 
 
 def test_a_tagger_that_invents_entities_loses_precision_alone() -> None:
@@ -253,8 +269,20 @@ def test_constant_scores_have_no_correlation_and_it_is_said() -> None:
     assert of.main.before.value is not None
     assert (of.main.after.value, of.main.drop.value, of.main.p) == (None, None, None)
     assert rules(run) == ["undefined_score", "no_control"]
-    flat = planted_run(pairs([(gold, 0.5, 0.5) for gold, _, _ in rows]))
+    # Constant but for rounding, beside the size of the scores, is constant.
+    rounded = [(gold, 1e6 + 1e-4 * before, 0.5) for gold, before, _ in rows]
+    flat = planted_run(pairs(rounded))
     assert rules(flat)[:2] == ["answers", "undefined_score"]
+    why = "undefined: the model gives every pair the same score"
+    assert scored(flat).main.before.method == scored(flat).main.drop.method == why
+    verdict = flat.of(VERDICT)
+    assert verdict.lines[0].endswith(f"is {why}.")
+    assert verdict.lines[1] == "So nothing is known of what attacks take."
+    # Small scores that differ are not.
+    small = [(gold, 1e-9 * before, 1e-9 * after) for gold, before, after in noisy(40, 0.1, 0.1)]
+    assert scored(planted_run(pairs(small))).main.before.value > 0.9
+    people = scored(planted_run(pairs([(2.0, before, after) for _, before, after in rows])))
+    assert people.main.before.method == "undefined: people gave every pair the same score"
 
 
 @pytest.mark.parametrize(

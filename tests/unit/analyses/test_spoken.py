@@ -9,7 +9,7 @@ from rich.console import Console
 
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
-from medstress.analyses.spoken import names_in, spoken_of
+from medstress.analyses.summary import names_in, spoken_of
 from medstress.report.charts import Colours
 from medstress.report.summary_page import markdown_page, print_summary
 from medstress.testing.planted_trials import (

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from medstress.analyses import summary as module
-from medstress.analyses.as_json import HIDDEN
-from medstress.analyses.performance import PERFORMANCE
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Decision, Remark, Shown
+from medstress.analyses.shown import HIDDEN, Decision, Remark, Shown
 from medstress.analyses.summary import (
+    PERFORMANCE,
     decisions_of,
     exit_code,
     faults_of,
@@ -151,7 +150,6 @@ def test_costs_by_payer() -> None:
             spent("attacker", "a", 2, (0, 500_000)),
             spent("attacker", "b", 1, (0, 500_000)),
         ],
-        totals={"calls": 18},
         n_from_cache=3,
         victims={"a": {"price_in": 2.0, "price_out": 4.0}, "b": {}},
         roles={"attacker": {"price_in": 1.0, "price_out": 3.0}},

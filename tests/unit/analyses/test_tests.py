@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from medstress.analyses.results import TESTS, PairedTest, PairedTests
 from medstress.analyses.run import Run
-from medstress.analyses.tests import TESTS, PairedTest, PairedTests
 from medstress.core.arms import Arm
 from medstress.core.trials import Trial
 from medstress.stats.estimate import benjamini_hochberg

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.as_json import as_json
+from medstress.analyses.shown import as_json
 from medstress.analyses.training import TRAINING, Training
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial

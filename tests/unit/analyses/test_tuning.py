@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.analyses.tuning import (
     FAR,
     NEAR,

@@ -8,8 +8,8 @@ from math import hypot
 
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.run import Cell
+from medstress.analyses.shown import as_json
 from medstress.analyses.validity import Validity, remarks, validity
 from medstress.core.evidence import Evidence
 from medstress.core.outcomes import Verdict

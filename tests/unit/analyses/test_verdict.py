@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.as_json import as_json
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Run
 from medstress.analyses.scores import Score, Scores
+from medstress.analyses.shown import as_json
 from medstress.analyses.verdict import VERDICT, Verdict, verdict_of
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict as Ended
-from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedText
+from medstress.core.sentences import Entity, SentencePair, TaggedText
 from medstress.core.trials import Trial
-from medstress.kinds.scores import CORRELATIONS, ENTITIES
 from medstress.stats.estimate import Estimate, unknown
+from medstress.tasks.scores import CORRELATIONS, ENTITIES
 from medstress.testing.planted_trials import (
     NEAR,
     always_a,
@@ -683,14 +683,13 @@ def with_scores(run: Run, scores: Mapping[str, Any]) -> Verdict:
 
 def tagged_run(n: int, noise: str = "swap noise", documents: bool = True) -> Run:
     record = AttackRecord(label=noise, name="swap_noise", whole_copy=True, draws_names=False)
+    drug = Entity(start=0, end=1, type="Drug")
+    given = {"tokens": ("aspirin", "helps"), "labels": ("B-Drug", "O"), "entity": drug}
     trials = [
         trial(
             i,
             arm(record, victim="tagger", group="all"),
-            item=EntityUnit(
-                text=TaggedText(id=f"s{i}", tokens=("aspirin", "helps"), labels=("B-Drug", "O")),
-                entity=Entity(start=0, end=1, type="Drug"),
-            ),
+            item=TaggedText(id=f"s{i}", **given),
             cluster=f"d{i}" if documents else None,
             flipped_at=1 if i % 2 else None,
             before=None,

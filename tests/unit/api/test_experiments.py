@@ -1,7 +1,5 @@
 """Experiments built in Python: the same keys, checks and errors as in a file."""
 
-from __future__ import annotations
-
 import inspect
 import linecache
 import sys
@@ -15,12 +13,13 @@ import pytest
 
 import medstress as ms
 from medstress.api import tables
-from medstress.api.given import attack_keys, function_keys
+from medstress.api.given import attack_keys, function_keys, plain
 from medstress.api.wording import said_in_python
 from medstress.attacks.protocol import make_attack
 from medstress.core import registry
 from medstress.experiment.file import config
 from medstress.experiment.file.reading import check_experiment
+from medstress.experiment.first import toml_text
 from medstress.experiment.prepare import resolve
 
 TABLES = (
@@ -71,65 +70,14 @@ def _full():
 def test_an_experiment_from_python_is_the_one_that_its_file_gives():
     made = _full()
     assert isinstance(made, config.Experiment)
-    assert check_experiment(tomllib.loads(made.to_toml())).model_dump() == made.model_dump()
+    again = check_experiment(tomllib.loads(toml_text(plain(made))))
+    assert again.model_dump() == made.model_dump()
     assert made.experiment.seeds == (0, 1)
     assert made.experiment.max_usd == 2.5
     assert made.dataset[0].path == "q.jsonl"
     assert made.victim[0].target == f"{__name__}:always_a"
     assert made.attack[0].attacks[0] == ms.attacks.EntitySubstitution(n=-20, budget=4)
     assert made.role.judge.backend == "mock"
-
-
-def test_a_file_holds_only_the_keys_that_were_given():
-    text = _sampled(victim=ms.Victim(backend="mock")).to_toml()
-    assert tomllib.loads(text) == {
-        "experiment": {"name": "x"},
-        "dataset": [{"name": "sample"}],
-        "victim": [{"backend": "mock"}],
-    }
-
-
-def test_a_table_of_defaults_alone_stays_in_the_file():
-    made = _sampled(test=ms.Significance(), tune=ms.Tune())
-    read = tomllib.loads(made.to_toml())
-    assert [read[table] for table in ("test", "tune")] == [{}, {}]
-
-
-def test_a_file_in_another_folder_names_the_same_paths(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("q.csv", "f.py", "shots.jsonl", "p.jinja", "sub/w.txt", "mock", "sample"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("", "utf-8")
-    made = ms.Experiment(
-        name="sample",
-        dataset=[ms.Dataset(name="csv", path="q.csv"), ms.Dataset(name="sample")],
-        entities=ms.Entities(type="drugs", vocabulary="sub/w.txt", embedding="ngram"),
-        victim=[
-            {"backend": "python", "target": "f.py:answer", "shots_from": "medqa:shots.jsonl"},
-            {"backend": "mock", "prompt": {"sample": "p.jinja", "default": "qstab"}},
-            {"backend": "transformers", "model": "owner/model"},
-        ],
-        cache="answers",
-    )
-    found = tomllib.loads(made.to_toml("sub/x.toml"))
-    assert found["experiment"] == {"name": "sample", "cache": "../answers"}
-    assert found["dataset"] == [{"name": "csv", "path": "../q.csv"}, {"name": "sample"}]
-    assert found["entities"][0]["vocabulary"] == "w.txt"
-    first, second, third = found["victim"]
-    assert (first["target"], first["shots_from"]) == ("../f.py:answer", "medqa:../shots.jsonl")
-    assert second["prompt"] == {"sample": "../p.jinja", "default": "qstab"}
-    assert third["model"] == "owner/model"
-    assert tomllib.loads(made.to_toml("x.toml")) == tomllib.loads(made.to_toml())
-    assert tomllib.loads(made.to_toml())["dataset"][0]["path"] == "q.csv"
-
-
-def test_a_file_says_that_it_cannot_name_a_function_of_this_session():
-    victims = [{"backend": "python", "target": f"{where}:f", "version": "1"} for where in "mn"]
-    victims[0]["target"] = "__main__:f"
-    remarks = [line for line in _sampled(victim=victims).to_toml().splitlines() if "target" in line]
-    assert "put it into a module" in remarks[0]
-    assert "#" not in remarks[1]
 
 
 def test_signatures_show_types_without_limits():
@@ -161,16 +109,6 @@ def test_python_speaks_of_arguments_where_the_command_line_has_flags(message, sa
 def test_a_refused_run_speaks_of_arguments(tmp_path):
     with pytest.raises(ms.UsageError, match=r"^overrides=\[\"x\"\]: expected"):
         ms.run(data="sample", model="mock", out=tmp_path / "r", overrides=["x"])
-
-
-def test_a_file_is_written_once_and_never_over_another(tmp_path, said):
-    path = tmp_path / "x.toml"
-    text = _sampled().to_toml(path)
-    assert path.read_text("utf-8") == text == _sampled().to_toml(path)
-    with pytest.raises(ms.UsageError) as error:
-        _sampled(seeds=[3]).to_toml(path)
-    said(str(error.value), str(path.name))
-    assert path.read_text("utf-8") == text
 
 
 def test_the_arguments_are_the_tables_and_the_keys_of_the_first_one():
@@ -389,12 +327,10 @@ def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
         (lambda: ms.run(_sampled(), overrides=[3]), "overrides"),
         (lambda: ms.run(_sampled(), watcher=3), "watcher"),
         (lambda: ms.run(_sampled(), out=5), "out"),
-        (lambda: _sampled().to_toml(5), "to"),
         (lambda: ms.Run("x").case(5), "case_id"),
         (lambda: ms.Run("x").table(5), "name"),
         (lambda: ms.Run("x").figures(5), "out"),
         (lambda: ms.Run("x").report(to=5), "to"),
-        (lambda: ms.Run("x").results(5), "library"),
         (lambda: ms.load_dataset(5), "name"),
         (lambda: ms.load_dataset("sample", limit="x"), "limit"),
         (lambda: ms.attack_one(None, always_a, 5, entities="drugs"), "question"),

@@ -1,7 +1,5 @@
 """Rows of a summary as columns of one type each."""
 
-from __future__ import annotations
-
 import polars
 
 from medstress.api.frames import result_rows

@@ -1,8 +1,11 @@
-"""Noise: what is recovered of the published data, labels that follow, other names."""
+"""Noise: what is recovered of the published data, which words change, labels that follow."""
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,6 +28,14 @@ from medstress.core.errors import UsageError
 from medstress.core.items import labels_of
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.text import tokenise
+from medstress.entities.names import folded
+from medstress.experiment.plan.noise_resources import (
+    names_put_into,
+    noise_resources,
+    other_names_in,
+)
+from medstress.experiment.plan.parts import SentenceGroupPart
 
 words = st.text("abcdefghijklmnopqrstuvwxyzABC01-", min_size=1, max_size=12)
 draws = st.floats(0, 1, exclude_max=True)
@@ -35,25 +46,22 @@ def sentence(*tokens: str, labels: tuple[str, ...] | None = None) -> TaggedText:
     return TaggedText(id="s1", tokens=tokens, labels=labels or ("O",) * len(tokens))
 
 
-def perturbed(noise, item, seed=0, lexicon=(), **resources):
+def perturbed(noise: Any, item: Any, seed: int = 0, lexicon: Any = (), **resources: Any) -> Any:
     """The whole copy: a candidate."""
-    given = NoiseResources(lexicon=frozenset(lexicon), **resources)
-    rng = rng_for(seed, noise.stream, "d", item.id)
-    return item.candidate(noise.edits(item, rng, given))
+    if resources or not isinstance(lexicon, NoiseResources):
+        lexicon = NoiseResources(lexicon=frozenset(lexicon), **resources)
+    return item.candidate(noise.edits(item, rng_for(seed, noise.stream, "d", item.id), lexicon))
 
 
+# -- letters
 @given(words.filter(lambda word: len(word) >= 4), rows)
-def test_swap_moves_neither_the_first_nor_the_last_character(word, given):
-    found = SwapNoise().edit(word, given)
-    assert (found[0], found[-1], sorted(found)) == (word[0], word[-1], sorted(word))
-
-
-@given(words.filter(lambda word: len(word) >= 4), draws)
-def test_one_swap_exchanges_two_inner_neighbours(word, at):
-    found = SwapNoise().edit(word, [(at, 0.0)])
+def test_a_swap_exchanges_two_inner_neighbours(word, given):
+    swapped = SwapNoise().edit(word, given)
+    assert (swapped[0], swapped[-1], sorted(swapped)) == (word[0], word[-1], sorted(word))
+    at, _ = given[0]
     i = 1 + int(at * (len(word) - 3))
     assert 1 <= i <= len(word) - 3
-    assert found == word[:i] + word[i + 1] + word[i] + word[i + 2 :]
+    assert SwapNoise().edit(word, given[:1]) == word[:i] + word[i + 1] + word[i] + word[i + 2 :]
 
 
 def test_equal_neighbours_are_not_drawn_again():
@@ -64,19 +72,15 @@ def test_equal_neighbours_are_not_drawn_again():
     assert 420 < n_kept < 580
 
 
-def test_words_of_three_letters_and_numbers_are_not_swapped():
-    assert perturbed(SwapNoise(scope="all"), sentence("the", "2024", "1998")).edits == ()
-
-
 @given(words.filter(lambda word: len(word) >= 2), draws, draws)
 def test_a_key_slips_to_a_neighbour_and_only_lower_case_letters_slip(word, at, which):
-    found = KeyboardNoise().edit(word, [(at, which)])
+    slipped = KeyboardNoise().edit(word, [(at, which)])
     i = int(at * len(word))
     if word[i] in NEIGHBOURS:
-        assert found[i] in NEIGHBOURS[word[i]]
-        assert (found[:i], found[i + 1 :]) == (word[:i], word[i + 1 :])
+        assert slipped[i] in NEIGHBOURS[word[i]]
+        assert (slipped[:i], slipped[i + 1 :]) == (word[:i], word[i + 1 :])
     else:
-        assert found == word
+        assert slipped == word
 
 
 def test_slips_fall_on_all_characters_alike_the_first_and_the_last_included():
@@ -92,36 +96,52 @@ def test_slips_fall_on_all_characters_alike_the_first_and_the_last_included():
 
 def test_every_lower_case_letter_has_neighbours_and_the_map_need_not_be_symmetric():
     assert sorted(NEIGHBOURS) == list("abcdefghijklmnopqrstuvwxyz")
-    assert "-" in NEIGHBOURS["p"]
-    assert "-" not in NEIGHBOURS
+    assert ("-" in NEIGHBOURS["p"], "-" in NEIGHBOURS) == (True, False)
     assert sum(map(len, NEIGHBOURS.values())) == 151
     assert all(letter not in near for letter, near in NEIGHBOURS.items())
 
 
-def test_every_occurrence_of_a_word_has_its_own_draw():
-    item = sentence(*["treatment"] * 30)
-    found = perturbed(SwapNoise(), item, lexicon=["treatment"]).tokens
-    assert len(set(found)) > 3
-    assert all(token[0] == "t" and token[-1] == "t" for token in found)
+def test_numbers_stay_and_doses_in_one_word_change():
+    item = sentence("the", "2024", "250mg", "10")
+    kinds = (SwapNoise, KeyboardNoise, CaseNoise, OcrNoise)
+    copies = [
+        perturbed(kind(scope="all"), item, seed).tokens for kind in kinds for seed in range(40)
+    ]
+    assert {(tokens[1], tokens[3]) for tokens in copies} == {("2024", "10")}
+    assert {"205mg", "25m0g"} <= {tokens[2] for tokens in copies}
 
 
-def test_the_lexicon_is_of_word_types_whatever_their_case_or_label():
-    item = sentence("Renal", "with", "renal", labels=("O", "O", "B-Disease"))
-    found = perturbed(CaseNoise(to="upper"), item, lexicon=["renal"])
-    assert found.tokens == ("RENAL", "with", "RENAL")
+@given(words.filter(lambda word: any(map(str.isalpha, word))), rows)
+def test_case_noise_keeps_the_letters(word, given):
+    assert CaseNoise().edit(word, given).lower() == word.lower()
+    assert CaseNoise(to="letter").edit("2-Furan", [(0.0, 0.0)]) == "2-furan"
 
 
+def test_ocr_takes_characters_for_what_looks_like_them():
+    noise = OcrNoise()
+    readings = {noise.edit("burn", [(at / 20, 0.0)]) for at in range(20)}
+    assert "bum" in readings
+    assert "burn" not in readings
+    assert noise.edit("jjj", [(0.5, 0.0)]) == "jjj"
+
+
+# -- which words, and how many
 def test_scopes_say_which_words_are_perturbed():
-    item = sentence("give", "some", "warfarin", "now", labels=("O", "O", "B-Chemical", "O"))
+    item = sentence("give", "Some", "warfarin", "some", labels=("O", "O", "B-Chemical", "O"))
     upper = {
-        scope: perturbed(CaseNoise(to="upper", scope=scope), item, lexicon=["some"]).tokens
+        scope: " ".join(perturbed(CaseNoise(to="upper", scope=scope), item, 0, ["some"]).tokens)
         for scope in ("lexicon", "entities", "all")
     }
     assert upper == {
-        "lexicon": ("give", "SOME", "warfarin", "now"),
-        "entities": ("give", "some", "WARFARIN", "now"),
-        "all": ("GIVE", "SOME", "WARFARIN", "NOW"),
+        "lexicon": "give SOME warfarin SOME",
+        "entities": "give Some WARFARIN some",
+        "all": "GIVE SOME WARFARIN SOME",
     }
+
+
+def test_every_occurrence_of_a_word_has_its_own_draw():
+    copy = perturbed(SwapNoise(), sentence(*["treatment"] * 30), lexicon=["treatment"]).tokens
+    assert len(set(copy)) > 3
 
 
 @given(st.integers(0, 1000))
@@ -132,47 +152,143 @@ def test_a_lower_rate_makes_a_part_of_the_same_edits(seed):
     assert set(half) <= set(whole)
 
 
-def test_the_rate_is_the_share_of_words():
-    item = sentence(*["clonidine"] * 2000)
-    n = len(perturbed(SwapNoise(scope="all", rate=0.3), item).edits)
+def test_rate_and_edits_per_word_are_what_they_say():
+    n = len(perturbed(SwapNoise(scope="all", rate=0.3), sentence(*["clonidine"] * 2000)).edits)
     assert 500 < n < 700
+    for n, keys in ((1, {}), (3, {"edits_per_word": 3})):
+        (word,) = perturbed(KeyboardNoise(scope="all", **keys), sentence("clonidine")).tokens
+        differ = sum(a != b for a, b in zip(word, "clonidine", strict=True))
+        assert min(n, 2) <= differ <= n
 
 
-def test_edits_per_word_are_made_one_after_the_other():
-    one = perturbed(KeyboardNoise(scope="all"), sentence("clonidine")).tokens[0]
-    three = perturbed(KeyboardNoise(scope="all", edits_per_word=3), sentence("clonidine")).tokens[0]
-    assert sum(a != b for a, b in zip(one, "clonidine", strict=True)) == 1
-    assert 1 < sum(a != b for a, b in zip(three, "clonidine", strict=True)) <= 3
+ITEM = TaggedText(
+    id="1",
+    tokens=("Patients", "took", "aspirin", "without", "bleeding", "and", "Aspirin", "helped"),
+    labels=("O", "O", "B-Chemical", "O", "O", "O", "O", "O"),
+)
 
 
-@given(words.filter(lambda word: any(map(str.isalpha, word))), rows)
-def test_case_noise_keeps_the_letters(word, given):
-    assert CaseNoise().edit(word, given).lower() == word.lower()
+def changed(noise: Any, base: Path, item: TaggedText = ITEM) -> set[int]:
+    """The words that are changed with some seed."""
+    resources = noise_resources([item], [noise], base)
+    return {
+        edit.start for seed in range(20) for edit in perturbed(noise, item, seed, resources).edits
+    }
 
 
-def test_a_slip_of_the_shift_key_changes_one_letter():
-    found = CaseNoise(to="letter").edit("2-Furan", [(0.0, 0.0)])
-    assert found == "2-furan"
+def test_words_of_a_list_and_of_recognised_mentions_are_perturbed_wherever_they_stand(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine.txt").write_text("Patients\nhelped\n\nblood-pressure\n")
+    assert changed(SwapNoise(scope="words", words="mine.txt"), tmp_path) == {0, 7}
+    recognised = KeyboardNoise(scope="recognised")
+    assert recognised.recogniser == "gazetteer"
+    places = changed(recognised, tmp_path)
+    assert {2, 6} <= places  # the second aspirin is no gold entity
+    assert not places & {0, 1, 3}
 
 
-def test_ocr_takes_characters_for_what_looks_like_them():
-    noise = OcrNoise()
-    readings = {noise.edit("burn", [(at / 20, 0.0)]) for at in range(20)}
-    assert "bum" in readings
-    assert all(reading != "burn" for reading in readings)
-    assert noise.edit("jjj", [(0.5, 0.0)]) == "jjj"
+@pytest.mark.parametrize("cut", [True, False], ids=["BC5CDR's tokens", "whole tokens"])
+def test_words_with_a_hyphen_and_words_in_a_row_are_compared_as_a_whole(
+    tmp_path: Path, cut: bool
+) -> None:
+    text = "Beta-blocker therapy with beta blocker for heart failure , not failure of the heart"
+    tokens = tokenise(text) if cut else tuple(text.split())
+    item = TaggedText(id="1", tokens=tokens, labels=("O",) * len(tokens))
+    (tmp_path / "mine.txt").write_text("beta-blocker\nheart failure\ntherap\n")
+    noise = SwapNoise(scope="words", words="mine.txt")
+    resources = noise_resources([item], [noise], tmp_path)
+    assert resources.absent == ()
+    (text_words,) = item.words({})
+    places = list(noise.in_scope(text_words, resources))
+    whole = ["Beta", "-", "blocker"] if cut else ["Beta-blocker"]
+    assert [tokens[n] for n in places] == [*whole, "heart", "failure"]
+    assert places[: len(whole)] == list(range(len(whole)))
+    assert tokens[places[-1] + 1] == ","
+    assert changed(noise, tmp_path, item) == {n for n in places if tokens[n] != "-"}
 
 
+def test_a_list_that_is_no_use_is_refused_or_said(tmp_path: Path) -> None:
+    noise = SwapNoise(scope="words", words="mine.txt")
+    with pytest.raises(UsageError, match="no such file"):
+        noise_resources([ITEM], [noise], tmp_path)
+    (tmp_path / "mine.txt").write_text("1\n2\n")
+    with pytest.raises(UsageError, match="no word with a letter"):
+        noise_resources([ITEM], [noise], tmp_path)
+    (tmp_path / "mine.txt").write_text("took aspirin twice\nbleed\n")
+    part = SentenceGroupPart(resources=noise_resources([ITEM], [noise], tmp_path))
+    assert "words mine.txt" in (part.remark or "")
+    assert part.describe()["undefined"] == part.remark  # the summary's warnings
+    (tmp_path / "mine.txt").write_text("took aspirin\n")
+    part = SentenceGroupPart(resources=noise_resources([ITEM], [noise], tmp_path))
+    assert part.remark is None
+    assert "undefined" not in part.describe()
+
+
+def test_what_the_papers_words_mean_for_defaults() -> None:
+    noise = SwapNoise(choices="as_published")
+    assert (noise.scope, noise.recogniser) == ("recognised", "en_core_sci_sm")
+    assert SwapNoise(choices="as_published", scope="all").scope == "all"
+    assert "choices" not in noise.spec()
+    assert Synonym().mode == "strict"
+    for choices in ("as_published", "as_released"):
+        assert Synonym(choices=choices).mode == "related"
+        assert Synonym(choices=choices, mode="strict").mode == "strict"
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "where"),
+    [
+        (SwapNoise, {"scope": "entity"}, "swap_noise: scope"),
+        (SwapNoise, {"rate": 0}, "swap_noise: rate"),
+        (KeyboardNoise, {"rate": 1.5}, "keyboard_noise: rate"),
+        (SwapNoise, {"edits_per_word": 0}, "edits_per_word"),
+        (SwapNoise, {"edits_per_word": True}, "edits_per_word"),
+        (CaseNoise, {"to": "uper"}, "case_noise: to"),
+        (NonEntityNoise, {"noise": "synonym"}, "non_entity_noise: noise"),
+        (NonEntityNoise, {"rate": 2}, "non_entity_noise: rate"),
+        (NonEntityNoise, {"of": {"name": "synonim"}}, "of: expected name = one of swap_noise"),
+        (NonEntityNoise, {"of": {"name": "synonym", "rate": 0.5}}, "synonym: unknown key 'rate'"),
+        (NonEntityNoise, {"rate": 0.5, "of": {"name": "synonym"}}, "belong to what it names"),
+        (SwapNoise, {"scope": "words"}, 'words = "FILE"'),
+        (SwapNoise, {"words": "mine.txt"}, 'scope = "words"'),
+        (SwapNoise, {"recogniser": "gazetteer"}, 'scope = "recognised"'),
+        (SwapNoise, {"scope": "recognised", "recogniser": ""}, "recogniser"),
+        (Synonym, {"mode": "strickt"}, "synonym: mode"),
+        (Synonym, {"choice": "any"}, "synonym: choice"),
+        (Synonym, {"choices": "published"}, "choices"),
+        (Synonym, {"synonyms": "none"}, "'none'"),
+        (Synonym, {"vocabulary": "drugs"}, "vocabulary"),
+        (Abbreviation, {"direction": "up"}, "direction"),
+        (Abbreviation, {"synonyms": ""}, "abbreviation: synonyms"),
+        (SwapNoise, {"budget": 3}, "budget = 3"),
+        (SwapNoise, {"budget": 0, "search": "greedy"}, "budget"),
+        (SwapNoise, {"search": "gready"}, "search"),
+        (SwapNoise, {"side": "both"}, "side"),
+        (SwapNoise, {"field": "passages"}, "'passage'"),
+        (SwapNoise, {"max_change": -1}, "max_change"),
+        (SwapNoise, {"max_change": float("nan")}, "max_change"),
+    ],
+)
+def test_wrong_parameters_are_refused_in_one_sentence(kind, keys, where, said):
+    with pytest.raises(UsageError) as caught:
+        kind(**keys)
+    said(str(caught.value), where)
+
+
+# -- the control
 @given(st.integers(0, 500))
 def test_the_control_changes_as_many_words_and_none_in_an_entity(seed):
     tokens = ("clonidine", "reversed", "hypertension", "within", "minutes", "after", "dosing")
     labels = ("B-Chemical", "O", "B-Disease", "O", "O", "O", "O")
     item = sentence(*tokens, labels=labels)
-    lexicon = ["clonidine", "hypertension", "minutes"]
-    attack = perturbed(SwapNoise(), item, seed, lexicon)
-    control = perturbed(NonEntityNoise(), item, seed, lexicon)
-    assert len(control.edits) == len(attack.edits)
+    copy = partial(perturbed, item=item, seed=seed, lexicon=["clonidine", "hypertension"])
+    control = copy(NonEntityNoise())
+    assert len(control.edits) == len(copy(SwapNoise()).edits)
     assert all(item.labels[edit.start] == "O" for edit in control.edits)
+    assert NonEntityNoise().stream == SwapNoise().stream
+    # Named by its parameters or in `of`, the control of a noise makes the same edits.
+    assert copy(NonEntityNoise(of=SwapNoise().own)).edits == control.edits
 
 
 def test_the_control_stops_where_no_word_is_left():
@@ -180,39 +296,43 @@ def test_the_control_stops_where_no_word_is_left():
     assert perturbed(NonEntityNoise(scope="all"), item).edits == ()
 
 
-@pytest.mark.parametrize(
-    ("make", "where"),
-    [
-        (lambda: SwapNoise(scope="entity"), "swap_noise: scope"),
-        (lambda: SwapNoise(rate=0), "swap_noise: rate"),
-        (lambda: KeyboardNoise(rate=1.5), "keyboard_noise: rate"),
-        (lambda: SwapNoise(edits_per_word=0), "edits_per_word"),
-        (lambda: SwapNoise(edits_per_word=True), "edits_per_word"),
-        (lambda: CaseNoise(to="uper"), "case_noise: to"),
-        (lambda: NonEntityNoise(noise="synonym"), "non_entity_noise: noise"),
-        (lambda: NonEntityNoise(rate=2), "non_entity_noise: rate"),
-    ],
-)
-def test_wrong_parameters_are_refused_in_one_sentence(make, where, said):
-    with pytest.raises(UsageError) as caught:
-        make()
-    said(str(caught.value), where)
-
-
 def test_the_control_of_synonyms_changes_as_many_words_outside_entities() -> None:
-    words = ("patients", "received", "warfarin", "sodium", "without", "relief", "and", "bleeding")
+    tokens = ("patients", "received", "warfarin", "sodium", "without", "relief", "and", "bleeding")
     labels = ("O", "O", "B-Chemical", "I-Chemical", "O", "O", "O", "B-Disease")
-    item = TaggedText(id="1", tokens=words, labels=labels)
+    item = TaggedText(id="1", tokens=tokens, labels=labels)
     control = NonEntityNoise(of={"name": "synonym"})
     table = {"warfarin sodium": (("coumadin",),)}
-    found = perturbed(control, item, replacements={Synonym().table: table})
-    assert len(found.edits) == 2
-    assert all(item.labels[edit.start] == "O" for edit in found.edits)
-    assert found.labels == labels
+    copy = perturbed(control, item, replacements={Synonym().table: table})
+    assert len(copy.edits) == 2
+    assert all(item.labels[edit.start] == "O" for edit in copy.edits)
+    assert copy.labels == labels
     assert control.spec()["of"] == {"name": "synonym"}
-    assert NonEntityNoise().spec()["of"] is None
 
 
+@pytest.mark.parametrize(
+    "attack",
+    [
+        SwapNoise(scope="all", rate=0.5, edits_per_word=2),
+        SwapNoise(scope="words", words="mine.txt"),
+        CaseNoise(to="upper"),
+        Synonym(mode="related"),
+        HyphenNoise(),
+    ],
+)
+def test_a_control_counts_what_its_noise_changes_and_searches_have_none(attack: Any) -> None:
+    control = NonEntityNoise(of=attack.own)
+    assert control.controls(attack)
+    assert control.counted.spec() == attack.spec()
+    assert not control.controls(SwapNoise())
+    assert not control.controls(type(attack)(**{**keys_of(attack), "search": "greedy"}))
+    assert NonEntityNoise(scope="all").controls(SwapNoise(scope="all"))
+
+
+def keys_of(attack: Any) -> dict[str, Any]:
+    return {key: value for key, value in attack.own.items() if key != "name"}
+
+
+# -- labels follow, whatever is changed
 TOKENS = ("blood", "of", "aspirin", "Salicylic", "acid", "-", "5", "DNA", "burn", "renal", "(", "x")
 NAMES = {
     "aspirin": (("acetylsalicylic", "acid"), ("asa",)),
@@ -251,21 +371,16 @@ def tagged_texts(draw: st.DrawFn) -> TaggedText:
     return TaggedText(id="s", tokens=tuple(tokens), labels=tuple(labels))
 
 
-def copied(noise, item, seed):
-    rng = rng_for(seed, noise.stream, "d", item.id)
-    return item.candidate(noise.edits(item, rng, RESOURCES))
-
-
 @given(tagged_texts(), st.sampled_from(EVERY), st.integers(0, 2**32), st.data())
 def test_labels_align_and_any_part_of_the_edits_keeps_every_entity(item, noise, seed, data):
-    whole = copied(noise, item, seed)
-    assert whole == copied(noise, item, seed)
+    whole = perturbed(noise, item, seed, RESOURCES)
+    assert whole == perturbed(noise, item, seed, RESOURCES)
     part = item.candidate(tuple(edit for edit in whole.edits if data.draw(st.booleans())))
-    for found in (whole, part):
-        new = TaggedText(id="s", tokens=found.tokens, labels=found.labels)  # legal IOB2, as many
+    for copy in (whole, part):
+        new = TaggedText(id="s", tokens=copy.tokens, labels=copy.labels)  # legal IOB2, as many
         assert [e.type for e in new.entities] == [e.type for e in item.entities]
         position = old = 0
-        for edit in (*found.edits, None):
+        for edit in (*copy.edits, None):
             end = edit.start if edit else len(item.tokens)
             n = end - old
             assert new.tokens[position : position + n] == item.tokens[old:end]
@@ -281,85 +396,95 @@ def test_labels_align_and_any_part_of_the_edits_keeps_every_entity(item, noise, 
 
 def test_two_entities_side_by_side_are_two_units():
     labels = ("B-Drug", "I-Drug", "B-Drug", "O")
-    assert is_one_unit(labels[0:2])
-    assert not is_one_unit(labels[1:3])
-    assert not is_one_unit(labels[2:4])
-
-
-SAME = {"heart attack": (("myocardial", "infarction"), ("mi",))}
-
-
-def renamed(kind, item, **resources):
-    return perturbed(kind, item, replacements={kind.table: SAME}, **resources)
-
-
-def test_a_mention_is_replaced_everywhere_by_one_name_and_others_stay():
-    item = TaggedText(
-        id="1",
-        tokens=("Heart", "Attack", "or", "gout", "?", "Heart", "attack"),
-        labels=("B-D", "I-D", "O", "B-D", "O", "B-D", "I-D"),
-    )
-    found = renamed(Synonym(), item)
-    assert found.tokens == (
-        *("myocardial", "infarction", "or", "gout", "?", "myocardial", "infarction"),
-    )
-    assert found.labels == item.labels
-
-
-def test_words_outside_entities_are_never_replaced():
-    item = TaggedText(id="1", tokens=("heart", "attack"), labels=("O", "O"))
-    assert renamed(Synonym(), item).edits == ()
-
-
-def test_drawn_names_differ_between_occurrences():
-    kind = Synonym(choice="drawn")
-    item = TaggedText(id="1", tokens=("heart", "attack") * 12, labels=("B-D", "I-D") * 12)
-    found = renamed(kind, item).tokens
-    assert {"mi", "myocardial"} <= set(found)
-    assert (Synonym().is_random, kind.is_random) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("make", "where"),
-    [
-        (lambda: Synonym(mode="strickt"), "synonym: mode"),
-        (lambda: Synonym(choice="any"), "synonym: choice"),
-        (lambda: Synonym(synonyms="none"), "'none'"),
-        (lambda: Synonym(vocabulary="drugs"), "vocabulary"),
-        (lambda: Abbreviation(direction="up"), "direction"),
-        (lambda: Abbreviation(synonyms=""), "abbreviation: synonyms"),
-    ],
-)
-def test_wrong_names_are_refused_in_one_sentence(make, where, said):
-    with pytest.raises(UsageError) as caught:
-        make()
-    said(str(caught.value), where)
-
-
-def pair(a="A  heart attack, then.", b="A heart attack."):
-    return SentencePair(id="p", text_a=a, text_b=b, score=2.0)
-
-
-def test_one_text_of_a_pair_changes_and_its_spacing_stays():
-    kind = Synonym()
-    found = {"A  heart attack, then.": ((3, 15, "diseases"),)}
-    new = renamed(kind, pair(), mentions=found)
-    assert new.texts["text_a"] == "A  myocardial infarction, then."
-    assert (new.texts["text_b"], new.item) == (pair().text_b, pair())
-    assert [(e.field, e.start, e.end) for e in new.edits] == [("text_a", 3, 15)]
-
-
-def test_the_second_or_a_random_text_can_be_the_one():
-    second = CaseNoise(scope="all", to="upper", side="second")
-    new = perturbed(second, pair())
-    assert new.texts == {"text_a": pair().text_a, "text_b": "A HEART ATTACK."}
-    drawn = CaseNoise(scope="all", to="upper", side="random")
-    sides = {perturbed(drawn, pair(), seed).edits[0].field for seed in range(20)}
-    assert sides == {"text_a", "text_b"}
-    plain = SwapNoise(scope="all")
-    assert perturbed(plain, pair(a="...")).edits == ()
+    assert [is_one_unit(labels[i : i + 2]) for i in range(3)] == [True, False, False]
 
 
 def test_of_overlapping_entities_the_first_and_longest_wins():
     spans = [(0, 3), (4, 8), (9, 12)]
     assert labels_of(spans, [(4, 8, "B"), (0, 8, "A"), (9, 12, "C")]) == ("B-A", "I-A", "B-C")
+
+
+# -- other names
+SAME = {"heart attack": (("myocardial", "infarction"), ("mi",))}
+
+
+def renamed(kind: Any, item: Any, **resources: Any) -> Any:
+    return perturbed(kind, item, replacements={kind.table: SAME}, **resources)
+
+
+def test_an_entity_is_replaced_everywhere_by_one_name_and_all_else_stays():
+    item = TaggedText(
+        id="1",
+        tokens=("Heart", "Attack", "or", "gout", "?", "Heart", "attack", "heart", "attack"),
+        labels=("B-D", "I-D", "O", "B-D", "O", "B-D", "I-D", "O", "O"),
+    )
+    copy = renamed(Synonym(), item)
+    text = "myocardial infarction or gout ? myocardial infarction heart attack"
+    assert (" ".join(copy.tokens), copy.labels) == (text, item.labels)
+
+
+def test_drawn_names_differ_between_occurrences():
+    kind = Synonym(choice="drawn")
+    item = TaggedText(id="1", tokens=("heart", "attack") * 12, labels=("B-D", "I-D") * 12)
+    assert {"mi", "myocardial"} <= set(renamed(kind, item).tokens)
+    assert (Synonym().is_random, kind.is_random) == (False, True)
+
+
+# -- pairs
+def pair(a: str = "A  heart attack, then.", b: str = "A heart attack.") -> SentencePair:
+    return SentencePair(id="p", text_a=a, text_b=b, score=2.0)
+
+
+def test_one_text_of_a_pair_changes_and_its_spacing_stays():
+    mentions = {"A  heart attack, then.": ((3, 15, "diseases"),)}
+    new = renamed(Synonym(), pair(), mentions=mentions)
+    assert new.texts == {"text_a": "A  myocardial infarction, then.", "text_b": pair().text_b}
+    assert [(e.field, e.start, e.end) for e in new.edits] == [("text_a", 3, 15)]
+
+
+def test_the_second_or_a_random_text_can_be_the_one():
+    new = perturbed(CaseNoise(scope="all", to="upper", side="second"), pair())
+    assert new.texts == {"text_a": pair().text_a, "text_b": "A HEART ATTACK."}
+    drawn = CaseNoise(scope="all", to="upper", side="random")
+    sides = {perturbed(drawn, pair(), seed).edits[0].field for seed in range(20)}
+    assert sides == {"text_a", "text_b"}
+    assert perturbed(SwapNoise(scope="all"), pair(a="...")).edits == ()
+
+
+def of_document(name: str, tokens: str, labels: str, document: str) -> TaggedText:
+    types = {"D": "B-Disease", "d": "I-Disease", "O": "O"}
+    return TaggedText(
+        id=name,
+        tokens=tuple(tokens.split()),
+        labels=tuple(types[label] for label in labels),
+        metadata={"document": document},
+    )
+
+
+def test_an_acronym_becomes_what_its_own_document_defines(tmp_path):
+    (tmp_path / "names.csv").write_text(
+        "concept,name\n1,PD\n1,panic disorder\n2,Parkinson disease\n2,shaking palsy\n"
+    )
+    items = [
+        of_document("1", "PD is common", "DOO", "a"),
+        of_document("2", "Parkinson Disease ( PD ) is common", "DdODOOO", "a"),
+        of_document("3", "PD was rare", "DOO", "b"),  # the same letters, which nothing defines
+        of_document("4", "panic disorder ( PD ) was PD", "DdODOOD", "c"),
+    ]
+    attack = Synonym(synonyms="names.csv")
+    noise = noise_resources(items, [attack], tmp_path)
+    new = [
+        " ".join(item.candidate(attack.edits(item, rng_for(0, "x", "d", "q"), noise)).tokens)
+        for item in items
+    ]
+    assert new == [
+        "Parkinson Disease is common",
+        "shaking palsy ( PD ) is common",
+        "PD was rare",
+        "panic disorder ( PD ) was panic disorder",
+    ]
+    sources = [source for _, source in other_names_in(items, attack, noise)]
+    assert sources == ["defined", "listed", *["unchanged"] * 4, "defined"]
+    assert names_put_into(items, attack, noise) == {
+        *map(folded, ("Parkinson disease", "shaking palsy", "panic disorder"))
+    }

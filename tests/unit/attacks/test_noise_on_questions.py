@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,13 @@ import pytest
 from medstress.attacks.noise import NoiseResources, noise_of
 from medstress.attacks.protocol import make_attack
 from medstress.attacks.set_search import importance
-from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import Edit
 from medstress.entities.groups import NoNames
-from medstress.experiment.plan.noise_resources import mentions_in, noise_resources
+from medstress.experiment.plan.noise_resources import mentions_in, noise_resources, other_names_in
 from medstress.testing import tiny_questions
 
 ITEM = Question(
@@ -34,7 +34,7 @@ ITEM = Question(
         Mention(field="B", start=0, end=7, type="T109"),
     ),
 )
-NAMES = {"heart attack": (("myocardial", "infarction"),), "aspirin": (("asa",),)}
+NAMES = {"heart attack": (("myocardial", "infarction"),), "aspirin": (("acetylsalicylic", "acid"),)}
 UPPER = {"name": "case_noise", "to": "upper", "scope": "all"}
 
 
@@ -61,24 +61,66 @@ def test_one_field_is_perturbed_and_the_others_stay(field: str, changed: set[str
     new = texts(made(**UPPER, field=field))
     names = ("context", "stem", "passage", "options")
     assert {name for name in names if getattr(new, name) != getattr(ITEM, name)} == changed
-    shown = {"options": ("A", "B"), "question": ("context", "stem")}.get(field, (field,))
+    shown = {"options": ("A",), "question": ("context", "stem")}.get(field, (field,))
     assert {edit.field for edit in new.edits} == set(shown)
 
 
-def test_the_key_is_perturbed_like_every_option() -> None:
+def test_the_words_of_the_right_answer_stay_and_nothing_else_changes() -> None:
     new = texts(made(**UPPER, field="options"))
-    assert new.options == ("REST", "ASPIRIN")
-    assert [(edit.field, edit.replacement) for edit in new.edits] == [
-        ("A", "REST"),
-        ("B", "ASPIRIN"),
+    assert new.options == ("REST", "aspirin")
+    assert [(edit.field, edit.replacement) for edit in new.edits] == [("A", "REST")]
+    draws = [
+        texts(made(name="keyboard_noise", scope="all", field="options"), i)
+        for i in (ITEM, replace(ITEM, key="A"))
     ]
+    assert draws[0].options[1] == "aspirin" != draws[1].options[1]
 
 
 def test_an_edit_that_would_make_two_options_equal_is_not_made() -> None:
     item = Question(id="q", stem="Which?", options=("Iron", "IRON", "zinc"), key="A")
     assert texts(made(**UPPER, field="options"), item).options == ("Iron", "IRON", "ZINC")
-    twins = Question(id="q", stem="Which?", options=("Iron", "iron", "iRON"), key="A")
-    assert texts(made(**UPPER, field="options"), twins).options == ("IRON", "iron", "iRON")
+    twins = Question(id="q", stem="Which?", options=("Zinc", "Iron", "iron", "iRON"), key="A")
+    assert texts(made(**UPPER, field="options"), twins).options == ("Zinc", "IRON", "iron", "iRON")
+
+
+class TestAnAlwaysRightVictim:
+    """It picks the option that names the right thing, and loses no question to synonyms."""
+
+    NAMES = (
+        "concept,name\n1,paracetamol\n1,acetaminophen\n2,ibuprofen\n2,brufenal\n3,gout\n3,podagra\n"
+    )
+    NAMES += "4,naproxen\n4,paracetamol\n"  # a table may be wrong, and say that two things are one
+
+    def attacked(self, tmp_path: Path, key: str, **keys: Any) -> tuple[str, ...]:
+        (tmp_path / "names.csv").write_text(self.NAMES)
+        options = ("Paracetamol", "Ibuprofen", "Naproxen", "Rest")
+        item = Question(
+            id="q",
+            stem="What helps?",
+            options=options,
+            key=key,
+            mentions=tuple(
+                Mention(field=letter, start=0, end=len(text), type="T121")
+                for letter, text in zip("ABC", options, strict=False)
+            ),
+        )
+        attack = made(name="synonym", field="options", synonyms="names.csv", **keys)
+        return texts(attack, item, noise_resources([item], [attack], tmp_path)).options
+
+    def test_wrong_options_get_their_other_names(self, tmp_path: Path) -> None:
+        options = self.attacked(tmp_path, "D")
+        assert options == ("acetaminophen", "brufenal", "Naproxen", "Rest")
+
+    def test_the_right_answer_stays(self, tmp_path: Path) -> None:
+        assert self.attacked(tmp_path, "A")[0] == "Paracetamol"
+        assert self.attacked(tmp_path, "B")[1] == "Ibuprofen"
+
+    def test_no_option_comes_to_mean_what_another_means(self, tmp_path: Path) -> None:
+        # By the table naproxen is paracetamol, and paracetamol is the right answer.
+        assert self.attacked(tmp_path, "A")[2] == "Naproxen"
+        (tmp_path / "vocabulary.txt").write_text("naproxenol\nacetaminophenol\nibuprofenum\n")
+        related = self.attacked(tmp_path, "A", mode="related", vocabulary="vocabulary.txt")
+        assert related[0] == "Paracetamol"
 
 
 @pytest.mark.parametrize(
@@ -97,12 +139,15 @@ def test_synonyms_replace_mentions_of_passage_and_options() -> None:
     # The second mention of the passage, aspirin, is no mention of the item.
     in_passage = texts(made(name="synonym", field="passage"))
     assert in_passage.passage == "A myocardial infarction needs aspirin."
-    assert texts(made(name="synonym", field="options")).options == ("rest", "asa")
+    assert texts(made(name="synonym", field="options"), replace(ITEM, key="A")).options == (
+        "rest",
+        "acetylsalicylic acid",
+    )
 
 
 def test_entities_are_found_in_a_field_without_mentions() -> None:
     plain = Question(
-        id="q", passage="Take aspirin.", stem="Which?", options=("ibuprofen", "rest"), key="A"
+        id="q", passage="Take aspirin.", stem="Which?", options=("ibuprofen", "rest"), key="B"
     )
     attacks = [made(name="swap_noise", scope="entities", field=f) for f in ("passage", "options")]
     noise = noise_resources([plain], attacks, Path())
@@ -137,18 +182,12 @@ def test_the_lexicon_counts_sentences_and_no_options() -> None:
     assert lexicon.isdisjoint({"qwopt", "asdfg"})
 
 
-def test_mentions_are_counted_in_the_field_that_an_attack_changes() -> None:
-    noise = NoiseResources()
-    counted = {
-        field: dict(mentions_in([ITEM], noise, made(name="synonym", field=field)))
-        for field in ("question", "passage", "options")
-    }
-    assert counted == {
-        "question": {"heart attack": 2},
-        "passage": {"heart attack": 1},
-        "options": {"aspirin": 1},
-    }
-    assert dict(mentions_in([ITEM], noise)) == {"heart attack": 3, "aspirin": 1}
+@pytest.mark.parametrize(("field", "n"), [("question", 2), ("passage", 1), ("options", 0)])
+def test_mentions_are_counted_in_the_field_that_an_attack_changes(field: str, n: int) -> None:
+    attack = made(name="synonym", field=field)
+    noise = NoiseResources(replacements={attack.table: NAMES})
+    assert len(list(other_names_in([ITEM], attack, noise))) == n
+    assert mentions_in([ITEM], noise) == {"heart attack", "aspirin"}
     words = [words.tokens for words in ITEM.words({})]
     assert [tokens[0] for tokens in words] == ["A", "He", "Treat"]
 
@@ -170,22 +209,15 @@ def test_a_field_without_text_is_an_obstacle() -> None:
 
 def test_a_question_is_attacked_like_every_question() -> None:
     attack = made(name="swap_noise")
-    assert attack.goal_for(ITEM) == Untargeted()
-    assert not attack.asks_copy_of(ITEM)
+    assert (attack.goal_for(ITEM), attack.asks_copy_of(ITEM)) == (Untargeted(), False)
     assert attack.is_copy
     assert "names" not in attack.needs
-
-
-def test_the_default_field_is_not_told_and_others_are() -> None:
-    assert made(name="swap_noise").label_parameters()["field"] is None
-    assert made(name="non_entity_noise").label_parameters()["field"] is None
-    assert made(name="synonym", field="passage").spec()["field"] == "passage"
-
-
-def test_an_unknown_field_is_refused_in_one_sentence(said: Any) -> None:
-    with pytest.raises(UsageError) as caught:
-        made(name="swap_noise", field="passages")
-    said(str(caught.value), "field", "'passage'")
+    # The default field is no part of labels.
+    fields = [
+        made(name="swap_noise", **keys).label_parameters()["field"]
+        for keys in ({}, {"field": "stem"})
+    ]
+    assert fields == [None, "stem"]
 
 
 def test_noise_without_its_resources_is_a_defect() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from medstress.attacks.noise import NoiseResources, SwapNoise, Synonym
-from medstress.attacks.noise_control import NonEntityNoise
+from medstress.attacks.noise_control import CONTROLLED
 from medstress.attacks.set_search import greedy, importance, random_growth
 from medstress.core import registry
-from medstress.core.errors import BudgetExhausted, UsageError
+from medstress.core.errors import BudgetExhausted
 from medstress.core.outcomes import Measured, Moved, Outcome, Prediction, Untargeted
 from medstress.core.queries import Ask, CleanAnswer
 from medstress.core.sentences import SentencePair, TaggedText
@@ -153,13 +153,6 @@ def test_a_success_late_in_the_budget_is_made_smaller_only_within_it() -> None:
         assert len(asked(random_growth(UNIT, edits, budget, rng()), success("dya"))) <= budget
 
 
-def test_importance_is_not_fooled_by_labels_that_only_moved() -> None:
-    longer = Edit(field="tokens", start=0, end=1, replacement="the patients of mine")
-    moved = found("O O O O O B-Drug O O")
-    assert importance(found(), moved, longer) == 0
-    assert importance(found(), found("O O O O O O O O"), longer) == 1
-
-
 def test_a_search_closes_quietly_where_the_budget_is_refused() -> None:
     flow = greedy(UNIT, token_edits(), 9)
     next(flow)
@@ -179,6 +172,10 @@ def test_importance_counts_labels_that_differ_or_the_distance_of_scores() -> Non
     assert importance(found(), found("O O B-Drug O O O O")) == 2
     scores = [Prediction(outcome=Outcome.RIGHT, answer=None, scores=(v,)) for v in (0.5, 0.2)]
     assert importance(*scores) == pytest.approx(0.3)
+    # Labels that only moved do not differ.
+    longer = Edit(field="tokens", start=0, end=1, replacement="the patients of mine")
+    assert importance(found(), found("O O O O O B-Drug O O"), longer) == 0
+    assert importance(found(), found("O O O O O O O O"), longer) == 1
 
 
 def test_the_goal_follows_from_the_item() -> None:
@@ -194,63 +191,15 @@ def test_the_goal_follows_from_the_item() -> None:
         assert not Measured().relative_to(before).reached(answer, ())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "swap_noise",
-        "keyboard_noise",
-        "synonym",
-        "case_noise",
-        "hyphen_noise",
-        "ocr_noise",
-        "abbreviation",
-        "non_entity_noise",
-    ],
-)
-def test_every_perturbation_is_an_attack_of_its_name(name: str) -> None:
-    attack = registry.load("attacks", name)()
-    assert attack.spec()["name"] == name
-    assert attack.spec()["search"] == "none"
-    assert (attack.is_copy, attack.budget) == (True, 1)
-    assert attack.obstacle(UNIT, NOTHING) is None
-    lone = TaggedText(id="e", tokens=("a",), labels=("O",)).units()[0]
-    assert attack.obstacle(lone, NOTHING) == "the sentence has no gold entity"
+def test_every_noise_is_one_copy_of_what_has_an_entity() -> None:
+    for name in (*CONTROLLED, "non_entity_noise"):
+        attack = registry.load("attacks", name)()
+        assert (attack.name, attack.is_copy, attack.budget) == (name, True, 1)
+        assert attack.obstacle(UNIT, NOTHING) is None
+        assert attack.obstacle(LONE, NOTHING) == "the sentence has no gold entity"
 
 
 def test_what_is_not_drawn_runs_once() -> None:
-    assert not Synonym().is_random
     assert Synonym(search="random", budget=3).is_random
     assert Synonym(side="random").is_random
     assert SwapNoise().is_random
-
-
-def test_the_control_shares_the_random_numbers_of_its_noise() -> None:
-    assert NonEntityNoise(noise="swap_noise").stream == SwapNoise().stream
-
-
-@pytest.mark.parametrize(
-    ("keys", "where"),
-    [
-        ({"budget": 3}, "budget = 3"),
-        ({"budget": 0, "search": "greedy"}, "budget"),
-        ({"search": "gready"}, "search"),
-        ({"side": "both"}, "side"),
-        ({"max_change": -1}, "max_change"),
-        ({"max_change": float("nan")}, "max_change"),
-        (
-            {"scope": "none"},
-            "scope",
-        ),
-    ],
-)
-def test_impossible_parameters_are_refused_in_one_sentence(
-    keys: dict[str, Any], where: str, said
-) -> None:
-    with pytest.raises(UsageError) as refused:
-        SwapNoise(**keys)
-    said(str(refused.value), where)
-
-
-def test_a_candidate_of_a_search_holds_some_of_the_edits() -> None:
-    candidate = UNIT.candidate(tuple(token_edits()[2:3]))
-    assert candidate.tokens == ("patients", "took", "wrafarin", "every", "day")  # type: ignore[attr-defined]

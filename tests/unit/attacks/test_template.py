@@ -510,7 +510,7 @@ def test_no_draw_repeats_and_no_key_duplicate_is_ever_drawn(
     from medstress.entities.synonyms import SynonymGroups
     from medstress.entities.vocabularies import vocabulary_of
 
-    embedder = Embedder("ngram", corpus=vocabulary)
+    embedder = Embedder("ngram")
     names = VectorPerturbationSet(
         vocabulary_of("v", vocabulary), embedder, SynonymGroups("none", "0", [])
     )

@@ -1,7 +1,5 @@
 """The parts of local models that need neither torch nor a model: tries, batches, kept scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -28,9 +26,7 @@ def target_lists(draw: st.DrawFn) -> list[Target]:
 
 
 @given(target_lists(), st.integers(0, 3))
-def test_a_trie_holds_each_prefix_once_and_a_node_sees_its_sequence(
-    targets: list[Target], n_past: int
-) -> None:
+def test_a_trie_holds_each_prefix_once_and_a_node_sees_its_sequence(targets, n_past):
     before = (0,) * n_past
     longer = [Target((*before, *one.tokens), one.start + n_past) for one in targets]
     trie = build_trie(longer, n_past=n_past)
@@ -50,14 +46,14 @@ def test_a_trie_holds_each_prefix_once_and_a_node_sees_its_sequence(
 
 
 @given(target_lists(), st.integers(1, 40))
-def test_every_target_is_in_exactly_one_trie(targets: list[Target], most: int) -> None:
+def test_every_target_is_in_exactly_one_trie(targets, most):
     groups = plan_tries(targets, max_nodes=most)
     assert sorted(index for group in groups for index in group) == list(range(len(targets)))
     for group in groups:
         assert len(build_trie([targets[i] for i in group]).tokens) <= most or len(group) == 1
 
 
-def test_where_not_all_fit_variants_of_one_long_prompt_share_a_trie() -> None:
+def test_where_not_all_fit_variants_of_one_long_prompt_share_a_trie():
     prompt = tuple(range(100))
     variants = [Target((*prompt, 200 + i, 1), 101) for i in range(4)]
     strangers = [Target((1000 + i, *prompt, 1), 101) for i in range(2)]
@@ -67,9 +63,7 @@ def test_where_not_all_fit_variants_of_one_long_prompt_share_a_trie() -> None:
 
 
 @given(st.lists(st.integers(1, 50), max_size=12), st.floats(0, 100, width=32), st.integers(1, 200))
-def test_every_row_is_in_exactly_one_batch_within_the_limit(
-    lengths: list[int], overhead: float, max_tokens: int
-) -> None:
+def test_every_row_is_in_exactly_one_batch_within_the_limit(lengths, overhead, max_tokens):
     batches = plan_batches(lengths, overhead=overhead, max_tokens=max_tokens)
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
@@ -79,7 +73,7 @@ def test_every_row_is_in_exactly_one_batch_within_the_limit(
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=7))
-def test_the_cut_is_as_cheap_as_the_best_of_all_cuts(values: list[int]) -> None:
+def test_the_cut_is_as_cheap_as_the_best_of_all_cuts(values):
     n = len(values)
     sums = np.concatenate([[0], np.cumsum(values)])
 
@@ -97,7 +91,7 @@ def test_the_cut_is_as_cheap_as_the_best_of_all_cuts(values: list[int]) -> None:
 
 
 @given(token_lists, token_lists)
-def test_the_shared_length_is_the_longest_common_prefix(a: list[int], b: list[int]) -> None:
+def test_the_shared_length_is_the_longest_common_prefix(a, b):
     n = shared_length(a, b)
     assert a[:n] == b[:n]
     assert a[n : n + 1] != b[n : n + 1] or n == min(len(a), len(b))
@@ -111,7 +105,7 @@ def test_the_shared_length_is_the_longest_common_prefix(a: list[int], b: list[in
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
     ],
 )
-def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(error: Exception) -> None:
+def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(error):
     sizes: list[int] = []
 
     def run(items: Sequence[int]) -> list[int]:
@@ -124,7 +118,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(error: Exceptio
     assert sizes[0] == 7
 
 
-def test_other_errors_pass_through() -> None:
+def test_other_errors_pass_through():
     def run(items: Sequence[int]) -> list[int]:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
@@ -132,7 +126,7 @@ def test_other_errors_pass_through() -> None:
         in_halves([1, 2], run)
 
 
-def test_scores_are_kept_by_tokens_start_and_source_and_the_oldest_go() -> None:
+def test_scores_are_kept_by_tokens_start_and_source_and_the_oldest_go():
     memo: ScoreMemo[Wanted] = ScoreMemo(max_entries=2)
     keys = [
         Wanted(Target((1, 2, 3), 2)).key,
@@ -146,7 +140,7 @@ def test_scores_are_kept_by_tokens_start_and_source_and_the_oldest_go() -> None:
     assert [memo.get(key) for key in keys] == [[-1.0], None, [-3.0]]
 
 
-def test_only_new_scores_are_computed_and_complete_calls_once_more() -> None:
+def test_only_new_scores_are_computed_and_complete_calls_once_more():
     memo: ScoreMemo[Wanted] = ScoreMemo()
     one, two, three = (Wanted(Target((number, 0), 1)) for number in (1, 2, 3))
     computed: list[tuple[list[list[Wanted]], bool]] = []

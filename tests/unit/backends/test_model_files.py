@@ -1,7 +1,5 @@
 """Finding models, remembering hashes, converting once; no model is loaded."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -15,20 +13,20 @@ from medstress.core.hashing import file_hash
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "models"
 
 
 @pytest.fixture
-def gguf(tmp_path: Path) -> Path:
+def gguf(tmp_path):
     path = tmp_path / "tiny.gguf"
     path.write_bytes(b"GGUF and more")
     return path
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     path = tmp_path / "model"
     path.mkdir()
     for name in ("config.json", "tokenizer.json", "model.safetensors", "README.md"):
@@ -36,9 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_hash_is_read_again_only_when_the_file_changes(
-    gguf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hash_is_read_again_only_when_the_file_changes(gguf, monkeypatch):
     first = remembered_hash(gguf)
     assert first == file_hash(gguf)
     with monkeypatch.context() as patch:
@@ -48,14 +44,14 @@ def test_a_hash_is_read_again_only_when_the_file_changes(
     assert remembered_hash(gguf) == file_hash(gguf) != first
 
 
-def test_a_damaged_memory_of_hashes_is_written_anew(gguf: Path, cache: Path) -> None:
+def test_a_damaged_memory_of_hashes_is_written_anew(gguf, cache):
     cache.mkdir(parents=True)
     (cache / "hashes.json").write_text("{ no json")
     assert remembered_hash(gguf) == file_hash(gguf)
     assert remembered_hash(gguf) == file_hash(gguf)
 
 
-def test_the_content_does_not_depend_on_the_path(folder: Path, tmp_path: Path) -> None:
+def test_the_content_does_not_depend_on_the_path(folder, tmp_path):
     first = find_model(BackendOptions(model=str(folder)))
     moved = folder.rename(tmp_path / "moved")
     assert find_model(BackendOptions(model="moved", base=tmp_path)).content == first.content
@@ -65,14 +61,14 @@ def test_the_content_does_not_depend_on_the_path(folder: Path, tmp_path: Path) -
     assert find_model(BackendOptions(model=str(moved))).content != first.content
 
 
-def test_weights_that_are_not_read_do_not_count(folder: Path) -> None:
+def test_weights_that_are_not_read_do_not_count(folder):
     first = find_model(BackendOptions(model=str(folder)))
     (folder / "pytorch_model.bin").write_text("the same weights in the older format")
     (folder / "optimizer.pt").write_text("left by a training run")
     assert find_model(BackendOptions(model=str(folder))).content == first.content
 
 
-def test_a_gguf_file_is_converted_once(gguf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gguf_file_is_converted_once(gguf, monkeypatch):
     built: list[Path] = []
 
     def convert(_gguf: Path, dtype: str, folder: Path) -> None:
@@ -88,9 +84,7 @@ def test_a_gguf_file_is_converted_once(gguf: Path, monkeypatch: pytest.MonkeyPat
     assert not any(path.exists() for path in built)
 
 
-def test_the_slower_of_two_conversions_uses_the_other_ones_result(
-    gguf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_slower_of_two_conversions_uses_the_other_ones_result(gguf, cache, monkeypatch):
     def convert(_gguf: Path, dtype: str, folder: Path) -> None:
         (folder / "model.safetensors").write_text("mine")
         other = cache / f"{file_hash(gguf).rpartition(':')[2]}-{dtype}"
@@ -103,9 +97,7 @@ def test_the_slower_of_two_conversions_uses_the_other_ones_result(
     assert {path.name for path in cache.iterdir()} == {folder.name, "hashes.json"}
 
 
-def test_a_conversion_that_fails_leaves_nothing(
-    gguf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conversion_that_fails_leaves_nothing(gguf, cache, monkeypatch):
     def convert(_gguf: Path, dtype: str, folder: Path) -> None:
         (folder / "model.safetensors").write_text("half")
         raise UsageError("broken")
@@ -116,10 +108,7 @@ def test_a_conversion_that_fails_leaves_nothing(
     assert [path.name for path in cache.iterdir()] == ["hashes.json"]
 
 
-def test_the_embedded_model_names_its_install_line_when_absent(
-    monkeypatch: pytest.MonkeyPatch,
-    said,
-) -> None:
+def test_the_embedded_model_names_its_install_line_when_absent(monkeypatch, said):
     monkeypatch.setattr(model_files, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
         find_model(BackendOptions(model="smollm2"))
@@ -140,9 +129,7 @@ def test_the_embedded_model_names_its_install_line_when_absent(
         ("no_weights", "has no weights"),
     ],
 )
-def test_a_missing_model_is_one_clear_sentence(
-    model: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_model_is_one_clear_sentence(model, message, tmp_path, monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
 
     def unreachable(name: str, file: str) -> str:
@@ -159,9 +146,7 @@ def test_a_missing_model_is_one_clear_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_a_hub_model_is_known_by_its_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_model_is_known_by_its_commit(tmp_path, monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
     config = tmp_path / "snapshots" / "0123abcd" / "config.json"
     monkeypatch.setattr(hub, "hf_hub_download", lambda name, file: str(config))

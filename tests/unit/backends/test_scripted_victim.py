@@ -1,7 +1,5 @@
 """A victim whose replies stand in a file."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -40,7 +38,7 @@ def opened(folder: Path, lines: list[Any]) -> Any:
     return open_backend(BackendOptions(model="replies.jsonl", base=folder))
 
 
-def test_the_contract_holds(tmp_path: Path) -> None:
+def test_the_contract_holds(tmp_path):
     calls = [
         Choose("rickets and sun", "ABC"),
         Choose("scurvy", "ABCD"),
@@ -51,7 +49,7 @@ def test_the_contract_holds(tmp_path: Path) -> None:
     check_backend(opened(tmp_path, LINES), calls)
 
 
-def test_the_first_pattern_in_the_prompt_decides(tmp_path: Path) -> None:
+def test_the_first_pattern_in_the_prompt_decides(tmp_path):
     backend = opened(tmp_path, LINES)
     prompts = ["scurvy or so", "rickets\nand sun", "else", "it is down"]
     replies = backend.answer([Generate(prompt) for prompt in prompts])
@@ -63,7 +61,7 @@ def test_the_first_pattern_in_the_prompt_decides(tmp_path: Path) -> None:
     ]
 
 
-def test_a_letter_gets_most_where_scores_are_wanted(tmp_path: Path) -> None:
+def test_a_letter_gets_most_where_scores_are_wanted(tmp_path):
     backend = opened(tmp_path, LINES)
     letter, given, chosen = backend.answer(
         [Score("scurvy", (" A", " B", " C")), Rank("rickets, sun", "ABC"), Choose("scurvy", "AB")]
@@ -85,21 +83,19 @@ def test_a_letter_gets_most_where_scores_are_wanted(tmp_path: Path) -> None:
         (Score("rickets, sun", (" A", " B")), "scores [0.2, 0.6, 0.2] for 2 options"),
     ],
 )
-def test_a_rule_that_does_not_fit_the_call_fails_that_call(
-    tmp_path: Path, call: Any, said: str
-) -> None:
+def test_a_rule_that_does_not_fit_the_call_fails_that_call(tmp_path, call, said):
     (reply,) = opened(tmp_path, LINES).answer([call])
     assert isinstance(reply, Failure)
     assert said in reply.error
 
 
-def test_a_prompt_that_no_rule_matches_fails_alone(tmp_path: Path) -> None:
+def test_a_prompt_that_no_rule_matches_fails_alone(tmp_path):
     lost, found = opened(tmp_path, LINES[:1]).answer([Generate("gout"), Generate("scurvy")])
     assert lost == Failure(error="no rule of 'replies' matches the prompt 'gout'")
     assert found == Generated(text="B")
 
 
-def test_the_rules_are_the_model(tmp_path: Path) -> None:
+def test_the_rules_are_the_model(tmp_path):
     def known(lines: list[Any]) -> str:
         return str(opened(tmp_path, lines).identity.hash)
 
@@ -119,13 +115,13 @@ def test_the_rules_are_the_model(tmp_path: Path) -> None:
         ({"pattern": "a", "scores": [1, -1]}, "line 3: scores: "),
     ],
 )
-def test_a_line_that_is_no_rule_is_named(tmp_path: Path, line: Any, said: str) -> None:
+def test_a_line_that_is_no_rule_is_named(tmp_path, line, said):
     with pytest.raises(UsageError) as caught:
         opened(tmp_path, [LINES[0], line])
     assert said in str(caught.value)
 
 
-def test_a_file_that_is_missing_or_empty_is_named(tmp_path: Path, said) -> None:
+def test_a_file_that_is_missing_or_empty_is_named(tmp_path, said):
     with pytest.raises(UsageError) as caught:
         open_backend(BackendOptions(base=tmp_path))
     said(str(caught.value))

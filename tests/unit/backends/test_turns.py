@@ -1,7 +1,5 @@
 """Chat templates that refuse a system turn, or want roles to alternate, get its text elsewhere."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -34,9 +32,7 @@ def template(source: str | None) -> ChatTemplate:
 
 
 @pytest.mark.parametrize("source", [ALTERNATE, NO_SYSTEM, DROPS])
-def test_the_system_text_goes_to_the_first_user_turn_which_is_said_once(
-    source: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_system_text_goes_to_the_first_user_turn_which_is_said_once(source, caplog):
     chat = template(source)
     with caplog.at_level(logging.WARNING):
         assert chat.text(CHAT) == "<user> Be brief. \n\nWhy?\n\nNow?<reply>"
@@ -45,14 +41,14 @@ def test_the_system_text_goes_to_the_first_user_turn_which_is_said_once(
     assert "head of the first user turn" in caplog.records[0].message
 
 
-def test_a_conversation_that_the_template_takes_stays_as_it_is() -> None:
+def test_a_conversation_that_the_template_takes_stays_as_it_is():
     assert template(PLAIN).text(CHAT) == "<system> Be brief. <user>Why?<user>Now?<reply>"
     assert template(ALTERNATE).text(CHAT[1:2]) == "<user>Why?<reply>"
     assert without_system(CHAT[1:2]) == CHAT[1:2]
     assert template(None).text("plain") == "plain"
 
 
-def test_what_is_refused_either_way_fails_and_what_is_no_template_ends_the_run() -> None:
+def test_what_is_refused_either_way_fails_and_what_is_no_template_ends_the_run():
     with pytest.raises(PermanentBackendError, match="none; it refuses"):
         template(PLAIN).text((Message("tool", "x"),))
     with pytest.raises(UsageError, match="no chat template"):

@@ -1,7 +1,5 @@
 """Refusals that a newcomer meets first: what they say, and the command at their end."""
 
-from __future__ import annotations
-
 import pytest
 
 import medstress as ms

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest
@@ -33,35 +31,35 @@ CALLS: list[Call] = [
 ]
 
 
-def test_equal_calls_have_equal_keys() -> None:
+def test_equal_calls_have_equal_keys():
     one = Request(Score("p", ("a", "b"))).key(MODEL)
     other = Request(Score("p", ("a", "b"))).key(MODEL)
     assert one == other
     assert len(one) == 16
 
 
-def test_different_calls_have_different_keys() -> None:
+def test_different_calls_have_different_keys():
     for one, other in combinations(CALLS, 2):
         assert Request(one).key(MODEL) != Request(other).key(MODEL), (one, other)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=repr)
-def test_the_sample_index_and_the_model_are_part_of_the_key(call: Call) -> None:
+def test_the_sample_index_and_the_model_are_part_of_the_key(call):
     base = Request(call).key(MODEL)
     assert Request(call, sample=1).key(MODEL) != base
     assert Request(call).key(ModelIdentity(name="m", hash="2")) != base
 
 
 @pytest.mark.parametrize("call", CALLS, ids=repr)
-def test_the_name_shown_to_people_is_no_part_of_the_key(call: Call) -> None:
+def test_the_name_shown_to_people_is_no_part_of_the_key(call):
     assert Request(call).key(ModelIdentity(name="x", hash="1")) == Request(call).key(MODEL)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=repr)
-def test_calls_are_hashable_values(call: Call) -> None:
+def test_calls_are_hashable_values(call):
     assert {call: 1}[call] == 1
     assert call.canonical()[0] == call.kind
 
 
-def test_text_outside_ascii_has_a_key() -> None:
+def test_text_outside_ascii_has_a_key():
     assert Request(Generate("Sjögren’s 病")).key(MODEL) != Request(Generate("Sjogren's")).key(MODEL)

@@ -1,30 +1,20 @@
 """Which items belong together."""
 
-from __future__ import annotations
-
-import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from string import punctuation
 
-import pytest
-
-from medstress.core.clusters import clusters_by_dataset, clusters_of, documents_of, sentences_of
+from medstress.core.clusters import clusters_by_dataset, clusters_of, documents_of
 from medstress.core.sentences import SentencePair, TaggedText
-from medstress.datasets import biosses, iob
-from medstress.datasets.draw import draw_documents
-from medstress.datasets.source import DatasetOptions
-
-DOCS = Path(__file__).parents[3] / "docs"
+from medstress.datasets import tagged
+from medstress.datasets.corpora import load_biosses
+from medstress.datasets.source import DatasetOptions, draw_documents
 
 
 def pair(name: str, first: str, second: str, **metadata: str) -> SentencePair:
     return SentencePair(id=name, text_a=first, text_b=second, score=1, metadata=metadata)
 
 
-def test_pairs_that_are_linked_over_sentences_are_one_cluster_named_after_the_least() -> None:
+def test_pairs_that_are_linked_over_sentences_are_one_cluster_named_after_the_least():
     pairs = [
         pair("7", "Rain.", "Snow."),
         pair("3", "Snow.", "Hail."),  # 3 and 5 share nothing, and 7 links neither to the other
@@ -39,7 +29,7 @@ def test_pairs_that_are_linked_over_sentences_are_one_cluster_named_after_the_le
     assert documents_of(pairs) == {each.id: each.id for each in pairs}
 
 
-def test_documents_of_pairs_are_linked_as_a_whole() -> None:
+def test_documents_of_pairs_are_linked_as_a_whole():
     pairs = [
         pair("1", "Rain.", "Snow.", document="x"),
         pair("2", "Fog.", "Sun.", document="x"),
@@ -48,7 +38,7 @@ def test_documents_of_pairs_are_linked_as_a_whole() -> None:
     assert clusters_of(pairs) == {"1": "w", "2": "w", "3": "w"}
 
 
-def test_sentences_belong_to_their_documents_and_data_sets_are_apart() -> None:
+def test_sentences_belong_to_their_documents_and_data_sets_are_apart():
     texts = [
         TaggedText(id=str(n), tokens=("x",), labels=("O",), metadata={"document": d} if d else {})
         for n, d in enumerate([11, 11, None, "b"])
@@ -60,40 +50,16 @@ def test_sentences_belong_to_their_documents_and_data_sets_are_apart() -> None:
 
 
 def test_18_sentences_stand_in_34_pairs_of_biosses(published) -> None:
-    items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
+    items = load_biosses(DatasetOptions(path=published("sts/biosses.tsv"))).items
     sizes = Counter(Counter(clusters_of(items).values()).values())
     assert sizes == {1: 66, 2: 14, 3: 2}
-
-
-@pytest.mark.parametrize(
-    ("fold", "counts"),
-    [
-        (lambda text: text, (18, 34, 82)),
-        (lambda text: "".join(c for c in text.lower() if c not in punctuation), (23, 43, 76)),
-    ],
-    ids=["as they are", "without case and punctuation"],
-)
-def test_the_page_on_data_says_how_many_sentences_of_biosses_stand_in_several_pairs(
-    published, fold: Callable[[str], str], counts: tuple[int, int, int]
-) -> None:
-    items = biosses.load(DatasetOptions(path=published("sts/biosses.tsv"))).items
-    pairs = [replace(each, text_a=fold(each.text_a), text_b=fold(each.text_b)) for each in items]
-    in_pairs = Counter(text for each in pairs for text in set(sentences_of(each)))
-    shared = {text for text, n in in_pairs.items() if n > 1}
-    n_pairs = sum(bool(shared & set(sentences_of(each))) for each in pairs)
-    assert (len(shared), n_pairs, len(set(clusters_of(pairs).values()))) == counts
-    n_sentences, n_pairs, n_clusters = counts
-    page = " ".join((DOCS / "data.md").read_text("utf-8").split())
-    assert f"{n_sentences} sentences" in page
-    assert re.search(rf"{n_pairs} (of BIOSSES' 100 )?pairs", page)
-    assert f"{n_clusters} clusters" in page
 
 
 def test_sentences_of_no_document_are_no_part_of_one_with_the_same_name(tmp_path) -> None:
     path = tmp_path / "rows.conll"
     sentence, mark = "Aspirin\tO\n\n", "-DOCSTART-\tO\n\n"
     path.write_text(2 * sentence + mark + 2 * sentence + mark + sentence, "utf-8")
-    items = iob.load(DatasetOptions(path=path)).items
+    items = tagged.load(DatasetOptions(path=path)).items
     found = clusters_of(items)
     assert found["3"] == found["4"] == "1"
     assert found["5"] == "2"

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -41,20 +39,18 @@ def mention(field: str, start: int, end: int) -> Mention:
         ({"mentions": (mention("question", -1, 3),)}, "item 'q1', field 'mentions'"),
     ],
 )
-def test_a_broken_question_is_refused_with_a_sentence(
-    given: dict[str, Any], where: str, said
-) -> None:
+def test_a_broken_question_is_refused_with_a_sentence(given, where, said):
     with pytest.raises(DataError) as caught:
         question(**given)
     said(str(caught.value), where)
 
 
-def test_two_and_ten_options_are_fine() -> None:
+def test_two_and_ten_options_are_fine():
     assert question(options=("x", "y"), key="A").letters == "AB"
     assert question(options=tuple("abcdefghij"), key="J").key_text == "j"
 
 
-def test_every_field_can_be_read_by_name() -> None:
+def test_every_field_can_be_read_by_name():
     item = question()
     assert item.text_of("question") == "A man bleeds. Which drug?"
     assert item.text_of("context") == "A man bleeds."
@@ -62,11 +58,11 @@ def test_every_field_can_be_read_by_name() -> None:
     assert item.text_of("C") == item.option("C") == "Heparin"
 
 
-def test_without_context_the_question_is_the_stem() -> None:
+def test_without_context_the_question_is_the_stem():
     assert question(context="").question == "Which drug?"
 
 
-def test_the_hash_covers_what_reaches_a_prompt_or_a_judgement() -> None:
+def test_the_hash_covers_what_reaches_a_prompt_or_a_judgement():
     base = question()
     changes: list[dict[str, Any]] = [
         {"context": "A man bled."},
@@ -80,22 +76,22 @@ def test_the_hash_covers_what_reaches_a_prompt_or_a_judgement() -> None:
     assert len(hashes | {base.hash}) == len(changes) + 1
 
 
-def test_neither_id_nor_metadata_is_part_of_the_hash() -> None:
+def test_neither_id_nor_metadata_is_part_of_the_hash():
     assert question(id="q2", metadata={"topic": "x"}).hash == question().hash
 
 
-def test_metadata_does_not_tell_items_apart() -> None:
+def test_metadata_does_not_tell_items_apart():
     assert question(metadata={"topic": ["x"]}) == question()
     assert hash(question(metadata={"topic": ["x"]})) == hash(question())
 
 
-def test_a_candidate_without_edits_is_the_item() -> None:
+def test_a_candidate_without_edits_is_the_item():
     candidate = Candidate(item=question())
     assert candidate.options == question().options
     assert (candidate.context, candidate.stem) == ("A man bleeds.", "Which drug?")
 
 
-def test_an_edit_changes_its_field_and_no_other() -> None:
+def test_an_edit_changes_its_field_and_no_other():
     item = question()
     candidate = Candidate(item=item).edit(mention("B", 0, 8), "Digoxin")
     assert candidate.options == ("Aspirin", "Digoxin sodium", "Heparin")
@@ -103,7 +99,7 @@ def test_an_edit_changes_its_field_and_no_other() -> None:
     assert item.options[1] == "Warfarin sodium"
 
 
-def test_edits_are_in_the_offsets_of_the_original() -> None:
+def test_edits_are_in_the_offsets_of_the_original():
     twice = (
         Candidate(item=question())
         .edit(mention("B", 0, 8), "Digitoxin, a glycoside, as")
@@ -112,7 +108,7 @@ def test_edits_are_in_the_offsets_of_the_original() -> None:
     assert twice.options[1] == "Digitoxin, a glycoside, as salt"
 
 
-def test_context_and_stem_can_be_edited() -> None:
+def test_context_and_stem_can_be_edited():
     candidate = (
         Candidate(item=question())
         .edit(mention("context", 2, 5), "woman")
@@ -121,7 +117,7 @@ def test_context_and_stem_can_be_edited() -> None:
     assert (candidate.context, candidate.stem) == ("A woman bleeds.", "What drug?")
 
 
-def test_candidates_are_values() -> None:
+def test_candidates_are_values():
     one, other = (Candidate(item=question()).edit(mention("A", 0, 7), "x") for _ in range(2))
     assert one == other
     assert hash(one) == hash(other)
@@ -129,7 +125,7 @@ def test_candidates_are_values() -> None:
     assert one.edits == (Edit(field="A", start=0, end=7, replacement="x"),)
 
 
-def test_other_mentions_are_checked_and_change_the_hash() -> None:
+def test_other_mentions_are_checked_and_change_the_hash():
     item = Question(id="q", stem="Why?", options=("flu", "cold"), key="A")
     mention = Mention(field="A", start=0, end=3, type="T047")
     _ = item.hash

@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from medstress.core.hashing import canonical_json, content_hash, file_hash
@@ -14,7 +10,7 @@ def first(*parts: object) -> float:
     return rng_for(*parts).random()  # type: ignore[arg-type]
 
 
-def test_a_stream_repeats() -> None:
+def test_a_stream_repeats():
     assert first(*BASE) == first(*BASE)
 
 
@@ -29,15 +25,15 @@ def test_a_stream_repeats() -> None:
     ],
     ids=["seed", "stream", "dataset", "item", "repeat"],
 )
-def test_every_part_makes_a_stream_of_its_own(other: tuple[object, ...]) -> None:
+def test_every_part_makes_a_stream_of_its_own(other):
     assert first(*other) != first(*BASE)
 
 
-def test_parts_do_not_run_into_each_other() -> None:
+def test_parts_do_not_run_into_each_other():
     assert first(0, "a", "bc", "d") != first(0, "ab", "c", "d")
 
 
-def test_json_is_canonical() -> None:
+def test_json_is_canonical():
     assert canonical_json({"b": [1, 2.5], "a": "é"}) == '{"a":"é","b":[1,2.5]}'
     assert content_hash((1, 2)) == content_hash([1, 2])
     with pytest.raises(TypeError):
@@ -45,12 +41,12 @@ def test_json_is_canonical() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_numbers_that_json_lacks_are_not_nothing(value: float) -> None:
+def test_numbers_that_json_lacks_are_not_nothing(value):
     with pytest.raises((TypeError, ValueError)):
         canonical_json([value])
 
 
-def test_a_file_is_hashed_by_its_bytes(tmp_path: Path) -> None:
+def test_a_file_is_hashed_by_its_bytes(tmp_path):
     (tmp_path / "one").write_bytes(b"abc")
     (tmp_path / "two").write_bytes(b"abc")
     (tmp_path / "three").write_bytes(b"abd")

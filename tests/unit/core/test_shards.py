@@ -1,7 +1,5 @@
 """Plans are cut by whole items: evenly, and what belongs together stays together."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,28 +20,26 @@ def edited_texts(draw: st.DrawFn) -> tuple[str, list[Edit]]:
 
 
 @given(st.text())
-def test_no_edits_leave_a_text_as_it_is(text: str) -> None:
+def test_no_edits_leave_a_text_as_it_is(text):
     assert apply_edits(text, []) == text
 
 
 @given(edited_texts())
-def test_the_length_changes_by_what_the_edits_add_and_remove(given: tuple[str, list[Edit]]) -> None:
+def test_the_length_changes_by_what_the_edits_add_and_remove(given):
     text, edits = given
     gained = sum(len(e.replacement) - (e.end - e.start) for e in edits)
     assert len(apply_edits(text, edits)) == len(text) + gained
 
 
 @given(edited_texts())
-def test_replacing_each_span_by_itself_changes_nothing(given: tuple[str, list[Edit]]) -> None:
+def test_replacing_each_span_by_itself_changes_nothing(given):
     text, edits = given
     same = [edit(e.start, e.end, text[e.start : e.end]) for e in edits]
     assert apply_edits(text, same) == text
 
 
 @given(edited_texts())
-def test_edits_from_right_to_left_one_by_one_give_the_same_text(
-    given: tuple[str, list[Edit]],
-) -> None:
+def test_edits_from_right_to_left_one_by_one_give_the_same_text(given):
     text, edits = given
     expected = text
     for e in sorted(edits, key=lambda e: (e.start, e.end), reverse=True):
@@ -53,11 +49,11 @@ def test_edits_from_right_to_left_one_by_one_give_the_same_text(
         assert apply_edits(text, edits) == expected
 
 
-def test_insertions_at_one_position_stand_in_the_order_given() -> None:
+def test_insertions_at_one_position_stand_in_the_order_given():
     assert apply_edits("ad", [edit(1, 1, "b"), edit(1, 1, "c")]) == "abcd"
 
 
-def test_edits_may_touch() -> None:
+def test_edits_may_touch():
     assert apply_edits("abcd", [edit(2, 4, "Y"), edit(0, 2, "X")]) == "XY"
 
 
@@ -72,7 +68,7 @@ def test_edits_may_touch() -> None:
     ],
     ids=["overlap", "past the end", "reversed", "negative", "twice the same"],
 )
-def test_edits_that_overlap_or_leave_the_text_are_refused(edits: list[Edit], said) -> None:
+def test_edits_that_overlap_or_leave_the_text_are_refused(edits, said):
     with pytest.raises(ValueError) as caught:
         apply_edits("abcd", edits)
     said(str(caught.value))
@@ -82,7 +78,7 @@ ascii_names = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_si
 
 
 @given(ascii_names, ascii_names)
-def test_only_the_first_character_takes_the_case(replacement: str, original: str) -> None:
+def test_only_the_first_character_takes_the_case(replacement, original):
     result = copy_case(replacement, original)
     assert result[1:] == replacement[1:]
     assert result.casefold() == replacement.casefold()
@@ -100,5 +96,5 @@ def test_only_the_first_character_takes_the_case(replacement: str, original: str
         ("Warfarin", "", "Warfarin"),
     ],
 )
-def test_what_has_no_case_changes_nothing(replacement: str, original: str, expected: str) -> None:
+def test_what_has_no_case_changes_nothing(replacement, original, expected):
     assert copy_case(replacement, original) == expected

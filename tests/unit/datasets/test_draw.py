@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.datasets.draw import draw
+from medstress.datasets.source import draw
 
 
 def questions(ids):

@@ -1,6 +1,7 @@
 """What a name on the command line stands for."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ CONTENT = {
     "q.tsv": ("question\tA\tB\tanswer\nWhich?\tx\ty\tA\n", "tsv"),
     "tags.tsv": ("-DOCSTART-\tO\n\nAspirin\tB-Drug\nhelps\tO\n", "iob"),
     "tags.conll": ("Aspirin B-Drug\n", "iob"),
+    "bare.tsv": ("Aspirin\tB\nhelps\tO\n", "iob"),
     "a.txt": ("1|t|Aspirin\n1|a|It helps.\n", "pubtator"),
     "q.json": (json.dumps([{"question": "?", "choices": ["x", "y"]}]), "jsonl"),
     "pairs.csv": ("text_a,text_b,score\na,b,3\n", "pairs"),
@@ -35,11 +37,19 @@ def test_a_file_is_guessed_by_its_ending_and_its_columns(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("file", "source"),
-    [("a.ann", "brat"), ("train.tsv", "bc5cdr"), ("state.json", "hub"), ("x/test.parquet", "hub")],
+    [
+        ("a.ann", "brat"),
+        ("train.tsv", "bc5cdr"),
+        ("test.txt", "bc5cdr"),
+        ("one.pubtator", "pubtator"),
+        ("state.json", "hub"),
+        ("x/test.parquet", "hub"),
+    ],
 )
 def test_a_folder_is_guessed_by_its_files(tmp_path, file, source):
     (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text("{}", encoding="utf-8")
+    text = {".tsv": "Aspirin\tB-Drug\n", ".txt": "1|t|A\n", ".pubtator": "1|t|A\n"}
+    (tmp_path / file).write_text(text.get(Path(file).suffix, "{}"), encoding="utf-8")
     assert guess_dataset(str(tmp_path)) == {"name": source, "path": str(tmp_path)}
 
 
@@ -77,6 +87,9 @@ def test_other_names_are_sources_and_data_sets_of_the_hub(tmp_path, said):
         ("q.txt", "question,A,B,answer\n", "rename it to q.csv"),
         ("q.txt", "Question\tA\tB\tAnswer\n", "rename it to q.tsv"),
         ("q.txt", '{"question": "?"}\n', "rename it to q.jsonl"),
+        ("x.xml", "<collection><source></source></collection>", "the package bconv"),
+        ("x.json", '{"documents": [{"passages": []}]}', "the package bconv"),
+        ("x.jsonl", '{"text": "a", "entities": [[0, 1, "Drug"]]}', "offsets_to_biluo_tags"),
     ],
 )
 def test_a_file_that_no_source_reads_is_told_what_to_do_with(tmp_path, name, content, mend):

@@ -10,14 +10,12 @@ import polars
 import pytest
 
 from medstress.core.errors import DataError, MedstressError
-from medstress.datasets.brat import load as load_brat
-from medstress.datasets.documents import Annotation, Document, Tally, tagged_sentences
 from medstress.datasets.guess import guess_dataset
-from medstress.datasets.iob import load as load_iob
-from medstress.datasets.pubtator import load as load_pubtator
 from medstress.datasets.source import DatasetOptions
+from medstress.datasets.standoff import load_brat, load_pubtator
 from medstress.datasets.tables.parquet_footer import counts
 from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tagged import load as load_iob
 from medstress.files import bounded
 
 HEADER = ["id", "question", "A", "B", "answer"]
@@ -158,12 +156,6 @@ def test_files_of_tokens_and_annotations_have_limits_too(tmp_path, name, load):
         load(DatasetOptions(path=tmp_path / name))
 
 
-def test_a_second_abstract_of_a_document_is_refused(tmp_path):
-    (tmp_path / "t.pubtator").write_text("1|t|Title\n1|a|First.\n1|a|Second.\n", encoding="utf-8")
-    with pytest.raises(DataError, match="line 3: expected one abstract"):
-        load_pubtator(DatasetOptions(path=tmp_path / "t.pubtator"))
-
-
 @pytest.mark.parametrize("depth", [101, 100_000])
 @pytest.mark.parametrize("name", ["q.json", "q.jsonl"])
 def test_deep_nesting_is_one_sentence(tmp_path, name, depth):
@@ -201,22 +193,6 @@ def test_a_brat_folder_is_read_without_links_and_pipes(tmp_path, what):
     loaded = load_brat(DatasetOptions(path=folder, on_bad_row="skip"))
     assert "SECRET" not in " ".join(token for item in loaded.items for token in item.tokens)
     assert len(loaded.skipped) == 1
-
-
-def test_a_document_with_many_lines_and_annotations_is_read_in_linear_time():
-    n = 20_000  # with a loop over all annotations at every line, hours
-    text = "Fever.\n" * n
-    document = Document(
-        id="1",
-        text=text,
-        passages=range(0, len(text), 7),
-        annotations=[Annotation(start=7 * i, end=7 * i + 5, type="Sign") for i in range(n)],
-    )
-    tally = Tally()
-    items = list(tagged_sentences(document, tally))
-    assert len(items) == n
-    assert {item.labels for item in items} == {("B-Sign", "O")}
-    assert tally == Tally()
 
 
 def test_the_footer_of_a_parquet_file_tells_rows_and_values(tmp_path):

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from medstress.core.errors import DataError, UsageError
-from medstress.datasets import biosses, hub, pairs
+from medstress.datasets import hub, pairs
+from medstress.datasets.corpora import load_biosses
 from medstress.datasets.source import DatasetOptions
 
 HEADER = "id\ttext_a\ttext_b\tscore\n"
@@ -89,10 +90,10 @@ def test_unknown_columns_scales_and_endings_are_refused(write, said):
 
 def test_biosses_has_100_pairs_parted_64_16_20(published):
     path = published("sts/biosses.tsv")
-    whole = biosses.load(DatasetOptions(path=path)).items
+    whole = load_biosses(DatasetOptions(path=path)).items
     assert (len(whole), min(p.score for p in whole), max(p.score for p in whole)) == (100, 0.0, 4.0)
     parts = {
-        split: {p.id for p in biosses.load(DatasetOptions(path=path, split=split)).items}
+        split: {p.id for p in load_biosses(DatasetOptions(path=path, split=split)).items}
         for split in ("train", "dev", "test")
     }
     assert {split: len(ids) for split, ids in parts.items()} == {"train": 64, "dev": 16, "test": 20}
@@ -107,7 +108,7 @@ def test_without_a_network_the_hub_is_refused_in_one_sentence(monkeypatch, said)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", is_offline)
         monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", no_route)
         with pytest.raises(UsageError) as caught:
-            biosses.load(DatasetOptions(hub="owner/biosses"))
+            load_biosses(DatasetOptions(hub="owner/biosses"))
         said(str(caught.value), "dataset 'biosses'", "'owner/biosses'", mend)
 
 
@@ -241,13 +242,17 @@ def test_a_column_named_twice_is_refused(write, said):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t4.5\n", "got 4.5; fix the row"),
-        ("pair_id\tother\tsentence2\tmean_score\n1\ta\tb\t4\n", "; rename the column"),
-    ],
+    "header",
+    ["sentence1\tsentence2\tscore", "text_1\ttext_2\tscore", "Sentence 1\tSentence 2\tscore"],
 )
-def test_biosses_advises_no_key_that_it_refuses(write, text, says):
-    with pytest.raises(DataError) as caught:
-        biosses.load(DatasetOptions(path=write(text)))
-    assert str(caught.value).endswith(says)
+def test_usual_names_of_the_texts_need_no_columns(write, header):
+    (pair,) = read(write(f"{header}\nOne.\tTwo.\t3\n"))
+    assert (pair.text_a, pair.text_b, pair.score, pair.metadata) == ("One.", "Two.", 3.0, {})
+
+
+def test_pairs_may_name_their_document(write):
+    path = write("sentence1\tsentence2\tscore\tpmid\nOne.\tTwo.\t3\t77\n")
+    (pair,) = read(path, documents="pmid")
+    assert pair.metadata == {"pmid": "77", "document": "77"}
+    with pytest.raises(DataError, match="expected the column 'paper', which documents names"):
+        read(path, documents="paper")

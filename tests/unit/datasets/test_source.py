@@ -66,12 +66,14 @@ SET = {
     "on_bad_labels": "repair",
     "types": ("Drug",),
     "scheme": "io",
+    "tag": "Drug",
+    "names": ("O", "B"),
     "columns": {"id": "n"},
     "answer_base": 1,
     "encoding": "cp1252",
     "sheet": "One",
     "scale": (0.0, 1.0),
-    "documents": Path("x"),
+    "documents": "pmid",
 }
 TAKES = {
     "sample": "sample",
@@ -83,13 +85,14 @@ TAKES = {
     "attacked": "path",
     "medqa": "path annotations split",
     "medmcqa": "path annotations split columns answer_base",
-    "bc5cdr": "path hub split types scheme documents on_bad_labels",
-    "biosses": "path hub split",
-    "iob": "path types scheme documents on_bad_labels",
+    "bc5cdr": "path hub split types scheme tag on_bad_labels",
+    "biosses": "path hub split columns scale",
+    "iob": "path types scheme tag names documents on_bad_labels",
     "pubtator": "path types",
     "brat": "path types",
-    "pairs": "path columns scale encoding sheet",
-    "hub": "path hub split types scheme columns scale on_bad_labels answer_base encoding sheet",
+    "pairs": "path columns scale documents encoding sheet",
+    "hub": "path hub split types scheme tag names documents columns scale on_bad_labels encoding "
+    "answer_base sheet",
 }
 
 

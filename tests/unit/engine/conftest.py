@@ -1,7 +1,5 @@
 """Trials by hand: attacks that ask what they are told to, and victims that read options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,7 +75,7 @@ def make_trial(
 
 
 @pytest.fixture
-def by_hand() -> Callable[..., ByHand]:
+def by_hand():
     """`by_hand(("a", "b"), ("c",), budget=3)` asks two lists."""
 
     def make(*lists: Sequence[str], **given: Any) -> ByHand:
@@ -87,10 +85,10 @@ def by_hand() -> Callable[..., ByHand]:
 
 
 @pytest.fixture
-def trial_of() -> Callable[..., Trial]:
+def trial_of():
     return make_trial
 
 
 @pytest.fixture
-def query_of() -> Callable[..., Predict]:
+def query_of():
     return swap

@@ -1,7 +1,5 @@
 """Which calls go out together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from medstress.core.calls import Generate, Request

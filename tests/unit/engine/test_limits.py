@@ -1,7 +1,5 @@
 """Limits stop a run cleanly within one batch, and it ends as if there had been none."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time
@@ -73,7 +71,7 @@ def stored(folder: Path) -> list[Any]:
 
 
 @pytest.fixture
-def plan(trial_of: Make) -> Callable[[ScriptedBackend], list[Trial]]:
+def plan(trial_of):
     def planned(backend: ScriptedBackend) -> list[Trial]:
         return [
             trial_of(attack, item, backend, attack_label=attack.sampler)
@@ -87,8 +85,8 @@ def plan(trial_of: Make) -> Callable[[ScriptedBackend], list[Trial]]:
 @pytest.mark.parametrize("step", [1, 7, 20])
 @pytest.mark.parametrize("limit", ["max_queries", "max_tokens", "max_usd"])
 def test_a_run_that_stops_again_and_again_stays_within_its_limits_and_loses_nothing(
-    tmp_path: Path, plan: Make, limit: str, step: int, traits: dict[str, int]
-) -> None:
+    tmp_path, plan, limit, step, traits
+):
     whole = Counted(**traits)
     run(tmp_path / "whole", plan(whole))
     n_all, unit = len(set(whole.asked)), 1 if limit == "max_queries" else TOKENS
@@ -106,7 +104,7 @@ def test_a_run_that_stops_again_and_again_stays_within_its_limits_and_loses_noth
     assert stored(tmp_path / "parts") == stored(tmp_path / "whole")
 
 
-def test_a_limit_of_exactly_what_is_needed_lets_the_run_end(tmp_path: Path, plan: Make) -> None:
+def test_a_limit_of_exactly_what_is_needed_lets_the_run_end(tmp_path, plan):
     """Trials that wait for answers that are stored already cost nothing."""
     whole = Counted(batch_size=1)
     run(tmp_path / "whole", plan(whole))
@@ -127,7 +125,7 @@ def plan_of_others(trials: Sequence[Trial]) -> list[Trial]:
     return [replace(trial, attack_label=f"{trial.attack_label} again") for trial in trials]
 
 
-def test_a_limit_of_the_run_cuts_no_trial_short(tmp_path: Path, plan: Make) -> None:
+def test_a_limit_of_the_run_cuts_no_trial_short(tmp_path, plan):
     """The run's time is up while a call hangs: what waits behind it is not the trials' fault."""
     hangs = threading.Event()
 
@@ -154,7 +152,7 @@ def test_a_limit_of_the_run_cuts_no_trial_short(tmp_path: Path, plan: Make) -> N
     assert stored(tmp_path / "run") == stored(tmp_path / "whole")
 
 
-def test_time_that_is_up_asks_nothing_more(tmp_path: Path, plan: Make) -> None:
+def test_time_that_is_up_asks_nothing_more(tmp_path, plan):
     backend = Counted()
     progress = run(tmp_path, plan(backend), until=time.monotonic())
     assert (progress.stopped, backend.asked) == (True, [])

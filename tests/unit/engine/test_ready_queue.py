@@ -1,7 +1,5 @@
 """Many trials against the real run folder and back ends that remember what they were asked."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections import Counter
@@ -79,7 +77,7 @@ def counts(folder: Path) -> dict[str, int]:
         total: Counter[str] = Counter()
         for found in reader.other_counts().values():
             total.update(found)
-        return {**total, "computed": reader.totals()["calls"]}
+        return {**total, "computed": sum(one.n_calls for one in reader.spending())}
     finally:
         reader.close()
 
@@ -90,7 +88,7 @@ def check_identity(trials: Sequence[dict[str, Any]]) -> None:
         assert asked == trial["n_paid"] + trial["n_cached"] + trial["n_failed"], trial
 
 
-def test_every_trial_is_run_and_every_query_paid(tmp_path: Path, trial_of: Make) -> None:
+def test_every_trial_is_run_and_every_query_paid(tmp_path, trial_of):
     backend = victim_that(never)
     progress, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
     assert [trial["verdict"] for trial in trials] == ["held"] * 6
@@ -102,7 +100,7 @@ def test_every_trial_is_run_and_every_query_paid(tmp_path: Path, trial_of: Make)
     check_identity(trials)
 
 
-def test_an_identical_pending_call_is_computed_once(tmp_path: Path, trial_of: Make) -> None:
+def test_an_identical_pending_call_is_computed_once(tmp_path, trial_of):
     backend = victim_that(never)
     arms = [trial_of(NEAREST, ITEMS[0], backend, attack_label=f"arm {i}") for i in range(3)]
     _, trials = drive(tmp_path, arms)
@@ -112,7 +110,7 @@ def test_an_identical_pending_call_is_computed_once(tmp_path: Path, trial_of: Ma
     check_identity(trials)
 
 
-def test_a_stored_answer_is_not_asked_again(tmp_path: Path, trial_of: Make) -> None:
+def test_a_stored_answer_is_not_asked_again(tmp_path, trial_of):
     first, second = victim_that(never), victim_that(never)
     drive(tmp_path, [trial_of(NEAREST, ITEMS[0], first, attack_label="one")])
     drive(tmp_path, [trial_of(NEAREST, ITEMS[0], second, attack_label="two")])
@@ -120,7 +118,7 @@ def test_a_stored_answer_is_not_asked_again(tmp_path: Path, trial_of: Make) -> N
     assert second.asked == []
 
 
-def test_another_model_is_asked_for_itself(tmp_path: Path, trial_of: Make) -> None:
+def test_another_model_is_asked_for_itself(tmp_path, trial_of):
     first, second = victim_that(never), victim_that(never, name="another")
     task = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.CHOICE)
     victims = [Victim(label=b.identity.name, task=task, backend=b) for b in (first, second)]
@@ -128,7 +126,7 @@ def test_another_model_is_asked_for_itself(tmp_path: Path, trial_of: Make) -> No
     assert len(first.asked) == len(second.asked) == 5
 
 
-def test_work_ahead_counts_only_when_consumed(tmp_path: Path, trial_of: Make) -> None:
+def test_work_ahead_counts_only_when_consumed(tmp_path, trial_of):
     backend = victim_that(always_when_changed, ahead=8)
     _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend, flip_check=False)])
     (trial,) = trials
@@ -138,9 +136,7 @@ def test_work_ahead_counts_only_when_consumed(tmp_path: Path, trial_of: Make) ->
     assert [len(batch) for batch in backend.batches] == [1, 4]
 
 
-def test_work_ahead_that_is_consumed_is_paid_and_saves_batches(
-    tmp_path: Path, trial_of: Make
-) -> None:
+def test_work_ahead_that_is_consumed_is_paid_and_saves_batches(tmp_path, trial_of):
     backend = victim_that(never, ahead=8)
     _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend)])
     assert trials[0]["n_paid"] == 4
@@ -148,17 +144,13 @@ def test_work_ahead_that_is_consumed_is_paid_and_saves_batches(
     assert [len(batch) for batch in backend.batches] == [1, 4]
 
 
-def test_without_work_ahead_nothing_is_computed_that_is_not_asked(
-    tmp_path: Path, trial_of: Make
-) -> None:
+def test_without_work_ahead_nothing_is_computed_that_is_not_asked(tmp_path, trial_of):
     backend = victim_that(always_when_changed, ahead=0)
     drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend, flip_check=False)])
     assert len(backend.asked) == 2
 
 
-def test_what_one_trial_computed_ahead_another_consumes_and_pays(
-    tmp_path: Path, trial_of: Make
-) -> None:
+def test_what_one_trial_computed_ahead_another_consumes_and_pays(tmp_path, trial_of):
     backend = victim_that(lambda options: "Mirozide" in options, ahead=8)
     far = EntitySubstitution(sampler="farthest", budget=9)
     arms = [
@@ -172,14 +164,14 @@ def test_what_one_trial_computed_ahead_another_consumes_and_pays(
     check_identity(trials)
 
 
-def test_batches_stay_within_the_size_of_the_back_end(tmp_path: Path, trial_of: Make) -> None:
+def test_batches_stay_within_the_size_of_the_back_end(tmp_path, trial_of):
     backend = victim_that(never, batch_size=4, ahead=3)
     drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
     assert max(len(batch) for batch in backend.batches) == 4
     assert len(backend.batches) < len(backend.asked)
 
 
-def test_the_flip_check_asks_again_in_a_batch_of_its_own(tmp_path: Path, trial_of: Make) -> None:
+def test_the_flip_check_asks_again_in_a_batch_of_its_own(tmp_path, trial_of):
     backend = victim_that(always_when_changed)
     _, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
     assert [trial["result"]["repeats"] for trial in trials] == [True] * 6
@@ -192,7 +184,7 @@ def test_the_flip_check_asks_again_in_a_batch_of_its_own(tmp_path: Path, trial_o
     assert counts(tmp_path) == {"baseline": 6, "other": 6, "computed": 18}
 
 
-def test_one_query_counts_once_however_many_calls_it_takes(tmp_path: Path, trial_of: Make) -> None:
+def test_one_query_counts_once_however_many_calls_it_takes(tmp_path, trial_of):
     task = MultipleChoice(
         template=load_template("cloze"), answer_by=AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL
     )
@@ -210,7 +202,7 @@ def scored(call: Call) -> Reply:
     return scripted_reply(call, 0, 0.3 if call.prompt == "Answer:" else 0.9)
 
 
-def test_a_failed_call_fails_its_trial_and_no_other(tmp_path: Path, trial_of: Make) -> None:
+def test_a_failed_call_fails_its_trial_and_no_other(tmp_path, trial_of):
     healthy = victim_that(never)
 
     def reply(call: Call) -> Reply:
@@ -242,7 +234,7 @@ class Raising(ScriptedBackend):
         return [self._reply(call) for call in calls]
 
 
-def test_a_back_end_that_never_answers_stops_the_run(tmp_path: Path, trial_of: Make, said) -> None:
+def test_a_back_end_that_never_answers_stops_the_run(tmp_path, trial_of, said):
     backend = Raising(lambda _: True, batch_size=1)
     with pytest.raises(BackendError) as caught:
         drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
@@ -250,7 +242,7 @@ def test_a_back_end_that_never_answers_stops_the_run(tmp_path: Path, trial_of: M
     assert len(backend.batches) == 3
 
 
-def test_a_back_end_that_has_answered_may_fail(tmp_path: Path, trial_of: Make) -> None:
+def test_a_back_end_that_has_answered_may_fail(tmp_path, trial_of):
     backend = Raising(lambda n: n > 1, batch_size=1)
     progress, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
     assert progress.n_failed == 6
@@ -258,7 +250,7 @@ def test_a_back_end_that_has_answered_may_fail(tmp_path: Path, trial_of: Make) -
     check_identity(trials)
 
 
-def test_failures_in_between_do_not_stop_the_run(tmp_path: Path, trial_of: Make) -> None:
+def test_failures_in_between_do_not_stop_the_run(tmp_path, trial_of):
     backend = Raising(lambda n: n <= 2, batch_size=1)
     _, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
     verdicts = Counter(trial["verdict"] for trial in trials)
@@ -266,7 +258,7 @@ def test_failures_in_between_do_not_stop_the_run(tmp_path: Path, trial_of: Make)
     assert {t["result"]["at"] for t in trials if t["verdict"] == "failed"} == {"baseline"}
 
 
-def test_too_few_answers_stop_the_run(tmp_path: Path, trial_of: Make, said) -> None:
+def test_too_few_answers_stop_the_run(tmp_path, trial_of, said):
     class Short(ScriptedBackend):
         def answer(self, calls: Sequence[Call]) -> list[Reply]:
             return super().answer(calls)[1:]
@@ -277,7 +269,7 @@ def test_too_few_answers_stop_the_run(tmp_path: Path, trial_of: Make, said) -> N
 
 
 @pytest.mark.timeout(3)
-def test_a_limit_that_splits_a_query_stops_cleanly(tmp_path: Path, trial_of: Make) -> None:
+def test_a_limit_that_splits_a_query_stops_cleanly(tmp_path, trial_of):
     task = MultipleChoice(
         template=load_template("cloze"), answer_by=AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL
     )
@@ -289,7 +281,7 @@ def test_a_limit_that_splits_a_query_stops_cleanly(tmp_path: Path, trial_of: Mak
     assert progress.n_computed <= 3
 
 
-def test_an_interrupt_stores_what_is_in_flight(tmp_path: Path, trial_of: Make) -> None:
+def test_an_interrupt_stores_what_is_in_flight(tmp_path, trial_of):
     first, second = victim_that(never), victim_that(never)
     calls = []
 
@@ -308,8 +300,8 @@ def test_an_interrupt_stores_what_is_in_flight(tmp_path: Path, trial_of: Make) -
 
 @pytest.mark.parametrize("at", range(1, 7))
 def test_an_interrupt_after_a_write_that_failed_says_so_and_stores_what_is_in_flight(
-    at: int, tmp_path: Path, trial_of: Make
-) -> None:
+    at, tmp_path, trial_of
+):
     first, second = victim_that(never), victim_that(never)
     calls = []
 
@@ -342,8 +334,8 @@ SHAPES = [
 
 @pytest.mark.parametrize("window", [1, 3, 64])
 def test_batches_windows_and_threads_change_no_trial_and_no_ledger(
-    tmp_path: Path, trial_of: Make, window: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, trial_of, window, monkeypatch
+):
     monkeypatch.setattr(ready_queue, "WINDOW", window)
 
     def plan(backend: ScriptedBackend) -> list[Trial]:
@@ -374,9 +366,7 @@ def test_batches_windows_and_threads_change_no_trial_and_no_ledger(
         assert result == results[0]
 
 
-def test_trials_that_all_end_in_one_step_do_not_end_the_run(
-    tmp_path: Path, trial_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_that_all_end_in_one_step_do_not_end_the_run(tmp_path, trial_of, monkeypatch):
     monkeypatch.setattr(ready_queue, "WINDOW", 2)
     backend = victim_that(lambda _: True, batch_size=1)
     plan = [trial_of(NEAREST, ITEMS[0], backend, attack_label=str(i)) for i in range(9)]
@@ -386,7 +376,7 @@ def test_trials_that_all_end_in_one_step_do_not_end_the_run(
     assert len(backend.asked) == 1
 
 
-def test_several_workers_answer_at_the_same_time(tmp_path: Path, trial_of: Make) -> None:
+def test_several_workers_answer_at_the_same_time(tmp_path, trial_of):
     both = threading.Barrier(2, timeout=30)
     healthy = victim_that(never)
 
@@ -399,9 +389,59 @@ def test_several_workers_answer_at_the_same_time(tmp_path: Path, trial_of: Make)
     assert [trial["verdict"] for trial in trials] == ["held"] * 2
 
 
+class Meeting:
+    """Where each of two back ends waits until a request of the other one has come."""
+
+    def __init__(self, *names: str) -> None:
+        self.come = {name: threading.Event() for name in names}
+
+    def wait(self, name: str) -> None:
+        self.come[name].set()
+        assert all(event.wait(30) for event in self.come.values()), f"{name} was asked alone"
+
+
+def test_two_victims_on_two_back_ends_are_asked_at_the_same_time(tmp_path, trial_of):
+    meeting, healthy = Meeting("one", "other"), victim_that(never)
+
+    def of(name: str) -> ScriptedBackend:
+        def reply(call: Call) -> Reply:
+            meeting.wait(name)
+            return healthy._reply(call)
+
+        return ScriptedBackend(reply, name=name)
+
+    plan = [trial_of(NEAREST, ITEMS[0], of(name), attack_label=name) for name in ("one", "other")]
+    _, trials = drive(tmp_path, plan)
+    assert [trial["verdict"] for trial in trials] == ["held"] * 2
+
+
+def test_a_role_is_asked_while_the_victim_is(tmp_path, by_hand, trial_of, query_of):
+    """The judge of the first item waits for the clean question of the second, and it for him."""
+    meeting, healthy = Meeting("victim", "judge"), victim_that(never)
+
+    def body(item: Any, rng: Any) -> Any:
+        yield Consult("judge", (Generate(f"valid, {item.id}?"),))
+        yield Ask((query_of("Mirozide", item),))
+
+    def answer(call: Call) -> Reply:
+        if ITEMS[0].stem not in str(call.prompt):
+            meeting.wait("victim")
+        return healthy._reply(call)
+
+    def judged(call: Call) -> Reply:
+        meeting.wait("judge")
+        return Generated(text="yes")
+
+    victim = ScriptedBackend(answer, batch_size=1)
+    plan = [trial_of(by_hand(body=body), item, victim) for item in ITEMS[:2]]
+    judge = ScriptedBackend(judged, name="judge", batch_size=1)
+    _, trials = drive(tmp_path, plan, roles={"judge": judge})
+    assert [trial["verdict"] for trial in trials] == ["held"] * 2
+
+
 def test_other_roles_are_asked_and_recorded_outside_the_budget(
-    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+    tmp_path, by_hand, trial_of, query_of
+):
     heard = []
 
     def body(item: Any, rng: Any) -> Any:
@@ -422,8 +462,8 @@ def test_other_roles_are_asked_and_recorded_outside_the_budget(
 
 @pytest.mark.parametrize("structured", [True, False])
 def test_a_schema_reaches_only_roles_that_keep_to_it(
-    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make, structured: bool
-) -> None:
+    tmp_path, by_hand, trial_of, query_of, structured
+):
     wanted = Generate("valid?", schema='{"type":"object"}')
 
     def body(item: Any, rng: Any) -> Any:
@@ -443,9 +483,7 @@ def test_a_schema_reaches_only_roles_that_keep_to_it(
     assert ("object" in str(request)) == structured
 
 
-def test_a_role_that_is_not_there_is_named(
-    tmp_path: Path, by_hand: Make, trial_of: Make, said
-) -> None:
+def test_a_role_that_is_not_there_is_named(tmp_path, by_hand, trial_of, said):
     def body(item: Any, rng: Any) -> Any:
         yield Consult("judge", (Generate("valid?"),))
 
@@ -462,9 +500,7 @@ def broken(query_of: Make) -> Callable[[Any, Any], Any]:
     return body
 
 
-def test_a_defect_of_an_attack_fails_its_trial_and_no_other(
-    tmp_path: Path, by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_a_defect_of_an_attack_fails_its_trial_and_no_other(tmp_path, by_hand, trial_of, query_of):
     backend = victim_that(never)
     trials = [
         trial_of(by_hand(body=broken(query_of)), ITEMS[0], backend, attack_label="broken"),
@@ -478,8 +514,8 @@ def test_a_defect_of_an_attack_fails_its_trial_and_no_other(
 
 
 def test_an_attack_that_breaks_before_its_first_query_fails_at_the_attack(
-    tmp_path: Path, by_hand: Make, trial_of: Make
-) -> None:
+    tmp_path, by_hand, trial_of
+):
     def body(item: Any, rng: Any) -> Any:
         raise ZeroDivisionError
         yield
@@ -488,9 +524,7 @@ def test_an_attack_that_breaks_before_its_first_query_fails_at_the_attack(
     assert (row["verdict"], row["result"]["at"]) == ("failed", "attack")
 
 
-def test_a_defect_of_the_task_on_the_clean_item_fails_at_baseline(
-    tmp_path: Path, trial_of: Make
-) -> None:
+def test_a_defect_of_the_task_on_the_clean_item_fails_at_baseline(tmp_path, trial_of):
     class Broken:
         def flow(self, candidate: Any) -> Any:
             yield (Request(Choose("p", "AB")),)
@@ -501,9 +535,7 @@ def test_a_defect_of_the_task_on_the_clean_item_fails_at_baseline(
     assert (row["verdict"], row["result"]["at"]) == ("failed", "baseline")
 
 
-def test_a_trial_that_asks_something_else_than_before_is_refused(
-    tmp_path: Path, by_hand: Make, trial_of: Make, said
-) -> None:
+def test_a_trial_that_asks_something_else_than_before_is_refused(tmp_path, by_hand, trial_of, said):
 
     first = [trial_of(by_hand(("x",), ("y",), ("z",)), ITEMS[0], victim_that(never, batch_size=1))]
     other = [trial_of(by_hand(("w",), ("y",), ("z",)), ITEMS[0], victim_that(never))]
@@ -513,7 +545,7 @@ def test_a_trial_that_asks_something_else_than_before_is_refused(
     said(str(caught.value))
 
 
-def test_a_prediction_is_stored_with_its_scores(tmp_path: Path, trial_of: Make) -> None:
+def test_a_prediction_is_stored_with_its_scores(tmp_path, trial_of):
     backend = ScriptedBackend(lambda call: Chosen(scores=(2.0, 1.0, 1.0, 0.0)))
     _, (row,) = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend)])
     answer, scores, mass, text = row["result"]["before"]

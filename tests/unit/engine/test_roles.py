@@ -1,7 +1,5 @@
 """Trials that ask other roles: failures, limits, samples, and both roles kept busy."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

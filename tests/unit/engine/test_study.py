@@ -1,7 +1,5 @@
 """A study drives conversations side by side, each a query of its own, samples apart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -58,7 +56,7 @@ def three_rounds() -> StudyFlow:
     return {"answers": answers, "calls": sum(one.n_calls for one in held)}
 
 
-def test_conversations_of_a_step_are_one_need_and_queries_of_their_own() -> None:
+def test_conversations_of_a_step_are_one_need_and_queries_of_their_own():
     flow = conduct_study(study(three_rounds))
     first = next(flow)
     assert isinstance(first, CallRound)
@@ -74,7 +72,7 @@ def test_conversations_of_a_step_are_one_need_and_queries_of_their_own() -> None
     assert result.as_record()["found"] == result.findings
 
 
-def test_a_failed_call_ends_its_conversation_alone() -> None:
+def test_a_failed_call_ends_its_conversation_alone():
     flow = conduct_study(study(three_rounds))
     next(flow)
     flow.send((Failure(error="no route"), Generated(text="B"), Generated(text="A")))
@@ -83,7 +81,7 @@ def test_a_failed_call_ends_its_conversation_alone() -> None:
     assert stop.value.value.findings == {"answers": [None, "B", "A", "B"], "calls": 4}
 
 
-def test_a_study_that_says_why_it_is_not_finished_is_unanswered() -> None:
+def test_a_study_that_says_why_it_is_not_finished_is_unanswered():
     def unfinished() -> StudyFlow:
         yield HoldConversations((ConversationRequest(VICTIM, CLEAN),))
         return {"n": 1, "note": "no route"}
@@ -97,7 +95,7 @@ def test_a_study_that_says_why_it_is_not_finished_is_unanswered() -> None:
     assert result.as_record()["found"] == {"n": 1}
 
 
-def test_a_defect_of_the_study_is_told_and_does_not_end_the_run() -> None:
+def test_a_defect_of_the_study_is_told_and_does_not_end_the_run():
     def broken() -> StudyFlow:
         yield HoldConversations((ConversationRequest(VICTIM, CLEAN),))
         raise KeyError("x")
@@ -106,10 +104,10 @@ def test_a_defect_of_the_study_is_told_and_does_not_end_the_run() -> None:
     next(flow)
     with pytest.raises(StopIteration) as stop:
         flow.send((Generated(text="A"),))
-    assert stop.value.value.note == "a defect of the study or task: KeyError: 'x'"
+    assert stop.value.value.note == "a defect of attack or task: KeyError: 'x'"
 
 
-def test_equal_calls_of_one_consultation_are_samples_of_one_another() -> None:
+def test_equal_calls_of_one_consultation_are_samples_of_one_another():
     call = Generate("Write.")
 
     def asks() -> StudyFlow:
@@ -121,7 +119,7 @@ def test_equal_calls_of_one_consultation_are_samples_of_one_another() -> None:
     assert call_round.requests == (Request(call, 7), Request(call, 8), Request(call, 9))
 
 
-def test_the_identity_of_a_study_depends_on_what_defines_it() -> None:
+def test_the_identity_of_a_study_depends_on_what_defines_it():
     assert (
         study(three_rounds, {"null": "matched"}).id == study(three_rounds, {"null": "matched"}).id
     )

@@ -1,7 +1,5 @@
 """One trial driven by hand: what it needs, and what the referee makes of the replies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,13 +57,13 @@ def scripted(*replies: Reply) -> Callable[[CallRound], Reply]:
     return lambda _: left.pop(0)
 
 
-def test_what_is_not_attackable_is_never_asked(by_hand: Make, trial_of: Make) -> None:
+def test_what_is_not_attackable_is_never_asked(by_hand, trial_of):
     rounds, result = play(trial_of(by_hand(("x",), reason="no entity")), scripted())
     assert rounds == []
     assert result == TrialResult(verdict=Verdict.NOT_ATTACKABLE, note="no entity")
 
 
-def test_a_victim_whose_prompt_does_not_show_what_is_edited_is_never_asked(trial_of: Make) -> None:
+def test_a_victim_whose_prompt_does_not_show_what_is_edited_is_never_asked(trial_of):
     rounds, result = play(trial_of(PassageNone(), replace(ITEM, passage="Read me.")), scripted())
     assert rounds == []
     note = "the victim's prompt shows no passage"
@@ -76,9 +74,7 @@ def test_a_victim_whose_prompt_does_not_show_what_is_edited_is_never_asked(trial
     ("reply", "verdict"),
     [(WRONG, Verdict.ALREADY_WRONG), (UNREADABLE, Verdict.UNREADABLE)],
 )
-def test_an_item_not_right_at_baseline_is_not_attacked(
-    by_hand: Make, trial_of: Make, reply: Reply, verdict: Verdict
-) -> None:
+def test_an_item_not_right_at_baseline_is_not_attacked(by_hand, trial_of, reply, verdict):
     (call_round,), result = play(trial_of(by_hand(("x",))), scripted(reply))
     assert (call_round.role, call_round.purpose, call_round.query) == (
         "victim",
@@ -91,13 +87,13 @@ def test_an_item_not_right_at_baseline_is_not_attacked(
     assert result.before is not None
 
 
-def test_a_failed_baseline_fails_the_trial(by_hand: Make, trial_of: Make) -> None:
+def test_a_failed_baseline_fails_the_trial(by_hand, trial_of):
     _, result = play(trial_of(by_hand(("x",))), scripted(FAILURE))
     expected = TrialResult(verdict=Verdict.FAILED, at="baseline", note="the server is gone")
     assert result == expected
 
 
-def test_no_success_within_the_budget_is_held(by_hand: Make, trial_of: Make) -> None:
+def test_no_success_within_the_budget_is_held(by_hand, trial_of):
     rounds, result = play(trial_of(by_hand(("x",), ("y",), budget=2)), by_option())
     assert [(call_round.purpose, call_round.query) for call_round in rounds] == [
         (Purpose.BASELINE, 0),
@@ -108,8 +104,8 @@ def test_no_success_within_the_budget_is_held(by_hand: Make, trial_of: Make) -> 
 
 
 def test_the_first_wrong_answer_is_the_success_and_is_asked_again_alone(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+    by_hand, trial_of, query_of
+):
     attack = by_hand(("x",), ("bad",), ("never",))
     rounds, result = play(trial_of(attack), by_option(bad=WRONG))
     assert result.verdict is Verdict.FLIPPED
@@ -130,19 +126,19 @@ def test_the_first_wrong_answer_is_the_success_and_is_asked_again_alone(
     ("again", "repeats"), [(WRONG, True), (RIGHT, False), (UNREADABLE, False), (FAILURE, None)]
 )
 def test_the_flip_check_says_whether_a_success_repeats_and_changes_no_verdict(
-    by_hand: Make, trial_of: Make, again: Reply, repeats: bool | None
-) -> None:
+    by_hand, trial_of, again, repeats
+):
     _, result = play(trial_of(by_hand(("x",))), scripted(RIGHT, WRONG, again))
     assert (result.verdict, result.repeats) == (Verdict.FLIPPED, repeats)
 
 
-def test_the_flip_check_can_be_off(by_hand: Make, trial_of: Make) -> None:
+def test_the_flip_check_can_be_off(by_hand, trial_of):
     rounds, result = play(trial_of(by_hand(("x",)), flip_check=False), scripted(RIGHT, WRONG))
     assert len(rounds) == 2
     assert (result.verdict, result.repeats) == (Verdict.FLIPPED, None)
 
 
-def test_queries_of_a_list_after_a_success_are_not_asked(by_hand: Make, trial_of: Make) -> None:
+def test_queries_of_a_list_after_a_success_are_not_asked(by_hand, trial_of):
     attack = by_hand(("x", "bad", "y"), ("z",))
     rounds, result = play(trial_of(attack), by_option(bad=WRONG))
     assert (result.first_success, result.n_asked) == (2, 2)
@@ -151,25 +147,21 @@ def test_queries_of_a_list_after_a_success_are_not_asked(by_hand: Make, trial_of
 
 
 def test_a_success_at_the_end_of_a_list_ends_the_trial_whatever_the_attack_would_do_next(
-    by_hand: Make, trial_of: Make
-) -> None:
+    by_hand, trial_of
+):
     attack = by_hand(("x", "bad"), ("z",))
     _, result = play(trial_of(attack), by_option(bad=WRONG))
     assert attack.told == []
     assert (result.verdict, result.n_asked, result.first_success) == (Verdict.FLIPPED, 2, 2)
 
 
-def test_a_list_that_does_not_fit_the_budget_is_refused_whole(
-    by_hand: Make, trial_of: Make
-) -> None:
+def test_a_list_that_does_not_fit_the_budget_is_refused_whole(by_hand, trial_of):
     rounds, result = play(trial_of(by_hand(("x", "y"), ("z", "w"), budget=3)), by_option())
     assert [call_round.query for call_round in rounds] == [0, 1, 2]
     assert (result.verdict, result.n_asked) == (Verdict.HELD, 2)
 
 
-def test_an_attack_is_told_how_much_is_left_and_may_use_it(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_an_attack_is_told_how_much_is_left_and_may_use_it(by_hand, trial_of, query_of):
     left = []
 
     def body(item: Any, rng: Any) -> Any:
@@ -185,13 +177,13 @@ def test_an_attack_is_told_how_much_is_left_and_may_use_it(
     assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 3)
 
 
-def test_unreadable_answers_are_counted_and_are_no_success(by_hand: Make, trial_of: Make) -> None:
+def test_unreadable_answers_are_counted_and_are_no_success(by_hand, trial_of):
     attack = by_hand(("odd",), ("x",), ("odd",))
     _, result = play(trial_of(attack), by_option(odd=UNREADABLE))
     assert (result.verdict, result.n_asked, result.n_unreadable) == (Verdict.HELD, 3, 2)
 
 
-def test_a_failed_call_ends_the_trial_and_counts_as_asked(by_hand: Make, trial_of: Make) -> None:
+def test_a_failed_call_ends_the_trial_and_counts_as_asked(by_hand, trial_of):
     attack = by_hand(("x",), ("gone",), ("y",))
     rounds, result = play(trial_of(attack), by_option(gone=FAILURE))
     assert len(rounds) == 3
@@ -203,9 +195,7 @@ def test_a_failed_call_ends_the_trial_and_counts_as_asked(by_hand: Make, trial_o
     assert result.n_asked == 2
 
 
-def test_the_word_of_the_attack_is_not_believed(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_the_word_of_the_attack_is_not_believed(by_hand, trial_of, query_of):
     def body(item: Any, rng: Any) -> Any:
         yield Ask((query_of("x"),))
         return query_of("x").candidate
@@ -214,9 +204,7 @@ def test_the_word_of_the_attack_is_not_believed(
     assert (result.verdict, result.pick) == (Verdict.HELD, None)
 
 
-def test_other_roles_are_asked_outside_the_budget(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_other_roles_are_asked_outside_the_budget(by_hand, trial_of, query_of):
     heard = []
 
     def body(item: Any, rng: Any) -> Any:
@@ -234,7 +222,7 @@ def test_other_roles_are_asked_outside_the_budget(
     assert (result.verdict, result.n_asked) == (Verdict.HELD, 1)
 
 
-def test_a_role_that_fails_fails_the_trial(by_hand: Make, trial_of: Make) -> None:
+def test_a_role_that_fails_fails_the_trial(by_hand, trial_of):
     def body(item: Any, rng: Any) -> Any:
         yield Consult("judge", (Generate("p"),))
 
@@ -242,9 +230,7 @@ def test_a_role_that_fails_fails_the_trial(by_hand: Make, trial_of: Make) -> Non
     assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 0)
 
 
-def test_the_attack_is_closed_when_the_trial_ends_early(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_the_attack_is_closed_when_the_trial_ends_early(by_hand, trial_of, query_of):
     closed = []
 
     def body(item: Any, rng: Any) -> Any:
@@ -272,7 +258,7 @@ class TwoRounds:
         return Prediction(outcome=outcome, answer=one.answer)
 
 
-def test_a_victim_may_need_several_rounds_for_one_query(by_hand: Make, trial_of: Make) -> None:
+def test_a_victim_may_need_several_rounds_for_one_query(by_hand, trial_of):
     victim = Victim(label="v", task=TwoRounds(), backend=MockBackend())  # type: ignore[arg-type]
     rounds, result = play(
         trial_of(by_hand(("x",), ("y",)), victim=victim, flip_check=False), lambda _: RIGHT
@@ -282,7 +268,7 @@ def test_a_victim_may_need_several_rounds_for_one_query(by_hand: Make, trial_of:
     assert result.n_asked == 2
 
 
-def test_a_failure_in_a_later_round_fails_the_query(by_hand: Make, trial_of: Make) -> None:
+def test_a_failure_in_a_later_round_fails_the_query(by_hand, trial_of):
     victim = Victim(label="v", task=TwoRounds(), backend=MockBackend())  # type: ignore[arg-type]
     replies = scripted(RIGHT, RIGHT, RIGHT, RIGHT, FAILURE, FAILURE)
     _, result = play(trial_of(by_hand(("x",)), victim=victim), replies)
@@ -293,7 +279,7 @@ def prompts(call_round: CallRound) -> list[str]:
     return [request.call.prompt for request in call_round.ahead]  # type: ignore[misc]
 
 
-def test_what_will_be_asked_next_is_announced_in_order(trial_of: Make) -> None:
+def test_what_will_be_asked_next_is_announced_in_order(trial_of):
     attack = EntitySubstitution(sampler="nearest", budget=4)
     flow = conduct(trial_of(attack))
     assert list(next(flow).ahead) == []
@@ -305,9 +291,7 @@ def test_what_will_be_asked_next_is_announced_in_order(trial_of: Make) -> None:
         assert call_round.requests[0].call.prompt == expected
 
 
-def test_no_more_is_announced_than_the_budget_has_left(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_no_more_is_announced_than_the_budget_has_left(by_hand, trial_of, query_of):
     def body(item: Any, rng: Any) -> Any:
         queries = [query_of(name) for name in "xyzvw"]
         yield Ask(tuple(queries[:2]), tuple(queries[2:]))
@@ -318,9 +302,7 @@ def test_no_more_is_announced_than_the_budget_has_left(
     assert len(prompts(flow.send((RIGHT,)))) == 1
 
 
-def test_announced_queries_start_only_when_they_are_pulled(
-    trial_of: Make, by_hand: Make, query_of: Make
-) -> None:
+def test_announced_queries_start_only_when_they_are_pulled(trial_of, by_hand, query_of):
     started = []
 
     @dataclass(frozen=True)
@@ -347,7 +329,7 @@ def test_announced_queries_start_only_when_they_are_pulled(
     assert started == [ITEM.options[3], "x", "y", "z"]
 
 
-def test_one_query_may_be_asked_twice(by_hand: Make, trial_of: Make, query_of: Make) -> None:
+def test_one_query_may_be_asked_twice(by_hand, trial_of, query_of):
     def body(item: Any, rng: Any) -> Any:
         again = query_of("x")
         yield Ask((again, again), (again,))
@@ -362,7 +344,7 @@ def test_one_query_may_be_asked_twice(by_hand: Make, trial_of: Make, query_of: M
     assert len({call_round.requests for call_round in rounds}) == 2
 
 
-def test_the_random_stream_does_not_depend_on_the_arm(by_hand: Make, trial_of: Make) -> None:
+def test_the_random_stream_does_not_depend_on_the_arm(by_hand, trial_of):
     drawn = []
 
     def body(item: Any, rng: Any) -> Any:
@@ -375,14 +357,14 @@ def test_the_random_stream_does_not_depend_on_the_arm(by_hand: Make, trial_of: M
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_predict_is_a_value(query_of: Make) -> None:
+def test_predict_is_a_value(query_of):
     assert query_of("x") == query_of("x")
     assert isinstance(query_of("x"), Predict)
 
 
 def test_rules_that_crash_leave_the_validity_unknown_and_the_verdict_alone(
-    by_hand: Make, trial_of: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    by_hand, trial_of, monkeypatch
+):
     attack = by_hand(("bad",))
 
     def validity(self: object, candidate: object, resources: object) -> None:
@@ -394,9 +376,7 @@ def test_rules_that_crash_leave_the_validity_unknown_and_the_verdict_alone(
     assert result.note == "a defect of attack or task: ZeroDivisionError: by nought"
 
 
-def test_an_attack_that_never_stops_asking_too_much_fails_its_trial(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_an_attack_that_never_stops_asking_too_much_fails_its_trial(by_hand, trial_of, query_of):
     def greedy(item: Question, rng: object) -> Any:
         while True:
             try:
@@ -409,7 +389,7 @@ def test_an_attack_that_never_stops_asking_too_much_fails_its_trial(
     assert "asking for more than its budget" in str(result.note)
 
 
-def test_a_query_that_never_becomes_a_call_is_not_counted(by_hand: Make, trial_of: Make) -> None:
+def test_a_query_that_never_becomes_a_call_is_not_counted(by_hand, trial_of):
     def out_of_range(item: Question, rng: object) -> Any:
         edit = Edit(field="A", start=900, end=901, replacement="x")
         yield Ask((Predict(Candidate(item=item, edits=(edit,))),))
@@ -419,9 +399,7 @@ def test_a_query_that_never_becomes_a_call_is_not_counted(by_hand: Make, trial_o
     assert [call_round.query for call_round in rounds] == [0]
 
 
-def test_work_ahead_that_cannot_be_prepared_is_left_out(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_work_ahead_that_cannot_be_prepared_is_left_out(by_hand, trial_of, query_of):
     def announces(item: Question, rng: object) -> Any:
         edit = Edit(field="A", start=900, end=901, replacement="x")
         broken = Predict(Candidate(item=item, edits=(edit,)))
@@ -432,9 +410,7 @@ def test_work_ahead_that_cannot_be_prepared_is_left_out(
     assert len(list(rounds[1].ahead)) == 1
 
 
-def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(
-    by_hand: Make, trial_of: Make, query_of: Make
-) -> None:
+def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(by_hand, trial_of, query_of):
     def breaks() -> Any:
         yield query_of("z")
         raise ZeroDivisionError("by nought")
@@ -470,7 +446,7 @@ class Probing(Attack):
         return None
 
 
-def test_a_probe_is_paid_for_and_is_never_a_success(trial_of: Make) -> None:
+def test_a_probe_is_paid_for_and_is_never_a_success(trial_of):
     attack = Probing()
     rounds, result = play(trial_of(attack), by_option(bad=WRONG))
     assert (result.verdict, result.n_asked, result.first_success) == (Verdict.HELD, 2, None)
@@ -479,14 +455,14 @@ def test_a_probe_is_paid_for_and_is_never_a_success(trial_of: Make) -> None:
     assert (attack.told[1].answer, attack.told[1].reached_goal) == ("B", False)
 
 
-def test_a_success_after_a_probe_has_the_number_of_its_query(trial_of: Make) -> None:
+def test_a_success_after_a_probe_has_the_number_of_its_query(trial_of):
     _, result = play(trial_of(Probing()), by_option(bad=WRONG, y=WRONG))
     assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 2)
     assert result.pick is not None
     assert result.pick.options[1] == "y"
 
 
-def test_the_clean_answer_is_the_baseline_and_costs_nothing(trial_of: Make) -> None:
+def test_the_clean_answer_is_the_baseline_and_costs_nothing(trial_of):
     attack = Probing()
     rounds, result = play(trial_of(attack), by_option())
     assert attack.told[0] == result.before

@@ -32,6 +32,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def glove(tmp_path: Path) -> str:
+    """The path of word vectors: an embedding with files of vectors, as models have them."""
+    words = "asthma status asthmaticus scurvy rickets vitamin d deficiency alpha beta delta gamma"
+    words += " name iron zinc gold dust rust salt oxide diclofenac sodium warfarin aspirin k"
+    words += " paracetamol acetaminophen ibuprofen"
+    lines = (f"{word} {len(word)} {n % 7 - 3} {n % 5} 1" for n, word in enumerate(words.split()))
+    (tmp_path / "glove.txt").write_text(
+        "\n".join([*lines, *(f"{n} {n} 1 {n % 3} 2" for n in range(40))])
+    )
+    return str(tmp_path / "glove.txt")
+
+
+@pytest.fixture
 def vocabulary() -> Vocabulary:
     return vocabulary_of(
         "test",

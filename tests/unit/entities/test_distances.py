@@ -21,7 +21,7 @@ DISEASES = ("asthma", "status asthmaticus", "scurvy", "vitamin c deficiency", "g
 
 def names_with(distance: str, names: tuple[str, ...] = DISEASES, base: Path | None = None):
     vocabulary = vocabulary_of("v", names)
-    embedder = Embedder("ngram", corpus=vocabulary.names)
+    embedder = Embedder("ngram")
     return VectorPerturbationSet(vocabulary, embedder, NONE, distance, base=base)
 
 

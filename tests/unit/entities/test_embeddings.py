@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,74 +15,116 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.entities import embeddings, encoders, vector_files
-from medstress.entities.embeddings import Embedder, PromptEncoder, windows
-from medstress.entities.word_vectors import NgramEncoder
+from medstress.entities.embeddings import (
+    Embedder,
+    PromptEncoder,
+    SparseNames,
+    name_vectors,
+    windows,
+)
+from medstress.entities.names import normalise, words
+from medstress.entities.word_vectors import WordVectors
 
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 
 
 def embed_names(
-    names: Sequence[str],
-    embedding: str,
-    pooling: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    names: Sequence[str], embedding: str, progress: Callable[[int, int], None] | None = None
 ) -> Any:
-    """Vectors of names that are their own corpus."""
-    return Embedder(embedding, pooling, corpus=names).vectors(names, progress)
+    return Embedder(embedding).vectors(names, progress)
 
 
-def test_ngram_vectors_are_unit_length_and_float32():
-    vectors = embed_names(NAMES, "ngram")
-    assert (vectors.shape, vectors.dtype) == ((5, 1024), np.float32)
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+def by_hand(one: str, other: str, corpus: Sequence[str]) -> float:
+    """The cosine of two names by the formula, over plain dictionaries."""
+
+    def features(name: str) -> tuple[Counter[str], Counter[str]]:
+        text = f" {normalise(name)} "
+        grams = [text[i : i + n] for n in (3, 4, 5) for i in range(len(text) - n + 1)]
+        return Counter(grams), Counter(words(name))
+
+    total, known = 0.0, [features(name) for name in corpus]
+    for part in (0, 1):
+
+        def weighted(name: str, part: int = part) -> dict[str, float]:
+            counts = features(name)[part]
+            df = {f: sum(f in of[part] for of in known) for f in counts}
+            idf = {f: math.log((1 + len(corpus)) / (1 + df[f])) + 1 for f in counts}
+            row = {f: (1 + math.log(n)) * idf[f] for f, n in counts.items()}
+            length = math.sqrt(sum(value * value for value in row.values())) or 1.0
+            return {f: value / length for f, value in row.items()}
+
+        left, right = weighted(one), weighted(other)
+        total += sum(value * right.get(feature, 0.0) for feature, value in left.items()) / 2
+    return total
 
 
-def test_ngram_neighbours_share_spelling():
-    vectors = embed_names(NAMES, "ngram")
-    near = vectors @ vectors[0]
-    assert near.argsort()[::-1][:2].tolist() == [0, 1]
-    assert abs(near[2:]).max() < 0.2
+@pytest.mark.parametrize("anchor", [*NAMES, "astma", "vitamin deficiency", "Rickets of rickets"])
+def test_ngram_cosines_are_those_of_the_formula(anchor: str) -> None:
+    space = name_vectors(NAMES, Embedder("ngram"))
+    expected = [1 - by_hand(anchor, name, NAMES) for name in NAMES]
+    assert space.distances(anchor) == pytest.approx(expected, abs=1e-12)
+    # Also for a text that is no name, and features that no name has.
+    for text in ("Vitamin-C deficiencies", "astmatic"):
+        assert space.distance(anchor, text) == pytest.approx(1 - by_hand(anchor, text, NAMES))
 
 
-def test_single_words_do_not_collide():
-    words = [f"{a}{b}{c}ol" for a in "bdfgk" for b in "aeiou" for c in "lmnrt"]
-    vectors = NgramEncoder().encode(words)
-    cosines = vectors @ vectors.T - np.eye(len(words))
-    assert cosines.max() < 0.8
+def test_names_that_share_nothing_are_all_at_distance_one() -> None:
+    space = name_vectors([*NAMES, "-"], Embedder("ngram"))
+    h = space.distances("gout")
+    assert h[:5].tolist() == [1.0] * 5
+    assert np.isnan(h[5])
+    assert not space.is_defined("-")
+    assert np.isnan(space.distance("gout", "-"))
 
 
-def test_ngram_ignores_case_and_hyphens_but_not_the_name():
-    encoder = NgramEncoder(NAMES)
-    same = encoder.encode(["Vitamin-D deficiency", "vitamin d deficiency"])
-    assert (same[0] == same[1]).all()
+def test_ngrams_ignore_case_and_hyphens_but_not_the_name() -> None:
+    space = name_vectors(["vitamin d deficiency", "vitamin d excess"], Embedder("ngram"))
+    h = space.distances("Vitamin-D deficiency")
+    assert h[0] < 1e-12 < h[1]
 
 
-def test_rare_words_weigh_more_than_common_ones():
-    encoder = NgramEncoder([f"{word} disease" for word in ("graves", "paget", "crohn", "still")])
-    name, rare, common = encoder.encode(["paget disease", "paget", "disease"])
-    assert name @ rare > name @ common
+def test_rare_words_weigh_more_than_common_ones() -> None:
+    names = [f"{word} disease" for word in ("graves", "paget", "crohn", "still")]
+    space = name_vectors(names, Embedder("ngram"))
+    assert space.distance("paget disease", "paget") < space.distance("paget disease", "disease")
 
 
-def test_a_name_without_characters_has_a_zero_vector():
-    assert not NgramEncoder().encode(["-"]).any()
+def test_vectors_of_ngrams_are_sparse_and_five_thousand_names_take_no_time(cache) -> None:
+    names = [
+        f"{a}{b}{c}ol {n}" for a in "bdfgk" for b in "aeiou" for c in "lmnrt" for n in range(40)
+    ]
+    space = name_vectors(names, Embedder("ngram"))
+    started = time.process_time()
+    space.prepare(names[:10])
+    assert time.process_time() - started < 5
+    assert isinstance(space, SparseNames)
+    assert space._space.matrix.nnz < 120 * len(names)
+    assert not cache.exists()
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_a_name_has_one_vector_whatever_stands_beside_it(names):
-    encoder = NgramEncoder(NAMES)
-    alone = np.concatenate([encoder.encode([name]) for name in names])
-    assert np.allclose(encoder.encode(names), alone, atol=1e-6)
+def test_vectors_give_the_same_distances_as_texts(names: list[str]) -> None:
+    space = name_vectors(NAMES, Embedder("ngram"))
+    every = space.vectors_of(np.arange(len(NAMES)))
+    for name in names:
+        vector = space.vector(name)
+        assert space.is_defined(name) == vector.any()
+        if vector.any():
+            assert np.linalg.norm(vector) == pytest.approx(1)
+            assert 1 - every @ vector == pytest.approx(space.distances(name), abs=1e-9)
+            assert space.cosines(vector) == pytest.approx(every @ vector, abs=1e-6)
+            assert space.distance(name, NAMES[0]) == pytest.approx(space.distances(name)[0])
 
 
-def test_a_cache_hit_computes_nothing(cache, monkeypatch):
+def test_a_cache_hit_computes_nothing(cache, monkeypatch, glove):
     told = []
-    first = embed_names(NAMES, "ngram", progress=lambda done, n: told.append((done, n)))
+    first = embed_names(NAMES, glove, progress=lambda done, n: told.append((done, n)))
     assert told == [(5, 5)]
     (file,) = cache.iterdir()
     assert (np.load(file, mmap_mode="r") == first).all()
-    monkeypatch.setattr(NgramEncoder, "encode", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(WordVectors, "encode", lambda *_: pytest.fail("computed again"))
     told.clear()
-    again = embed_names(NAMES, "ngram", progress=lambda done, n: told.append((done, n)))
+    again = embed_names(NAMES, glove, progress=lambda done, n: told.append((done, n)))
     assert isinstance(again, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         again[0, 0] = 1
@@ -87,75 +132,65 @@ def test_a_cache_hit_computes_nothing(cache, monkeypatch):
     assert told == []
 
 
-def test_a_file_that_is_cut_short_anywhere_or_damaged_is_computed_anew(cache):
-    first = np.array(embed_names(NAMES, "ngram"))
+def test_a_file_that_is_cut_short_anywhere_or_damaged_is_computed_anew(cache, glove):
+    first = np.array(embed_names(NAMES, glove))
     (file,) = cache.iterdir()
     whole = file.read_bytes()
     sizes = (0, 5, 127, 128, len(whole) // 2, len(whole) - 40, len(whole) - 1)
     for damaged in (*(whole[:size] for size in sizes), whole[:10] + b"{{{{" + whole[14:]):
         file.write_bytes(damaged)
-        assert (embed_names(NAMES, "ngram") == first).all()
+        assert (embed_names(NAMES, glove) == first).all()
         assert file.read_bytes() == whole
 
 
 @pytest.mark.parametrize("other", [NAMES[::-1], NAMES[:2]])
-def test_the_vectors_of_other_names_are_not_taken_for_these(cache, other):
-    embed_names(other, "ngram")
+def test_the_vectors_of_other_names_are_not_taken_for_these(cache, other, glove):
+    embed_names(other, glove)
     (foreign,) = cache.iterdir()
-    first = np.array(embed_names(NAMES, "ngram"))
+    first = np.array(embed_names(NAMES, glove))
     (file,) = set(cache.iterdir()) - {foreign}
     file.write_bytes(foreign.read_bytes())
-    assert (embed_names(NAMES, "ngram") == first).all()
+    assert (embed_names(NAMES, glove) == first).all()
 
 
-def test_an_array_of_numpy_without_our_last_line_is_not_taken_for_vectors(cache):
-    first = np.array(embed_names(NAMES, "ngram"))
+def test_an_array_of_numpy_without_our_last_line_is_not_taken_for_vectors(cache, glove):
+    first = np.array(embed_names(NAMES, glove))
     (file,) = cache.iterdir()
     np.save(file, first)
-    assert (embed_names(NAMES, "ngram") == first).all()
+    assert (embed_names(NAMES, glove) == first).all()
     assert b"medstress" in file.read_bytes()[-200:]
 
 
-def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch, said):
+def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch, said, glove):
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(vector_files.os, "fsync", full)
     with pytest.raises(UsageError) as error:
-        embed_names(NAMES, "ngram")
+        embed_names(NAMES, glove)
     said(str(error.value), "embedding")
     assert list(cache.iterdir()) == []
 
 
-def test_other_names_or_another_order_are_other_vectors(cache):
-    embed_names(NAMES, "ngram")
-    embed_names(NAMES[::-1], "ngram")
+def test_other_names_or_another_order_are_other_vectors(cache, glove):
+    embed_names(NAMES, glove)
+    embed_names(NAMES[::-1], glove)
     assert len(list(cache.iterdir())) == 2
 
 
-def test_an_interrupted_computation_leaves_nothing_behind(cache, monkeypatch):
+def test_an_interrupted_computation_leaves_nothing_behind(cache, monkeypatch, glove):
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(vector_files.os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        embed_names(NAMES, "ngram")
+        embed_names(NAMES, glove)
     assert list(cache.iterdir()) == []
 
 
-def test_unkept_vectors_stay_off_the_disk(cache):
-    Embedder("ngram").vectors(["scurvy"], keep=False)
+def test_unkept_vectors_stay_off_the_disk(cache, glove):
+    Embedder(glove).vectors(["scurvy"], keep=False)
     assert not cache.exists()
-
-
-def test_ad_hoc_texts_lie_in_the_space_of_the_corpus():
-    embedder = Embedder("ngram", corpus=NAMES)
-    assert np.allclose(embedder.vectors(["scurvy"])[0], embedder.vectors(NAMES)[2])
-
-
-def test_the_identity_follows_the_corpus():
-    assert Embedder("ngram").identity == Embedder("ngram").identity
-    assert Embedder("ngram", corpus=NAMES).identity != Embedder("ngram").identity
 
 
 @pytest.mark.parametrize(
@@ -177,11 +212,6 @@ def test_as_released_every_model_is_pooled_by_its_first_word_piece(embedding):
     assert Embedder(embedding, choices="as_released").pooling == "first_token"
     assert Embedder(embedding, "mean", choices="as_released").pooling == "mean"
     assert Embedder(embedding, choices="as_published").pooling == Embedder(embedding).pooling
-
-
-def test_as_released_changes_nothing_where_nothing_is_pooled():
-    vectors = Embedder("ngram", choices="as_released").vectors(NAMES)
-    assert (vectors == Embedder("ngram").vectors(NAMES)).all()
 
 
 @pytest.mark.parametrize(("embedding", "pooling"), [("minilm", "means"), ("ngram", "mean")])

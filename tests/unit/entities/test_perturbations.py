@@ -25,7 +25,7 @@ def mention(field: str, start: int, end: int) -> Mention:
 
 @pytest.fixture
 def names(vocabulary):
-    return VectorPerturbationSet(vocabulary, Embedder("ngram", corpus=vocabulary.names), TWINS)
+    return VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS)
 
 
 def left_out(names: VectorPerturbationSet, item: Question, **how) -> set[str]:
@@ -35,12 +35,16 @@ def left_out(names: VectorPerturbationSet, item: Question, **how) -> set[str]:
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 def test_vectors_are_those_of_the_embedding_whatever_the_distance(vocabulary, distance):
-    embedder = Embedder("ngram", corpus=vocabulary.names)
+    embedder = Embedder("ngram")
     names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance)
     for i, name in enumerate(vocabulary.names):
-        np.testing.assert_allclose(names.vector(name), names.vectors[i], atol=1e-6)
+        np.testing.assert_allclose(names.vector(name), names.vectors_of(np.array([i]))[0])
     assert names.vector("never listed").dtype == np.float64
-    assert np.linalg.norm(names.vectors, axis=1) == pytest.approx(1, abs=1e-6)
+    every = names.vectors_of(np.arange(len(vocabulary.names)))
+    assert np.linalg.norm(every, axis=1) == pytest.approx(1)
+    anchor = names.vector("diclofenac salt")
+    assert np.linalg.norm(anchor) == pytest.approx(1)
+    np.testing.assert_allclose(names.cosines(anchor), every @ anchor, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_a_name_with_the_vector_of_the_key_is_left_out():
             yield np.array([[float(len(t)), 1.0] for t in names], dtype=np.float32)
 
     names = VectorPerturbationSet(
-        vocabulary_of("v", ["iron", "zinc", "gold dust"]), Blind("ngram"), TWINS
+        vocabulary_of("v", ["iron", "zinc", "gold dust"]), Blind("blind.txt"), TWINS
     )
     assert left_out(names, question("lead", "silver")) == {"iron", "zinc"}
 
@@ -101,7 +105,7 @@ def test_the_class_of_a_name_is_decided_against_text_and_entities_of_the_key(nam
 
 def test_distances_are_one_minus_cosine_in_float64(names):
     h = names.distances("diclofenac sodium")
-    vectors = np.asarray(names.vectors, dtype=np.float64)
+    vectors = names.vectors_of(np.arange(len(names.names)))
     assert (h.dtype, h.shape) == (np.float64, (len(names.names),))
     assert np.allclose(h, 1 - vectors @ vectors[2], atol=1e-7)
     assert (h >= 0).all()
@@ -110,9 +114,9 @@ def test_distances_are_one_minus_cosine_in_float64(names):
 
 
 def test_the_euclidean_distance_is_that_of_unit_vectors(vocabulary):
-    embedder = Embedder("ngram", corpus=vocabulary.names)
+    embedder = Embedder("ngram")
     names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance="euclidean")
-    vectors = np.asarray(names.vectors, dtype=np.float64)
+    vectors = names.vectors_of(np.arange(len(names.names)))
     expected = np.linalg.norm(vectors - vectors[0], axis=1)
     assert np.allclose(names.distances("aspirin"), expected, atol=1e-6)
 
@@ -121,7 +125,8 @@ def test_the_distance_to_a_text_without_a_vector_is_undefined(names):
     assert np.isnan(names.distance_to("iron", "-"))
 
 
-def test_prepared_anchors_need_no_embedder_later(names, monkeypatch):
+def test_prepared_anchors_need_no_embedder_later(vocabulary, glove, monkeypatch):
+    names = VectorPerturbationSet(vocabulary, Embedder(glove), TWINS)
     fresh = names.distances("Iron oxide")
     again = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
     again.prepare(["Iron oxide", "gold", "gold"])
@@ -130,7 +135,8 @@ def test_prepared_anchors_need_no_embedder_later(names, monkeypatch):
     assert np.allclose(again.distances("Iron oxide"), fresh, atol=1e-12)
 
 
-def test_the_anchor_is_the_key_text_as_it_stands(names, monkeypatch):
+def test_the_anchor_is_the_key_text_as_it_stands(vocabulary, glove, monkeypatch):
+    names = VectorPerturbationSet(vocabulary, Embedder(glove), TWINS)
     asked = []
     real = Embedder.vectors
     monkeypatch.setattr(
@@ -155,14 +161,14 @@ def test_threads_read_the_same_answers(names):
         assert [found.tolist() for found in pool.map(fresh.allowed, items)] == alone
 
 
-def test_the_hash_follows_every_part(vocabulary):
+def test_the_hash_follows_every_part(vocabulary, glove):
     embedder = Embedder("ngram")
     none = SynonymGroups("none", "0", [])
     hashes = {
         VectorPerturbationSet(vocabulary, embedder, TWINS).hash,
         VectorPerturbationSet(vocabulary, embedder, none).hash,
         VectorPerturbationSet(vocabulary, embedder, TWINS, distance="euclidean").hash,
-        VectorPerturbationSet(vocabulary, Embedder("ngram", corpus=["a"]), TWINS).hash,
+        VectorPerturbationSet(vocabulary, Embedder(glove), TWINS).hash,
         VectorPerturbationSet(vocabulary_of("v", ["a"]), embedder, TWINS).hash,
     }
     assert len(hashes) == 5
@@ -231,10 +237,10 @@ def test_a_name_that_would_turn_one_option_into_another_is_left_out(names):
     assert names.objection(item, "iron oxide") is None
 
 
-def test_what_is_kept_of_prepared_items_does_not_grow_with_them(monkeypatch):
+def test_what_is_kept_of_prepared_items_does_not_grow_with_them(monkeypatch, glove):
     monkeypatch.setattr(embeddings, "_CACHE_BYTES", 5 * 8 * 3)
     vocabulary = vocabulary_of("v", ["iron", "zinc", "gold dust"])
-    names = VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS)
+    names = VectorPerturbationSet(vocabulary, Embedder(glove), TWINS)
     keys = [f"salt {i}" for i in range(40)]
     names.prepare(keys, ["rust"])
     made = [weakref.ref(names.distances(key)) for key in keys]

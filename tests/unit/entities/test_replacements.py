@@ -1,99 +1,206 @@
-"""Other names of mentions, from the shipped tables and from the user's files."""
+"""Other names of mentions, from the shipped table and from the user's files."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities.names import folded
-from medstress.entities.replacements import abbreviations, is_word, listed_first, strict_names
+from medstress.entities.names import folded, is_acronym
+from medstress.entities.replacements import (
+    LEAST_SIMILARITY,
+    abbreviations,
+    definitions,
+    is_word,
+    may_become,
+    strict_names,
+    with_nearest,
+)
 
 
-def mrconso_line(concept: str, name: str, language: str = "ENG", suppress: str = "N") -> str:
+def mrconso_line(concept: str, name: str, *, preferred: bool = False, **other: str) -> str:
     fields = [""] * 18
-    fields[0], fields[1], fields[14], fields[16] = concept, language, name, suppress
+    fields[0], fields[1], fields[14] = concept, other.get("language", "ENG"), name
+    fields[2], fields[4], fields[6] = ("P", "PF", "Y") if preferred else ("S", "VO", "N")
+    fields[16] = other.get("suppress", "N")
     return "|".join(fields) + "|\n"
 
 
 @pytest.fixture
-def mrconso(tmp_path):
+def mrconso(tmp_path: Path) -> Path:
     path = tmp_path / "MRCONSO.RRF"
     path.write_text(
         mrconso_line("C1", "Heart attack")
-        + mrconso_line("C1", "Myocardial Infarction")
+        + mrconso_line("C1", "Coronary attack")
+        + mrconso_line("C1", "Myocardial Infarction", preferred=True)
         + mrconso_line("C1", "MI")
         + mrconso_line("C1", "Infarkt", language="GER")
         + mrconso_line("C1", "Obsolete attack", suppress="O")
-        + mrconso_line("C2", "Parkinson's disease")
-        + mrconso_line("C2", "Shaking palsy"),
+        + mrconso_line("C2", "Shaking palsy")
+        + mrconso_line("C2", "Parkinson's disease", preferred=True)
+        + mrconso_line("C3", "Coronary attack")
+        + mrconso_line("C3", "Unstable angina", preferred=True),
         encoding="utf-8",
     )
     return path
 
 
-def test_names_of_umls_concepts_come_in_the_order_of_the_file(mrconso, tmp_path):
-    mentions = {"heart attacks": "Disease", "parkinson ' s disease": "Disease", "gout": "Disease"}
-    assert strict_names(mentions, "MRCONSO.RRF", tmp_path) == {
-        "heart attacks": (("myocardial", "infarction"), ("mi",)),
+def strict(base: Path, source: str, *names: str, type_: str = "Disease", **how: Any) -> Any:
+    return strict_names(dict.fromkeys(names, type_), source, base, **how)
+
+
+def test_names_of_umls_concepts_come_with_the_preferred_one_first(
+    mrconso: Path, tmp_path: Path
+) -> None:
+    made = strict(tmp_path, "MRCONSO.RRF", "heart attacks", "parkinson ' s disease", "gout")
+    assert made.table == {
+        "heart attacks": (("myocardial", "infarction"), ("coronary", "attack")),
         "parkinson ' s disease": (("shaking", "palsy"),),
     }
+    assert set(made.sources.values()) == {"listed"}
 
 
-def test_abbreviations_are_made_of_initials_and_go_both_ways(mrconso, tmp_path):
+def test_what_several_concepts_list_stays_and_is_counted(mrconso: Path, tmp_path: Path) -> None:
+    made = strict(tmp_path, "MRCONSO.RRF", "coronary attack")
+    assert made.table == {}
+    assert made.sources == {"coronary attack": "ambiguous"}
+
+
+def test_the_concept_whose_preferred_name_is_the_mention_goes_before_others(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text(
+        "concept,name\n1,seizure\n1,convulsion\n2,epilepsy\n2,seizure\n2,falling sickness\n"
+    )
+    assert strict(tmp_path, "mine.csv", "seizure").table == {"seizure": (("convulsion",),)}
+
+
+@pytest.mark.parametrize(
+    ("mention", "name", "may"),
+    [
+        ("paracetamol", "acetaminophen", True),
+        ("heparin", "heparin sodium", False),  # a salt
+        ("valproic acid", "sodium valproate", False),
+        ("morphine sulfate", "morphine hydrochloride", False),
+        ("salt of magnesium sulfate", "epsom salts", False),
+        ("seizure", "absence seizure", False),  # narrower
+        ("breast cancer", "cancer of the breast", False),
+        ("acute kidney failure", "kidney failure", False),  # wider
+        ("heart attack", "infarction, myocardial", False),
+        ("heart attack", "infarction (myocardial)", False),
+        ("seizure", "convulsions", False),  # a plural for a singular
+        ("seizures", "convulsions", True),
+        ("seizures", "convulsion", True),
+        ("lupus", "sle 2", False),  # a number
+        ("type 2 diabetes", "niddm 2", True),
+        ("gout", "uric acid crystals in the joint", False),  # six words
+        ("gout", "podagracrystallopathiahyperuricaemicassive", False),
+        ("non-union of bone", "nonunion of bone", False),  # a spelling
+        ("tumor", "tumour", False),
+        ("hiv infection", "htlv-iii disease", False),
+        ("gout", "", False),
+    ],
+)
+def test_what_may_stand_for_a_mention(mention: str, name: str, may: bool) -> None:
+    assert may_become(mention, name) == may
+
+
+def test_a_plural_becomes_a_plural_where_both_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("concept,name\n1,seizure\n1,convulsion\n1,convulsions\n")
+    made = strict(tmp_path, "x.csv", "seizure", "seizures").table
+    assert made == {"seizure": (("convulsion",),), "seizures": (("convulsions",),)}
+
+
+def test_no_acronym_and_no_forbidden_name_is_put_in(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(
+        "concept,name\n1,hypertension\n1,HTN\n1,hbp\n1,high blood pressure\n1,raised pressure\n"
+    )
+    assert strict(tmp_path, "x.csv", "hypertension").table["hypertension"] == (
+        ("high", "blood", "pressure"),
+        ("raised", "pressure"),
+    )
+    without = {folded("high blood pressures"), folded("raised pressure")}
+    assert strict(tmp_path, "x.csv", "hypertension", without=without).table == {}
+
+
+def test_abbreviations_are_made_of_initials_and_go_both_ways(mrconso: Path, tmp_path: Path) -> None:
     mentions = {"mi": "Disease", "myocardial infarction": "Disease", "heart attack": "Disease"}
-    found = {
+    made = {
         direction: abbreviations(mentions, "MRCONSO.RRF", tmp_path, direction)
         for direction in ("both", "expand", "contract")
     }
-    assert found["expand"] == {"mi": (("myocardial", "infarction"),)}
-    assert found["contract"] == {"myocardial infarction": (("MI",),)}
-    assert found["both"] == {**found["expand"], **found["contract"]}
+    assert made["expand"] == {"mi": (("myocardial", "infarction"),)}
+    assert made["contract"] == {"myocardial infarction": (("MI",),)}
+    assert made["both"] == {**made["expand"], **made["contract"]}
 
 
-def test_exact_synonyms_of_an_obo_file_are_names(tmp_path):
+def test_exact_synonyms_of_an_obo_file_are_names(tmp_path: Path) -> None:
     (tmp_path / "x.obo").write_text(
         '[Term]\nid: X:1\nname: gout\nsynonym: "uric arthritis" EXACT []\n'
         'synonym: "joint pain" BROAD []\n',
         encoding="utf-8",
     )
-    assert strict_names({"gout": "Disease"}, "x.obo", tmp_path) == {
-        "gout": (("uric", "arthritis"),)
-    }
+    assert strict(tmp_path, "x.obo", "gout").table == {"gout": (("uric", "arthritis"),)}
 
 
-def test_a_table_of_concepts_is_a_source_and_writings_of_one_name_are_no_other_name(tmp_path):
+def test_a_table_of_concepts_is_a_source_and_writings_of_one_name_are_no_other_name(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "mine.csv").write_text(
         "concept,name\n1,Alpha-methyldopa\n1,alpha methyldopas\n1,Aldomet\n1,ALDOMET\n"
     )
-    assert strict_names({"alpha - methyldopa": "Drug"}, "mine.csv", tmp_path) == {
-        "alpha - methyldopa": (("aldomet",),)
-    }
+    made = strict(tmp_path, "mine.csv", "alpha - methyldopa", type_="Drug")
+    assert made.table == {"alpha - methyldopa": (("aldomet",),)}
 
 
-def test_of_the_shipped_tables_chemicals_are_looked_up_among_drugs(tmp_path):
-    as_drug = strict_names({"aspirin": "Chemical"}, "default", tmp_path)
-    assert ("acetylsalicylic", "acid") in as_drug["aspirin"]
-    assert strict_names({"aspirin": "Disease"}, "default", tmp_path) == {}
+class TestShipped:
+    """Traps of the first edition (METHODS 4.5)."""
+
+    @pytest.mark.parametrize(
+        ("mention", "name"),
+        [("acetaminophen", "paracetamol"), ("paracetamol", "acetaminophen")],
+    )
+    def test_a_chemical_gets_a_name_of_the_same_substance(self, mention: str, name: str) -> None:
+        assert strict(Path(), "default", mention, type_="Chemical").table[mention][0] == (name,)
+
+    def test_a_disease_gets_a_name_of_the_same_disease(self) -> None:
+        made = strict(Path(), "default", "hypertension", "chickenpox").table
+        assert made["hypertension"][0] == ("high", "blood", "pressure")
+        assert made["chickenpox"][0] == ("varicella",)
+
+    @pytest.mark.parametrize(
+        ("type_", "mention", "wrong"),
+        [
+            ("Chemical", "heparin", "tinzaparin"),
+            ("Chemical", "heparin", "heparin sodium"),
+            ("Chemical", "warfarin", "choice"),
+            ("Chemical", "thalidomide", "celgene"),
+            ("Disease", "seizure", "absence seizure"),
+            ("Disease", "seizures", "absence seizures"),
+            ("Disease", "diabetes", "diabetes insipidus"),
+        ],
+    )
+    def test_what_was_put_in_once_is_no_more(self, type_: str, mention: str, wrong: str) -> None:
+        table = strict(Path(), "default", mention, type_=type_).table
+        assert tuple(wrong.split()) not in table.get(mention, ())
+
+    def test_chemicals_are_looked_up_among_chemicals(self) -> None:
+        assert strict(Path(), "default", "paracetamol", type_="T121").table
+        assert not strict(Path(), "default", "paracetamol", type_="Disease").table
+
+    def test_all_names_keep_the_rules(self) -> None:
+        from medstress.entities.vocabularies import shipped_rows
+
+        rows = list(shipped_rows("other_names"))
+        names = [(label, name) for _, _, label, all_, _ in rows for name in all_.split("|") if name]
+        assert len(names) > 10_000
+        assert all(concept[0] in "CD" and concept[1:].isdigit() for concept, *_ in rows)
+        assert not any(mark in name for _, name in names for mark in "|\t")
 
 
-def test_a_missing_source_is_refused(tmp_path):
+def test_a_missing_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
-        strict_names({"gout": "Disease"}, "none.csv", tmp_path)
-
-
-def test_a_near_name_is_the_nearest_that_is_not_the_mention_itself(tmp_path):
-    (tmp_path / "names.txt").write_text("Gout\nGouty arthritis\nHypertension\n")
-    mentions, written = {"gouts": "Disease"}, {"gouts": ["gouts"]}
-    made = listed_first(mentions, written, "none", "names.txt", "ngram", tmp_path)
-    assert made.table == {"gouts": (("gouty", "arthritis"),)}
-
-
-def test_near_names_of_other_types_need_a_vocabulary(tmp_path, said):
-    with pytest.raises(UsageError) as caught:
-        listed_first({"brca": "Gene"}, {"brca": ["brca"]}, "none", None, "ngram", tmp_path)
-    said(str(caught.value), "'Gene'")
+        strict(tmp_path, "none.csv", "gout")
 
 
 LISTED = "concept,name\n1,aspirin\n1,acetylsalicylic acid\n1,Aspro\n2,HTN\n2,hypertension\n"
@@ -107,57 +214,83 @@ def base(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(base: Path, *names: str, without: frozenset[str] = frozenset()):  # type: ignore[no-untyped-def]
+def related(base: Path, *names: str, without: frozenset[str] = frozenset(), **written: Any) -> Any:
     mentions = {name.lower(): "Chemical" for name in names}
-    written = {name.lower(): {name} for name in names}
-    return listed_first(mentions, written, "listed.csv", "names.txt", "ngram", base, without)
+    spelt = {name.lower(): {name} for name in names} | written
+    listed = strict_names(mentions, "listed.csv", base, without)
+    return with_nearest(listed, mentions, spelt, "names.txt", "ngram", base, without)
 
 
 def test_a_listed_name_comes_before_a_nearer_one(base: Path) -> None:
-    made = found(base, "aspirin", "warfarins")
+    made = related(base, "aspirin", "warfarins")
     assert made.table["aspirin"][0] == ("acetylsalicylic", "acid")
     assert made.table["warfarins"] == (("warfarin", "sodium"),)
     assert made.sources == {"aspirin": "listed", "warfarins": "nearest"}
 
 
+def test_below_the_least_similarity_nothing_is_put_in(base: Path) -> None:
+    assert 0 < LEAST_SIMILARITY < 1
+    assert related(base, "morphinan alkaloids of the poppy", "theophylline").table == {}
+
+
 @pytest.mark.parametrize("name", ["AMLs", "AML", "5-FU", "NaCl", "eye", "MPTP"])
 def test_acronyms_and_short_names_are_never_embedded(base: Path, name: str) -> None:
-    assert found(base, name).table == {}
-
-
-def test_an_acronym_may_have_a_listed_name(base: Path) -> None:
-    made = found(base, "HTN")
-    assert made.table == {"htn": (("hypertension",),)}
-    assert made.sources == {"htn": "listed"}
+    assert related(base, name).table == {}
 
 
 def test_no_acronym_of_the_vocabulary_is_put_in(base: Path) -> None:
     (base / "names.txt").write_text("AMLX\nsomething else\n")
-    assert found(base, "amlxis").table.get("amlxis") != (("amlx",),)
+    assert related(base, "amlxis").table == {}
 
 
 def test_a_word_that_is_once_written_in_capitals_stays_a_word(base: Path) -> None:
-    made = listed_first(
-        {"warfarins": "Chemical"},
-        {"warfarins": {"WARFARINS", "warfarins"}},
-        "listed.csv",
-        "names.txt",
-        "ngram",
-        base,
-    )
+    made = related(base, "warfarins", warfarins={"WARFARINS", "warfarins"})
     assert made.sources == {"warfarins": "nearest"}
 
 
 def test_names_that_may_not_be_put_in_leave_the_next_one(base: Path) -> None:
     without = frozenset({folded("acetylsalicylic acids"), folded("warfarin sodium")})
-    made = found(base, "aspirin", "warfarine", without=without)
+    made = related(base, "aspirin", "warfarins sodium", without=without)
     assert made.table["aspirin"] == (("aspro",),)
-    assert folded(" ".join(made.table["warfarine"][0])) not in without
-    all_listed = without | {folded("aspro")}
-    assert found(base, "aspirin", without=all_listed).sources == {"aspirin": "nearest"}
+    assert folded(" ".join(made.table["warfarins sodium"][0])) not in without
+    assert related(base, "aspirin", without=without | {"aspro"}).sources == {"aspirin": "nearest"}
 
 
-def test_what_a_word_is() -> None:
+def test_near_names_of_other_types_need_a_vocabulary(tmp_path: Path, said: Any) -> None:
+    listed = strict_names({}, "none", tmp_path)
+    with pytest.raises(UsageError) as caught:
+        with_nearest(listed, {"brca": "Gene"}, {"brca": ["brca"]}, None, "ngram", tmp_path)
+    said(str(caught.value), "'Gene'")
+
+
+def test_what_a_word_and_what_an_acronym_is() -> None:
     words = ("gout", "Iron deficiency", "HIV infection", "beta-HCH salt")
     assert all(map(is_word, words))
     assert not any(map(is_word, ("GABA", "L-DOPA", "MAO", "vit B", "6-OHDA", "cAMP", "ACEIs")))
+    assert all(map(is_acronym, ("PD", "NSAIDs", "AChE", "gut", "5-HT")))
+    assert not any(map(is_acronym, ("gout", "HIV infection", "STREPTOZOCIN", "Iron")))
+
+
+def test_a_short_form_is_defined_in_brackets_after_its_long_form() -> None:
+    tokens = (
+        "Parkinson",
+        "'",
+        "s",
+        "disease",
+        "(",
+        "P",
+        "-",
+        "D",
+        ")",
+        "is",
+        "not",
+        "(",
+        "PD",
+        ")",
+    )
+    labels = ["B-D", "I-D", "I-D", "I-D", "O", "B-D", "I-D", "I-D", "O", "O", "O", "O", "B-D", "O"]
+    assert list(definitions(tokens, labels)) == [(tokens[:4], tokens[5:8])]
+    other_type = [
+        label.replace("B-D", "B-X") if n == 5 else label for n, label in enumerate(labels)
+    ]
+    assert list(definitions(tokens, other_type)) == []

@@ -43,8 +43,8 @@ TEXTS = ["alpha", "beta", "delta", "gamma"]
 
 
 @pytest.fixture
-def vectors() -> VectorFile:
-    return Embedder("ngram").vector_file(TEXTS)
+def vectors(glove: str) -> VectorFile:
+    return Embedder(glove).vector_file(TEXTS)
 
 
 def test_a_text_has_the_vector_of_its_row(vectors):
@@ -64,35 +64,35 @@ def test_neighbours_stand_together_in_the_order_of_the_items(vectors):
 
 
 def test_rows_past_the_end_are_left_out(vectors):
-    assert vectors.rows(2, 9).shape == (2, 1024)
-    assert vectors.rows(4, 5).shape == (0, 1024)
+    assert vectors.rows(2, 9).shape == (2, 4)
+    assert vectors.rows(4, 5).shape == (0, 4)
 
 
-def test_vectors_are_read_on_where_the_file_is_replaced_or_removed(vectors, tmp_path):
+def test_vectors_are_read_on_where_the_file_is_replaced_or_removed(vectors, tmp_path, glove):
     expected = np.array(vectors.mapped())
-    again = Embedder("ngram").vector_file(TEXTS)
+    again = Embedder(glove).vector_file(TEXTS)
     for file in tmp_path.rglob("*.npy"):
         file.unlink()
     assert (again.rows(0, 4) == expected).all()
 
 
-def test_a_file_that_is_cut_short_while_it_is_open_is_refused(tmp_path, monkeypatch):
+def test_a_file_that_is_cut_short_while_it_is_open_is_refused(tmp_path, monkeypatch, glove):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
-    opened = Embedder("ngram").vector_file(TEXTS)
+    opened = Embedder(glove).vector_file(TEXTS)
     (file,) = tmp_path.rglob("*.npy")
     with file.open("r+b") as stream:
-        stream.truncate(200)
+        stream.truncate(140)
     with pytest.raises(UsageError, match="was truncated"):
         opened.rows(0, 4)
     del opened
     gc.collect()  # and its descriptor is closed without a warning
 
 
-def test_names_made_in_several_blocks_are_those_made_at_once(monkeypatch):
+def test_names_made_in_several_blocks_are_those_made_at_once(monkeypatch, glove):
     names = [f"name {i}" for i in range(5)]
     told = []
     monkeypatch.setattr("medstress.entities.embeddings._CHUNK", 2)
-    blocks = Embedder("ngram", corpus=names).vectors(names, lambda *n: told.append(n))
+    blocks = Embedder(glove).vectors(names, lambda *n: told.append(n))
     monkeypatch.undo()
     assert told == [(2, 5), (4, 5), (5, 5)]
-    assert (blocks == Embedder("ngram", corpus=names).vectors(names, keep=False)).all()
+    assert (blocks == Embedder(glove).vectors(names, keep=False)).all()

@@ -12,8 +12,7 @@ from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate
 from medstress.experiment.file.config import VictimTable
-from medstress.experiment.plan.parts import open_victims
-from medstress.kinds.victims import draw_examples
+from medstress.experiment.plan.parts import draw_examples, open_victims
 
 
 def write(folder: Path, n: int = 8) -> None:

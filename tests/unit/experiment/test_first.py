@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from medstress.core.errors import DataError, UsageError
+from medstress.experiment import first as module
 from medstress.experiment.file.reading import check_experiment
-from medstress.experiment.first import attack as first_attack
-from medstress.experiment.first import data as first_data
-from medstress.experiment.first.attack import fitting_attacks
-from medstress.experiment.first.compose import compose
-from medstress.experiment.first.data import Choices, read_data
+from medstress.experiment.first import Choices, compose, read_data
 from medstress.files.reading import parse_toml
 from medstress.files.toml_values import toml_value
 
@@ -105,41 +100,20 @@ def test_a_name_becomes_the_back_end_and_the_way_to_answer_that_fit(data, given,
 
 
 def test_a_gguf_file_goes_to_llama_cpp_or_else_to_transformers(monkeypatch):
-    from medstress.experiment.first import victim
 
-    monkeypatch.setattr(victim, "find_spec", lambda name: name == "transformers" or None)
+    monkeypatch.setattr(module, "find_spec", lambda name: name == "transformers" or None)
     assert tables(first(model="m.gguf")).victim[0].backend == "transformers"
-    monkeypatch.setattr(victim, "find_spec", lambda _: None)
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
     table = tables(first(model="m.gguf")).victim[0]
     assert (table.backend, table.answer_by, table.name) == ("llama_cpp", "letter", "m")
 
 
-def test_without_torch_the_embedding_is_ngram_and_the_file_says_why(monkeypatch):
+def test_without_torch_the_embedding_is_ngram_and_that_is_said(monkeypatch):
     assert {table.embedding for table in tables(first()).entities} == {"minilm"}
-    monkeypatch.setattr(first_attack, "find_spec", lambda name: None if name == "torch" else 1)
-    text = first().text
-    assert {table["embedding"] for table in tomllib.loads(text)["entities"]} == {"ngram"}
-    assert "pip install 'medstress[minilm]'" in text
-
-
-@pytest.mark.parametrize(
-    ("data", "given"),
-    [
-        ("q.jsonl", {}),
-        ("q.jsonl", SERVER),
-        ("q.jsonl", {**SERVER, "attack": "medfuzz"}),
-        ("t.iob", {}),
-        ("p.tsv", {}),
-    ],
-    ids=str,
-)
-def test_every_line_that_is_switched_off_can_be_switched_on(data, given):
-    text = first(data, **given).text
-    on = re.sub(r"^# (\[|[a-z_]+ = )", r"\1", text, flags=re.MULTILINE)
-    raw = parse_toml(on, "first")
-    assert len(raw["require"]) == 1
-    assert raw["experiment"]["max_queries"] == 10000
-    assert check_experiment(raw).dataset[0].limit == 200
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "torch" else 1)
+    source = first()
+    assert {table["embedding"] for table in tomllib.loads(source.text)["entities"]} == {"ngram"}
+    assert "pip install 'medstress[minilm]'" in source.remark
 
 
 @pytest.mark.parametrize(
@@ -186,15 +160,17 @@ def test_values_are_written_so_that_they_are_read(value):
 
 
 def test_columns_and_answer_base_go_into_the_file(monkeypatch):
-    part = read_data(Choices(data="q.jsonl", model="mock"), Path()).part
-    monkeypatch.setattr(first_data, "load_datasets", lambda *_: [part])
+    part = read_data(Choices(data="q.jsonl", model="mock")).part
+    monkeypatch.setattr(module, "load_datasets", lambda *_: [part])
     columns = {"question": "the stem", "options": ("opa", "opb")}
     (table,) = tables(first(columns=columns, answer_base=1)).dataset
     assert (table.columns, table.answer_base) == (columns, 1)
 
 
 def test_the_default_is_offered_first_and_controls_are_not():
-    offered = fitting_attacks(read_data(Choices(data="q.jsonl", model="mock"), Path()))
+    with pytest.raises(UsageError) as error:
+        first(attack="zzz")
+    offered = str(error.value).partition("choose one of ")[2].split(", ")
     assert offered[0] == "entity_substitution"
     assert {"no_op", "repeat", "attacked", "passage_swap"}.isdisjoint(offered)
 
@@ -237,7 +213,7 @@ def test_rows_that_are_not_clear_name_the_flag_that_settles_them(monkeypatch):
     def unclear(*_):
         raise DataError("q.jsonl: give answer_base = 0 or 1")
 
-    monkeypatch.setattr(first_data, "load_datasets", unclear)
+    monkeypatch.setattr(module, "load_datasets", unclear)
     with pytest.raises(DataError, match=r"--answer-base 0 or 1\)$"):
         first()
     with pytest.raises(DataError, match=r"answer_base = 0 or 1$"):
@@ -255,6 +231,4 @@ def test_a_hub_model_is_looked_up_in_the_cache_alone(here, monkeypatch):
 
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(here / "hub"))
     assert tables(first(model="owner/name")).victim[0].answer_by == "head"
-    text = first(model="owner/other").text
-    assert 'model = "owner/other"' in text
-    assert "a hub id" in text
+    assert 'model = "owner/other"' in first(model="owner/other").text

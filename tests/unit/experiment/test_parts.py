@@ -14,8 +14,8 @@ from medstress.experiment.file.config import AttackTable, VictimTable, unique_la
 from medstress.experiment.plan.manifest import describe
 from medstress.experiment.plan.parts import make_attacks, open_victims
 from medstress.experiment.prepare import Watcher, prepare
-from medstress.kinds.victims import task_of
 from medstress.tasks.multiple_choice import AnswerBy
+from medstress.tasks.victim import task_of
 
 ALL = frozenset({"generate", "score", "choose"})
 MODEL = frozenset({"generate", "score"})

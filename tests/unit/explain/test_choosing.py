@@ -1,8 +1,5 @@
 """Which trials are explained: successes and as many failures, or those that are named."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +9,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.validity import REVIEW
-from medstress.experiment.explain.plan import Selection, choose
+from medstress.experiment.explain.run import Selection, choose
 from medstress.testing.planted_trials import arm, control, trial
 
 
@@ -45,7 +42,7 @@ def run() -> list[Trial]:
     ]
 
 
-def test_all_successes_and_as_many_failures_of_their_arm() -> None:
+def test_all_successes_and_as_many_failures_of_their_arm():
     trials = run()
     chosen = choose(trials, Selection())
     lost = [one for one in chosen if one.first is None]
@@ -55,13 +52,13 @@ def test_all_successes_and_as_many_failures_of_their_arm() -> None:
     assert chosen == [one for one in trials if one in chosen]
 
 
-def test_a_larger_limit_adds_to_a_smaller_one() -> None:
+def test_a_larger_limit_adds_to_a_smaller_one():
     one, both = (set(ids(choose(run(), Selection(limit=n)))) for n in (1, 2))
     assert (len(one), len(both)) == (2, 4)
     assert one < both
 
 
-def test_a_trial_is_named_by_its_id_its_beginning_or_its_item() -> None:
+def test_a_trial_is_named_by_its_id_its_beginning_or_its_item():
     trials = run()
     first = trials[0]
     for name in (first.id, first.item.id):  # controls of the item have succeeded too
@@ -69,13 +66,13 @@ def test_a_trial_is_named_by_its_id_its_beginning_or_its_item() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "zzz", "t"])
-def test_a_name_that_fits_none_or_several_is_refused(name: str, said: Callable[..., None]) -> None:
+def test_a_name_that_fits_none_or_several_is_refused(name, said):
     with pytest.raises(UsageError) as error:
         choose(run(), Selection(trials=(name,)))
     said(str(error.value), "--trial")
 
 
-def test_a_trial_that_was_only_probed_has_nothing_to_explain() -> None:
+def test_a_trial_that_was_only_probed_has_nothing_to_explain():
     trials = run()
     with pytest.raises(UsageError):
         choose(trials, Selection(trials=(trials[10].id,)))

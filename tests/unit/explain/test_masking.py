@@ -1,7 +1,5 @@
 """Tokens whose concatenation is the text, masked texts, and the tree over tokens."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -9,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.core.calls import Choose, Compare, Message, Rank, Score, Tag
-from medstress.experiment.explain.calls import texts_of, with_texts
-from medstress.experiment.explain.masking import Masker, pieces, word_cuts
+from medstress.core.calls import Choose, Message, Rank, Score
 from medstress.experiment.explain.shapley import Tree, first_masks, tree_of
+from medstress.experiment.explain.texts import Masker, pieces, texts_of, with_texts, word_cuts
 
 HARD = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \t\r\n\u00a0\u2028é💊"))
@@ -27,9 +24,7 @@ def masked(text: str, shown: str, mask: str = "...") -> str:
 
 
 @given(st.lists(HARD, min_size=1, max_size=3), st.lists(st.integers(-5, 60)), st.text(max_size=3))
-def test_with_everything_shown_the_texts_come_back_byte_for_byte(
-    texts: list[str], starts: list[int], mask: str
-) -> None:
+def test_with_everything_shown_the_texts_come_back_byte_for_byte(texts, starts, mask):
     for cuts in (word_cuts, lambda _: starts):
         cut = tuple(pieces(text, cuts) if text else () for text in texts)
         masker = Masker(texts=cut, mask=mask)
@@ -38,7 +33,7 @@ def test_with_everything_shown_the_texts_come_back_byte_for_byte(
 
 
 @given(HARD.filter(bool), st.data())
-def test_what_is_shown_stands_in_the_masked_text_in_order(text: str, data: st.DataObject) -> None:
+def test_what_is_shown_stands_in_the_masked_text_in_order(text, data):
     words = pieces(text, word_cuts)
     shown = data.draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words)))
     (found,) = Masker(texts=(words,), mask="")(np.array(shown, dtype=bool))
@@ -59,21 +54,12 @@ def test_what_is_shown_stands_in_the_masked_text_in_order(text: str, data: st.Da
         ("A. x\nB. y", "1101", "[MASK]", "A. x\n[MASK] y"),
     ],
 )
-def test_a_run_of_masked_words_becomes_one_mask_and_white_space_stays(
-    text: str, shown: str, mask: str, expected: str
-) -> None:
+def test_a_run_of_masked_words_becomes_one_mask_and_white_space_stays(text, shown, mask, expected):
     assert masked(text, shown, mask) == expected
 
 
-def test_a_tagger_gets_as_many_tokens_and_none_of_them_empty() -> None:
-    masker = Masker(texts=(("no",), ("aspirin",)), one_by_one=True)
-    assert masker(np.array([True, False])) == ("no", "...")
-    with pytest.raises(ValueError, match="empty"):
-        Masker(texts=(("no",),), mask=" ", one_by_one=True)
-
-
 @given(st.lists(st.integers(0, 6), max_size=9))
-def test_a_tree_has_every_token_once_in_order(sizes: list[int]) -> None:
+def test_a_tree_has_every_token_once_in_order(sizes):
     tree = tree_of(sizes)
 
     def tokens(branch: Tree) -> list[int]:
@@ -82,13 +68,13 @@ def test_a_tree_has_every_token_once_in_order(sizes: list[int]) -> None:
     assert (tokens(tree) if tree is not None else []) == list(range(sum(sizes)))
 
 
-def test_a_longer_segment_leaves_the_tree_above_it_as_it_was() -> None:
+def test_a_longer_segment_leaves_the_tree_above_it_as_it_was():
     assert tree_of([2, 1, 2]) == ((0, 1), (2, (3, 4)))
     assert tree_of([2, 3, 2]) == ((0, 1), ((2, (3, 4)), (5, 6)))
     assert tree_of([2, 0, 2]) == ((0, 1), (2, 3))
 
 
-def test_the_first_masks_are_those_of_all_pairs_of_context_and_half() -> None:
+def test_the_first_masks_are_those_of_all_pairs_of_context_and_half():
     found = {tuple(mask.tolist()) for mask in first_masks(((0, 1), (2, 3)), 4, 1)}
     assert found == {
         (False,) * 4,
@@ -111,11 +97,9 @@ FIRST = "User: Is it?\n\nAssistant:"
         (Choose("Is it?", "AB"), ("Is it?",)),
         (Score((SYSTEM, USER), ("A",)), (USER.content,)),
         (Rank("Is it?", ("yes", "no")), ("Is it?", "yes", "no")),
-        (Tag(("no", "pain")), ("no", "pain")),
-        (Compare("one", "two"), ("one", "two")),
     ],
 )
-def test_every_call_has_texts_that_can_be_replaced(call: object, texts: tuple[str, ...]) -> None:
+def test_every_call_has_texts_that_can_be_replaced(call, texts):
     assert texts_of(call) == texts  # type: ignore[arg-type]
     new = tuple(f"<{text}>" for text in texts)
     changed = with_texts(call, texts, new)  # type: ignore[arg-type]
@@ -123,7 +107,7 @@ def test_every_call_has_texts_that_can_be_replaced(call: object, texts: tuple[st
     assert with_texts(changed, new, texts) == call
 
 
-def test_later_turns_repeat_the_masked_turn_and_other_calls_stay() -> None:
+def test_later_turns_repeat_the_masked_turn_and_other_calls_stay():
     later = Score((SYSTEM, USER, Message("assistant", "Hm."), Message("user", "Now?")), ("A",))
     (_, shown, *others) = with_texts(later, (USER.content,), ("...",)).prompt  # type: ignore[union-attr]
     assert shown == Message("user", "...")
@@ -134,6 +118,6 @@ def test_later_turns_repeat_the_masked_turn_and_other_calls_stay() -> None:
     assert with_texts(alone, ("Is it?",), ("...",)) == alone
 
 
-def test_every_mask_of_a_few_words_is_told_apart() -> None:
+def test_every_mask_of_a_few_words_is_told_apart():
     shown = ["".join(bits) for bits in product("01", repeat=3)]
     assert len({masked("one two three", each) for each in shown}) == len(shown)

@@ -1,7 +1,5 @@
 """Where fields and edits stand in what is asked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -9,16 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.core.calls import Tagged
 from medstress.core.items import Question
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import Entity, EntityUnit, SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.experiment.explain.outputs import outputs_of
-from medstress.experiment.explain.segments import Pair, Segment, segments_of
+from medstress.experiment.explain.explanation import Outputs
+from medstress.experiment.explain.texts import Pair, Segment, segments_of
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
-from medstress.tasks.sentences import EntityTagging, Similarity
 from medstress.tasks.templates import Template, load_template
 
 QUESTION = Question(
@@ -42,7 +37,7 @@ def by_place(segments: tuple[Segment, ...]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["qstab", "open_book", "medmcqa", "untagged", "chat"])
-def test_fields_are_found_where_they_stand_though_their_texts_stand_everywhere(name: str) -> None:
+def test_fields_are_found_where_they_stand_though_their_texts_stand_everywhere(name):
     template = load_template(name)
     task = MultipleChoice(template=template, answer_by=AnswerBy.LETTER)
     pair = found(task)
@@ -64,7 +59,7 @@ def test_fields_are_found_where_they_stand_though_their_texts_stand_everywhere(n
     ]
 
 
-def test_the_letter_before_an_option_belongs_to_it() -> None:
+def test_the_letter_before_an_option_belongs_to_it():
     task = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.LETTER)
     places = by_place(found(task).before)
     assert [text.split()[0].strip("().:") for place, text in places if place in "BCD"] == [
@@ -74,7 +69,7 @@ def test_the_letter_before_an_option_belongs_to_it() -> None:
     ]
 
 
-def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference() -> None:
+def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference():
     source = "{{ stem | upper }} {% for l, o in options %}{{ o | upper }};{% endfor %}"
     template = Template(name="own.jinja", source=source, is_jinja=True)
     task = MultipleChoice(template=template, answer_by=AnswerBy.LETTER)
@@ -84,7 +79,7 @@ def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference() ->
     assert edit in "WARFARIN"
 
 
-def test_a_conversation_is_explained_in_the_turn_that_shows_the_question() -> None:
+def test_a_conversation_is_explained_in_the_turn_that_shows_the_question():
     own = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.LETTER)
     for in_turns in (True, False):
         pair = found(Conversation(own=own, in_turns=in_turns))
@@ -93,73 +88,16 @@ def test_a_conversation_is_explained_in_the_turn_that_shows_the_question() -> No
         assert {"context", "stem", *"ABCD"} <= {each.place for each in pair.after}
 
 
-TEXT = TaggedText(
-    id="1",
-    tokens=("no", "acute", "renal", "failure", "today"),
-    labels=("O", "B-D", "I-D", "I-D", "O"),
-)
-UNIT = EntityUnit(text=TEXT, entity=Entity(start=1, end=4, type="D"))
-
-
-def test_a_tagged_text_has_an_entity_edits_and_a_sentence() -> None:
-    edits = (
-        Edit(field="tokens", start=2, end=3, replacement="chronic kidney"),
-        Edit(field="tokens", start=4, end=5, replacement=""),
-    )
-    pair = found(EntityTagging(types=("D",)), edits, UNIT)
-    assert [(s.pieces, s.place, s.edited) for s in pair.before] == [
-        (("no",), "sentence", False),
-        (("acute",), "entity", False),
-        (("renal",), "entity", True),
-        (("failure",), "entity", False),
-        (("today",), "sentence", True),
-    ]
-    assert [s.pieces for s in pair.after] == [
-        ("no",),
-        ("acute",),
-        ("chronic", "kidney"),
-        ("failure",),
-        (),
-    ]
-
-
-def test_both_texts_of_a_pair_are_explained() -> None:
-    pair = SentencePair(id="p", text_a="A red pill.", text_b="A pill.", score=2.0)
-    edit = Edit(field="text_b", start=2, end=6, replacement="tablet")
-    found_pair = found(Similarity(), (edit,), pair)
-    shown = [(each.number, each.place, each.text) for each in found_pair.after if each.text]
-    assert shown == [
-        (0, "text_a", "A red pill."),
-        (1, "text_b", "A "),
-        (1, "text_b", "tablet"),
-        (1, "text_b", "."),
-    ]
-
-
-def test_outputs_are_probabilities_or_what_was_answered() -> None:
-    outputs = outputs_of(QUESTION, "B")
+def test_outputs_are_probabilities_or_what_was_answered():
+    outputs = Outputs(names=tuple("ABCD"), key=QUESTION.key)
     wrong = Prediction(outcome=Outcome.WRONG, answer="B")
     assert outputs.read(wrong).tolist() == [0, 1, 0, 0]
     scored = replace(wrong, scores=tuple(np.log([0.1, 0.6, 0.2, 0.1])))
     assert outputs.read(scored) == pytest.approx([0.1, 0.6, 0.2, 0.1])
     unread = Prediction(outcome=Outcome.UNREADABLE, answer=None)
     assert outputs.read(unread).tolist() == [0, 0, 0, 0]
-    assert outputs.answer(unread) is None
     assert [outputs.value(each).value for each in ([wrong], [scored], [wrong, scored])] == [
         "answer",
         "probability",
         "mixed",
     ]
-
-
-def test_an_entity_is_found_or_labelled_as_at_the_success() -> None:
-    outputs = outputs_of(UNIT, "O O O")
-    flow = EntityTagging(types=("D",)).flow(UNIT.candidate())
-    next(flow)
-    with pytest.raises(StopIteration) as stop:
-        flow.send((Tagged(labels=TEXT.labels),))
-    assert outputs.read(stop.value.value).tolist() == [1, 0]
-    lost = Prediction(outcome=Outcome.WRONG, answer="O O O")
-    assert (outputs.read(lost).tolist(), outputs.answer(lost)) == ([0, 1], "wrong")
-    other = Prediction(outcome=Outcome.WRONG, answer="B-D O O")
-    assert (outputs.read(other).tolist(), outputs.answer(other)) == ([0, 0], None)

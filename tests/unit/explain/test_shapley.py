@@ -40,13 +40,13 @@ def shapley(game: Game, n: int) -> NDArray[np.float64]:
 
 
 @pytest.mark.release
-def test_one_token_that_decides_has_all_the_value() -> None:
+def test_one_token_that_decides_has_all_the_value():
     found, _ = owen(lambda shown: [float(shown[5])], tree_of([9]), 9)
     assert found.values[:, 0].tolist() == pytest.approx([0, 0, 0, 0, 0, 1, 0, 0, 0])
     assert (found.base.tolist(), found.full.tolist()) == ([0.0], [1.0])
 
 
-def test_additive_games_give_each_token_its_weight_however_the_tree_is() -> None:
+def test_additive_games_give_each_token_its_weight_however_the_tree_is():
     weights = np.array([0.5, -0.2, 0.0, 0.3, 0.1, -0.4])
     for sizes in ([6], [1, 2, 3], [1] * 6):
         found, _ = owen(lambda shown: [float(weights @ shown) + 0.25], tree_of(sizes), 6)
@@ -63,9 +63,7 @@ def test_additive_games_give_each_token_its_weight_however_the_tree_is() -> None
         (lambda a, b: a and not b, [0.5, -0.5]),
     ],
 )
-def test_two_tokens_share_an_interaction_equally_wherever_they_stand(
-    game: Callable[[bool, bool], bool], expected: list[float]
-) -> None:
+def test_two_tokens_share_an_interaction_equally_wherever_they_stand(game, expected):
     for first, second in ((0, 1), (0, 6), (3, 4)):
         found, _ = owen(
             lambda shown, i=first, j=second: [float(game(shown[i], shown[j]))], tree_of([4, 3]), 7
@@ -74,7 +72,7 @@ def test_two_tokens_share_an_interaction_equally_wherever_they_stand(
         assert found.gap < 1e-9
 
 
-def test_a_group_that_acts_as_one_has_what_one_token_has_in_its_place() -> None:
+def test_a_group_that_acts_as_one_has_what_one_token_has_in_its_place():
     # Of "any of the first three, and the last": the three share what one would have.
     found, _ = owen(lambda s: [float(s[:3].any() and s[3])], ((0, (1, 2)), 3), 4)
     assert found.values[:, 0].sum() == pytest.approx(1.0)
@@ -82,7 +80,7 @@ def test_a_group_that_acts_as_one_has_what_one_token_has_in_its_place() -> None:
     assert found.values[3, 0] == pytest.approx(0.5)
 
 
-def test_pairs_of_single_tokens_have_the_shapley_value() -> None:
+def test_pairs_of_single_tokens_have_the_shapley_value():
     rng = np.random.default_rng(3)
     table = rng.random(4)
 
@@ -95,9 +93,7 @@ def test_pairs_of_single_tokens_have_the_shapley_value() -> None:
 
 @pytest.mark.parametrize("evaluations", [2, 10, 40, 200])
 @pytest.mark.parametrize("batch", [1, 10, 64])
-def test_values_add_up_for_every_output_however_early_the_search_ends(
-    evaluations: int, batch: int
-) -> None:
+def test_values_add_up_for_every_output_however_early_the_search_ends(evaluations, batch):
     rng = np.random.default_rng(1)
     weights = rng.normal(size=(30, 3))
 
@@ -110,7 +106,7 @@ def test_values_add_up_for_every_output_however_early_the_search_ends(
     assert found.n_evaluations == sum(rounds) <= max(evaluations, 2) + 1
 
 
-def test_no_mask_is_asked_twice_and_the_first_levels_come_in_one_round() -> None:
+def test_no_mask_is_asked_twice_and_the_first_levels_come_in_one_round():
     asked: list[bytes] = []
 
     def game(shown: NDArray[np.bool_]) -> list[float]:
@@ -123,7 +119,7 @@ def test_no_mask_is_asked_twice_and_the_first_levels_come_in_one_round() -> None
     assert len(rounds) <= 5
 
 
-def test_a_search_is_the_same_every_time_and_leaves_random_numbers_alone() -> None:
+def test_a_search_is_the_same_every_time_and_leaves_random_numbers_alone():
     def masks() -> list[bytes]:
         asked: list[bytes] = []
 
@@ -142,7 +138,7 @@ def test_a_search_is_the_same_every_time_and_leaves_random_numbers_alone() -> No
     assert masks() == first
 
 
-def test_one_token_needs_no_search() -> None:
+def test_one_token_needs_no_search():
     found, rounds = owen(lambda shown: [0.25 + float(shown[0])], 0, 1)
     assert found.values.tolist() == [[1.0]]
     assert rounds == [2]
@@ -150,7 +146,7 @@ def test_one_token_needs_no_search() -> None:
 
 @pytest.mark.release
 @pytest.mark.parametrize("batch", [10, 64])
-def test_values_are_those_of_shap(batch: int) -> None:
+def test_values_are_those_of_shap(batch):
     shap = pytest.importorskip("shap", reason="compares with the package shap")
     weights = np.random.default_rng(2).normal(size=(24, 3))
 

@@ -1,10 +1,8 @@
 """Packages whose metadata are there, but whose files are gone or cut short."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -35,7 +33,7 @@ def _gone(package: Path) -> None:
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def package(tmp_path, monkeypatch):
     """An installed package `thing_pkg`, and what pip recorded of it."""
     place = tmp_path / "thing_pkg"
     place.mkdir()
@@ -56,7 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("damage", [_gone, _cut_short, _emptied])
-def test_a_damaged_package_of_an_extra_is_installed_anew(package: Path, damage: Damage) -> None:
+def test_a_damaged_package_of_an_extra_is_installed_anew(package, damage):
     assert not is_damaged("thing-pkg")  # tests may be left out, scripts are elsewhere
     damage(package)
     assert is_damaged("thing-pkg")
@@ -70,7 +68,7 @@ def test_a_damaged_package_of_an_extra_is_installed_anew(package: Path, damage: 
 
 
 @pytest.mark.parametrize("damage", [_gone, _cut_short, _emptied])
-def test_a_damaged_package_of_the_base_is_no_bug(package: Path, damage: Damage) -> None:
+def test_a_damaged_package_of_the_base_is_no_bug(package, damage):
     damage(package)
     try:
         import_module("thing_pkg").load()
@@ -79,28 +77,26 @@ def test_a_damaged_package_of_the_base_is_no_bug(package: Path, damage: Damage) 
     assert told == f"medstress is installed only in part ({MENDED.rpartition(': ')[0]}: {COMMAND}"
 
 
-def test_an_error_in_a_package_that_is_whole_is_not_its_damage(package: Path) -> None:
+def test_an_error_in_a_package_that_is_whole_is_not_its_damage(package):
     with pytest.raises(AttributeError) as caught:
         _ = import_module("thing_pkg").lode
     assert culprit(caught.value) is None
     assert base_fault(caught.value) is None
 
 
-def test_a_module_that_is_not_found_is_gone_or_not_installed(package: Path) -> None:
+def test_a_module_that_is_not_found_is_gone_or_not_installed(package):
     assert "is not installed" in str(not_there("the part", "figures", "thing_pkg"))
     _gone(package)
     assert str(not_there("the part", "figures", "thing_pkg")).endswith(COMMAND)
 
 
-def test_a_build_of_ones_own_is_named_without_its_version(package: Path) -> None:
+def test_a_build_of_ones_own_is_named_without_its_version(package):
     found = package.parent / "thing_pkg-1.5.dist-info" / "METADATA"
     found.write_text(found.read_text("utf-8").replace("1.5", "1.5+cpu"), "utf-8")
     assert reinstall_command("thing-pkg") == "pip install --force-reinstall thing-pkg"
 
 
-def test_python_without_a_package_of_the_base_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_python_without_a_package_of_the_base_is_one_sentence(monkeypatch):
     def fails(_: str) -> None:
         raise ModuleNotFoundError("No module named 'nowhere_numpy'", name="nowhere_numpy")
 
@@ -109,7 +105,7 @@ def test_python_without_a_package_of_the_base_is_one_sentence(
         _ = ms.Run
 
 
-def test_the_doctor_comes_without_the_packages_of_the_base() -> None:
+def test_the_doctor_comes_without_the_packages_of_the_base():
     absent = "torch numpy scipy rapidfuzz jinja2 pydantic rich platformdirs"
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent.split()}))\n"

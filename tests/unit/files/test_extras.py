@@ -1,10 +1,7 @@
 """What is said where packages of an extra are missing, too old or damaged."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +26,7 @@ DECLARED = [
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def installed(monkeypatch):
     """Plays what is installed, name to version."""
     found = {"numpy": "2.0", "torch": "2.5", "tok_enizers": "1.0", "peft": "0.21"}
 
@@ -50,9 +47,7 @@ def told(error: BaseException, extra: str = "transformers") -> str:
     return str(caught.value)
 
 
-def test_an_extra_brings_what_is_its_own_here_and_that_of_extras_that_it_names(
-    installed: dict[str, str],
-) -> None:
+def test_an_extra_brings_what_is_its_own_here_and_that_of_extras_that_it_names(installed):
     assert list(requirements()) == ["numpy"]
     assert list(requirements("adapters")) == ["peft", "torch", "tok_enizers"]
     assert requirements("solver") == {}
@@ -61,7 +56,7 @@ def test_an_extra_brings_what_is_its_own_here_and_that_of_extras_that_it_names(
     assert lacking_of("adapters") == ["peft is 0.20.3, medstress needs >=0.21", "torch is missing"]
 
 
-def test_nothing_installed_is_a_missing_extra(installed: dict[str, str]) -> None:
+def test_nothing_installed_is_a_missing_extra(installed):
     installed.clear()
     assert told(ModuleNotFoundError("No module named 'torch'", name="torch")) == (
         "the part is not installed; install it with: pip install 'medstress[transformers]'"
@@ -81,8 +76,8 @@ def test_nothing_installed_is_a_missing_extra(installed: dict[str, str]) -> None
     ],
 )
 def test_a_part_is_named_with_the_command_that_completes_the_extra(
-    lacks: str | None, error: ImportError, expected: str, installed: dict[str, str]
-) -> None:
+    lacks, error, expected, installed
+):
     name, _, number = (lacks or "").partition(" ")
     installed.pop(name, None)
     installed |= {name: number} if number else {}
@@ -92,9 +87,7 @@ def test_a_part_is_named_with_the_command_that_completes_the_extra(
     )
 
 
-def test_a_damaged_package_is_installed_anew(
-    installed: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_damaged_package_is_installed_anew(installed, monkeypatch, tmp_path):
     (tmp_path / "damaged_one").mkdir()
     (tmp_path / "damaged_one" / "__init__.py").write_text(
         "raise OSError('libgomp.so.1: cannot open shared object file')"
@@ -110,7 +103,7 @@ def test_a_damaged_package_is_installed_anew(
     sys.modules.pop("damaged_one", None)
 
 
-def test_medstress_without_a_package_of_its_own_is_no_bug(installed: dict[str, str]) -> None:
+def test_medstress_without_a_package_of_its_own_is_no_bug(installed):
     absent = ModuleNotFoundError("No module named 'numpy'", name="numpy")
     assert base_fault(absent) is None  # all is there: something else is wrong
     del installed["numpy"]
@@ -121,7 +114,7 @@ def test_medstress_without_a_package_of_its_own_is_no_bug(installed: dict[str, s
     )
 
 
-def test_a_folder_of_sources_needs_no_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_sources_needs_no_metadata(monkeypatch):
     def absent(_: str) -> list[str]:
         raise PackageNotFoundError
 

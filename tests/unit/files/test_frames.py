@@ -1,10 +1,7 @@
 """Rows as files: objects in JSONL and Parquet, JSON text in CSV; one type a column."""
 
-from __future__ import annotations
-
 import csv
 import json
-from pathlib import Path
 from typing import Any
 
 import polars
@@ -20,7 +17,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def test_objects_are_objects_in_jsonl_and_parquet_and_json_text_in_csv(tmp_path: Path) -> None:
+def test_objects_are_objects_in_jsonl_and_parquet_and_json_text_in_csv(tmp_path):
     for ending in ("jsonl", "csv", "parquet"):
         assert write_rows(iter(ROWS), tmp_path / f"t.{ending}", TYPES) == 2
     lines = (tmp_path / "t.jsonl").read_text("utf-8").splitlines()
@@ -38,7 +35,7 @@ def test_objects_are_objects_in_jsonl_and_parquet_and_json_text_in_csv(tmp_path:
     assert (first["turns"], second["turns"]) == ("text", '["t"]')
 
 
-def test_columns_without_values_have_their_types() -> None:
+def test_columns_without_values_have_their_types():
     empty: dict[str, Any] = {"id": None, "n": None, "edits": [], "spec": None, "turns": None}
     whole, none = frame_of([empty], TYPES), frame_of([], TYPES)
     assert whole["n"].dtype == none["n"].dtype == polars.Int64
@@ -47,7 +44,7 @@ def test_columns_without_values_have_their_types() -> None:
     assert none.height == 0
 
 
-def test_a_late_value_of_a_column_is_kept_whatever_came_first() -> None:
+def test_a_late_value_of_a_column_is_kept_whatever_came_first():
     rows: list[dict[str, Any]] = [{"x": None, "o": {}} for _ in range(300)] + [
         {"x": 2**40 + 0.5, "o": {"k": "v"}}
     ]
@@ -57,7 +54,7 @@ def test_a_late_value_of_a_column_is_kept_whatever_came_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["t.xlsx", "t", "t.csv.gz"])
-def test_another_ending_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+def test_another_ending_is_refused_and_nothing_is_written(tmp_path, name):
     with pytest.raises(UsageError, match="must end in"):
         write_rows(iter(ROWS), tmp_path / name, TYPES)
     assert not (tmp_path / name).exists()

@@ -1,21 +1,19 @@
 """Templates are rendered in Jinja's sandbox, and whatever they raise is one error."""
 
-from __future__ import annotations
-
 import pytest
 
 from medstress.core.errors import TrialError, UsageError
-from medstress.files.jinja_texts import names_read, render
+from medstress.files.jinja_texts import render
 
 NAME = "prompt 'mine.jinja'"
 
 
-def test_a_template_gives_its_text_and_what_it_sets() -> None:
+def test_a_template_gives_its_text_and_what_it_sets():
     made = render("{% set system = 'Be brief.' %}{{ stem }}!\n", {"stem": "Why?"}, name=NAME)
     assert (made.text, dict(made.exports)) == ("Why?!\n", {"system": "Be brief."})
 
 
-def test_a_text_that_is_too_long_is_refused() -> None:
+def test_a_text_that_is_too_long_is_refused():
     source = "{% for i in range(99999) %}{{ 'words and words' * 100 }}{% endfor %}"
     with pytest.raises(UsageError, match="makes more than"):
         render(source, {}, name=NAME)
@@ -30,19 +28,15 @@ def test_a_text_that_is_too_long_is_refused() -> None:
         "{{ options.nothing.at_all }}",
     ],
 )
-def test_the_sandbox_gives_no_way_out(source: str) -> None:
+def test_the_sandbox_gives_no_way_out(source):
     with pytest.raises(TrialError, match="cannot be rendered"):
         render(source, {"options": []}, name=NAME)
 
 
 @pytest.mark.parametrize("source", ["{% if", "{{ x | nothing }}", "{% if a %}" * 3_000])
-def test_what_is_no_jinja_is_refused(source: str) -> None:
+def test_what_is_no_jinja_is_refused(source):
     with pytest.raises(UsageError, match="not a usable Jinja template"):
         render(source, {}, name=NAME)
-
-
-def test_names_are_those_a_template_reads_and_does_not_set() -> None:
-    assert names_read("{% set b = 1 %}{{ b }}{{ a }}{{ c }}", name=NAME) == ["a", "c"]
 
 
 def test_a_chat_template_has_what_models_use() -> None:

@@ -1,12 +1,9 @@
 """Modules of the user's own that a file imports: found without running it, and imported anew."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from medstress.files.local_modules import is_installed, local_imports
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before():
     """Neither path nor modules of one test are there in the next."""
     path, known = list(sys.path), set(sys.modules)
     yield
@@ -58,9 +55,7 @@ def found(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]
         ("import one.two.three", ["one", "three", "two"]),
     ],
 )
-def test_what_a_file_imports_is_followed_from_module_to_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, names: list[str]
-) -> None:
+def test_what_a_file_imports_is_followed_from_module_to_module(tmp_path, monkeypatch, text, names):
     files = {
         "one": "import two\nimport numpy as np",
         "two": "def later():\n    import three\n    import one",
@@ -77,7 +72,7 @@ def test_what_a_file_imports_is_followed_from_module_to_module(
     assert found(tmp_path, text, monkeypatch) == names
 
 
-def test_installed_packages_and_python_itself_are_no_modules_of_the_users(tmp_path: Path) -> None:
+def test_installed_packages_and_python_itself_are_no_modules_of_the_users(tmp_path):
     import numpy
 
     assert is_installed(Path(numpy.__file__))
@@ -89,9 +84,7 @@ def test_installed_packages_and_python_itself_are_no_modules_of_the_users(tmp_pa
     assert not is_installed(tmp_path / "mine" / "thing.py")
 
 
-def test_a_module_beside_a_file_can_be_imported_and_no_longer_once_it_is_closed(
-    tmp_path: Path,
-) -> None:
+def test_a_module_beside_a_file_can_be_imported_and_no_longer_once_it_is_closed(tmp_path):
     write(
         tmp_path,
         target="import beside\ndef answer():\n    import later\n    return beside.x, later.x",
@@ -106,7 +99,7 @@ def test_a_module_beside_a_file_can_be_imported_and_no_longer_once_it_is_closed(
     assert sys.path == before
 
 
-def test_a_module_beside_the_experiment_can_be_imported_by_name(tmp_path: Path) -> None:
+def test_a_module_beside_the_experiment_can_be_imported_by_name(tmp_path):
     write(tmp_path, target="import beside\ndef answer():\n    return beside.x", beside="x = 3")
     answer, loaded = load_function("target:answer", tmp_path, "python victim")
     assert answer() == 3
@@ -114,7 +107,7 @@ def test_a_module_beside_the_experiment_can_be_imported_by_name(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("target", ["pack/deep/it.py:answer", "pack.deep.it:answer"])
-def test_a_file_that_imports_by_dots_is_a_part_of_its_package(tmp_path: Path, target: str) -> None:
+def test_a_file_that_imports_by_dots_is_a_part_of_its_package(tmp_path, target):
     low = "from ..near import x\ndef answer():\n    from . import low\n    return x, low.y"
     files = {"pack/__init__": "", "pack/near": "x = 1", "pack/deep/__init__": ""}
     write(tmp_path, {**files, "pack/deep/it": low, "pack/deep/low": "y = 2"})
@@ -124,15 +117,13 @@ def test_a_file_that_imports_by_dots_is_a_part_of_its_package(tmp_path: Path, ta
     assert list(loaded.imports) == names
 
 
-def test_a_file_that_imports_by_dots_beyond_any_package_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_imports_by_dots_beyond_any_package_is_refused(tmp_path):
     write(tmp_path, target="from ..................................... import x")
     with pytest.raises(UsageError, match=r"^python victim: "):
         load_module("target.py:answer", tmp_path, "python victim")
 
 
-def test_modules_that_changed_are_imported_anew_with_all_that_took_from_them(
-    tmp_path: Path,
-) -> None:
+def test_modules_that_changed_are_imported_anew_with_all_that_took_from_them(tmp_path):
     # Same size, same second: Python's own compiled copies would be taken for the new text.
     write(
         tmp_path,
@@ -151,7 +142,7 @@ def test_modules_that_changed_are_imported_anew_with_all_that_took_from_them(
     assert load_function("target.py:answer", tmp_path, "python victim")[0]() == ("x", "y")
 
 
-def test_modules_of_one_name_in_two_folders_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_modules_of_one_name_in_two_folders_are_not_taken_for_each_other(tmp_path):
     text = "import beside\ndef answer():\n    return beside.x"
     for name, x in (("a", 1), ("b", 2), ("c", None)):
         write(tmp_path / name, {"target": text, **({"beside": f"x = {x}"} if x else {})})
@@ -163,14 +154,12 @@ def test_modules_of_one_name_in_two_folders_are_not_taken_for_each_other(tmp_pat
         load_module("target.py:answer", tmp_path / "c", "python victim")
 
 
-def test_a_module_that_python_has_under_its_name_already_is_not_the_users(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_python_has_under_its_name_already_is_not_the_users(tmp_path, monkeypatch):
     write(tmp_path, json="", dataclasses="")
     assert found(tmp_path, "import json, dataclasses, sys, time", monkeypatch) == []
 
 
-def test_a_folder_that_the_file_itself_adds_is_searched(tmp_path: Path) -> None:
+def test_a_folder_that_the_file_itself_adds_is_searched(tmp_path):
     adds = "import sys\nsys.path.append(__file__[:-9] + 'lib')\n"
     text = adds + "import added_folder\ndef answer():\n    return added_folder.x"
     write(tmp_path, {"target": text, "lib/added_folder": "x = 4"})
@@ -178,9 +167,7 @@ def test_a_folder_that_the_file_itself_adds_is_searched(tmp_path: Path) -> None:
     assert (answer(), list(loaded.imports)) == (4, ["added_folder"])
 
 
-def test_a_module_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_cannot_be_read_is_named(tmp_path, monkeypatch):
     write(tmp_path, target="import beside", beside="")
 
     def refuse(path: Path) -> str:
@@ -195,14 +182,14 @@ def test_a_module_that_cannot_be_read_is_named(
 
 
 @pytest.mark.parametrize("target", [":x", "..:x", "a..b:x", ".a:x", "a b:x", "é:x", "*:x", "a.*:x"])
-def test_what_is_no_module_name_is_refused_in_one_sentence(tmp_path: Path, target: str) -> None:
+def test_what_is_no_module_name_is_refused_in_one_sentence(tmp_path, target):
     before = list(sys.path)
     with pytest.raises(UsageError, match=r"^python victim: "):
         load_module(target, tmp_path, "python victim")
     assert sys.path == before
 
 
-def test_threads_import_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_import_one_after_another(tmp_path, monkeypatch):
     """Python's finders forget their caches for one thread alone: two at once raise KeyError."""
     forget, inside, most = importlib.invalidate_caches, [], []
 

@@ -1,7 +1,5 @@
 """Texts in CSV files are never computed, and come back as they were."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Files come to be beside their place: whole or not at all, through no link, with a chosen mode."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

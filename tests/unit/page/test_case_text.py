@@ -1,7 +1,5 @@
 """The list of cases on the terminal."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest
@@ -13,7 +11,7 @@ from medstress.testing.planted_trials import attacked_run, fooled, right
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_the_list_names_attack_and_model_and_one_command_for_the_rest(width: int) -> None:
+def test_the_list_names_attack_and_model_and_one_command_for_the_rest(width):
     run = attacked_run({"careful": fooled, "right": right}, 30, arms=2)
     stream = StringIO()
     print_cases(Console(file=stream, width=width), Cases(run))
@@ -29,7 +27,7 @@ def test_the_list_names_attack_and_model_and_one_command_for_the_rest(width: int
     assert text.count("more") == 1
 
 
-def test_all_cases_are_listed_on_demand() -> None:
+def test_all_cases_are_listed_on_demand():
     run = attacked_run({"careful": fooled}, 30)
     stream = StringIO()
     print_cases(Console(file=stream, width=80), Cases(run), wide=True)

@@ -1,7 +1,5 @@
 """Pictures: what is drawn, in which colours, and what is left to tables."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import pytest
@@ -102,7 +100,7 @@ def test_every_kind_is_written_to_files(kind, form):
 
 
 @pytest.mark.parametrize("kind", ["lines", "dots", "heat"])
-def test_a_long_title_of_an_axis_is_written_in_lines(kind: str) -> None:
+def test_a_long_title_of_an_axis_is_written_in_lines(kind):
     long = "n (near names below 0, random names at 0, far names above)"
     points = [Point(x=float(n), y=SHARE, series="model") for n in (-20, 0, 20)]
     (panel,) = draw(chart(*points, kind=kind, x=long, y=f"share {long}"), Colours(())).panels

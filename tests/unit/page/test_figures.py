@@ -1,13 +1,10 @@
 """Tables and figures of planted runs: every layout is drawn, and captions say what was counted."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -127,13 +124,11 @@ def rows_in(one: Table) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def every() -> tuple[dict[str, Made], dict[str, str]]:
+def every():
     return made(run_of(groups={"a": "minilm", "b": "ngram"}), "xian2025")
 
 
-def test_every_layout_that_needs_no_further_questions_is_drawn(
-    every: tuple[dict[str, Made], dict[str, str]],
-) -> None:
+def test_every_layout_that_needs_no_further_questions_is_drawn(every):
     parts, skipped = every
     assert not skipped
     assert {entry.name for entry in LAYOUTS["xian2025"].entries} <= set(parts)
@@ -142,7 +137,7 @@ def test_every_layout_that_needs_no_further_questions_is_drawn(
         assert any(name.startswith(one.name) for name in one.files)
 
 
-def test_pictures_have_captions_and_numbers(every: tuple[dict[str, Made], dict[str, str]]) -> None:
+def test_pictures_have_captions_and_numbers(every):
     figure = every[0]["figure4"]
     assert set(figure.files) == {f"figure4.{form}" for form in ("svg", "csv", "txt")}
     ElementTree.fromstring(figure.files["figure4.svg"])
@@ -151,7 +146,7 @@ def test_pictures_have_captions_and_numbers(every: tuple[dict[str, Made], dict[s
     assert all(0 <= float(row["value"]) <= 1 for row in rows)
 
 
-def test_the_table_is_of_other_items_and_the_one_as_published_of_all() -> None:
+def test_the_table_is_of_other_items_and_the_one_as_published_of_all():
     parts = only(run_of(), "table1")
     other, same = (parts[name] for name in ("table1", "table1-as-published"))
     assert {row["cases_accuracy_n"] for row in rows_in(other) if row["victim"] == "model"} == {"48"}
@@ -161,7 +156,7 @@ def test_the_table_is_of_other_items_and_the_one_as_published_of_all() -> None:
     assert any("under the paper's rule, which leaves out" in note for note in same.notes)
 
 
-def test_without_attacks_as_published_the_table_says_whose_rule_it_has() -> None:
+def test_without_attacks_as_published_the_table_says_whose_rule_it_has():
     own = {name: params for name, params in ALL.items() if "published" not in name}
     same = only(run_of(own), "table1")["table1-as-published"]
     assert any("best of its grid on the same items" in note for note in same.notes)
@@ -169,7 +164,7 @@ def test_without_attacks_as_published_the_table_says_whose_rule_it_has() -> None
 
 
 @pytest.mark.parametrize(("grid", "words"), [((-20.0,), "do not"), ((-20.0, -5.0), "do so too")])
-def test_published_lines_say_whether_ours_are_chosen_alike(grid: Any, words: str) -> None:
+def test_published_lines_say_whether_ours_are_chosen_alike(grid, words):
     attacks = {"random": published("random"), "far": published("pdws", 20.0)}
     attacks |= {f"n={n:g}": published("pdws", n) for n in grid}
     parts = only(run_of(attacks), "table1")
@@ -187,12 +182,12 @@ def test_published_lines_say_whether_ours_are_chosen_alike(grid: Any, words: str
 
 
 @pytest.mark.parametrize("model", [{"model": "flan-like"}, {"backend": "mock"}])
-def test_another_model_has_no_published_line(model: dict[str, str]) -> None:
+def test_another_model_has_no_published_line(model):
     parts = only(run_of(model=model), "table1")
     assert {row["victim"] for row in rows_in(parts["table1"])} == {"model"}
 
 
-def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it() -> None:
+def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it():
     parts = only(run_of(n=19), "table1", "table2", "rcap", "figure3", "figure4")
     used = {name for name in parts if "as-published" not in name}
     assert {"table1", "table1-choices", "table2", "rcap"} <= used
@@ -200,7 +195,7 @@ def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it() -> No
         assert any("too few to tell values of n apart" in n for n in parts[name].notes), name
 
 
-def test_what_a_run_lacks_is_named() -> None:
+def test_what_a_run_lacks_is_named():
     parts, skipped = made(run_of({"near": substitution("pdws", -5.0, 1)}), "xian2025")
     assert skipped["table2"] == "needs an attack with a budget of 8 or more"
     assert "random sampling and PDWS" in skipped["rcap"]
@@ -233,7 +228,7 @@ def tagged_run(trials: list[Trial]) -> Run:
     return planted_run(trials, config=config, datasets={"cases": {}})
 
 
-def test_scores_of_tagged_texts_stand_with_the_published_ones() -> None:
+def test_scores_of_tagged_texts_stand_with_the_published_ones():
     parts, skipped = made(tagged_run(texts()), "araujo2020")
     assert set(parts) == {"table2", "figure1"}
     assert set(skipped) == {"table3", "table4", "table5", "table6"}
@@ -246,12 +241,12 @@ def test_scores_of_tagged_texts_stand_with_the_published_ones() -> None:
     assert rows["synonym"]["Recall, P+M published"] == "0.739"
 
 
-def test_few_texts_are_said() -> None:
+def test_few_texts_are_said():
     parts, _ = made(tagged_run(texts(5)), "araujo2020")
     assert any("5 sentences of cases are too few" in n for n in parts["table2"].notes)
 
 
-def test_pairs_have_no_axis_cut_at_1() -> None:
+def test_pairs_have_no_axis_cut_at_1():
     at = arm(replace(SWAP, judged=False, params={"search": "none"}), victim="overlap")
     trials = [paired(i, at, i % 5, i % 5, (i * 7) % 5) for i in range(50)]
     parts, _ = made(tagged_run(trials), "araujo2020")
@@ -303,7 +298,7 @@ def test_models_trained_on_copies_stand_beside_original_twice_under_whole_names(
     assert {row["Model"] for row in models} == {"original"}
 
 
-def test_printed_numbers_of_the_papers_are_whole() -> None:
+def test_printed_numbers_of_the_papers_are_whole():
     assert len(rows_of("published_rates.csv")) == 58
     assert Counter(row["table"] for row in rows_of("published_araujo.csv")) == {
         **{"2": 16, "3": 8},
@@ -312,7 +307,7 @@ def test_printed_numbers_of_the_papers_are_whole() -> None:
     assert {row["model"] for row in rows_of("medfuzz_accuracy.csv")} == {"GPT-3.5", "GPT-4"}
 
 
-def test_figures_of_ones_own_are_what_results_show() -> None:
+def test_figures_of_ones_own_are_what_results_show():
     parts, skipped = made(run_of(SMALL), None, "svg", "png", "pdf")
     assert not skipped
     assert {"results", "loss", "curves"} <= set(parts)
@@ -325,12 +320,12 @@ def test_figures_of_ones_own_are_what_results_show() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_run_that_goes_on_says_so() -> None:
+def test_a_run_that_goes_on_says_so():
     parts, _ = made(run_of(SMALL, complete=False), "xian2025")
     assert any("not complete" in note for note in parts["table1"].notes)
 
 
-def test_files_are_written_and_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_files_are_written_and_the_same_run_gives_the_same_bytes(tmp_path):
     for folder in ("one", "two"):
         write_figures(run_of(SMALL), tmp_path / folder, ("svg", "pdf"), "xian2025")
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
@@ -344,7 +339,7 @@ def test_files_are_written_and_the_same_run_gives_the_same_bytes(tmp_path: Path)
     write_figures(run_of(SMALL), tmp_path / "one", ("svg",), "xian2025")
 
 
-def test_a_file_from_elsewhere_is_not_replaced(tmp_path: Path) -> None:
+def test_a_file_from_elsewhere_is_not_replaced(tmp_path):
     (tmp_path / "table1.tex").write_text("mine")
     with pytest.raises(UsageError, match=r"table1\.tex"):
         write_figures(run_of(SMALL), tmp_path, ("svg",), "xian2025")
@@ -355,14 +350,12 @@ def test_a_file_from_elsewhere_is_not_replaced(tmp_path: Path) -> None:
     ("formats", "paper", "word"),
     [(("gif",), None, "gif"), ((), None, "nothing"), (("svg",), "xian2026", "xian2025")],
 )
-def test_unknown_formats_and_papers_are_refused(
-    tmp_path: Path, formats: tuple[str, ...], paper: str | None, word: str
-) -> None:
+def test_unknown_formats_and_papers_are_refused(tmp_path, formats, paper, word):
     with pytest.raises(UsageError, match=word):
         write_figures(run_of(SMALL), tmp_path, formats, paper)
 
 
-def test_words_are_coloured_and_hostile_texts_stay_text() -> None:
+def test_words_are_coloured_and_hostile_texts_stay_text():
     words = ("take ", "<script>", "& aspirin", "\x1b[2J", "x" * 300)
     points = tuple(
         Point(x=i, y=value, series=word, panel="Before", marked=i == 2)

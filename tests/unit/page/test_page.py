@@ -1,7 +1,5 @@
 """The page of planted runs: remarks of one rule are read once, the others behind a click."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 
@@ -21,7 +19,7 @@ def run_of(n_attacks: int) -> Run:
     return planted_run(outcomes(attacks, lambda i, params: 1 if i % 2 else None, n_items=5))
 
 
-def test_remarks_of_one_rule_are_read_once() -> None:
+def test_remarks_of_one_rule_are_read_once():
     one, nine = (unescape(page([run_of(n)])) for n in (1, 9))
     assert "more like these" not in one
     behind = re.search(

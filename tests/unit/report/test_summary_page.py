@@ -1,7 +1,5 @@
 """What `medstress summary` prints, its Markdown and its JUnit."""
 
-from __future__ import annotations
-
 import io
 from xml.etree import ElementTree as ET
 
@@ -27,7 +25,7 @@ def printed(run: object, width: int = 80, wide: bool = False) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_lines_then_tables_then_warnings(width: int) -> None:
+def test_lines_then_tables_then_warnings(width):
     run = attacked_run({"careful": fooled}, 40, complete=False, n_planned=99, root="f" * 32)
     text = printed(run, width)
     flat = " ".join(text.split())
@@ -47,13 +45,13 @@ def test_lines_then_tables_then_warnings(width: int) -> None:
     assert "Queries" not in text
 
 
-def test_wide_has_all_tables() -> None:
+def test_wide_has_all_tables():
     text = printed(attacked_run({"careful": fooled}, 40), wide=True)
     assert "How every trial ended" in text
     assert "Queries" in text
 
 
-def test_three_attacks_fit_a_first_screen() -> None:
+def test_three_attacks_fit_a_first_screen():
     run = attacked_run({"careful": fooled, "right": right, "mute": mute}, 40)
     lines = printed(run).splitlines()
     assert len(lines) <= 40
@@ -61,7 +59,7 @@ def test_three_attacks_fit_a_first_screen() -> None:
     assert not any("near names" in line and "cases" in line for line in lines[9:])
 
 
-def test_warnings_of_a_rule_are_printed_once() -> None:
+def test_warnings_of_a_rule_are_printed_once():
     alike = [Remark(rule="a", sentence=f"{i} is bad.") for i in range(9)]
     other = [Remark(rule="b", sentence="All is worse.")] * 4
     shown, left = _briefly([*alike, *other])
@@ -71,14 +69,14 @@ def test_warnings_of_a_rule_are_printed_once() -> None:
     assert _briefly(many)[1] == 8
 
 
-def test_other_models_have_their_lines_too() -> None:
+def test_other_models_have_their_lines_too():
     text = printed(attacked_run({"careful": fooled, "right": right, "mute": mute}, 40), 160)
     assert text.index("careful knew") < text.index("right knew") < text.index("Lost (ASR)")
     assert "mute knew 40 of 40 questions. Under near names not one of its answers" in text
     assert text.count("careful knew") == 1
 
 
-def test_markdown_is_one_page_for_a_model_card() -> None:
+def test_markdown_is_one_page_for_a_model_card():
     run = attacked_run(
         {"careful": fooled},
         40,
@@ -99,7 +97,7 @@ def test_markdown_is_one_page_for_a_model_card() -> None:
     assert "medstress run EXPERIMENT.toml --out " in paragraphs[-1]
 
 
-def test_junit_holds_criteria_and_faults() -> None:
+def test_junit_holds_criteria_and_faults():
     root = ET.fromstring(junit_page(attacked_run({"mute": mute}, 20)))
     assert root.get("errors") == "1"
     cases = {case.get("name"): case for case in root.iter("testcase")}
@@ -109,7 +107,7 @@ def test_junit_holds_criteria_and_faults() -> None:
     assert error.text == "not one answer of mute under near names could be read"
 
 
-def test_junit_takes_hostile_text() -> None:
+def test_junit_takes_hostile_text():
     cases = [Decision(name="<a>\x00", outcome="failed", sentence='"x" & \x1b]]>')]
     root = ET.fromstring(junit("suite\ud800", cases))
     (failure,) = root.iter("failure")

@@ -1,7 +1,5 @@
 """One table, five renderers: hostile text, odd numbers, narrow and wide screens."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -97,11 +95,11 @@ TABLE = Table(
         (-20.0, "number", "−20"),
     ],
 )
-def test_numbers(value: float | None, form: str, text: str) -> None:
+def test_numbers(value, form, text):
     assert number(value, form) == text  # type: ignore[arg-type]
 
 
-def test_cleaned_text_can_always_be_written() -> None:
+def test_cleaned_text_can_always_be_written():
     every = "".join(map(chr, range(0x250))) + "\ud800\udfff\uffff\u202e"
     shown = clean(every)
     shown.encode()
@@ -109,7 +107,7 @@ def test_cleaned_text_can_always_be_written() -> None:
     assert clean("a\r\nb\rc") == "a\nb\nc"
 
 
-def test_parts_hold_counts_interval_and_remarks() -> None:
+def test_parts_hold_counts_interval_and_remarks():
     text, small = parts(TABLE.rows[0][3], TABLE.columns[3])
     assert text == ".429"
     assert small[:3] == ("3/7", "[.158, .750]", "at worst [.1, .9]")
@@ -128,7 +126,7 @@ def on_terminal(width: int, wide: bool = False, table: Table = TABLE) -> list[st
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_terminal_keeps_to_its_width(width: int) -> None:
+def test_terminal_keeps_to_its_width(width):
     lines = on_terminal(width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
@@ -139,7 +137,7 @@ def test_terminal_keeps_to_its_width(width: int) -> None:
     assert "…" not in text
 
 
-def test_terminal_tells_rows_apart() -> None:
+def test_terminal_tells_rows_apart():
     def rows(*data: str) -> Table:
         columns = (Column(heading="Attack"), Column(heading="Data", wide=True))
         numbers = tuple(Column(heading=f"Rate {i}", form="share") for i in range(6))
@@ -160,7 +158,7 @@ def test_terminal_tells_rows_apart() -> None:
     assert any("Data" in line for line in on_terminal(160, table=rows("q", "q")))
 
 
-def test_terminal_shows_the_first_rows_and_counts_the_others() -> None:
+def test_terminal_shows_the_first_rows_and_counts_the_others():
     columns = (Column(heading="Attack"), Column(heading="Rate", form="share"))
     rows = tuple((cell(f"attack {i}"), cell(wilson(1, 3))) for i in range(50))
     many = Table(name="t", caption="c", columns=columns, rows=rows)
@@ -170,27 +168,27 @@ def test_terminal_shows_the_first_rows_and_counts_the_others() -> None:
     assert sum(line.startswith("attack ") for line in wide) == 50
 
 
-def test_terminal_has_values_counts_and_intervals_in_as_many_lines_as_they_take() -> None:
+def test_terminal_has_values_counts_and_intervals_in_as_many_lines_as_they_take():
     columns = (Column(heading="Attack"), Column(heading="Rate", form="share"))
     one = Table(name="t", caption="c", columns=columns, rows=((cell("near"), cell(wilson(1, 3))),))
     assert on_terminal(80, table=one)[2:] == ["near    .333 1/3 [.061, .792]"]
     assert on_terminal(24, table=one)[2:] == ["near        .333 1/3", "        [.061, .792]"]
 
 
-def test_wide_terminal_has_all_columns_in_one_line() -> None:
+def test_wide_terminal_has_all_columns_in_one_line():
     lines = on_terminal(80, wide=True)
     (head,) = [line for line in lines if line.startswith("Attack")]
     assert all(column.heading in head for column in TABLE.columns)
 
 
-def test_sentences_are_text() -> None:
+def test_sentences_are_text():
     stream = io.StringIO()
     say(Console(file=stream, width=80, color_system=None), HOSTILE)
     assert "[red]x[/red]" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()
 
 
-def test_html_is_well_formed_and_escaped() -> None:
+def test_html_is_well_formed_and_escaped():
     made = str(html_table(TABLE))
     assert "<script>" not in made
     made.encode()
@@ -204,7 +202,7 @@ def test_html_is_well_formed_and_escaped() -> None:
     assert root.findall(".//small")
 
 
-def test_html_says_how_many_rows_are_left_out() -> None:
+def test_html_says_how_many_rows_are_left_out():
     many = Table(
         name="many",
         caption="c",
@@ -216,7 +214,7 @@ def test_html_says_how_many_rows_are_left_out() -> None:
     assert "The first 500 of 501 rows." in made
 
 
-def test_markdown_has_no_markup_of_its_cells() -> None:
+def test_markdown_has_no_markup_of_its_cells():
     lines = markdown_table(TABLE).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 4
@@ -227,7 +225,7 @@ def test_markdown_has_no_markup_of_its_cells() -> None:
     assert rows[1].count("---:") == 4
 
 
-def test_csv_has_keys_unrounded_numbers_and_no_formula() -> None:
+def test_csv_has_keys_unrounded_numbers_and_no_formula():
     head, first, second = list(csv.reader(io.StringIO(csv_table(TABLE))))
     row = dict(zip(head, first, strict=True))
     assert row["Attack"] == "near"
@@ -241,7 +239,7 @@ def test_csv_has_keys_unrounded_numbers_and_no_formula() -> None:
     assert float(row["p"]) == 0.0
 
 
-def test_latex_is_escaped() -> None:
+def test_latex_is_escaped():
     made = latex_table(TABLE)
     body = made[made.index(r"\toprule") :]
     assert "<script>" not in body
@@ -255,7 +253,7 @@ def test_latex_is_escaped() -> None:
     assert latex_escape("50 % of a_b & {c} α ж") == r"50 \% of a\_b \& \{c\} \ensuremath{\alpha} ?"
 
 
-def test_a_table_without_rows_is_written_by_all() -> None:
+def test_a_table_without_rows_is_written_by_all():
     empty = Table(name="e", caption="Nothing", columns=(Column(heading="a"),), rows=())
     for made in (
         "\n".join(on_terminal(80, table=empty)),

@@ -1,7 +1,5 @@
 """What a dry run expects: of searches by simulation, of answers by their kind."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 from medstress.attacks.protocol import Attack
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
-from medstress.experiment.expected import Usual, expected, size_of, written
+from medstress.experiment.dry_run import Usual, expected, size_of, written
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 
@@ -59,7 +57,7 @@ def simulated(attack: Attack, n: int, draws: random.Random) -> tuple[int, bool]:
         (1, {"every_item": True}),
     ],
 )
-def test_expected_queries_are_the_mean_of_simulated_searches(n: int, keys: dict[str, Any]) -> None:
+def test_expected_queries_are_the_mean_of_simulated_searches(n, keys):
     attack, draws = Planned(**keys), random.Random(0)
     trials = [simulated(attack, n, draws) for _ in range(20_000)]
     queries, lost = expected(attack, n, USUAL)
@@ -67,7 +65,7 @@ def test_expected_queries_are_the_mean_of_simulated_searches(n: int, keys: dict[
     assert lost == pytest.approx(sum(s for _, s in trials) / len(trials), abs=0.02)
 
 
-def test_a_victim_that_never_flips_is_asked_for_the_whole_budget() -> None:
+def test_a_victim_that_never_flips_is_asked_for_the_whole_budget():
     usual = Usual(accuracy=1.0, flips=0.0)
     assert expected(Planned(), 7, usual) == (7.0, 0.0)
 
@@ -83,17 +81,15 @@ def test_a_victim_that_never_flips_is_asked_for_the_whole_budget() -> None:
         (AnswerBy.GENERATE, "org/o3-mini", 300, 300),
     ],
 )
-def test_what_is_written_depends_on_the_kind_of_answer(
-    answer_by: AnswerBy, model: str, most: int, about: int
-) -> None:
+def test_what_is_written_depends_on_the_kind_of_answer(answer_by, model, most, about):
     task = MultipleChoice(
         template=load_template("qstab"),
         answer_by=answer_by,
         decoding=Decoding(max_new_tokens=most),
     )
     size = size_of(task, QUESTION, model)
-    assert size.about_out == about <= max(size.most_out, 0)
-    assert 0 < size.about_in < size.most_in
+    assert size.about_out == about
+    assert size.about_in > 0
 
 
 @pytest.mark.parametrize(
@@ -112,5 +108,5 @@ def test_what_is_written_depends_on_the_kind_of_answer(
         ("llama-3.1-8b", False),
     ],
 )
-def test_models_that_reason_are_known_by_name(model: str, expected: bool) -> None:
+def test_models_that_reason_are_known_by_name(model, expected):
     assert written(model, 128) == (128 if expected else 2)

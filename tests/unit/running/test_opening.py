@@ -1,14 +1,12 @@
 """The table of cases: what a command may do with a run folder."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medstress.core.errors import MedstressError, OtherRunError, StoreError, UsageError
+from medstress.core.errors import OtherRunError, StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
 from medstress.experiment.opening import (
@@ -102,7 +100,7 @@ RUN = Wish()
         (COMPLETE, JUDGED, ASKS, Verb.ASK),
     ],
 )
-def test_what_a_command_may_do(held: Held | None, now: Fingerprint, wish: Wish, verb: Verb) -> None:
+def test_what_a_command_may_do(held, now, wish, verb):
     opening = decide(now, held, wish)
     assert opening.verb is verb
     assert not opening.deletes
@@ -111,9 +109,7 @@ def test_what_a_command_may_do(held: Held | None, now: Fingerprint, wish: Wish, 
 
 
 @pytest.mark.parametrize("now", [now for now, _ in OTHER.values()])
-def test_a_folder_that_no_model_has_answered_gives_way_to_another_experiment(
-    now: Fingerprint,
-) -> None:
+def test_a_folder_that_no_model_has_answered_gives_way_to_another_experiment(now):
     opening = decide(now, UNANSWERED)
     assert (opening.verb, opening.deletes) == (Verb.BEGIN, True)
 
@@ -144,16 +140,14 @@ def test_a_folder_that_no_model_has_answered_gives_way_to_another_experiment(
         ),
     ],
 )
-def test_what_is_refused(
-    held: Held | None, now: Fingerprint, wish: Wish, kind: type[MedstressError], words: str
-) -> None:
+def test_what_is_refused(held, now, wish, kind, words):
     with pytest.raises(kind) as error:
         decide(now, held, wish)
     assert words in str(error.value)
     assert ("--experiment" in str(error.value)) == (wish is ASKS and held is COMPLETE)
 
 
-def test_all_that_differs_is_named_at_once() -> None:
+def test_all_that_differs_is_named_at_once():
     now = replace(SAME, seeds=(1,), victims={"m": "2"}, attacks={"near": "b"})
     with pytest.raises(OtherRunError) as error:
         decide(now, OPEN)
@@ -161,21 +155,21 @@ def test_all_that_differs_is_named_at_once() -> None:
     assert named in str(error.value)
 
 
-def test_a_shard_whose_items_went_to_others_is_merged_first() -> None:
+def test_a_shard_whose_items_went_to_others_is_merged_first():
     assert decide(SAME, PART, Wish(shard=SHARD), {"d": ["q1"]}).verb is Verb.RESUME
     with pytest.raises(OtherRunError, match="1 items, such as 'q1', that belong to other shards"):
         decide(SAME, PART, Wish(shard=SHARD), {"d": ["q2"]})
     assert decide(SAME, OPEN, RUN, {"d": ["q2"]}).verb is Verb.RESUME, "a whole run has no others"
 
 
-def test_more_is_asked_of_a_run_of_tuning_whose_settings_the_file_lacks() -> None:
+def test_more_is_asked_of_a_run_of_tuning_whose_settings_the_file_lacks():
     tuned = replace(SAME, settings={**SAME.settings, "tune": {"part": "report"}})
     assert decide(SAME, replace(COMPLETE, fingerprint=tuned), ASKS).verb is Verb.ASK
     with pytest.raises(OtherRunError, match="tune was"):
         decide(SAME, replace(COMPLETE, fingerprint=tuned))
 
 
-def test_items_that_changed_with_a_dropped_group_are_not_named() -> None:
+def test_items_that_changed_with_a_dropped_group_are_not_named():
     old = replace(SAME, groups={"drugs": "g", "diseases": "h"})
     new = replace(SAME, items={"d/drugs": frozenset([content_hash(["q1", "2"])])})
     begun = [("d", "q1", "1")]
@@ -186,7 +180,7 @@ def test_items_that_changed_with_a_dropped_group_are_not_named() -> None:
     assert any("missing: 'q1'" in one for one in lost)
 
 
-def test_the_words_of_a_change_come_from_both_manifests() -> None:
+def test_the_words_of_a_change_come_from_both_manifests():
     def of(**keys: Any) -> Fingerprint:
         manifest = {
             "parts": {"seeds": [0], "settings": {}, "items": {}, "groups": {}, "attacks": {}},
@@ -208,7 +202,7 @@ def test_the_words_of_a_change_come_from_both_manifests() -> None:
     )
 
 
-def test_an_extension_says_what_it_adds() -> None:
+def test_an_extension_says_what_it_adds():
     words = {name: list(additions(SAME, now)) for name, now in MORE.items()}
     assert words == {
         "seeds": ["seeds [1]"],

@@ -1,7 +1,5 @@
 """Where the analyses put names in: the span that the last query of a trial chose."""
 
-from __future__ import annotations
-
 import json
 
 from medstress.experiment.transfer import last_spans
@@ -9,7 +7,7 @@ from medstress.store.trials import Substitutions
 from medstress.testing.planted_trials import NEAR, arm, control, trial
 
 
-def test_the_span_of_a_trial_is_the_first_of_its_last_substitution() -> None:
+def test_the_span_of_a_trial_is_the_first_of_its_last_substitution():
     trials = [trial(i, at) for i, at in enumerate((arm(), arm(), control()))]
     assert NEAR.draws_names
     numbered = [trial.number for trial in trials]

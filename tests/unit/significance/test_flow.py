@@ -1,7 +1,5 @@
 """The flow that tests a family: who is asked in turn, when it stops, and what it costs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, cast
@@ -109,7 +107,7 @@ def immune(candidate: Candidate) -> Prediction:
     return WRONG if is_fuzz(candidate) else RIGHT
 
 
-def test_loops_go_round_in_turn_until_the_calls_of_the_family_are_spent() -> None:
+def test_loops_go_round_in_turn_until_the_calls_of_the_family_are_spent():
     found, asked = family(3, immune)
     assert [test["hard"] for test in found["tests"]] == [0, 0, 0]
     ns = [test["n"] for test in found["tests"]]
@@ -121,7 +119,7 @@ def test_loops_go_round_in_turn_until_the_calls_of_the_family_are_spent() -> Non
     assert asked[:3] == ["q0", "q1", "q2"]
 
 
-def test_a_test_ends_with_ten_controls_as_hard_and_the_others_get_its_calls() -> None:
+def test_a_test_ends_with_ten_controls_as_hard_and_the_others_get_its_calls():
     def answer(candidate: Candidate) -> Prediction:
         is_fragile = candidate.item.id == "q0" and candidate.edits
         return WRONG if is_fuzz(candidate) or is_fragile else RIGHT
@@ -133,7 +131,7 @@ def test_a_test_ends_with_ten_controls_as_hard_and_the_others_get_its_calls() ->
     assert second["n"] > alone["tests"][0]["n"]
 
 
-def test_a_control_stops_sampling_when_it_cannot_come_down_to_the_attack() -> None:
+def test_a_control_stops_sampling_when_it_cannot_come_down_to_the_attack():
     n_asked = dict[str, int]()
 
     def answer(candidate: Candidate) -> Prediction:
@@ -151,13 +149,13 @@ def test_a_control_stops_sampling_when_it_cannot_come_down_to_the_attack() -> No
     assert test["calls"] == TURNS * (2 * 20 + 2 * test["n"])
 
 
-def test_neutral_controls_are_single_insertions_and_thirty_of_them() -> None:
+def test_neutral_controls_are_single_insertions_and_thirty_of_them():
     found, asked = family(2, immune, null=Null.NEUTRAL, max_calls=2_000)
     assert [test["n"] for test in found["tests"]] == [30, 30]
     assert asked == []  # there is no loop
 
 
-def test_a_failed_call_ends_one_test_and_is_said() -> None:
+def test_a_failed_call_ends_one_test_and_is_said():
     def answer(candidate: Candidate) -> Prediction | str:
         is_second = candidate.item.id == "q1" and candidate.edits and not is_fuzz(candidate)
         return "no route" if is_second else immune(candidate)
@@ -168,7 +166,7 @@ def test_a_failed_call_ends_one_test_and_is_said() -> None:
     assert found["tests"][0]["n"] > 50
 
 
-def test_calls_that_buy_no_control_are_not_spent() -> None:
+def test_calls_that_buy_no_control_are_not_spent():
     with pytest.raises(TrialError, match="max_calls = 300 is too small for one control: give 315"):
         family(1, immune, max_calls=300)
 
@@ -177,7 +175,7 @@ def reply(text: str) -> str:
     return json.dumps({"insertions": [text]})
 
 
-def test_a_writer_three_in_ten_of_whose_replies_do_not_fit_is_asked_for_more() -> None:
+def test_a_writer_three_in_ten_of_whose_replies_do_not_fit_is_asked_for_more():
     def write(number: int) -> str:
         return "I would rather not." if number % 10 < 3 else reply(f"He likes shop number {number}")
 
@@ -190,7 +188,7 @@ def test_a_writer_three_in_ten_of_whose_replies_do_not_fit_is_asked_for_more() -
 
 
 @pytest.mark.parametrize("n_texts", [LEAST_STOCK - 1, LEAST_STOCK])
-def test_a_writer_that_repeats_itself_has_texts_enough_or_not(n_texts: int) -> None:
+def test_a_writer_that_repeats_itself_has_texts_enough_or_not(n_texts):
     found, _ = family(1, immune, write=lambda k: reply(f"He likes shop number {k % n_texts}"))
     (test,) = found["tests"]
     if n_texts < LEAST_STOCK:
@@ -200,7 +198,7 @@ def test_a_writer_that_repeats_itself_has_texts_enough_or_not(n_texts: int) -> N
         assert (test["note"], test["distinct"]) == (None, n_texts // 3)
 
 
-def test_the_writer_sees_neither_key_nor_options_nor_the_attack() -> None:
+def test_the_writer_sees_neither_key_nor_options_nor_the_attack():
     call = asks_writer(item(1), (SLOT,), ["a drug", "a travel"], Decoding(temperature=1.0))
     (message,) = call.prompt
     text = message.content

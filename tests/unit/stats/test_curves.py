@@ -1,7 +1,5 @@
 """Where scaling curves level off, cross and part: planted curves are recovered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ def simulated(curve: np.ndarray, m: int, seed: int) -> Hits:
     return Hits(successes=(luck[:, None] < curve).astype(float), counts=np.ones(m))
 
 
-def test_the_interval_covers_the_planted_bend() -> None:
+def test_the_interval_covers_the_planted_bend():
     """Nominal 95 %; of 40 simulations of 400 items at least 34 (P < 1e-2 for fewer at 95 %)."""
     curve = bent(60, 10, 0.3, 0.02)
     got = [inflection(simulated(curve, 400, seed)) for seed in range(40)]
@@ -37,7 +35,7 @@ def test_the_interval_covers_the_planted_bend() -> None:
     assert 8 <= float(np.median([one.recommended_budget or 0 for one in got])) <= 12
 
 
-def test_the_slopes_of_a_plateau_are_the_planted_ones() -> None:
+def test_the_slopes_of_a_plateau_are_the_planted_ones():
     got = inflection(simulated(bent(60, 10, 0.3, 0.02), 5000, 1))
     assert got.slope_before.value == pytest.approx(0.3, abs=0.02)
     assert got.slope_after.value == pytest.approx(0.02, abs=0.02)
@@ -59,7 +57,7 @@ def test_the_slopes_of_a_plateau_are_the_planted_ones() -> None:
     ids=["slow 8", "slow 50", "straight", "convex", "linear", "step at the end", "still rises"],
 )
 @pytest.mark.parametrize("m", [40, 4000])
-def test_a_rise_is_no_plateau(curve: np.ndarray, m: int) -> None:
+def test_a_rise_is_no_plateau(curve, m):
     """A straight curve passes for one with a plateau in 5 % of runs at most."""
     got = [inflection(simulated(curve, m, seed)) for seed in range(20)]
     passed = [one for one in got if one.recommended_budget is not None]
@@ -81,16 +79,14 @@ def test_a_rise_is_no_plateau(curve: np.ndarray, m: int) -> None:
     ],
     ids=["early", "early, long", "late step", "fast", "slow, but long enough", "bent"],
 )
-def test_a_planted_plateau_is_where_it_begins(
-    curve: np.ndarray, m: int, least: int, most: int
-) -> None:
+def test_a_planted_plateau_is_where_it_begins(curve, m, least, most):
     at = [plateau(simulated(curve, m, seed).successes) for seed in range(20)]
     budgets_ = [budget for budget in at if isinstance(budget, int)]
     assert len(budgets_) >= 18
     assert sum(least <= budget <= most for budget in budgets_) >= len(budgets_) - 1
 
 
-def test_trials_of_one_item_count_once_in_the_test() -> None:
+def test_trials_of_one_item_count_once_in_the_test():
     """Ten equal seeds of eight items are no eighty successes."""
     firsts = [2, 2, 3, 3, 3, 3, 4, 8]
     few = (np.array(firsts)[:, None] <= budgets(8)).astype(float)
@@ -110,7 +106,7 @@ def test_trials_of_one_item_count_once_in_the_test() -> None:
         (Hits(successes=np.zeros((3, 9)), counts=np.zeros(3)), "the curve is flat"),
     ],
 )
-def test_a_curve_that_cannot_bend_says_why(arm: Hits, reason: str) -> None:
+def test_a_curve_that_cannot_bend_says_why(arm, reason):
     got = inflection(arm)
     assert got.recommended_budget is None
     assert (got.inflection.value, got.inflection.method) == (None, reason)
@@ -128,14 +124,12 @@ def test_a_curve_that_cannot_bend_says_why(arm: Hits, reason: str) -> None:
         ([0.1, 0.2, 0.0], None),
     ],
 )
-def test_a_crossover_is_where_the_later_leader_takes_over_for_good(
-    difference: list[float], budget: int | None
-) -> None:
+def test_a_crossover_is_where_the_later_leader_takes_over_for_good(difference, budget):
     at = float(crossing(np.array(difference)))
     assert at == budget if budget else np.isnan(at)
 
 
-def test_planted_curves_cross_and_part_where_they_were_made_to() -> None:
+def test_planted_curves_cross_and_part_where_they_were_made_to():
     steep, late = np.linspace(0.3, 0.4, 20), np.linspace(0.05, 0.65, 20)
     got = two_curves(simulated(steep, 3000, 5), simulated(late, 3000, 6))
     assert got.leads_after == "second"
@@ -149,7 +143,7 @@ def test_planted_curves_cross_and_part_where_they_were_made_to() -> None:
     assert got.gap_budget.value in (1, 20)
 
 
-def test_the_largest_gap_of_two_equal_attacks_has_an_interval_that_holds_0() -> None:
+def test_the_largest_gap_of_two_equal_attacks_has_an_interval_that_holds_0():
     """A plain interval at the largest of 30 differences would exclude 0 far too often."""
     curve = bent(30, 5, 0.2, 0.05)
     gaps = [
@@ -160,7 +154,7 @@ def test_the_largest_gap_of_two_equal_attacks_has_an_interval_that_holds_0() -> 
     assert wrong <= 7  # P(more | 5 %) < .02
 
 
-def test_attacks_that_share_no_item_are_not_compared() -> None:
+def test_attacks_that_share_no_item_are_not_compared():
     one = Hits(successes=np.array([[1.0, 1.0], [0, 0]]), counts=np.array([1.0, 0]))
     other = Hits(successes=np.array([[0.0, 0.0], [1, 1]]), counts=np.array([0.0, 1]))
     assert two_curves(one, other).gap.method == "no item in common"

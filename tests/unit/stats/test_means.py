@@ -1,9 +1,5 @@
 """Means that are no shares, and means for names like these: planted truths and odd inputs."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -31,9 +27,7 @@ def nets(rng: np.random.Generator, rates: tuple[float, float, float], shared: fl
 @pytest.mark.parametrize(
     ("rates", "shared"), [((0.05, 0.05, 0.01), 0.6), ((0.01, 0.01, 0.0), 1.0), ((0.3, 0.2, 0), 1.0)]
 )
-def test_the_interval_covers_planted_nets_and_the_test_keeps_its_size(
-    rates: tuple[float, float, float], shared: float
-) -> None:
+def test_the_interval_covers_planted_nets_and_the_test_keeps_its_size(rates, shared):
     rng = np.random.default_rng(3)
     planted, covered, rejected = rates[0] - rates[1], 0, 0
     for _ in range(N_RUNS):
@@ -52,9 +46,7 @@ def test_the_interval_covers_planted_nets_and_the_test_keeps_its_size(
 
 @pytest.mark.parametrize("value_of", [lambda _: 0.0, lambda _: 1.0, lambda i: float(i == 0)])
 @pytest.mark.parametrize("n", [1, 2, 200])
-def test_there_is_an_interval_wherever_there_are_values(
-    value_of: Callable[[int], float], n: int
-) -> None:
+def test_there_is_an_interval_wherever_there_are_values(value_of, n):
     values = np.array([value_of(i) for i in range(n)])
     shown = mean(values, np.arange(n)[None] // 2, 2.0)
     low, high = shown.estimate.low, shown.estimate.high
@@ -67,7 +59,7 @@ def test_there_is_an_interval_wherever_there_are_values(
     assert low <= low90 < high90 <= high
 
 
-def test_without_any_difference_it_is_the_rule_for_no_discordant_pair() -> None:
+def test_without_any_difference_it_is_the_rule_for_no_discordant_pair():
     """Three seeds of an item count once: N / K = 200."""
     shown = mean(np.zeros(600), ITEMS, 2.0)
     end = 1.959964**2 / (200 + 1.959964**2)
@@ -78,7 +70,7 @@ def test_without_any_difference_it_is_the_rule_for_no_discordant_pair() -> None:
 
 
 @pytest.mark.parametrize("n_names", [20, 50])
-def test_the_interval_covers_what_other_names_would_show(n_names: int) -> None:
+def test_the_interval_covers_what_other_names_would_show(n_names):
     """Two samplers draw from lists of their own; half of all names are lethal, so nothing differs.
 
     The item test speaks of the names that were drawn, and so errs far more often than .05.
@@ -104,7 +96,7 @@ def test_the_interval_covers_what_other_names_would_show(n_names: int) -> None:
     assert missed_by_items >= 12
 
 
-def test_it_is_wider_than_over_items_alone_and_finds_a_large_difference() -> None:
+def test_it_is_wider_than_over_items_alone_and_finds_a_large_difference():
     names = [frozenset({f"n{i % 10}"}) for i in range(200)]
     values = np.array([-1.0 if i % 10 < 6 else 0.0 for i in range(200)])
     shown = difference_of_names(values, np.arange(200), names, 10)
@@ -131,9 +123,7 @@ def test_it_is_wider_than_over_items_alone_and_finds_a_large_difference() -> Non
         ([0, 1], ["x", "y"], [0, 0], 2),
     ],
 )
-def test_without_two_names_items_or_values_there_is_a_reason(
-    items: list[int], names: list[str], values: list[int], n_names: int
-) -> None:
+def test_without_two_names_items_or_values_there_is_a_reason(items, names, values, n_names):
     shown = difference_of_names(
         np.array(values, dtype=float),
         np.array(items),

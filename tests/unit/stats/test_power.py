@@ -1,7 +1,5 @@
 """Exact power, against every table counted one by one, simulation and printed numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import comb
 
@@ -33,15 +31,13 @@ def tables(discordance: float, gap: float) -> Iterator[tuple[float, Difference]]
 
 
 @pytest.mark.parametrize(("discordance", "gap"), [(0.5, 0.3), (0.3, -0.3), (0.6, 0.0), (0.2, 0.1)])
-def test_power_is_the_probability_of_the_tables_whose_p_is_below_05(
-    discordance: float, gap: float
-) -> None:
+def test_power_is_the_probability_of_the_tables_whose_p_is_below_05(discordance, gap):
     """Tables with fewer than ten discordant pairs are judged by the exact test as well."""
     expected = sum(chance for chance, shown in tables(discordance, gap) if (shown.p or 1) < 0.05)
     assert power_of(N, discordance, gap) == pytest.approx(expected, abs=1e-10)
 
 
-def test_power_of_equivalence_is_that_of_the_tables_whose_90_interval_lies_inside() -> None:
+def test_power_of_equivalence_is_that_of_the_tables_whose_90_interval_lies_inside():
     expected = 0.0
     for chance, shown in tables(0.2, 0.0):
         low, high = shown.interval90
@@ -50,7 +46,7 @@ def test_power_of_equivalence_is_that_of_the_tables_whose_90_interval_lies_insid
     assert equivalence_power(N, 0.2, 0.25) == pytest.approx(expected, abs=1e-10)
 
 
-def test_equivalence_within_2_points_at_15_discordant_needs_3230_items() -> None:
+def test_equivalence_within_2_points_at_15_discordant_needs_3230_items():
     """METHODS 1.5 rounds to ten."""
     n = needed_equivalent(0.02, 0.15)
     assert round(n, -1) == 3230
@@ -58,34 +54,32 @@ def test_equivalence_within_2_points_at_15_discordant_needs_3230_items() -> None
 
 
 @pytest.mark.parametrize(("gap", "discordance"), [(0.05, 0.15), (0.02, 0.05), (0.3, 0.3)])
-def test_what_is_needed_detects_the_difference_and_one_fewer_does_not(
-    gap: float, discordance: float
-) -> None:
+def test_what_is_needed_detects_the_difference_and_one_fewer_does_not(gap, discordance):
     n = needed(gap, discordance)
     assert power_of(n - 1, discordance, gap) < 0.8 <= power_of(n, discordance, gap)
     assert needed(-gap, discordance) == n
     assert (detectable(n, discordance) or 1) <= gap < (detectable(n - 1, discordance) or 1)
 
 
-def test_power_rises_with_the_effect_and_is_the_size_without_one() -> None:
+def test_power_rises_with_the_effect_and_is_the_size_without_one():
     powers = [power_of(200, 0.15, gap) for gap in (0, 0.02, 0.05, 0.1, 0.15)]
     assert powers == sorted(powers)
     assert powers[0] <= 0.053
 
 
-def test_five_pairs_find_nothing() -> None:
+def test_five_pairs_find_nothing():
     assert detectable(5, 0.5) is None
     assert detectable(6, 0.5) is not None
 
 
-def test_a_simulation_of_the_test_agrees() -> None:
+def test_a_simulation_of_the_test_agrees():
     rng = np.random.default_rng(5)
     b, c, _ = rng.multinomial(300, [0.12, 0.06, 0.82], size=20_000).T
     rejected = np.abs(b - c) > 1.959964 * np.sqrt(b + c)
     assert power_of(300, 0.18, 0.06) == pytest.approx(rejected.mean(), abs=0.01)
 
 
-def test_the_detectable_mean_is_found_four_times_in_five() -> None:
+def test_the_detectable_mean_is_found_four_times_in_five():
     """Values of 0 and +-1 with mean square .3."""
     n, square = 400, 0.3
     gap = detectable_mean(n, square)
@@ -108,6 +102,6 @@ def test_the_detectable_mean_is_found_four_times_in_five() -> None:
         lambda: needed_equivalent(0, 0.1),
     ],
 )
-def test_numbers_out_of_range_are_refused(wrong: object) -> None:
+def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match="expected"):
         wrong()  # type: ignore[operator]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from medstress.core.calls import Chosen
+from medstress.core.exchanges import BegunTrial
 from medstress.core.items import Question
 from medstress.store.reader import RunReader
-from medstress.store.rows import BegunTrial
 from medstress.store.run_store import RunStore
 
 

@@ -54,23 +54,13 @@ def test_keys_with_zero_bytes_are_told_apart(monkeypatch):
     assert index.find([b"b" + bytes(15)]) == {}
 
 
-def test_a_lookup_searches_few_arrays_however_many_keys_there_are(monkeypatch):
-    monkeypatch.setattr(key_index, "NEWEST", 8)
-    index, rng = Index(), random.Random(0)
-    for row in range(8 * 300):
-        index.add([(rng.randbytes(16), row)])
-    assert len(index) == 8 * 300
-    assert len(index._runs) <= 9
-
-
 def test_a_key_takes_eight_bytes_once_it_is_old(monkeypatch):
     monkeypatch.setattr(key_index, "NEWEST", 64)
     index, rng = Index(), random.Random(0)
     for row in range(6400):
         index.add([(rng.randbytes(16), row)])
-    assert sum(run.nbytes for run in index._runs) == 8 * (6400 - len(index._newest))
-    assert len(index._newest) < 64
-    assert len(index._before) == 64
+    assert index._older.nbytes == 8 * (6400 - len(index._newest))
+    assert 64 <= len(index._newest) < max(128, 6400 // 16)
 
 
 def test_keys_that_only_begin_alike_are_told_apart(monkeypatch):

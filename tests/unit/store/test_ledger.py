@@ -162,8 +162,8 @@ def test_what_was_computed_and_never_consumed_counts_as_ahead(writer):
     ahead = writer.read(lambda r: [e for e in r.exchanges() if e.purpose == "ahead"])
     assert [e.key for e in ahead] == [b"b", b"c"]
     assert {(e.query, e.call, e.cached) for e in ahead} == {(None, None, False)}
-    totals = writer.read(RunReader.totals)
-    assert totals == {"calls": 3, "tokens_in": 15, "tokens_out": 6}
+    (spent,) = writer.read(RunReader.spending)
+    assert (spent.n_calls, spent.tokens_in, spent.tokens_out) == (3, 15, 6)
 
 
 def test_calls_in_flight_count_as_interrupted_once_the_next_process_opens_the_folder(writer):

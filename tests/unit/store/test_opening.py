@@ -18,6 +18,7 @@ from medstress.store.database import FILE
 from medstress.store.opening import ChainError, open_for_reading
 from medstress.store.reader import RunReader, read
 from medstress.store.run_store import RunStore
+from medstress.store.whole_check import check_whole
 
 RECURSIVE = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c"
 
@@ -182,6 +183,16 @@ def test_a_file_that_was_checked_and_changed_is_checked_again(folder):
     change(folder, "UPDATE verdicts SET verdict = 'flipped'")
     with pytest.raises(ChainError):
         RunReader(folder)
+
+
+def test_criteria_that_came_after_answers_are_named(writer):
+    writer.store.write_manifest({"name": "x"})
+    writer.trial("one")
+    writer.answer("a")
+    writer.store.write_manifest({"require": {"hash": "h"}})
+    writer.close()
+    expected = "criteria before the first answer, found 1 answers before them"
+    assert str(check_whole(writer.folder).broken).endswith(expected)
 
 
 def test_a_query_without_an_end_is_stopped(folder):

@@ -1,7 +1,5 @@
 """The three turns of a target, driven by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 

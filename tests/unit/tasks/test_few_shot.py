@@ -1,7 +1,5 @@
 """Answered examples before the prompt: which, how they are laid out, and never the item itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +28,7 @@ def asked(task: Any, candidate: Candidate = ITEM) -> Any:
     return next(task.flow(candidate))[0].call.prompt
 
 
-def test_examples_are_laid_out_like_the_prompt_and_answered_by_letter() -> None:
+def test_examples_are_laid_out_like_the_prompt_and_answered_by_letter():
     one, two = (str(load_template("qstab").render(Candidate(item=q))) for q in POOL[:2])
     own = load_template("qstab").render(ITEM)
     expected = f"{one} {POOL[0].key}\n\n{two} {POOL[1].key}\n\n{own}"
@@ -39,14 +37,14 @@ def test_examples_are_laid_out_like_the_prompt_and_answered_by_letter() -> None:
         assert asked(task) == task.listing(ITEM) == expected
 
 
-def test_where_the_victim_answers_by_text_examples_do_too() -> None:
+def test_where_the_victim_answers_by_text_examples_do_too():
     prompt = asked(few(AnswerBy.TEXT, "cloze"))
     assert prompt.count("Answer:") == 3
     for question in POOL[:2]:
         assert f"Answer: {question.key_text}\n\n" in prompt
 
 
-def test_a_head_is_shown_no_letters_so_examples_are_answered_in_words() -> None:
+def test_a_head_is_shown_no_letters_so_examples_are_answered_in_words():
     one, two = POOL[:2]
     own = ITEM.item.question
     assert asked(few(AnswerBy.HEAD, "question")) == (
@@ -54,7 +52,7 @@ def test_a_head_is_shown_no_letters_so_examples_are_answered_in_words() -> None:
     )
 
 
-def test_in_a_conversation_each_example_is_a_turn_and_its_answer() -> None:
+def test_in_a_conversation_each_example_is_a_turn_and_its_answer():
     system, user = load_template("chat").render(ITEM)
     found = asked(few(AnswerBy.LETTER, "chat"))
     assert (found[0], found[-1]) == (system, user)
@@ -62,13 +60,13 @@ def test_in_a_conversation_each_example_is_a_turn_and_its_answer() -> None:
     assert found[2] == Message("assistant", POOL[0].key)
 
 
-def test_an_option_asked_about_alone_has_no_examples() -> None:
+def test_an_option_asked_about_alone_has_no_examples():
     task = few(AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL)
     assert next(task.flow(ITEM))[1].call.prompt == "Answer:"
 
 
 @pytest.mark.parametrize("change", [{"id": "other"}, {"stem": "Another?"}, {}])
-def test_the_item_is_never_an_example_of_itself(change: dict[str, str]) -> None:
+def test_the_item_is_never_an_example_of_itself(change):
     """Neither under its id nor with its text; the next one takes its place."""
     item = replace(POOL[0], **change)
     prompt = asked(few(AnswerBy.LETTER), Candidate(item=item))
@@ -78,7 +76,7 @@ def test_the_item_is_never_an_example_of_itself(change: dict[str, str]) -> None:
     assert prompt.count(POOL[0].stem) == (0 if "stem" in change else 1)
 
 
-def test_a_function_that_repeats_its_prompt_is_read_behind_it() -> None:
+def test_a_function_that_repeats_its_prompt_is_read_behind_it():
     task = few(AnswerBy.CHOICE)
     flow = task.flow(ITEM)
     (request,) = next(flow)
@@ -96,12 +94,12 @@ def test_a_function_that_repeats_its_prompt_is_read_behind_it() -> None:
         ShuffledOptions(inner=few(AnswerBy.LETTER, "chat")),
     ],
 )
-def test_it_keeps_the_contract_and_is_rebuilt_from_its_spec(task: Any) -> None:
+def test_it_keeps_the_contract_and_is_rebuilt_from_its_spec(task):
     check_task(task, tiny_questions(5))
     assert task_from_spec(task.spec(), task.template) == task
 
 
-def test_examples_stand_innermost() -> None:
+def test_examples_stand_innermost():
     own = few(AnswerBy.CHOICE).inner
     entries = ({"name": "shuffled_options", "n": 2, "aggregate": "mean"},)
     found = wrapped(own, entries, None, "v", POOL)  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Sets of prompts and worked questions: what is wrong with a file is said before a run."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

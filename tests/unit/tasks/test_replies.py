@@ -4,11 +4,9 @@
 read once, when the parser was done. `replies.jsonl` and `replies_smollm2.json`: see `replies.md`.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,7 +46,7 @@ def rows(name: str) -> Iterator[Row]:
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_of_replies_of_real_models_hardly_one_is_read_as_another_letter(name: str) -> None:
+def test_of_replies_of_real_models_hardly_one_is_read_as_another_letter(name):
     counts: Counter[str] = Counter()
     wrong: dict[str, list[str]] = defaultdict(list)
     n_of_style: Counter[str] = Counter()
@@ -68,7 +66,7 @@ def test_of_replies_of_real_models_hardly_one_is_read_as_another_letter(name: st
     assert counts["read though none is named"] == 0
 
 
-def test_every_parser_is_measured_on_the_table() -> None:
+def test_every_parser_is_measured_on_the_table():
     table = list(rows("table"))
     assert len(table) == 444
     right = {
@@ -82,9 +80,7 @@ FORMS = ("{k}: {text}", "{k}. {text}", "({k}) {text}", "{k}) {text}", "{text}", 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_answers_in_medical_text_are_read_as_what_they_say(
-    published: Callable[[str], Path], form: str
-) -> None:
+def test_answers_in_medical_text_are_read_as_what_they_say(published, form):
     lines = published("qa/medqa_train_part.jsonl").read_text("utf-8").splitlines()
     assert len(lines) == 1850
     misread = 0

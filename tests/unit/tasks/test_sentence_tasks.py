@@ -1,7 +1,5 @@
 """Entities and pairs: what is asked, what counts as found, and which label sets are refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,9 +7,9 @@ import pytest
 from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.sentences import EntityUnit, SentencePair, TaggedCandidate, TaggedText
+from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.tasks.sentences import EntityTagging, Similarity, marked_entities
+from medstress.tasks.sentences import EntityTagging, Similarity
 
 TEXT = TaggedText(
     id="s", tokens=("no", "salicylic", "acid", "now"), labels=("O", "B-Drug", "I-Drug", "O")
@@ -28,7 +26,7 @@ def answered(task: Any, candidate: Any, reply: Any) -> tuple[Request, Prediction
 
 
 def tagged(labels: str, task: EntityTagging = TASK, edits: tuple[Edit, ...] = ()) -> Prediction:
-    candidate = TaggedCandidate(item=TEXT.units()[0], edits=edits)
+    candidate = TEXT.units()[0].candidate(edits)
     request, prediction = answered(task, candidate, Tagged(labels=tuple(labels.split())))
     assert request == Request(Tag(candidate.tokens))
     return prediction
@@ -47,13 +45,11 @@ def tagged(labels: str, task: EntityTagging = TASK, edits: tuple[Edit, ...] = ()
         ("O B-Gene I-Gene O", Outcome.WRONG),
     ],
 )
-def test_an_entity_is_found_only_with_all_its_tokens_and_its_type(
-    labels: str, outcome: Outcome
-) -> None:
+def test_an_entity_is_found_only_with_all_its_tokens_and_its_type(labels, outcome):
     assert tagged(labels).outcome is outcome
 
 
-def test_an_entity_is_looked_for_where_edits_have_moved_it() -> None:
+def test_an_entity_is_looked_for_where_edits_have_moved_it():
     edits = (
         Edit(field="tokens", start=0, end=1, replacement="not any"),
         Edit(field="tokens", start=1, end=3, replacement="asa"),
@@ -62,14 +58,28 @@ def test_an_entity_is_looked_for_where_edits_have_moved_it() -> None:
     assert (found.outcome, found.answer, found.text) == (Outcome.RIGHT, "B-Drug", "O O B-Drug O")
 
 
-def test_types_that_the_data_lack_are_read_as_outside_and_others_by_their_name() -> None:
+def test_types_that_the_data_lack_are_read_as_outside_and_others_by_their_name():
     task = EntityTagging(types=("Drug",), names={"CHEMICAL": "Drug"})
     found = tagged("B-Gene B-CHEMICAL I-CHEMICAL O", task)
     assert (found.outcome, found.text) == (Outcome.RIGHT, "O B-Drug I-Drug O")
 
 
+def test_marks_without_a_type_are_of_the_only_type_of_the_data() -> None:
+    assert tagged("O B I O").text == "O B-Drug I-Drug O"
+    TASK.check("m", ["O", "B", "I"])
+    both = EntityTagging(types=("Drug", "Gene"))
+    for read in (lambda: both.read(["O", "B"]), lambda: both.check("m", ["O", "B", "I"])):
+        with pytest.raises(UsageError, match="marks 'B' without a type, and the data have the"):
+            read()
+
+
+def test_labels_of_another_number_than_words_are_refused() -> None:
+    with pytest.raises(UsageError, match="returned 2 labels for the 4 words of 'no salicylic"):
+        tagged("O O")
+
+
 def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
-    candidate = EntityUnit(text=TEXT, entity=None).candidate()
+    candidate = TEXT.candidate()
     _, found = answered(TASK, candidate, Tagged(labels=("B-Drug", "O", "O", "O")))
     assert (found.outcome, found.answer, found.text) == (Outcome.RIGHT, None, "B-Drug O O O")
 
@@ -87,31 +97,19 @@ def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
         ),
     ],
 )
-def test_a_model_with_other_labels_is_refused_naming_both(
-    labels: list[str], where: str, said
-) -> None:
+def test_a_model_with_other_labels_is_refused_naming_both(labels, where, said):
     with pytest.raises(UsageError) as refused:
         TASK.check("m", labels)
     said(str(refused.value), where)
 
 
-def test_a_model_that_knows_more_types_or_says_nothing_is_taken(said) -> None:
+def test_a_model_that_knows_more_types_or_says_nothing_is_taken(said):
     TASK.check("m", ["O", "B-Drug", "I-Drug", "B-Gene"])
     TASK.check("m", [])
     EntityTagging(types=("Drug",), names={"CHEM": "Drug"}).check("m", ["B-CHEM", "O"])
     with pytest.raises(UsageError) as caught:
         EntityTagging(types=("Drug",), names={"CHEN": "Drug"}).check("m", ["B-CHEM", "O"])
     said(str(caught.value), "'CHEN'", "'CHEM'")
-
-
-def test_malformed_labels_are_read_as_conlleval_reads_them() -> None:
-    found = marked_entities(["I-A", "I-A", "I-B", "B-B", "O", "I-B"])
-    assert [(e.start, e.end, e.type) for e in found] == [
-        (0, 2, "A"),
-        (2, 3, "B"),
-        (3, 4, "B"),
-        (5, 6, "B"),
-    ]
 
 
 def test_a_pair_is_compared_and_its_score_is_the_prediction() -> None:

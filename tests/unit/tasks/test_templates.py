@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,7 +12,6 @@ from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, listing
 from medstress.tasks.templates import (
     compile_template,
     load_template,
-    shipped_prompts,
     stored_template,
 )
 from medstress.tasks.victim import Victim
@@ -61,13 +57,7 @@ B: Warfarin
 C: Heparin"""
 
 
-def test_these_templates_are_shipped() -> None:
-    plain = ["chat", "cloze", "medmcqa"]
-    open_book = ["open_book", "open_book_chat", "open_book_cloze"]
-    assert shipped_prompts() == [*plain, *open_book, "qstab", "question", "untagged"]
-
-
-def test_a_passage_stands_first_and_a_question_without_one_leaves_no_trace() -> None:
+def test_a_passage_stands_first_and_a_question_without_one_leaves_no_trace():
     read = replace(BARE, passage="Heparin thins blood.")
     lead = "Read the passage and answer the question.\n\nPassage: Heparin thins blood.\n\n"
     asked = "Question: Which drug?\n\nAnswer:"
@@ -87,11 +77,11 @@ def test_a_passage_stands_first_and_a_question_without_one_leaves_no_trace() -> 
         ("cloze", ITEM, CLOZE),
     ],
 )
-def test_a_shipped_template_is_laid_out_like_this(name: str, item: Question, text: str) -> None:
+def test_a_shipped_template_is_laid_out_like_this(name, item, text):
     assert load_template(name).render(Candidate(item=item)) == text
 
 
-def test_the_chat_template_is_a_conversation() -> None:
+def test_the_chat_template_is_a_conversation():
     system, user = load_template("chat").render(Candidate(item=ITEM))
     assert isinstance(system, Message)
     assert isinstance(user, Message)
@@ -101,7 +91,7 @@ def test_the_chat_template_is_a_conversation() -> None:
 
 
 @pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat", "untagged"])
-def test_an_edited_option_context_and_stem_reach_the_prompt(name: str) -> None:
+def test_an_edited_option_context_and_stem_reach_the_prompt(name):
     edits = (
         Edit(field="A", start=0, end=7, replacement="<Digoxin & co>"),
         Edit(field="context", start=2, end=5, replacement="woman"),
@@ -114,18 +104,12 @@ def test_an_edited_option_context_and_stem_reach_the_prompt(name: str) -> None:
     assert "Aspirin" not in text
 
 
-@pytest.mark.parametrize("name", ["qstab", "medmcqa", "chat", "cloze", "untagged"])
-def test_the_listing_always_shows_the_options(name: str) -> None:
-    text = listing(load_template(name), Candidate(item=ITEM))
-    assert "A: Aspirin\nB: Warfarin\nC: Heparin" in text
-
-
-def test_a_template_without_options_is_listed_as_qstab() -> None:
+def test_a_template_without_options_is_listed_as_qstab():
     assert not load_template("cloze").lists_options
     assert listing(load_template("cloze"), Candidate(item=ITEM)) == QSTAB
 
 
-def test_a_template_of_the_user_is_a_file(tmp_path: Path) -> None:
+def test_a_template_of_the_user_is_a_file(tmp_path):
     (tmp_path / "mine.jinja").write_text("{{ question }}|{{ options[0][1] }}  \n", "utf-8")
     template = load_template("mine.jinja", tmp_path)
     assert template.name == "mine.jinja"
@@ -133,30 +117,22 @@ def test_a_template_of_the_user_is_a_file(tmp_path: Path) -> None:
     assert template.render(Candidate(item=ITEM)) == "A man bleeds. Which drug?|Aspirin"
 
 
-def test_the_hash_follows_the_text() -> None:
+def test_the_hash_follows_the_text():
     one, other = compile_template("x", "{stem}"), compile_template("x", "{stem}!")
     assert one.hash == compile_template("y", "{stem}").hash != other.hash
 
 
-def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path: Path, said) -> None:
+def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path, said):
     with pytest.raises(UsageError) as caught:
         load_template("qstb", tmp_path)
     said(str(caught.value), "'qstb'", "'qstab'")
 
 
 @pytest.mark.parametrize("source", ["{{ stm }}", "{% for x in options %}", "{{ stem | nothing }}"])
-def test_a_template_that_does_not_compile_or_render_is_refused(source: str, said) -> None:
+def test_a_template_that_does_not_compile_or_render_is_refused(source, said):
     with pytest.raises(UsageError) as caught:
         compile_template("mine.jinja", source)
     said(str(caught.value), "prompt 'mine.jinja' is not a usable Jinja template")
-
-
-@pytest.mark.parametrize("name", sorted(shipped_prompts()))
-def test_only_open_book_prompts_show_a_passage_and_all_show_the_question(name: str) -> None:
-    template = load_template(name)
-    assert template.shows("passage") == name.startswith("open_book")
-    assert template.shows("stem")
-    assert template.shows("context")
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
@@ -166,8 +142,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.samp
 
 @given(passage=TEXTS, context=TEXTS, stem=TEXTS, options=st.lists(TEXTS, min_size=2, max_size=6))
 def test_texts_are_placed_as_they_are_even_if_they_look_like_places(
-    passage: str, context: str, stem: str, options: list[str]
-) -> None:
+    passage, context, stem, options
+):
     template = compile_template(
         "x", '<{if context}{context}|{end}{if passage}{passage}{end}|{stem}|{options}|{"a": 1}>'
     )
@@ -193,13 +169,13 @@ def test_texts_are_placed_as_they_are_even_if_they_look_like_places(
         ("{if context}{if passage}x{end}{end}", "not nested"),
     ],
 )
-def test_a_placeholder_that_is_none_is_refused(source: str, reason: str) -> None:
+def test_a_placeholder_that_is_none_is_refused(source, reason):
     with pytest.raises(UsageError) as caught:
         compile_template("mine.txt", source)
     assert reason in str(caught.value)
 
 
-def test_a_head_of_lines_makes_a_conversation() -> None:
+def test_a_head_of_lines_makes_a_conversation():
     template = compile_template("mine.txt", "summary: mine\nsystem: Be brief.\n---\n{stem}\n")
     assert (template.summary, template.chat, template.lists_options) == ("mine", True, False)
     assert template.render(ITEM.candidate()) == (
@@ -209,14 +185,14 @@ def test_a_head_of_lines_makes_a_conversation() -> None:
 
 
 @pytest.mark.parametrize("source", ["x" * 70_000, "{question}" * 200])
-def test_a_strangers_prompt_that_would_make_too_much_text_is_not_shown(source: str) -> None:
+def test_a_strangers_prompt_that_would_make_too_much_text_is_not_shown(source):
     stored = {"name": "x", "source": source, "jinja": False, "lists_options": False}
     template = stored_template(stored)
     assert not template.is_shown
     assert template.render(ITEM.candidate()) == ""
 
 
-def test_what_a_jinja_file_shows_is_what_its_text_names() -> None:
+def test_what_a_jinja_file_shows_is_what_its_text_names():
     read = compile_template("mine.jinja", "{{ passage | upper }} {{ question }}")
     blind = compile_template("mine.jinja", "{{ stem | upper }}")
     assert read.is_jinja
@@ -235,9 +211,7 @@ def test_what_a_jinja_file_shows_is_what_its_text_names() -> None:
         ("qstab", AnswerBy.LETTER, False),
     ],
 )
-def test_a_victim_misses_what_its_prompt_does_not_show(
-    prompt: str, answer_by: AnswerBy, shown: bool
-) -> None:
+def test_a_victim_misses_what_its_prompt_does_not_show(prompt, answer_by, shown):
     inner = MultipleChoice(template=load_template(prompt), answer_by=answer_by)
     for task in (inner, Instructed(inner=Majority(inner=inner), text="Beware.")):
         victim = Victim(label="v", task=task, backend=ScriptedBackend())

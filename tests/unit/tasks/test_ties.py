@@ -1,7 +1,5 @@
 """Ties in scores: to each letter equally often, and to the same one before and after an edit."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -42,7 +40,7 @@ def answered(task: Any, candidate: Candidate, *log_probs: float) -> Prediction:
 
 
 @pytest.mark.parametrize("how", [AnswerBy.LETTER, AnswerBy.TEXT, AnswerBy.HEAD, AnswerBy.CHOICE])
-def test_a_victim_that_tells_nothing_apart_is_right_as_often_as_it_guesses(how: AnswerBy) -> None:
+def test_a_victim_that_tells_nothing_apart_is_right_as_often_as_it_guesses(how):
     """Every key is A, so ties by letter would all be right."""
     answers = Counter(
         answered(task(how), Candidate(item=question(i)), -2.0, -2.0, -2.0, -2.0).answer
@@ -52,7 +50,7 @@ def test_a_victim_that_tells_nothing_apart_is_right_as_often_as_it_guesses(how: 
         assert answers[letter] == pytest.approx(N / 4, abs=4 * (N * 3 / 16) ** 0.5)
 
 
-def test_two_of_four_that_tie_share_the_items() -> None:
+def test_two_of_four_that_tie_share_the_items():
     clean = [Candidate(item=question(i)) for i in range(N)]
     found = [answered(task(), each, -3.0, -1.0, -2.0, -1.0) for each in clean]
     assert all(each.is_tied for each in found)
@@ -61,7 +59,7 @@ def test_two_of_four_that_tie_share_the_items() -> None:
     assert counts["B"] == pytest.approx(N / 2, abs=4 * (N / 4) ** 0.5)
 
 
-def test_a_tie_goes_to_the_same_letter_before_and_after_an_edit() -> None:
+def test_a_tie_goes_to_the_same_letter_before_and_after_an_edit():
     for i in range(50):
         clean = Candidate(item=question(i))
         edited = Candidate(
@@ -71,12 +69,12 @@ def test_a_tie_goes_to_the_same_letter_before_and_after_an_edit() -> None:
         assert before.answer == after.answer
 
 
-def test_scores_that_differ_are_no_tie() -> None:
+def test_scores_that_differ_are_no_tie():
     found = answered(task(), Candidate(item=question(1)), -2.0, -2.0, -1.9999999, -2.0)
     assert (found.answer, found.is_tied) == ("C", False)
 
 
-def test_a_liking_for_a_place_no_longer_turns_into_a_liking_for_a_under_shuffled_options() -> None:
+def test_a_liking_for_a_place_no_longer_turns_into_a_liking_for_a_under_shuffled_options():
     for aggregate in ("mean", "votes"):
         entries = [{"name": "shuffled_options", "n": None, "aggregate": aggregate}]
         shuffled = wrapped(task(AnswerBy.CHOICE), entries, Path(), "v")

@@ -1,7 +1,5 @@
 """Wrapped tasks: what they ask, and how they read what comes back."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -70,14 +68,14 @@ def probabilities(prediction: Prediction) -> list[float]:
 # -- majority ------------------------------------------------------------------------------------
 
 
-def test_each_sample_carries_its_own_index() -> None:
+def test_each_sample_carries_its_own_index():
     (first, second, third) = next(Majority(inner=sampled(), k=3).flow(CLEAN))
     assert [r.sample for r in (first, second, third)] == [0, 1, 2]
     assert first.call == second.call == third.call
     assert isinstance(first.call, Generate)
 
 
-def test_a_majority_of_majorities_repeats_no_sample_index() -> None:
+def test_a_majority_of_majorities_repeats_no_sample_index():
     task = Majority(inner=Majority(inner=sampled(), k=3), k=2)
     assert [request.sample for request in next(task.flow(CLEAN))] == list(range(6))
     assert (task.n_calls(4), task.n_samples) == (6, 6)
@@ -92,22 +90,20 @@ def test_a_majority_of_majorities_repeats_no_sample_index() -> None:
         ("..D", "D", Outcome.WRONG, [0, 0, 0, 1]),
     ],
 )
-def test_the_votes_are_counted(
-    given: str, answer: str, outcome: Outcome, shares: list[float]
-) -> None:
+def test_the_votes_are_counted(given, answer, outcome, shares):
     prediction = ask(Majority(inner=sampled(), k=3), letters(given))
     assert (prediction.answer, prediction.outcome) == (answer, outcome)
     assert probabilities(prediction) == pytest.approx(shares, abs=1e-5)
 
 
-def test_tied_votes_go_by_a_hash_and_not_by_their_order() -> None:
+def test_tied_votes_go_by_a_hash_and_not_by_their_order():
     found = {given: ask(Majority(inner=sampled(), k=3), letters(given)) for given in ("CBA", "ABC")}
     assert found["CBA"] == found["ABC"]
     assert found["ABC"].is_tied
     assert found["ABC"].answer == break_tie(ITEM, "ABC")
 
 
-def test_samples_that_are_all_unreadable_make_an_unreadable_answer() -> None:
+def test_samples_that_are_all_unreadable_make_an_unreadable_answer():
     prediction = ask(Majority(inner=sampled(), k=3), letters("..."))
     assert prediction == Prediction(outcome=Outcome.UNREADABLE, answer=None, text="")
 
@@ -115,13 +111,13 @@ def test_samples_that_are_all_unreadable_make_an_unreadable_answer() -> None:
 # -- shuffled options ----------------------------------------------------------------------------
 
 
-def test_every_option_stands_once_in_every_place() -> None:
+def test_every_option_stands_once_in_every_place():
     for n in (2, 4, 10):
         for place in range(n):
             assert sorted(order[place] for order in orders(n)) == list(range(n))
 
 
-def test_further_orders_are_distinct_and_contain_the_shifts() -> None:
+def test_further_orders_are_distinct_and_contain_the_shifts():
     for n in range(2, 25):
         found = orders(4, n)
         assert len(set(found)) == len(found) == n
@@ -130,7 +126,7 @@ def test_further_orders_are_distinct_and_contain_the_shifts() -> None:
     assert len(orders(4, 1000)) == 24
 
 
-def test_each_order_shows_the_edited_options_in_its_places() -> None:
+def test_each_order_shows_the_edited_options_in_its_places():
     edit = Edit(field="C", start=0, end=len(ITEM.option("C")), replacement="mirozide")
     candidate = Candidate(item=ITEM, edits=(edit,))
     a, b, c, d = candidate.options
@@ -144,7 +140,7 @@ def test_each_order_shows_the_edited_options_in_its_places() -> None:
         assert request.call.prompt.count("mirozide") == 1
 
 
-def test_mean_probabilities_are_of_the_original_options() -> None:
+def test_mean_probabilities_are_of_the_original_options():
     first = Chosen(scores=(0.7, 0.1, 0.1, 0.1))  # A
     second = Chosen(scores=(0.4, 0.3, 0.2, 0.1))  # shown B, C, D, A
     task = ShuffledOptions(inner=plain(), n=2)
@@ -153,7 +149,7 @@ def test_mean_probabilities_are_of_the_original_options() -> None:
     assert (prediction.answer, prediction.outcome) == ("A", Outcome.WRONG)
 
 
-def test_a_victim_that_likes_a_place_has_its_liking_cancelled() -> None:
+def test_a_victim_that_likes_a_place_has_its_liking_cancelled():
     """P(place) x P(option): the mean over all shifts ranks the options by what is known."""
     known = {ITEM.options[i]: p for i, p in enumerate((0.2, 0.5, 0.2, 0.1))}
     places = (0.7, 0.1, 0.1, 0.1)
@@ -165,7 +161,7 @@ def test_a_victim_that_likes_a_place_has_its_liking_cancelled() -> None:
     assert ask(ShuffledOptions(inner=plain()), answers).answer == "B"
 
 
-def test_votes_are_of_the_original_options() -> None:
+def test_votes_are_of_the_original_options():
     task = ShuffledOptions(inner=plain())
     # B is shown as B, A, D, C; the last answer is unreadable.
     prediction = ask(task, [Chosen(answer=x) for x in "BAC"] + [Chosen(text="?")])
@@ -173,7 +169,7 @@ def test_votes_are_of_the_original_options() -> None:
     assert probabilities(prediction) == pytest.approx([1 / 3, 2 / 3, 0, 0], abs=1e-5)
 
 
-def test_votes_can_be_asked_for_where_there_are_scores() -> None:
+def test_votes_can_be_asked_for_where_there_are_scores():
     sure, unsure = (0.94, 0.02, 0.02, 0.02), (0.4, 0.3, 0.2, 0.1)
     answers: list[Answer] = [Chosen(scores=s) for s in (sure, unsure, unsure)]
     by = {a: ShuffledOptions(inner=plain(), n=3, aggregate=a) for a in ("mean", "votes")}
@@ -181,7 +177,7 @@ def test_votes_can_be_asked_for_where_there_are_scores() -> None:
     assert probabilities(ask(by["votes"], answers)) == pytest.approx([1 / 3] * 3 + [0], abs=1e-5)
 
 
-def test_means_that_are_equal_go_by_a_hash() -> None:
+def test_means_that_are_equal_go_by_a_hash():
     """Two shifts of a victim that only likes a place."""
     for answer, other in ("CD", "DA", "AB"):
         row = tuple(0.7 if letter == answer else 0.1 for letter in "ABCD")
@@ -192,7 +188,7 @@ def test_means_that_are_equal_go_by_a_hash() -> None:
         assert found[answer] == found[other] == 0.4
 
 
-def test_the_mass_is_the_mean_of_the_masses() -> None:
+def test_the_mass_is_the_mean_of_the_masses():
     task = ShuffledOptions(inner=plain(AnswerBy.LETTER), n=2)
     rows = [(0.4, 0.2, 0.1, 0.1), (0.1, 0.1, 0.1, 0.1)]
     answers: list[Answer] = [
@@ -204,14 +200,14 @@ def test_the_mass_is_the_mean_of_the_masses() -> None:
 # -- instructed ----------------------------------------------------------------------------------
 
 
-def test_the_instruction_stands_before_the_prompt_and_in_the_listing() -> None:
+def test_the_instruction_stands_before_the_prompt_and_in_the_listing():
     task = Instructed(inner=plain(), text="Beware.")
     (request,) = next(task.flow(CLEAN))
     assert request.call.prompt == "Beware.\n\n" + listing(load_template("qstab"), CLEAN)
     assert task.listing(CLEAN) == request.call.prompt
 
 
-def test_in_a_conversation_it_stands_in_the_system_turn() -> None:
+def test_in_a_conversation_it_stands_in_the_system_turn():
     inner = plain(AnswerBy.LETTER, "chat")
     (own,) = next(inner.flow(CLEAN))
     (request,) = next(Instructed(inner=inner, text="Beware.").flow(CLEAN))
@@ -220,13 +216,13 @@ def test_in_a_conversation_it_stands_in_the_system_turn() -> None:
     assert (system.role, system.content) == ("system", "Beware.\n\n" + own_system.content)
 
 
-def test_an_option_asked_about_alone_is_not_instructed() -> None:
+def test_an_option_asked_about_alone_is_not_instructed():
     inner = plain(AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL)
     requests = next(Instructed(inner=inner, text="Beware.").flow(CLEAN))
     assert [str(r.call.prompt)[:7] for r in requests] == ["Beware.", "Answer:"]
 
 
-def test_a_function_that_repeats_its_prompt_is_read_behind_it() -> None:
+def test_a_function_that_repeats_its_prompt_is_read_behind_it():
     task = Instructed(inner=plain(), text="A or B or C, beware.")
     assert ask(task, [Chosen(text=task.listing(CLEAN) + " B")]).answer == "B"
 
@@ -246,12 +242,12 @@ EVERY: list[Task] = [
 
 
 @pytest.mark.parametrize("task", EVERY)
-def test_a_wrapped_task_keeps_the_contract_of_tasks(task: Task) -> None:
+def test_a_wrapped_task_keeps_the_contract_of_tasks(task):
     check_task(task, tiny_questions(5))
 
 
 @pytest.mark.parametrize("task", EVERY)
-def test_a_wrapped_task_is_rebuilt_from_its_spec_and_asks_as_often_as_it_says(task: Task) -> None:
+def test_a_wrapped_task_is_rebuilt_from_its_spec_and_asks_as_often_as_it_says(task):
     again = task_from_spec(task.spec(), task.template)
     assert again == task
     requests = next(again.flow(CLEAN))
@@ -260,7 +256,7 @@ def test_a_wrapped_task_is_rebuilt_from_its_spec_and_asks_as_often_as_it_says(ta
     assert len({(r.call, r.sample) for r in requests}) == len(requests)
 
 
-def test_specs_differ_where_answers_may() -> None:
+def test_specs_differ_where_answers_may():
     assert len({repr(task.spec()) for task in EVERY}) == len(EVERY)
     assert Majority(inner=sampled(), k=3).spec() != Majority(inner=sampled(), k=4).spec()
 
@@ -268,7 +264,7 @@ def test_specs_differ_where_answers_may() -> None:
 # -- from a file ---------------------------------------------------------------------------------
 
 
-def test_each_entry_goes_around_all_before_it(tmp_path: Path) -> None:
+def test_each_entry_goes_around_all_before_it(tmp_path):
     (tmp_path / "mine.txt").write_text("  Think.\n", "utf-8")
     entries = read_wraps(
         [
@@ -283,7 +279,7 @@ def test_each_entry_goes_around_all_before_it(tmp_path: Path) -> None:
     assert calls_per_query(entries, 4) == expected.n_calls(4) == 12
 
 
-def test_the_shipped_instruction_holds_text() -> None:
+def test_the_shipped_instruction_holds_text():
     found = wrapped(plain(), read_wraps(["instructed"]), Path(), "v")
     assert isinstance(found, Instructed)
     assert len(found.text) > 50
@@ -320,9 +316,7 @@ def test_the_shipped_instruction_holds_text() -> None:
         ),
     ],
 )
-def test_a_wrapper_that_makes_no_sense_is_refused(
-    task: Any, entries: Any, where: str, said
-) -> None:
+def test_a_wrapper_that_makes_no_sense_is_refused(task, entries, where, said):
     with pytest.raises(UsageError) as caught:
         wrapped(task, read_wraps(entries), Path(), "v")
     said(str(caught.value), where)
@@ -360,7 +354,7 @@ def test_a_wrapper_that_makes_no_sense_is_refused(
         ),
     ],
 )
-def test_an_entry_that_cannot_be_read_is_refused(entries: Any, where: str, said) -> None:
+def test_an_entry_that_cannot_be_read_is_refused(entries, where, said):
     with pytest.raises(ValueError) as caught:
         read_wraps(entries)
     said(str(caught.value), where)
@@ -371,9 +365,7 @@ NAMES = replace(ITEM, options=("Vitamin D", "Vitamin C", "Hepatitis B", "Hepatit
 
 @pytest.mark.parametrize("answer_by", [AnswerBy.CHOICE, AnswerBy.GENERATE])
 @pytest.mark.parametrize("wrap", ["none", "instructed", "majority"])
-def test_every_path_of_a_text_reads_it_with_the_options_it_was_shown(
-    answer_by: AnswerBy, wrap: str
-) -> None:
+def test_every_path_of_a_text_reads_it_with_the_options_it_was_shown(answer_by, wrap):
     own: Task = plain(answer_by, decoding=SAMPLED)
     if wrap != "none":
         own = wrapped(own, read_wraps([wrap]), Path(), "v")
@@ -382,13 +374,13 @@ def test_every_path_of_a_text_reads_it_with_the_options_it_was_shown(
     assert ask(own, [said] * n, Candidate(item=NAMES)).answer == "A"
 
 
-def test_an_option_s_text_is_read_in_the_order_in_which_it_was_shown() -> None:
+def test_an_option_s_text_is_read_in_the_order_in_which_it_was_shown():
     own = ShuffledOptions(inner=plain(AnswerBy.GENERATE))
     said: list[Answer] = [Generated(text="Vitamin D")] * 4
     assert ask(own, said, Candidate(item=NAMES)).answer == "A"
 
 
-def test_a_substituted_option_is_read_by_its_new_text() -> None:
+def test_a_substituted_option_is_read_by_its_new_text():
     edit = Edit(field="B", start=0, end=len("Vitamin C"), replacement="Vitamin K")
     edited = Candidate(item=NAMES, edits=(edit,))
     own = plain(AnswerBy.GENERATE)

@@ -18,7 +18,6 @@ from pydantic import Field
 from medstress.attacks.discrete_zoo.gradient import (
     Floats,
     Indices,
-    cosines,
     estimate_gradient,
     hard_log_probs,
     margin_score,
@@ -82,10 +81,10 @@ class AttackedEntity:
         self.text = span_text(item, span)
         self.names = names.names
         self._cased = cased
-        self.vectors = names.vectors
+        self.vectors_of, self.cosines = names.vectors_of, names.cosines
         origin = names.vector(self.text)
         self.origin: Floats = origin / np.linalg.norm(origin)
-        self.similarity = cosines(self.vectors, self.origin)
+        self.similarity = self.cosines(self.origin)
         self.open = np.zeros(len(self.names), dtype=np.bool_)
         self.open[allowed] = True
         if not isinstance(threshold, str):
@@ -98,10 +97,6 @@ class AttackedEntity:
     def pool(self, size: int) -> Indices:
         """Return the open names most similar to the entity, shape (<= size,)."""
         return most_similar(self.similarity, np.flatnonzero(self.open), size)
-
-    def vectors_of(self, names: Indices) -> Floats:
-        """Return the vectors of names, shape (n, n_dimensions)."""
-        return np.asarray(self.vectors[names], dtype=np.float64)
 
     def candidate(self, name: int) -> Candidate:
         """Return the item with the entity replaced by this name."""
@@ -305,7 +300,7 @@ class DiscreteZoo(Substitution):
         target = entity.origin + self.learning_rate * gradient
         if not gradient.any() or not target.any():
             return None
-        return int(most_similar(cosines(entity.vectors, target), open_names, 1)[0])
+        return int(most_similar(entity.cosines(target), open_names, 1)[0])
 
     def ranked(
         self, item: Question, spans: Sequence[Mention], rng: Rng, budget: QueryBudget

@@ -23,8 +23,6 @@ Indices: TypeAlias = NDArray[np.int64]
 HARD_FLOOR = 1e-8
 """Probability that a hard answer gives the options not chosen."""
 
-_ROWS = 1 << 14
-
 
 def margin_score(
     log_probs: Sequence[float], key: int, *, sought: int | None = None, kappa: float = 0.0
@@ -95,27 +93,6 @@ def estimate_gradient(
     directions = displacements / lengths[:, None] if normalise_displacements else displacements
     gradient: Floats = weights @ directions
     return gradient / len(points) if aggregate == "mean" else gradient
-
-
-def cosines(vectors: NDArray[np.float32], direction: Floats) -> Similarities:
-    """Return the cosine of every unit vector and one direction.
-
-    In blocks of float32, so that a memory map is read once from front to back and never copied
-    as a whole.
-
-    Args:
-        vectors: unit or zero, shape (n_names, n_dimensions).
-        direction: not zero, shape (n_dimensions,).
-
-    Returns:
-        Shape (n_names,); 0 for zero vectors.
-    """
-    unit = (direction / np.linalg.norm(direction)).astype(np.float32)
-    found = np.empty(len(vectors), dtype=np.float32)
-    for start in range(0, len(vectors), _ROWS):
-        block = slice(start, start + _ROWS)
-        np.matmul(vectors[block], unit, out=found[block])
-    return found
 
 
 def most_similar(similarities: Similarities, among: Indices, k: int) -> Indices:

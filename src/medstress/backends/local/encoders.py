@@ -45,10 +45,10 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import UsageError
 from medstress.core.label_schemes import in_iob2, scheme_of
-from medstress.entities.embeddings import PromptEncoder
+from medstress.entities.embeddings import NGRAM, PromptEncoder
 from medstress.entities.encoders import model_folder
+from medstress.entities.processor import in_compute_thread
 from medstress.files.reading import read_json
-from medstress.machine.compute_thread import in_compute_thread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -546,7 +546,7 @@ def open_sentence_backend(options: BackendOptions) -> Backend:
             "backend 'sentence_transformers' compares two sentences; give it a data set of "
             "sentence pairs"
         )
-    if not options.model:
+    if options.model in (None, "", NGRAM):
         raise UsageError(
             "backend 'sentence_transformers' needs model = 'minilm', a folder or a hub id"
         )

@@ -21,10 +21,9 @@ from medstress.backends.options import BackendOptions
 from medstress.core.calls import ModelIdentity
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
+from medstress.entities.processor import keep_freed_memory, use_onednn
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
-from medstress.machine.freed_memory import keep_freed_memory
-from medstress.machine.onednn_linear import use_onednn
 
 DTYPES = ("float32", "bfloat16", "float16")
 _HEADS = {"ner": "TokenClassification", "similarity": "SequenceClassification"}

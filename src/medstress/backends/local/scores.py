@@ -26,7 +26,7 @@ from medstress.backends.local.tokens import (
 )
 from medstress.core.calls import Failure, Reply, Score, Scored
 from medstress.core.errors import PermanentBackendError, UsageError
-from medstress.machine.compute_thread import in_compute_thread
+from medstress.entities.processor import in_compute_thread
 
 MAX_WASTE = 0.03
 """Padding tokens per token."""

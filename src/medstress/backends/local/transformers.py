@@ -36,7 +36,7 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import PermanentBackendError
 from medstress.core.hashing import digest
-from medstress.machine.compute_thread import in_compute_thread
+from medstress.entities.processor import in_compute_thread
 
 _BATCH_SIZE = 128
 _MAX_TOKENS = {"cpu": 4096, "cuda": 65536}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -41,27 +41,27 @@ from medstress.experiment.file.config import (
     EntitiesTable,
     Experiment,
     ExperimentTable,
+    RoleTable,
     victim_labels,
 )
-from medstress.experiment.file.model_tables import RoleTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (
     AttackPart,
     GroupPart,
     SentenceGroupPart,
+    draw_examples,
     free_group,
     load_groups,
     sentence_resources,
     with_names,
 )
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import RolePart
-from medstress.kinds import Kind, VictimRequest, kind_described, kind_of_all
+from medstress.experiment.plan.plan import Prepared, RolePart
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
+from medstress.tasks.kinds import Kind, kind_described, kind_of_all
 from medstress.tasks.prompt_sets import Exemplar
 from medstress.tasks.prompt_sets import shipped_sets as shipped_prompt_sets
-from medstress.tasks.victim import Victim
+from medstress.tasks.victim import Victim, VictimRequest
 
 _SHIPPED: Mapping[str, tuple[Any, ...]] = {
     "vocabulary": (None, *SHIPPED),
@@ -460,6 +460,7 @@ class _Folder:
                 backend=victim.backend,
                 classes=self.own.classes,
                 datasets=[(part.label, one.name) for part, one in pairs],
+                examples=partial(draw_examples, table, self.own.base, label),
             )
             tasks = self.own.kind.tasks(request)
             own = replace(victim, task=tasks.default, by_dataset=tasks.by_dataset)

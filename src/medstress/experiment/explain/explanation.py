@@ -6,24 +6,23 @@ and count in the ledger under `other`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medstress.core.calls import Reply
-from medstress.core.errors import MedstressError, TrialError
+from medstress.core.errors import TrialError
 from medstress.core.hashing import content_hash
 from medstress.core.outcomes import Prediction
 from medstress.core.text import Edit
-from medstress.engine.asking import answer_all
+from medstress.engine.asking import Guard, answer_all
 from medstress.engine.inquiry import InquiryFlow, InquiryResult
-from medstress.engine.work import CallRound, Purpose, UnansweredError
-from medstress.experiment.explain.calls import Texts, masked_flow
-from medstress.experiment.explain.masking import MASK, Mask, Masker, pieces, word_cuts
-from medstress.experiment.explain.outputs import Outputs, outputs_of
-from medstress.experiment.explain.segments import Segment, segments_of
+from medstress.engine.work import CallRound, Purpose
 from medstress.experiment.explain.shapley import (
     BATCH,
     EVALUATIONS,
@@ -33,7 +32,62 @@ from medstress.experiment.explain.shapley import (
     owen_values,
     tree_of,
 )
+from medstress.experiment.explain.texts import (
+    MASK,
+    Masker,
+    Segment,
+    Texts,
+    masked_flow,
+    pieces,
+    segments_of,
+    word_cuts,
+)
 from medstress.tasks.victim import Victim
+
+# -- what is explained of an answer ----------------------------------------------------------------
+
+
+class Value(StrEnum):
+    """What the outputs of an explanation are."""
+
+    PROBABILITY = "probability"
+    """P(option) among the options, by the victim's scores."""
+    ANSWER = "answer"
+    """1 for the option that was answered, 0 for the others: the victim gives no scores."""
+    MIXED = "mixed"
+    """The one or the other, by masked text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """Reads the outputs of one question from predictions."""
+
+    names: tuple[str, ...]
+    """Option letters."""
+    key: str
+    """The output of the right answer."""
+
+    def read(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Return the outputs, `(n_outputs,)`; an unreadable answer has 0 for all.
+
+        Probabilities stay between 0 and 1, so that values are shares of a change of probability,
+        and victims with and without scores are on one scale; log odds would be ruled by prompts
+        that nobody would ask.
+        """
+        if prediction.scores is not None:
+            return np.array([math.exp(value) for value in prediction.scores])
+        return np.array([float(name == prediction.answer) for name in self.names])
+
+    def value(self, predictions: Sequence[Prediction]) -> Value:
+        """Return what the outputs of predictions are."""
+        scored = {prediction.scores is not None for prediction in predictions}
+        if len(scored) > 1:
+            return Value.MIXED
+        return Value.PROBABILITY if scored == {True} else Value.ANSWER
+
+
+# -- the explanation -------------------------------------------------------------------------------
+
 
 DIGITS = 9
 """Decimals of stored values."""
@@ -80,8 +134,6 @@ class Explanation:
     """The item, or the part of it that the trial is about."""
     edits: tuple[Edit, ...]
     """Of the success, or of the last query of an attack that failed."""
-    wrong: str | None
-    """The victim's answer at the success; None if the attack failed."""
     settings: Settings
     """How it is explained."""
     spec: dict[str, Any]
@@ -104,16 +156,8 @@ class Explanation:
             The result, with the values as its findings.
         """
         result = InquiryResult(purpose=self.purpose, spec=self.spec)
-        try:
+        with Guard(result):
             result.findings = yield from _explain(self)
-        except MedstressError as error:
-            if not isinstance(error, TrialError):
-                raise
-            result.note = str(error)
-        except UnansweredError as error:
-            result.note = str(error)
-        except Exception as error:  # noqa: BLE001 - the guard that trials have too
-            result.note = f"a defect of the task: {type(error).__name__}: {error}"
         return result
 
 
@@ -129,7 +173,7 @@ class _Side:
         self._work = work
         self._candidate = work.item.candidate(tuple(edits))
         self.segments = segments
-        cut = [segment.pieces or _cut(segment.text, work.victim) for segment in segments]
+        cut = [_cut(segment.text, work.victim) for segment in segments]
         self.sizes = [len(tokens) for tokens in cut]
         self.tokens = [token for tokens in cut for token in tokens]
         self.masker = _masker(segments, cut, work.settings.mask)
@@ -158,21 +202,21 @@ class _Side:
     def take(self, predictions: Sequence[Prediction], outputs: Outputs) -> None:
         """Go on with the answers to `masks`."""
         for mask, prediction in zip(self.masks, predictions, strict=True):
-            if _is_whole(mask):
+            if mask.all():
                 self.answer = prediction
         try:
             self.masks = self.search.send(np.stack([outputs.read(one) for one in predictions]))
         except StopIteration as stop:
             self.masks, self.found = [], stop.value
 
-    def as_json(self, outputs: Outputs) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the findings."""
         assert self.found is not None
         assert self.answer is not None
         values = np.round(self.found.values, DIGITS)
         base, full = np.round(self.found.base, DIGITS), np.round(self.found.full, DIGITS)
         return {
-            "answer": outputs.answer(self.answer),
+            "answer": self.answer.answer,
             "segments": [
                 [segment.place, segment.edited, size]
                 for segment, size in zip(self.segments, self.sizes, strict=True)
@@ -191,7 +235,7 @@ def _explain(
     work: Explanation,
 ) -> Generator[CallRound, tuple[Reply, ...], dict[str, Any]]:
     """Search both prompts at once: they share batches, and texts in which the edit is masked."""
-    outputs = outputs_of(work.item, work.wrong)
+    outputs = Outputs(names=tuple(work.item.choices), key=work.item.key)
     fields = work.item.texts
     pair = segments_of(work.victim.flow, work.item, fields, work.edits)
     sides = [_Side(work, pair.before, ()), _Side(work, pair.after, work.edits)]
@@ -209,23 +253,18 @@ def _explain(
     finally:
         for side in sides:
             side.search.close()
-    before, after = (side.as_json(outputs) for side in sides)
+    before, after = (side.as_json() for side in sides)
     return {
         "outputs": list(outputs.names),
         "key": outputs.key,
         "value": outputs.value(predictions).value,
-        "units": "words" if _starts(work.victim, "a") is None else "tokens",
+        "units": "words" if work.victim.backend.token_starts("a") is None else "tokens",
         "before": before,
         "after": after,
     }
 
 
 def _masker(segments: Sequence[Segment], cut: Sequence[tuple[str, ...]], mask: str) -> Masker:
-    tokens = [token for part in cut for token in part]
-    if any(segment.pieces for segment in segments):
-        # A tagger gets as many tokens as the text has, and none of them empty.
-        own = mask if mask.strip() else MASK
-        return Masker(texts=tuple((token,) for token in tokens), mask=own, one_by_one=True)
     texts: dict[int, list[str]] = {}
     for segment, part in zip(segments, cut, strict=True):
         texts.setdefault(segment.number, []).extend(part)
@@ -236,15 +275,7 @@ def _cut(text: str, victim: Victim) -> tuple[str, ...]:
     """Cut a text into the victim's tokens; into words if the victim does not say which they are."""
 
     def cuts(text: str) -> Sequence[int]:
-        starts = _starts(victim, text)
+        starts = victim.backend.token_starts(text)
         return word_cuts(text) if starts is None else starts
 
     return pieces(text, cuts) if text else ()
-
-
-def _starts(victim: Victim, text: str) -> Sequence[int] | None:
-    return victim.backend.token_starts(text)
-
-
-def _is_whole(mask: Mask) -> bool:
-    return bool(mask.all())

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.experiment.explain.masking import Mask, as_key
+from medstress.experiment.explain.texts import Mask, as_key
 
 Floats: TypeAlias = NDArray[np.float64]
 Masks: TypeAlias = list[Mask]

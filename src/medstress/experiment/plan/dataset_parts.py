@@ -16,8 +16,7 @@ from medstress.core.calls import Call, Window
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Question, check_words
 from medstress.core.passages import sentence_spans
-from medstress.datasets.draw import draw, draw_documents
-from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
+from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, draw, draw_documents
 from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file.config import (
     DatasetTable,
@@ -249,7 +248,7 @@ def _checking(table: DatasetTable, base: Path) -> str:
 
 def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
     """Return the options of a data set's source; relative paths start from `base`."""
-    places = {key: _path(base, getattr(table, key)) for key in ("path", "annotations", "documents")}
+    places = {key: _path(base, getattr(table, key)) for key in ("path", "annotations")}
     others = {field.name: getattr(table, field.name) for field in fields(DatasetOptions)}
     return DatasetOptions(**{**others, **places, "columns": table.columns or {}})
 

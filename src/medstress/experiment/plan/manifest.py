@@ -12,7 +12,7 @@ from typing import Any
 
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.noise import Synonym, noise_of
-from medstress.attacks.noise_control import NonEntityNoise, is_control_of
+from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, declared_by, rebuilt
 from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
@@ -20,16 +20,15 @@ from medstress.core.errors import OtherRunError
 from medstress.core.hashing import content_hash
 from medstress.experiment.file.config import VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.noise_resources import mentions_in
+from medstress.experiment.plan.noise_resources import other_names_in
 from medstress.experiment.plan.parts import AttackPart, used_tables
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.plan.roles import RolePart
-from medstress.experiment.plan.targets import target_hash, watched
+from medstress.experiment.plan.plan import Prepared, RolePart, target_hash, watched
 from medstress.files.versions import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
-UNCHANGED = "unchanged"
+SOURCES = ("listed", "defined", "nearest", "ambiguous", "unchanged")
+"""Where the other names of mentions come from; the last two have none."""
 
 
 def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
@@ -44,23 +43,15 @@ def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
         for dataset in prepared.datasets:
             for part in prepared.attacks:
                 if isinstance(part.attack, Synonym):
-                    counts = mentions_in(dataset.questions, noise, part.attack)
+                    names = other_names_in(dataset.questions, part.attack, noise)
+                    counts = Counter(source for _, source in names)
                     yield {
                         "dataset": dataset.label,
                         "attack": part.label,
                         "surrogate": part.attack.surrogate,
-                        **_by_source(counts, noise.sources[part.attack.table]),
+                        "n_mentions": counts.total(),
+                        **{f"n_{source}": counts[source] for source in SOURCES},
                     }
-
-
-def _by_source(counts: Mapping[str, int], sources: Mapping[str, str]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for mention, n in counts.items():
-        found[sources.get(mention, UNCHANGED)] += n
-    return {
-        "n_mentions": found.total(),
-        **{f"n_{source}": found[source] for source in ("listed", "nearest", UNCHANGED)},
-    }
 
 
 def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
@@ -135,7 +126,7 @@ def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
         "draws_names": _draws_names(attack),
         "whole_copy": attack.is_copy,
         "judged": judged,
-        "control_of": _control_of(part.label, spec, prepared),
+        "control_of": _control_of(part, prepared),
         "declared": declared_by(attack),
     }
 
@@ -151,14 +142,14 @@ def _draws_names(attack: Attack) -> bool:
     return made is not None and "names" in made.needs
 
 
-def _control_of(label: str, spec: dict[str, Any], prepared: Prepared) -> str | None:
+def _control_of(part: AttackPart, prepared: Prepared) -> str | None:
     """Return the label of the attack that an arm controls; None for an attack."""
+    attack, spec = part.attack, part.attack.spec()
     if "control_of" in spec:
-        return label.removesuffix(f" / {spec['name']}")
-    if spec["name"] != NonEntityNoise.name:
+        return part.label.removesuffix(f" / {spec['name']}")
+    if not isinstance(attack, NonEntityNoise):
         return None
-    controlled = (p.label for p in prepared.attacks if is_control_of(spec, p.attack.spec()))
-    return next(controlled, None)
+    return next((one.label for one in prepared.attacks if attack.controls(one.attack)), None)
 
 
 def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,8 +20,9 @@ from medstress.attacks.noise import (
     word_key,
 )
 from medstress.attacks.noise_control import NonEntityNoise
+from medstress.core.clusters import document_of
 from medstress.core.errors import UsageError
-from medstress.core.items import QUESTIONS, Marked
+from medstress.core.items import QUESTIONS, Marked, Question
 from medstress.core.sentences import entities_of
 from medstress.core.text import join_tokens
 
@@ -50,43 +50,31 @@ def surrogates(
     Raises:
         UsageError: a table of names is missing or malformed.
     """
-    from medstress.entities.names import folded
     from medstress.entities.replacements import (
         LISTED,
         Surrogates,
         abbreviations,
         defined_abbreviations,
-        listed_first,
         strict_names,
+        with_nearest,
     )
 
-    types = {
-        mention_key(tokens[entity.start : entity.end]): entity.type
-        for tokens, labels in reversed(tagged)  # the first type of a mention wins
-        for entity in reversed(entities_of(labels))
-    }
+    types: dict[str, str] = {}
+    written: dict[str, set[str]] = {}
+    for tokens, labels in tagged:
+        for entity in entities_of(labels):
+            own = tokens[entity.start : entity.end]
+            types.setdefault(mention_key(own), entity.type)  # the first type of a mention wins
+            written.setdefault(mention_key(own), set()).add(" ".join(own))
     if isinstance(kind, Abbreviation):
         listed = abbreviations(types, kind.synonyms, base, kind.direction)
         # Definitions in the corpus win over the table.
         table = listed | defined_abbreviations(tagged, kind.direction)
         return Surrogates(table=table, sources=dict.fromkeys(table, LISTED))
-    if kind.mode == "related":
-        return listed_first(
-            types,
-            _as_written(tagged),
-            kind.synonyms,
-            kind.vocabulary,
-            kind.embedding,
-            base,
-            without,
-        )
-    table = strict_names(types, kind.synonyms, base)
-    kept = {
-        mention: others
-        for mention, names in table.items()
-        if (others := tuple(name for name in names if folded(" ".join(name)) not in without))
-    }
-    return Surrogates(table=kept, sources=dict.fromkeys(kept, LISTED))
+    made = strict_names(types, kind.synonyms, base, without)
+    if kind.mode == "strict":
+        return made
+    return with_nearest(made, types, written, kind.vocabulary, kind.embedding, base, without)
 
 
 def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozenset[str]:
@@ -133,20 +121,6 @@ def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozen
     return frozenset(word_key(word) for mention in mentions for word in mention.split())
 
 
-def _as_written(tagged: Sequence[Tagged]) -> dict[str, set[str]]:
-    """Return mention -> its spellings in the corpus; none for defined short forms."""
-    from medstress.entities.replacements import defined_abbreviations
-
-    found: dict[str, set[str]] = {}
-    for tokens, labels in tagged:
-        for entity in entities_of(labels):
-            own = tokens[entity.start : entity.end]
-            found.setdefault(mention_key(own), set()).add(" ".join(own))
-    for short in defined_abbreviations(tagged, "expand"):
-        found[short] = set()
-    return found
-
-
 def noise_resources(
     items: Sequence[Any],
     perturbations: Iterable[Noise],
@@ -182,14 +156,66 @@ def noise_resources(
         for kind in kinds
         if isinstance(kind, Scoped) and kind.word_list is not None
     }
+    synonyms = [kind for kind in kinds if isinstance(kind, Synonym)]
     return NoiseResources(
         lexicon=lexicon,
-        replacements={table: found.table for table, found in names.items()},
+        replacements={table: of_table.table for table, of_table in names.items()},
         mentions=mentions,
         words=words,
         absent=tuple(_absent(words, tagged)),
-        sources={table: found.sources for table, found in names.items()},
+        sources={table: of_table.sources for table, of_table in names.items()},
+        defined=_defined(items, mentions) if synonyms else {},
+        means_another=_clashes(
+            {k.synonyms for k in synonyms if k.field == "options"}, tagged, base
+        ),
     )
+
+
+def _defined(
+    items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]
+) -> dict[Tokens, dict[Tokens, Tokens]]:
+    """Return text -> acronyms in it -> their long forms, as its document defines them."""
+    from medstress.entities.replacements import definitions
+
+    documents: dict[str, list[Tagged]] = {}
+    for item in items:
+        of_document = documents.setdefault(document_of(item.metadata) or f"item {item.id}", [])
+        of_document += _sentences([item], mentions)
+        of_document += _options([item], mentions)
+    defined: dict[Tokens, dict[Tokens, Tokens]] = {}
+    for texts in documents.values():
+        long_forms: dict[Tokens, Tokens] = {}
+        for text in texts:
+            for long, short in definitions(*text):
+                long_forms.setdefault(short, long)
+        for tokens, labels in texts if long_forms else ():
+            own = {tokens[entity.start : entity.end] for entity in entities_of(labels)}
+            if forms := {short: long for short, long in long_forms.items() if short in own}:
+                defined.setdefault(tokens, forms)
+    return defined
+
+
+def _clashes(
+    sources: Collection[str], tagged: Sequence[Tagged], base: Path
+) -> Callable[[Question, str, str], bool] | None:
+    """Return what tells whether a name in one option means what another option says."""
+    if not sources:
+        return None
+    from medstress.entities.alike import Relations, option_texts, settled
+    from medstress.entities.synonyms import load_synonyms
+
+    texts = {
+        join_tokens(tokens[entity.start : entity.end])
+        for tokens, labels in tagged
+        for entity in entities_of(labels)
+    }
+    relations = Relations([load_synonyms(source, base, texts) for source in sorted(sources)])
+
+    def clashes(item: Question, letter: str, name: str) -> bool:
+        others = [text for o in item.letters if o != letter for text in option_texts(item, o)]
+        return any(settled(relations.between(text, name)) for text in others)
+
+    return clashes
 
 
 def absence_remark(noise: NoiseResources) -> str | None:
@@ -225,22 +251,29 @@ def without_names(
         perturbations: the tables of the synonyms among them are built anew.
         base: folder that relative paths start from.
     """
+    from medstress.entities.names import folded
+
     tagged = [*_sentences(items, noise.mentions), *_options(items, noise.mentions)]
     tables, sources = dict(noise.replacements), dict(noise.sources)
     for kind in perturbations:
         if isinstance(kind, Synonym):
-            found = surrogates(kind, tagged, base, names)
-            tables[kind.table], sources[kind.table] = found.table, found.sources
-    return replace(noise, replacements=tables, sources=sources)
+            made = surrogates(kind, tagged, base, names)
+            tables[kind.table], sources[kind.table] = made.table, made.sources
+    defined = {
+        text: {short: long for short, long in forms.items() if folded(" ".join(long)) not in names}
+        for text, forms in noise.defined.items()
+    }
+    return replace(noise, replacements=tables, sources=sources, defined=defined)
 
 
 def names_put_into(
     items: Sequence[Any], attack: Synonym | Abbreviation, noise: NoiseResources
 ) -> frozenset[str]:
     """Return the names that an attack may put into items, after `folded`."""
-    table = noise.replacements[attack.table]
-    own = (table.get(mention, ()) for mention in mentions_in(items, noise, attack))
-    return frozenset(name for names in own for name in names_put_in(names, attack.choice))
+    names = (
+        names_put_in(names, attack.choice) for names, _ in other_names_in(items, attack, noise)
+    )
+    return frozenset().union(*names)
 
 
 def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
@@ -250,24 +283,31 @@ def names_put_in(names: Sequence[Tokens], choice: str) -> frozenset[str]:
     return frozenset(folded(" ".join(name)) for name in names[: 1 if choice == "fixed" else None])
 
 
-def mentions_in(
-    items: Sequence[Any], noise: NoiseResources, attack: Noise | None = None
-) -> Counter[str]:
-    """Count each mention, by its key in the tables.
+def other_names_in(
+    items: Sequence[Any], attack: Synonym | Abbreviation, noise: NoiseResources
+) -> Iterator[tuple[Sequence[Tokens], str]]:
+    """Yield other names and their source for every mention that an attack comes across.
 
     Args:
         items: tagged texts, pairs or questions.
-        noise: holds the mentions that were found.
-        attack: only the texts of pairs and questions count that it changes; all without one.
+        attack: only the texts of pairs and questions count that it changes, never a right answer.
+        noise: the tables.
     """
-    if isinstance(attack, Noise):
-        side, field = attack.side, attack.field
-        texts = (item.words(noise.mentions, field, side) for item in items)
-        tagged = [(words.tokens, words.labels) for of_item in texts for words in of_item]
-    else:
-        tagged = [*_sentences(items, noise.mentions), *_options(items, noise.mentions)]
-    return Counter(
-        mention_key(tokens[entity.start : entity.end])
+    for item in items:
+        for words in item.words(noise.mentions, attack.field, attack.side):
+            if item.kind == QUESTIONS and words.field == item.key:
+                continue
+            for entity in entities_of(words.labels):
+                yield attack.other_names(words, entity, noise)
+
+
+def mentions_in(items: Sequence[Any], noise: NoiseResources) -> frozenset[str]:
+    """Return the mentions in items, after `folded`."""
+    from medstress.entities.names import folded
+
+    tagged = [*_sentences(items, noise.mentions), *_options(items, noise.mentions)]
+    return frozenset(
+        folded(mention_key(tokens[entity.start : entity.end]))
         for tokens, labels in tagged
         for entity in entities_of(labels)
     )

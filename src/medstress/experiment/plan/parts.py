@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.passages import Passages
 from medstress.core.resources import Resources
-from medstress.datasets.draw import draw
+from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.entities.groups import LABEL, NoNames, typed_options
 from medstress.experiment.file.config import (
     AttackTable,
@@ -35,8 +37,9 @@ from medstress.experiment.plan.noise_resources import (
     describe_noise,
     noise_resources,
 )
-from medstress.kinds import KINDS, Kind, VictimRequest, kind_of_all
-from medstress.tasks.victim import Victim
+from medstress.tasks.kinds import KINDS, Kind, kind_of_all
+from medstress.tasks.victim import Victim, VictimRequest
+from medstress.tasks.wrappers import SPARE
 
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
@@ -87,6 +90,8 @@ class GroupPart:
     """The perturbation set of `resources`, with its hash."""
     needs_passages: bool = False
     """Whether an attack on it reads the passages of the data set."""
+    ties: str | None = None
+    """A warning about names at one distance from the right answers, or None."""
 
     @property
     def fingerprint(self) -> str:
@@ -101,9 +106,11 @@ class GroupPart:
 
     @property
     def remark(self) -> str | None:
-        """A warning about names without a distance or word lists that do not occur, or None."""
+        """A warning about names without a distance or with the same one, or word lists that do not
+        occur; None without any."""
         of_noise = absence_remark(self.noise) if self.noise else None
-        return undefined_names(self.label, self.perturbations) or of_noise
+        remarks = (undefined_names(self.label, self.perturbations), self.ties, of_noise)
+        return "; ".join(filter(None, remarks)) or None
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
@@ -186,7 +193,6 @@ def load_groups(
         embedder = Embedder(
             table.embedding,
             table.pooling,
-            corpus=vocabulary.names,
             base=base,
             choices=table.choices,
         )
@@ -195,14 +201,47 @@ def load_groups(
         perturbations = VectorPerturbationSet(
             vocabulary, embedder, synonyms, table.distance, base=base
         )
-        perturbations.prepare(*texts_to_embed(questions, types), progress=on_vectors)
-        if warning := undefined_names(label, perturbations):
+        anchors, spans = texts_to_embed(questions, types)
+        perturbations.prepare(anchors, spans, progress=on_vectors)
+        ties = tied_names(label, perturbations, anchors) if embedder.is_sparse else None
+        for warning in filter(None, (undefined_names(label, perturbations), ties)):
             note(warning)
         resources = Resources(group=label, types=types, perturbations=perturbations)
         parts.append(
-            GroupPart(label=label, table=table, resources=resources, perturbations=perturbations)
+            GroupPart(
+                label=label,
+                table=table,
+                resources=resources,
+                perturbations=perturbations,
+                ties=ties,
+            )
         )
     return parts
+
+
+_KEYS_LOOKED_AT = 200
+"""Right answers that the share of tied names is measured on: enough for a percentage."""
+_FEW = 0.005
+"""A smaller share of tied names is not worth a warning."""
+
+
+def tied_names(label: str, perturbations: VectorPerturbationSet, keys: Sequence[str]) -> str | None:
+    """Return a warning about names that share nothing with right answers; None if there are none.
+
+    In the embedding `ngram` they are all at the largest distance: 1, or by `euclidean` its root.
+    """
+    largest = {"cosine": 1.0, "euclidean": math.sqrt(2)}.get(perturbations.distance)
+    looked_at = list(dict.fromkeys(keys))[:_KEYS_LOOKED_AT]
+    if largest is None or not looked_at:
+        return None
+    n_tied = sum(int((perturbations.distances(key) >= largest).sum()) for key in looked_at)
+    share = n_tied / (len(looked_at) * len(perturbations.names))
+    if share < _FEW:
+        return None
+    return (
+        f"group {label!r}: {share:.0%} of the names share nothing with the right answer (a mean) "
+        "and are equally far from it by ngram: a draw of far names is a random one among them"
+    )
 
 
 _OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
@@ -261,6 +300,7 @@ def open_victims(
                     backend=backend,
                     classes=classes,
                     datasets=datasets,
+                    examples=partial(draw_examples, table, base, label),
                 )
             )
             victims.append(
@@ -273,6 +313,42 @@ def open_victims(
             )
         opened.pop_all()  # all could be opened, so they stay open
     return victims
+
+
+def draw_examples(table: VictimTable, base: Path, label: str) -> tuple[Question, ...]:
+    """Draw a victim's examples, and two more in case the item is among them.
+
+    Questions of the same text are drawn once.
+
+    Raises:
+        UsageError: `shots` without `shots_from` or the other way round, or too few questions.
+    """
+    source, n = table.shots_from, table.shots
+    if not n and source is None:
+        return ()
+    if not n or source is None:
+        lacks, has = ("shots", "shots_from") if source else ("shots_from", "shots")
+        raise UsageError(f"victim {label!r}: {has} is set and {lacks} is not: give both or neither")
+    name, colon, place = source.partition(":")
+    if not colon:
+        ending = {".jsonl": "jsonl", ".parquet": "parquet"}.get(Path(source).suffix)
+        name, place = (ending, source) if ending else (source, "")
+    if name not in registry.installed("datasets"):
+        raise UsageError(
+            f"victim {label!r}: shots_from = {source!r}: expected 'sample', a .jsonl or .parquet "
+            "file, or a data set and its file such as 'medqa:train.jsonl'"
+        )
+    path = base / Path(place).expanduser() if place else None
+    loaded: Loaded = registry.load("datasets", name)(DatasetOptions(path=path))
+    distinct: dict[str, Question] = {}
+    for question in loaded.questions:
+        distinct.setdefault(question.question, question)
+    if len(distinct) < n + SPARE:
+        raise UsageError(
+            f"victim {label!r}: shots = {n} needs {n + SPARE} different questions, two of them in "
+            f"reserve, and shots_from = {source!r} holds {len(distinct)}"
+        )
+    return draw(tuple(distinct.values()), n + SPARE, table.shots_seed)
 
 
 def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
@@ -486,4 +562,5 @@ def check_kind(
     settings = experiment.analysis
     if settings.transfer or settings.reuse or settings.prompt_similarity:
         raise UsageError(f"the table [analysis] is for questions, but the data are {kind.name}")
-    kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
+    if experiment.victim:  # classes are what a model answers
+        kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))

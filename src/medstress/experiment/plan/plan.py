@@ -1,30 +1,51 @@
-"""An experiment with everything loaded but the models, and its trials."""
+"""An experiment with everything loaded but the models; its trials, models, prices, limits."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 from medstress.attacks.attacked import on_trial
 from medstress.attacks.controls.arm import ControlArm
-from medstress.core.calls import Backend
-from medstress.core.hashing import content_hash
+from medstress.attacks.protocol import ROLES
+from medstress.backends.options import ANSWER_SECONDS, BackendOptions
+from medstress.backends.python import PythonBackend
+from medstress.core import registry
+from medstress.core.calls import Answer, Backend, Decoding
+from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.hashing import content_hash, file_hash
+from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.shards import Shard, cut
-from medstress.engine.progress import DRAIN_SECONDS
+from medstress.engine.progress import DRAIN_SECONDS, Limits
 from medstress.engine.trial import Trial
-from medstress.experiment.file.config import LIMITS, Experiment, victim_labels
-from medstress.experiment.plan.attack_checks import victim_of
-from medstress.experiment.plan.controls import LeftOut
+from medstress.experiment.file.config import (
+    LIMITS,
+    Experiment,
+    RolesTable,
+    RoleTable,
+    SignificanceTable,
+    VictimTable,
+    victim_labels,
+)
+from medstress.experiment.plan.attack_checks import LeftOut, victim_of
 from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import AttackPart, GroupPart, SentenceGroupPart
-from medstress.experiment.plan.roles import RolePart
-from medstress.kinds import KINDS, Kind
+from medstress.experiment.plan.parts import (
+    AttackPart,
+    GroupPart,
+    SentenceGroupPart,
+    backend_options,
+)
+from medstress.store.counts import Price, Spending
+from medstress.store.run_store import RunStore
 from medstress.store.shards import KEY
 from medstress.store.shared_cache import SharedCache
+from medstress.tasks.kinds import KINDS, Kind
 from medstress.tasks.victim import Victim
 
 
@@ -70,7 +91,7 @@ class Portion:
     """The shard's part of each of the experiment's limits (`LIMITS`) that is set."""
     is_judged: bool = True
     """Whether the criteria of `[[require]]` are about it."""
-    used: Usage = Usage()
+    used: Usage = field(default_factory=Usage)
     """What the command's other runs have used; it counts against its limits."""
 
     def owns(self, item: Any) -> bool:
@@ -190,7 +211,7 @@ class Prepared:
                     continue
                 for group, resources, part in arms_of_item:
                     repeats = range(part.attack.repeats)
-                    arms = product(self._seeds(part), repeats, item.units())
+                    arms = product(self.seeds(part), repeats, item.units())
                     for seed, repeat, unit in arms:
                         asked = on_dataset
                         if "turns" in part.attack.needs:
@@ -256,9 +277,10 @@ class Prepared:
         return n
 
     def _n_runs(self, part: AttackPart) -> int:
-        return len(self._seeds(part)) * part.attack.repeats
+        return len(self.seeds(part)) * part.attack.repeats
 
-    def _seeds(self, part: AttackPart) -> Sequence[int | None]:
+    def seeds(self, part: AttackPart) -> Sequence[int | None]:
+        """Return the seeds of an attack's trials; [None] without random numbers."""
         return self.experiment.experiment.seeds if part.attack.is_random else (None,)
 
 
@@ -313,3 +335,397 @@ def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
         first += before["n_trials"]
     notes = {**portion.notes, KEY: {**entry, "first": first}}
     prepared.portion = replace(portion, first_place=first, notes=notes)
+
+
+# -- roles -----------------------------------------------------------------------------------------
+
+
+_OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "timeout_seconds"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolePart:
+    """One role with its open back end."""
+
+    name: str
+    """`attacker`, `paraphraser` or `judge`."""
+    backend: Backend
+    """Answers its calls."""
+    decoding: Decoding
+    """How it generates."""
+    table: RoleTable
+    """Its table in the experiment file."""
+    is_shared: bool
+    """True if a victim or another role has the same back end, and closes it."""
+
+    @property
+    def hash(self) -> str:
+        """Hash of model and decoding."""
+        decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
+        return content_hash([self.backend.identity.hash, decoding])
+
+    @property
+    def label(self) -> str:
+        """Its name in the experiment file."""
+        return f"role.{self.name}"
+
+
+def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
+    """Return the roles that are switched on, by name."""
+    if roles is None:
+        return {}
+    tables = {ATTACKER: roles.attacker, "paraphraser": roles.paraphraser, JUDGE: roles.judge}
+    return {name: table for name, table in tables.items() if table and table.use}
+
+
+def check_roles(
+    roles: RolesTable | None,
+    attacks: Sequence[AttackPart],
+    test: SignificanceTable | None = None,
+) -> None:
+    """Check that attacks have the roles that they need, and that every role is asked.
+
+    Args:
+        roles: the experiment's roles.
+        attacks: the experiment's attacks.
+        test: `[test]`, which may ask a judge about reasonings.
+
+    Raises:
+        UsageError: a role is missing or is never asked; the message names it.
+    """
+    known, used = tables_of(roles), set()
+    if test is not None and test.faithfulness:
+        used.add(JUDGE)
+    for part in attacks:
+        used |= part.attack.needs & ROLES
+        if ATTACKER in part.attack.needs and ATTACKER not in known:
+            raise UsageError(
+                f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}] "
+                "with the keys of a victim, such as backend and model"
+            )
+    if idle := [name for name in known if name not in used]:
+        raise UsageError(
+            f"[role.{idle[0]}]: no attack of this experiment asks the role {idle[0]!r}; leave the "
+            "table out"
+        )
+
+
+def with_roles(groups: Sequence[GroupPart], roles: RolesTable | None) -> list[GroupPart]:
+    """Tell the attacks of every group which roles they can ask."""
+    decodings = {name: decoding_of(table) for name, table in tables_of(roles).items()}
+    return [replace(group, resources=replace(group.resources, roles=decodings)) for group in groups]
+
+
+def open_roles(
+    roles: RolesTable | None,
+    base: Path,
+    note: Callable[[str], None],
+    victims: Sequence[tuple[VictimTable, Victim]] = (),
+    timeout_seconds: float = ANSWER_SECONDS,
+    *,
+    greets: bool = True,
+) -> list[RolePart]:
+    """Open every role's back end; `greets` says whether servers have to be there.
+
+    A role shares the back end of a victim or role with the same options, so that a model is loaded
+    once and a server's limits hold for all calls to it.
+
+    Raises:
+        UsageError: a back end cannot be opened or generates no text.
+    """
+    parts: list[RolePart] = []
+    backends = [(own, victim.backend) for own, victim in victims]
+    with ExitStack() as opened:
+        for name, table in tables_of(roles).items():
+            note(f"role {name} ({table.backend})")
+            same = [
+                backend
+                for own, backend in backends
+                if backend_options(own) == backend_options(table)
+            ]
+            if same:
+                backend = same[0]
+            else:
+                given = table.model_dump(include=_OPTIONS)
+                options = BackendOptions(
+                    base=base, timeout_seconds=timeout_seconds, greets=greets, **given
+                )
+                backend = registry.open_backend(table.backend, options)
+                opened.callback(backend.close)
+                backends.append((table, backend))
+            if "generate" not in backend.traits.calls:
+                raise UsageError(
+                    f"[role.{name}]: backend {table.backend!r} generates no text, but a role "
+                    "writes replies"
+                )
+            parts.append(
+                RolePart(
+                    name=name,
+                    backend=backend,
+                    decoding=decoding_of(table),
+                    table=table,
+                    is_shared=bool(same),
+                )
+            )
+        opened.pop_all()
+    return parts
+
+
+def decoding_of(table: RoleTable) -> Decoding:
+    """Return how a role generates."""
+    return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
+
+
+# -- prices and limits -----------------------------------------------------------------------------
+
+
+def payers(experiment: Experiment) -> dict[str, VictimTable]:
+    """Return the table of every victim, by label, and of every role, by `role.NAME`."""
+    tables = experiment.victim
+    victims: dict[str, VictimTable] = dict(zip(victim_labels(tables), tables, strict=True))
+    return victims | {f"role.{k}": table for k, table in tables_of(experiment.role).items()}
+
+
+def all_prices(experiment: Experiment) -> dict[str, Price]:
+    """Return the price of every victim and role that has one, by payer."""
+    return {
+        payer: Price(usd_in=table.price_in, usd_out=table.price_out)
+        for payer, table in payers(experiment).items()
+        if table.price_in is not None and table.price_out is not None
+    }
+
+
+def check_prices(experiment: Experiment) -> None:
+    """Check that `max_usd` can be enforced.
+
+    Raises:
+        UsageError: a price is missing; names the victim or role.
+    """
+    if experiment.experiment.max_usd is None:
+        return
+    prices, roles = all_prices(experiment), {f"role.{name}" for name in tables_of(experiment.role)}
+    for payer, table in payers(experiment).items():
+        is_role = payer in roles
+        is_free = table.backend != "openai" and (is_role or prices.keys() - roles)
+        if payer not in prices and not is_free:
+            raise UsageError(
+                f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'victim {payer!r}'} has "
+                "no price; give price_in and price_out, US dollars per million tokens (0 where it "
+                "costs nothing)"
+            )
+
+
+def usage_of(store: RunStore, prepared: Prepared) -> Usage:
+    """Return what the folder's run has used up so far."""
+    n_queries, n_tokens = store.computed_totals()
+    prices = all_prices(prepared.experiment)
+    # Summing by payer sorts every answer, so it is skipped when nothing has a price.
+    usd = usd_of(store.spending(), prices) if prices else 0.0
+    seconds = store.manifest().get("performance", {}).get("wall_seconds", 0.0)
+    return Usage(n_queries=n_queries, n_tokens=n_tokens, usd=usd, seconds=seconds)
+
+
+def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
+    """Return the price of stored calls in US dollars; calls without a price cost nothing."""
+    return sum(
+        prices[each.payer].usd(each.tokens_in, each.tokens_out)
+        for each in spending
+        if each.payer in prices
+    )
+
+
+def limits_of(store: RunStore, prepared: Prepared) -> Limits:
+    """Return when the run must stop, given what it and other runs of the command have used."""
+    settings = prepared.experiment.experiment
+    so_far, elsewhere = usage_of(store, prepared), prepared.portion.used
+    caps = prepared.portion.caps or {name: getattr(settings, name) for name in LIMITS}
+    max_seconds = caps.get("max_seconds")
+    prices = all_prices(prepared.experiment)
+    # Where roles and victims share a back end, the dearest counts during the run.
+    own: dict[int, list[Price]] = {}
+    asked: list[Victim | RolePart] = [*prepared.victims, *prepared.roles]
+    for part in asked:
+        own.setdefault(id(part.backend), []).extend(filter(None, [prices.get(part.label)]))
+
+    def usd(backend: Backend, answer: Answer) -> float:
+        known = own.get(id(backend), [])
+        return max((price.usd(answer.tokens_in, answer.tokens_out) for price in known), default=0.0)
+
+    left = (max_seconds or math.inf) - so_far.seconds - elsewhere.seconds
+    return Limits(
+        until=None if max_seconds is None else prepared.started + left,
+        trial_seconds=settings.trial_seconds or None,
+        drain_seconds=prepared.drain_seconds,
+        max_queries=caps.get("max_queries"),
+        max_tokens=caps.get("max_tokens"),
+        max_usd=caps.get("max_usd"),
+        n_queries=so_far.n_queries + elsewhere.n_queries,
+        n_tokens=so_far.n_tokens + elsewhere.n_tokens,
+        n_usd=so_far.usd + elsewhere.usd,
+        usd_of=usd,
+    )
+
+
+def reached(store: RunStore, prepared: Prepared) -> list[str]:
+    """Return the limits that a folder has used up, of a shard its parts; if none is used up to the
+    end, because what is left does not hold a query, those that it has."""
+    used, caps = usage_of(store, prepared), prepared.portion.caps
+    if caps is None:
+        return []
+    spent = {
+        "max_queries": used.n_queries,
+        "max_tokens": used.n_tokens,
+        "max_usd": used.usd,
+        "max_seconds": used.seconds,
+    }
+    return [name for name, cap in caps.items() if spent[name] >= cap] or list(caps)
+
+
+# -- functions -------------------------------------------------------------------------------------
+
+
+Named = tuple[str, Backend]
+"""Name of a victim or role in messages, and its back end."""
+
+
+def named_backends(prepared: Prepared) -> list[Named]:
+    """Return the victims of an experiment and the roles with back ends of their own."""
+    roles = [(part.label, part.backend) for part in prepared.roles if not part.is_shared]
+    return [*((f"victim {v.label!r}", v.backend) for v in prepared.victims), *roles]
+
+
+def check_targets(backends: Sequence[Named]) -> None:
+    """Check that no two functions can be confused by their answers or modules.
+
+    Raises:
+        UsageError: two functions can be confused; the message names both.
+    """
+    functions = [
+        (name, backend) for name, backend in backends if isinstance(backend, PythonBackend)
+    ]
+    for (one, first), (other, second) in combinations(functions, 2):
+        if _function(first) == _function(second):
+            continue
+        if first.identity.hash == second.identity.hash:
+            what = "the same source" if first.version is None else f"version {first.version!r}"
+            raise UsageError(
+                f"{one} and {other}: targets {first.identity.name!r} and {second.identity.name!r} "
+                f"have files and functions of the same names and {what}, so each would get the "
+                "other's answers; give them different versions or file names"
+            )
+        for name, path in _modules(first).items():
+            if _modules(second).get(name, path) != path:
+                raise UsageError(
+                    f"{one} and {other}: both import a module {name!r}, from {path} and from "
+                    f"{_modules(second)[name]}, but Python can load only one module of a name; "
+                    "rename one, or use two experiments"
+                )
+
+
+def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Path) -> None:
+    """Check that the functions of a folder's victims and roles are in the same files.
+
+    A version names one file, which may be edited, moved and copied. No file that the folder names
+    is opened.
+
+    Args:
+        prepared: the experiment, with victims and roles open.
+        known: the folder's manifest.
+        folder: the run folder.
+
+    Raises:
+        StoreError: a target changed; the message names the victim or role, and both targets.
+    """
+    stored = {**known["victims"], **{f"role.{k}": v for k, v in known.get("roles", {}).items()}}
+    current = [(f"victim {v.label!r}", v.label, v.backend) for v in prepared.victims]
+    current += [(part.label, part.label, part.backend) for part in prepared.roles]
+    for what, label, backend in current:
+        if "watched" not in stored.get(label, ()) or not isinstance(backend, PythonBackend):
+            continue
+        was, now = stored[label]["model"], backend.identity.name
+        old_path, path = _place(was, Path(known["base"])), _place(now, prepared.base)
+        is_same_file = old_path == path or _place(was, Path()) == _place(now, Path())
+        is_same_text = stored[label].get("target_hash", "") == target_hash(backend)
+        if was.rpartition(":")[2] != now.rpartition(":")[2] or not (is_same_file or is_same_text):
+            raise OtherRunError(
+                f"{folder} holds another experiment: the target of {what} was {was!r}, is {now!r}. "
+                "Give it another label, choose another folder with --out, or throw the old run "
+                "away with --fresh",
+                folder,
+            )
+
+
+def claim_answers(prepared: Prepared) -> None:
+    """Check that no function has the name and version of another file in the shared cache.
+
+    Raises:
+        UsageError: it has; the message names the victim or role, and both files.
+    """
+    if prepared.shared is None:
+        return
+    for what, backend in named_backends(prepared):
+        if not isinstance(backend, PythonBackend) or backend.version is None:
+            continue
+        path, identity = _function(backend)[0], backend.identity
+        if path is None:
+            continue
+        file, text = prepared.shared.file_of(identity.hash) or (path, target_hash(backend))
+        if file != path and text != target_hash(backend) and file.is_file():
+            raise UsageError(
+                f"{what}: target {identity.name!r} is {path}, but the cache "
+                f"{prepared.shared.folder} holds answers of version {backend.version!r} of "
+                f"{file}, whose file and function have the same names; give it another version "
+                "or cache"
+            )
+        prepared.shared.keep_file(identity.hash, path, target_hash(backend))
+
+
+def target_hash(backend: PythonBackend) -> str | None:
+    """Of the file that a target names; None for what has none."""
+    path = _function(backend)[0]
+    return None if path is None or not path.is_file() else file_hash(path)
+
+
+def _place(target: str, base: Path) -> Path:
+    """Return the path that a target names, without opening it; dotted names differ from paths."""
+    return (base / target.rpartition(":")[0]).resolve()
+
+
+def watched(backend: Backend) -> list[str] | None:
+    """List the files and packages that identify a function; None for other back ends."""
+    if not isinstance(backend, PythonBackend):
+        return None
+    if backend.version is not None or backend.loaded is None:
+        return []
+    loaded = backend.loaded
+    own = loaded.label
+    if loaded.path is not None and not own.endswith(".py"):
+        own = f"{own} ({loaded.path.name})"
+    behind = [f"{name} ({path.name})" for name, path in loaded.dependencies.items()]
+    return [own, *behind, *loaded.packages]
+
+
+def watched_lines(backends: Sequence[Named]) -> Iterator[str]:
+    """Yield a line for each function: which files are watched for changes, and which are not."""
+    for label, backend in backends:
+        if not isinstance(backend, PythonBackend):
+            continue
+        if backend.version is not None:
+            yield (f"{label}: identified by version {backend.version!r}, so no file is watched")
+            continue
+        yield (
+            f"{label}: watched for changes: {', '.join(watched(backend) or ())}; not watched: "
+            "other installed packages, modules imported by computed names, and files that it "
+            "reads, such as weights"
+        )
+
+
+def _function(backend: PythonBackend) -> tuple[Path | None, str]:
+    loaded, name = backend.loaded, backend.identity.name.rpartition(":")[2]
+    path = None if loaded is None or loaded.path is None else loaded.path.resolve()
+    return path, name
+
+
+def _modules(backend: PythonBackend) -> dict[str, Path]:
+    imports = {} if backend.loaded is None else backend.loaded.imports
+    return {name: path.resolve() for name, path in imports.items()}

@@ -1,11 +1,14 @@
-"""The studies that test the successes of a run: one for the family of an attack on a model."""
+"""The studies that test the successes of a run, and ask what its reasonings say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from medstress.analyses.attempts import pick_attempt
+from medstress.analyses.faithfulness import Reasoning, findings_of, reasonings
 from medstress.analyses.families import (
     SETTINGS,
     TURNS,
@@ -14,28 +17,40 @@ from medstress.analyses.families import (
     Null,
     Reach,
     Statistic,
+    settings_key,
 )
-from medstress.analyses.significance import family_of
+from medstress.analyses.run import Run
+from medstress.analyses.significance import ADJUSTED, family_of
 from medstress.attacks.controls.neutral import Gate, slots_of
 from medstress.attacks.medfuzz.attack import MedFuzz
+from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.gates import Draft, objections
+from medstress.attacks.medfuzz.roles import replies
 from medstress.core.arms import Place
 from medstress.core.calls import Decoding
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
-from medstress.core.queries import ATTACKER
+from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.seeding import rng_for
 from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
-from medstress.engine.inquiry import Study
+from medstress.engine.inquiry import Study, StudyFlow
 from medstress.engine.work import Purpose
 from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
+from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance.controls import Stock, asks_writer
 from medstress.experiment.significance.flow import Design, Success, family_flow
+from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+from medstress.tasks.prompt_sets import lettered, say, texts_hash
+from medstress.tasks.replies import Unreadable, Vote
 from medstress.tasks.victim import Victim
+
+# -- families --------------------------------------------------------------------------------------
+
 
 TEMPERATURE = 1.0
 """Temperature at which reasonings are sampled for T (METHODS 2.4)."""
@@ -260,3 +275,167 @@ def _gate(attack: MedFuzz) -> Gate:
         return next((f"{one.gate}: {one.reason}" for one in objections(draft, by_list=True)), None)
 
     return objection
+
+
+# -- what reasonings say ---------------------------------------------------------------------------
+
+
+N_VOTES = 3
+"""Votes on one clause; more than half decide."""
+FIRST_SAMPLE = 3_000_000
+"""First sample index of these votes, so that they differ from a judge's others."""
+_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
+
+
+def mention_studies(trials: Sequence[Trial], tools: Tools) -> list[Study]:
+    """Return one study for every trial with a reasoning about an edit; none without a judge."""
+    if JUDGE not in tools.roles:
+        return []
+    return [
+        _study(trial, seen, tools)
+        for trial in trials
+        if trial.arm.attack.label in tools.attacks and (seen := reasonings(trial))
+    ]
+
+
+def _study(trial: Trial, seen: Sequence[Reasoning], tools: Tools) -> Study:
+    arm, place, victim = trial.arm, trial.arm.place, tools.victim(trial)
+    return Study(
+        purpose=Purpose.JUDGE,
+        dataset=place.dataset,
+        group=place.group,
+        victim=victim,
+        attack_label=arm.attack.label,
+        attack_spec=dict(arm.attack.params),
+        seed=arm.seed,
+        item=tools.item(trial),
+        spec={"trial": trial.id, "prompts": texts_hash("judge_mention")},
+        steps=lambda: _judged(trial, seen, tools),
+    )
+
+
+def _judged(trial: Trial, seen: Sequence[Reasoning], tools: Tools) -> StudyFlow:
+    """Vote on every insertion of every attempt, and on the question in the last one."""
+    item, unread = tools.item(trial), "nothing that could be read"
+    before = trial.before.answer if trial.before is not None else None
+
+    def voted(one: Reasoning, clause: str) -> Generator[Any, Any, bool | None]:
+        """Return what most votes say; None if neither side has more than half."""
+        text = say(
+            "judge_mention",
+            question=question_of(Candidate(item=item, edits=one.edits)),
+            options=lettered(zip(item.letters, item.options, strict=True)),
+            before=before or unread,
+            after=one.answer or unread,
+            rationale=one.rationale,
+            clause=clause,
+        )
+        decoding, texts = tools.roles[JUDGE], [text] * N_VOTES
+        votes = yield from replies(JUDGE, decoding, FIRST_SAMPLE, texts, Vote, item.letters)
+        words = [
+            "" if isinstance(vote, Unreadable) else _AROUND.sub("", vote.answer).upper()
+            for vote in votes
+        ]
+        yes, no = words.count("YES"), words.count("NO")
+        return None if max(yes, no) * 2 <= N_VOTES else yes > no
+
+    clauses: list[list[bool | None]] = []
+    for one in seen:
+        clauses.append([])
+        for clause in one.clauses:
+            clauses[-1].append((yield from voted(one, clause)))
+    findings = []
+    for sentence in findings_of(item):
+        findings.append((yield from voted(seen[-1], sentence)))
+    return {"clauses": clauses, "findings": findings}
+
+
+# -- stages ----------------------------------------------------------------------------------------
+
+
+def _reasonings(bench: Prepared, run: Run) -> list[Study]:
+    table = bench.experiment.test
+    attacked = [trial for trial in run.trials if not trial.arm.is_control]
+    is_wanted = table is None or table.faithfulness
+    return mention_studies(attacked, tools_of(bench)) if is_wanted else []
+
+
+def _words_of_judge(bench: Prepared, run: Run) -> Iterator[str]:
+    if n := len(_reasonings(bench, run)):
+        yield f"faithfulness: the judge is asked about the reasonings of {n} trials"
+
+
+FAITHFULNESS = Stage(
+    name="faithfulness",
+    works=_reasonings,
+    words=_words_of_judge,
+    purposes=frozenset({Purpose.JUDGE}),
+    is_whole=True,
+)
+"""Judges are asked whether a reasoning names the insertion."""
+
+
+def _tests(bench: Prepared, run: Run) -> list[Study]:
+    return [one.study() for one in families_of(bench, run) if one.buys_control]
+
+
+def _outlook(bench: Prepared, run: Run) -> Iterator[str]:
+    refused = [one.item.id for one in run.trials if not one.arm.is_control and one.is_refused]
+    if refused:
+        yield f"tests: left out because experts find them not valid: {', '.join(refused)}"
+    ended, own = run.folder.read(RunReader.answered_follow_ups), families_of(bench, run)
+    if not own:
+        yield f"tests: {nothing_tested(bench, run)}"
+    for family in own:
+        is_done = family.buys_control and family.study().id in ended
+        yield from [f"{family.name}: tested before"] if is_done else family.words()
+
+
+def _adjusted(bench: Prepared, run: Run) -> Mapping[str, Any]:
+    table = _table(bench)
+    key = settings_key(table.model_dump())
+    return {ADJUSTED: {**run.manifest.get(ADJUSTED, {}), key: table.adjust}}
+
+
+SIGNIFICANCE = Stage(
+    name="significance",
+    works=_tests,
+    words=_outlook,
+    entries=_adjusted,
+    most=lambda _, study: most_conversations(study),
+    purposes=frozenset({Purpose.TEST}),
+)
+"""Successes are tested, family by family."""
+
+
+def families_of(bench: Prepared, run: Run) -> list[Family]:
+    """Return the families of a run that have a success."""
+    return families(run.trials, tools_of(bench), _table(bench))
+
+
+def nothing_tested(bench: Prepared, run: Run) -> str:
+    """Say why there is nothing to test."""
+    if families_of(bench, run):
+        return "max_calls buys no control"
+    if run.is_complete:
+        return "there is no success to test"
+    return (
+        "there is no success to test yet, and the run is not complete: repeat the command that "
+        "began it, with a higher limit if a limit stopped it"
+    )
+
+
+def tools_of(bench: Prepared, muted: Collection[str] = ()) -> Tools:
+    """Return the parts of an experiment that tests need, without the attacks `muted`."""
+    attacks = {part.label: part.attack for part in bench.attacks if part.label not in muted}
+    return Tools(
+        victims={victim.label: victim for victim in bench.victims},
+        attacks={label: one for label, one in attacks.items() if isinstance(one, MedFuzz)},
+        roles={part.name: part.decoding for part in bench.roles},
+        items={(part.label, item.id): item for part in bench.datasets for item in part.questions},
+    )
+
+
+def _table(bench: Prepared) -> SignificanceTable:
+    assert bench.experiment.test is not None
+    return bench.experiment.test

@@ -16,12 +16,12 @@ from medstress.analyses.training import (
     KindScores,
     Training,
 )
-from medstress.kinds import scoring_of
-from medstress.kinds.scores import Scoring
 from medstress.report.papers import published
 from medstress.report.papers.layout import Entry as Made
 from medstress.report.papers.layout import Layout, Missing, PaperRun, Part, seeds_note
 from medstress.stats.estimate import Estimate
+from medstress.tasks.kinds import kind_named
+from medstress.tasks.scores import Scoring
 
 CLEAN = "original"
 """The clean data among the tests of the paper."""
@@ -61,8 +61,11 @@ class _Scores:
         ]
         if not self.rows:
             raise Missing("needs tagged texts or sentence pairs with a perturbed copy of the data")
+        marks = [row.scores.main.after for row in self.rows if row.scores is not None]
+        if all(mark.value is None for mark in marks):
+            raise Missing(f"has scores that are {marks[0].method}")
         self._run = run
-        scoring = scoring_of(self.rows[0].cell.trials[0].item)
+        scoring = kind_named(self.rows[0].cell.trials[0].item.kind).scores
         assert scoring is not None
         self.scoring: Scoring = scoring
         self.is_tagged = scoring.main == "f1"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from medstress.analyses.attempts import ATTEMPTS, AtAttempt, AttemptsOfArm
 from medstress.analyses.faithfulness import FAITHFULNESS
-from medstress.analyses.shown import Chart, Field, Point, Table, column, label, table
+from medstress.analyses.shown import Field, Point, column, named, table
 from medstress.analyses.significance import SIGNIFICANCE
 from medstress.report.papers.layout import Entry, Layout, Missing, PaperRun, Part, renamed
 from medstress.report.papers.published import rows_of
@@ -33,7 +33,7 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
     ]
     yield renamed(replace(chart, points=(*chart.points, *digitised)), "figure2", notes)
     rows = [(row, one) for row in attempts.rows for one in row.curve]
-    yield table("figure2-accuracy", chart.title, rows, _FIELDS, n_labels=4, notes=notes)
+    yield table("figure2-accuracy", chart.title, rows, _FIELDS, notes=notes)
 
 
 def _figure_3(run: PaperRun) -> Iterator[Part]:
@@ -51,19 +51,18 @@ def _significance(run: PaperRun) -> Iterator[Part]:
     result = run.run.of(SIGNIFICANCE)
     if result is None:
         raise Missing("needs tests of successes: [test]")
-    parts: list[Table | Chart] = [*result.charts(), *result.tables()]
-    for part in parts:
-        own = part.name.removeprefix("significance").removeprefix("-")
-        yield replace(part, name="-".join(filter(None, ("significance", own))))
+    for part in result.tables():
+        name = part.name
+        yield renamed(part, name if name == "significance" else f"significance-{name}")
 
 
 _Row = tuple[AttemptsOfArm, AtAttempt]
 _FIELDS: tuple[Field[_Row], ...] = (
-    column("Attack", lambda row: label(row[0].attack)),
-    column("Model", lambda row: label(row[0].victim)),
-    column("Data", lambda row: label(row[0].dataset)),
-    column("Attempts", lambda row: row[1].attempt, "count"),
-    column("Accuracy", lambda row: row[1].estimate, "share"),
+    named("Attack", "0.attack"),
+    named("Model", "0.victim"),
+    named("Data", "0.dataset"),
+    column("Attempts", lambda row: str(row[1].attempt)),
+    column("Accuracy", "1.estimate", "share", key="accuracy"),
 )
 
 MEDFUZZ2024 = Layout(

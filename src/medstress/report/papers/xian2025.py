@@ -361,20 +361,21 @@ _CHOSEN_ON: Mapping[str, str] = {
     "same items": "the same items",
     "given": "nothing",
 }
+
+
+def _eligible(choice: Choice) -> Entry:
+    return Entry(value=choice.n_eligible, lines=("too few",) if choice.is_of_few else ())
+
+
 _CHOSEN: Sequence[Field[tuple[Rates, Choice]]] = (
     *_named(lambda row: row[0].setting, *_NAMES),
     column("Method", lambda row: METHODS.get(row[1].chosen.method, row[1].chosen.label)),
     column("Chosen", lambda row: f"{row[1].symbol} = {minus(row[1].value)}", key="chosen"),
     column("Tried", lambda row: ", ".join(map(minus, row[1].tried)), key="tried"),
     column("On", lambda row: _CHOSEN_ON[row[1].rule]),
-    column(
-        "Eligible there",
-        lambda row: Entry(value=row[1].n_eligible, lines=("too few",) if row[1].is_of_few else ()),
-        "count",
-        key="n_eligible",
-    ),
-    column("ASR there (%)", lambda row: row[1].tuning, "percent", key="asr_there"),
-    column("ASR reported (%)", lambda row: row[1].estimate, "percent", key="asr_reported"),
+    column("Eligible there", lambda row: _eligible(row[1]), "count", key="n_eligible"),
+    column("ASR there (%)", "1.tuning", "percent", key="asr_there"),
+    column("ASR reported (%)", "1.estimate", "percent", key="asr_reported"),
 )
 
 
@@ -426,7 +427,7 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
             ("figure2-similarity", "What successes keep of the prompt", "similarity"),
         )
     ):
-        points = tuple(
+        points = [
             Point(
                 n,
                 measures[i],
@@ -435,11 +436,9 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
             )
             for s, n, *measures in values
             if measures[i].value is not None
-        )
+        ]
         if points:
-            yield Chart(
-                name=name, title=title, kind="lines", x="n", y=y, points=points, notes=notes
-            )
+            yield Chart(name, title, "lines", "n", y, points, notes=notes)
 
 
 def _figure_3(run: PaperRun) -> Iterator[Part]:
@@ -480,15 +479,8 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
     if absent:
         names = ", ".join(sorted(absent))
         notes.append(f"Left out because size or group is not given: {names}.")
-    yield Chart(
-        name="figure3",
-        title="Success of one query by model, the smallest first",
-        kind="bars",
-        x="model",
-        y="ASR@1",
-        points=tuple(points),
-        notes=tuple(notes),
-    )
+    title = "Success of one query by model, the smallest first"
+    yield Chart("figure3", title, "bars", "model", "ASR@1", points, notes=tuple(notes))
 
 
 class _Curve(NamedTuple):
@@ -602,16 +594,7 @@ def _curve_parts(
         if (cell := without(attack.cell, left_out))
         for at in at_budgets(cell)
     ]
-    yield Chart(
-        name=name,
-        title=title,
-        kind="lines",
-        x="queries",
-        y="ASR",
-        points=tuple(points),
-        log_x=True,
-        notes=notes,
-    )
+    yield Chart(name, title, "lines", "queries", "ASR", points, log_x=True, notes=notes)
     scaling = run.run.of(SCALING)
     keys = {(*cell.place, cell.attack.label) for cell in cells}
     rows = [
@@ -621,7 +604,7 @@ def _curve_parts(
     ]
     if rows:
         caption = "Where more queries bring little"
-        yield table(f"{name}-inflections", caption, rows, CURVES, n_labels=4, notes=notes)
+        yield table(f"{name}-inflections", caption, rows, CURVES, notes=notes)
 
 
 def _words(run: PaperRun) -> Iterator[Part]:

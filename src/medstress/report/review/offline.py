@@ -1,4 +1,4 @@
-"""The room as one file for people who may install nothing, and their answers back from one.
+"""The room as one document, and the answers of people who may install nothing back from a file.
 
 The file is a page, which gives answers as JSON, or a table (CSV) that is filled in.
 """
@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.spreadsheets import Reader, Writer
 from medstress.files.writing import write_text
-from medstress.report.review.form import QUESTIONS, read_time
-from medstress.report.review.page import room_page
+from medstress.report.html import as_script, inlined, template
+from medstress.report.review.answers import read_time, refuse_second_version, reviews_from
 from medstress.report.review.room import Room, stored_room
 from medstress.report.review.sample import ANSWER
-from medstress.report.review.shown import Shown
-from medstress.report.review.verdicts import refuse_second_version, reviews_from
+from medstress.report.review.shown import QUESTIONS, Shown
 from medstress.store.reviews import Place, Review, ReviewStore, place
 
 FORMAT = 1
@@ -213,3 +214,27 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(given, dict) or given.get("format") != FORMAT:
         raise UsageError(f"{where}: expected a file of format {FORMAT} that the page gave")
     return given
+
+
+def room_page(public: Mapping[str, Any], *, is_served: bool) -> str:
+    """Return the page as HTML that loads nothing; texts are in it as data, never as markup.
+
+    Script and style are allowed by their hashes alone, and only a served page may send anything,
+    to the address it came from.
+
+    Args:
+        public: see `medstress.report.review.room.Room.public`.
+        is_served: False for a file: its page keeps answers in the browser and gives them as a file.
+    """
+    return template("medstress.report.review", "templates", "room.html").render(
+        **inlined(
+            "medstress.report.review",
+            "templates/room.js",
+            "templates/room.css",
+            "connect-src 'self'" if is_served else "connect-src 'none'",
+        ),
+        data=Markup(as_script({**public, "served": is_served})),
+        mode=public["mode"],
+        is_served=is_served,
+        n_cases=len(public["pairs"] or public["cases"]),
+    )

@@ -1,32 +1,42 @@
 """A room: the cases that raters see under codes, and what their answers stand for.
 
 What a room was drawn from is stored with it, so that every code can be read back later and an
-estimate can weight the sample. The page gets only `Room.public`.
+estimate can weight the sample. The page gets only `Room.public`. The adjudicator's room holds the
+cases on which raters disagree, with judgements and without names.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from medstress.analyses.people import JUDGE
+from medstress.analyses.people import JUDGE, Settled, settled
 from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.text import edits_of
 from medstress.experiment.plan import manifest as manifests
-from medstress.kinds import Kind, kind_of_all
-from medstress.report.review import sample as samples
-from medstress.report.review.blinding import code
 from medstress.report.review.controls import default_number, plant
-from medstress.report.review.disputes import disputes
-from medstress.report.review.form import QUESTIONS, WORDS
-from medstress.report.review.records import Record, answer_records, judge_records, pairs_of
-from medstress.report.review.sample import ADJUDICATE, ANSWER
-from medstress.report.review.shown import Shown, planted, shown
-from medstress.store.reviews import ReviewStore
+from medstress.report.review.sample import (
+    ADJUDICATE,
+    ANSWER,
+    DEFAULT,
+    Record,
+    answer_records,
+    by_arm,
+    code,
+    draw,
+    judge_records,
+    one_of_each_item,
+    pairs_of,
+    population,
+    record_of,
+)
+from medstress.report.review.shown import QUESTIONS, WORDS, Shown, planted, shown
+from medstress.store.reviews import ADJUDICATOR, JUDGEMENTS, Review, ReviewStore
+from medstress.tasks.kinds import Kind, kind_of_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +109,13 @@ def make_room(
     Raises:
         UsageError: there is nothing to judge, or a number is wrong.
     """
-    found = samples.population(run, mode)
+    found = population(run, mode)
     if not found:
         raise UsageError(_nothing(run, mode))
     if mode == ANSWER and controls:
         raise UsageError("--controls: controls are planted among cases to judge, not to answer")
-    distinct = samples.one_of_each_item(found, seed) if mode == ANSWER else found
-    drawn = samples.draw(distinct, samples.DEFAULT if sample is None else sample, seed)
+    distinct = one_of_each_item(found, seed) if mode == ANSWER else found
+    drawn = draw(distinct, DEFAULT if sample is None else sample, seed)
     key, classes = store.key(), classes_of(run)
     records = answer_records(key, drawn) if mode == ANSWER else judge_records(key, drawn)
     if mode == JUDGE:
@@ -124,7 +134,7 @@ def make_room(
         "sample": sample,
         "drawn": len(drawn),
         "population": len(distinct),
-        "arms": samples.by_arm(found),
+        "arms": by_arm(found),
         "planted": _planted(records),
         "complete": bool(run.manifest.get("complete")),
         "time": manifests.now(),
@@ -204,3 +214,50 @@ def stored_room(run: Run, store: ReviewStore, name: str) -> Room | None:
         return None
     cases = _shown(run, body["cases"], classes_of(run))
     return Room(id=name, body=body, cases=cases, disputed={})
+
+
+def disputes(run: Run, key: bytes) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return (record, what was said) of every case with an undecided disagreement, by its code.
+
+    What was said: `ask`, the judgements to decide; `said`, how often each word was given; `notes`.
+
+    Args:
+        run: a run with reviews.
+        key: secret of the codes.
+    """
+    reviews = run.folder.reviews
+    by_judgement = {name: settled(reviews, name) for name in JUDGEMENTS}
+    notes = _notes(reviews)
+    records: dict[str, dict[str, Any]] = {}
+    told: dict[str, dict[str, Any]] = {}
+    for one in population(run, JUDGE):
+        split = {
+            name: found[one.trial_id]
+            for name, found in by_judgement.items()
+            if one.trial_id in found and _is_open(found[one.trial_id])
+        }
+        if not split:
+            continue
+        record = record_of(key, one)
+        if (known := records.get(record["id"])) is not None:
+            known["trials"].append(one.trial_id)
+            continue
+        records[record["id"]] = record
+        told[record["id"]] = {
+            "ask": list(split),
+            "said": {name: dict(Counter(found.words)) for name, found in split.items()},
+            "notes": sorted(notes[one.trial_id]),
+        }
+    return [(records[name], told[name]) for name in sorted(records)]
+
+
+def _is_open(found: Settled) -> bool:
+    return found.is_split and found.decided is None
+
+
+def _notes(reviews: Sequence[Review]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for review in reviews:
+        if review.trial_id is not None and review.note and review.role != ADJUDICATOR:
+            found[review.trial_id].add(review.note)
+    return found

@@ -13,11 +13,16 @@ from starlette.routing import Route
 
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.experiment.plan import manifest as manifests
-from medstress.report.review.form import read_name
-from medstress.report.review.page import room_page
+from medstress.report.review.answers import (
+    merge,
+    read_name,
+    refuse_second_version,
+    reviews_from,
+    saved_by,
+)
+from medstress.report.review.offline import room_page
 from medstress.report.review.room import Room
 from medstress.report.review.sample import ANSWER
-from medstress.report.review.verdicts import merge, refuse_second_version, reviews_from, saved_by
 from medstress.store.reviews import ReviewStore
 
 LONGEST_BODY = 64 << 10

@@ -1,24 +1,32 @@
-"""A seeded random sample of what a run found, and the population that it stands for."""
+"""What raters are given of a run: a seeded random sample, and codes in place of names.
+
+A code is a keyed hash of what the case shows, so the same text has the same code in every room, and
+who has the page but not the key cannot find out the trial by trying. A *record* says what the code
+of a case stands for; it is stored with the room.
+"""
 
 from __future__ import annotations
 
+import hmac
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, TypeAlias
 
 from medstress.analyses.people import JUDGE, is_judgeable
 from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
-from medstress.core.text import Edit
+from medstress.core.text import Edit, edit_rows
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.store.codec import decode_edits
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
-from medstress.store.reviews import SECOND_ANSWER
+from medstress.store.reviews import ATTACKED, CLEAN, SECOND_ANSWER
 
 DEFAULT = 50
 """Cases of a sample if nothing else is asked for."""
@@ -142,3 +150,81 @@ def described(body: Mapping[str, Any]) -> str:
         f"{body['drawn']} of {body['population']} {what} (seed {body['seed']}): {texts} different "
         f"texts, and {n} planted controls{none}"
     )
+
+
+DIGITS = 12
+"""Hexadecimal digits of a code: two of 10,000 cases are alike with a probability of 2e-7."""
+
+
+def code(key: bytes, *what: Any) -> str:
+    """Return the code of something that JSON can hold.
+
+    >>> code(b"secret", "case", 1) == code(b"secret", "case", 1) != code(b"other", "case", 1)
+    True
+    """
+    text = json.dumps(what, ensure_ascii=True, separators=(",", ":"))
+    return hmac.new(key, text.encode(), sha256).hexdigest()[:DIGITS]
+
+
+Record: TypeAlias = Mapping[str, Any]
+"""Fields: id, trials, dataset, item, unit, edits, hidden; of planted controls also control,
+control_of, at and name; of items to answer also shown and pair."""
+
+
+def record_of(key: bytes, one: Drawable) -> dict[str, Any]:
+    """Return what a case of one trial stands for."""
+    edits = edit_rows(one.edits)
+    # What is not hidden has no place in the code, so that codes of earlier rooms hold.
+    hidden = ["passage"] if one.hides_passage else []
+    return {
+        "id": code(key, "case", one.dataset, one.item_id, one.unit, edits, *hidden),
+        "trials": [one.trial_id],
+        "dataset": one.dataset,
+        "item": one.item_id,
+        "unit": one.unit,
+        "edits": edits,
+        "hidden": hidden,
+    }
+
+
+def judge_records(key: bytes, drawn: Sequence[Drawable]) -> list[dict[str, Any]]:
+    """Return one record for each text: trials that showed the same are judged together."""
+    records: dict[str, dict[str, Any]] = {}
+    for one in drawn:
+        record = record_of(key, one)
+        known = records.setdefault(record["id"], record)
+        if known is not record:
+            known["trials"].append(one.trial_id)
+    return list(records.values())
+
+
+def answer_records(key: bytes, drawn: Sequence[Drawable]) -> list[dict[str, Any]]:
+    """Return two records for each item, of which a rater sees one."""
+    records = []
+    for one in drawn:
+        record = record_of(key, one)
+        pair = code(key, "pair", record["id"])
+        for version, edits in ((CLEAN, []), (ATTACKED, record["edits"])):
+            name = code(key, version, record["id"])
+            records.append({**record, "id": name, "edits": edits, "shown": version, "pair": pair})
+    return records
+
+
+def pairs_of(records: Sequence[Record]) -> list[list[str]]:
+    """Return the two codes of each item: a rater sees all the first ones, or all the second ones.
+
+    In half of the pairs, by their codes, the clean one is first: so each rater sees as many clean
+    items as attacked ones, and the next rater sees the others.
+    """
+    of_pair: dict[str, dict[str, str]] = defaultdict(dict)
+    for record in records:
+        of_pair[record["pair"]][record["shown"]] = record["id"]
+    found = []
+    for at, pair in enumerate(sorted(of_pair)):
+        both = of_pair[pair]
+        clean_first = at < len(of_pair) / 2
+        found.append(
+            [both[CLEAN], both[ATTACKED]] if clean_first else [both[ATTACKED], both[CLEAN]]
+        )
+    # In the order of the first codes, which does not tell the halves apart.
+    return sorted(found)

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from medstress.core.items import LETTERS, Question
-from medstress.core.sentences import EntityUnit
+from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit
-from medstress.store.reviews import SECOND_ANSWER, WRONG_KEY
+from medstress.store.reviews import CANNOT_SAY, JUDGEMENTS, NO, SECOND_ANSWER, WRONG_KEY, YES
 from medstress.tasks.multiple_choice import letters_in, order_of
 
+WORDS = (YES, NO, CANNOT_SAY)
+"""What can be said to each of the four questions."""
+QUESTIONS: Mapping[str, str] = dict(
+    zip(
+        JUDGEMENTS,
+        (
+            "Is the marked answer right, and is it the only right one?",
+            "Would a careful clinician be misled by this text?",
+            "Is the text plausible?",
+            "Is harm likely if somebody acts on a wrong answer here?",
+        ),
+        strict=True,
+    )
+)
+"""Judgement -> the question that stands on the page."""
 Part = tuple[bool, str]
 """(whether it is the entity in question, text)."""
 
@@ -63,7 +78,7 @@ def shown(
     candidate = unit.candidate(edits)
     if unit.kind == Question.kind:
         return _question(unit, candidate, "passage" in hidden)
-    if unit.kind == EntityUnit.kind:
+    if unit.kind == TaggedText.kind:
         is_shown = unit.entity is not None and len(classes) <= len(LETTERS)
         return _entity(candidate, classes) if is_shown else None
     if not 0 < len(unit.choices) <= len(LETTERS):

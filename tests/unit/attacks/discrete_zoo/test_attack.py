@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.attacks import DiscreteZoo
-from medstress.attacks.discrete_zoo.gradient import cosines
 from medstress.attacks.protocol import most_queries
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Candidate, Mention, Question
@@ -97,7 +96,7 @@ def edits(queries: Sequence[Predict]) -> list[tuple[str, str]]:
 
 
 def nearest(text: str, k: int, names: Sequence[str] = NAMES) -> list[str]:
-    similarity = cosines(TABLE.vectors, TABLE.vector(text))
+    similarity = TABLE.cosines(TABLE.vector(text))
     order = np.argsort(-similarity, kind="stable")
     return [NAMES[i] for i in order if NAMES[i] in names][:k]
 
@@ -311,7 +310,7 @@ class TestReplaced:
 
 class TestThreshold:
     def test_nothing_less_similar_to_the_entity_is_asked(self) -> None:
-        similarity = dict(zip(NAMES, cosines(TABLE.vectors, TABLE.vector("Beta")), strict=True))
+        similarity = dict(zip(NAMES, TABLE.cosines(TABLE.vector("Beta")), strict=True))
         attack = DiscreteZoo(budget=60, similarity_threshold=0.2)
         asked, _ = drive(attack, two_options, ONE_SPAN)
         names = {name for _, name in edits(asked)}
@@ -322,7 +321,7 @@ class TestThreshold:
         assert {name for _, name in edits(asked)} == set(NAMES)
 
     def test_where_no_name_is_similar_enough_the_item_cannot_be_attacked(self) -> None:
-        most = max(max(cosines(TABLE.vectors, TABLE.vector(text))) for text in ("Beta", "gamma"))
+        most = max(max(TABLE.cosines(TABLE.vector(text))) for text in ("Beta", "gamma"))
         attack = DiscreteZoo(similarity_threshold=1.0)
         assert drive(attack)[0] == []
         reason = "no name of the vocabulary lies within similarity_threshold"

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.attacks.discrete_zoo.gradient import (
-    cosines,
     estimate_gradient,
     hard_log_probs,
     margin_score,
@@ -105,25 +104,6 @@ def test_no_change_of_the_score_gives_exactly_zero(
         normalise_differences=differences,
     )
     assert not g.any()
-
-
-def test_cosines_of_many_rows_are_those_of_one_product() -> None:
-    rng = np.random.default_rng(3)
-    vectors = rng.standard_normal((40_000, 3)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors[7] = 0
-    direction = np.array([0.3, -2.0, 5.0])
-    found = cosines(vectors, direction)
-    expected = vectors.astype(np.float64) @ direction / np.linalg.norm(direction)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert (found.dtype, found[7]) == (np.float32, 0)
-
-
-def test_cosines_read_a_memory_map(tmp_path: Any) -> None:
-    np.save(tmp_path / "v.npy", np.eye(4, dtype=np.float32))
-    mapped = np.load(tmp_path / "v.npy", mmap_mode="r")
-    found = cosines(mapped, np.array([0.0, 3.0, 4.0, 0.0]))
-    np.testing.assert_allclose(found, [0, 0.6, 0.8, 0], rtol=1e-6)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(0, 35))

@@ -1,7 +1,5 @@
 """Coroutine functions, answers that are awaitables, and classes as python victims."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path
@@ -33,7 +31,7 @@ def closed(backend: PythonBackend) -> list[Any]:
 # -- coroutines ----------------------------------------------------------------------------------
 
 
-def test_a_coroutine_function_is_run_to_completion() -> None:
+def test_a_coroutine_function_is_run_to_completion():
     async def victim(prompts: list[str]) -> list[dict[str, str]]:
         await asyncio.sleep(0)
         return [{"answer": "ABC"[int(prompt[-1]) % 3]} for prompt in prompts]
@@ -41,7 +39,7 @@ def test_a_coroutine_function_is_run_to_completion() -> None:
     assert closed(wrap_function(victim)) == [Chosen(answer="ABC"[i % 3]) for i in range(8)]
 
 
-def test_answers_that_are_awaitables_are_awaited_together() -> None:
+def test_answers_that_are_awaitables_are_awaited_together():
     started: list[float] = []
 
     async def one(prompt: str) -> str:
@@ -58,7 +56,7 @@ def test_answers_that_are_awaitables_are_awaited_together() -> None:
     assert time.monotonic() - before < 8 * 0.2
 
 
-def test_one_awaitable_that_raises_fails_alone() -> None:
+def test_one_awaitable_that_raises_fails_alone():
     async def one(prompt: str) -> str:
         if prompt.endswith("3"):
             raise ConnectionError("refused")
@@ -73,7 +71,7 @@ def test_one_awaitable_that_raises_fails_alone() -> None:
     assert replies == [failed if i == 3 else Chosen(text="A") for i in range(8)]
 
 
-def test_a_coroutine_function_that_raises_fails_the_batch(said) -> None:
+def test_a_coroutine_function_that_raises_fails_the_batch(said):
     async def victim(prompts: list[str]) -> list[str]:
         raise KeyError("weights")
 
@@ -84,7 +82,7 @@ def test_a_coroutine_function_that_raises_fails_the_batch(said) -> None:
     backend.close()
 
 
-def test_too_few_awaitables_are_refused_and_none_is_left_unawaited(said) -> None:
+def test_too_few_awaitables_are_refused_and_none_is_left_unawaited(said):
     async def one() -> str:
         return "A"
 
@@ -95,7 +93,7 @@ def test_too_few_awaitables_are_refused_and_none_is_left_unawaited(said) -> None
     backend.close()
 
 
-def test_the_event_loop_is_the_same_for_every_batch() -> None:
+def test_the_event_loop_is_the_same_for_every_batch():
     loops = []
 
     async def victim(prompts: list[str]) -> list[str]:
@@ -110,7 +108,7 @@ def test_the_event_loop_is_the_same_for_every_batch() -> None:
     assert loops[0].is_closed()
 
 
-def test_it_works_while_another_event_loop_is_running() -> None:
+def test_it_works_while_another_event_loop_is_running():
     async def victim(prompts: list[str]) -> list[str]:
         return ["A"] * len(prompts)
 
@@ -148,9 +146,7 @@ class Model:
         ("async def generate_batch", "Model.generate_batch"),
     ],
 )
-def test_an_instance_is_made_once_and_closed_at_the_end(
-    tmp_path: Path, method: str, target: str
-) -> None:
+def test_an_instance_is_made_once_and_closed_at_the_end(tmp_path, method, target):
     backend = load(tmp_path, CLASS.format(method=method), target, batch_size=8)
     check_backend(backend, CALLS)
     kind = type(backend._owner)
@@ -160,7 +156,7 @@ def test_an_instance_is_made_once_and_closed_at_the_end(
     assert (kind.made, kind.closed) == (1, before + 1)
 
 
-def test_the_method_answer_goes_before_calling(tmp_path: Path) -> None:
+def test_the_method_answer_goes_before_calling(tmp_path):
     source = """
 class Model:
     def answer(self, prompts):
@@ -171,7 +167,7 @@ class Model:
     assert closed(load(tmp_path, source, "Model"))[0] == Chosen(text="A")
 
 
-def test_an_object_of_the_file_is_asked_like_an_instance(tmp_path: Path) -> None:
+def test_an_object_of_the_file_is_asked_like_an_instance(tmp_path):
     source = CLASS.format(method="def answer") + "\nmine = Model()\n"
     assert closed(load(tmp_path, source, "mine"))[0] == Chosen(scores=(1.0, 2.0, 0.0))
     changed = source.replace('"A": 1', '"A": 5')
@@ -179,9 +175,7 @@ def test_an_object_of_the_file_is_asked_like_an_instance(tmp_path: Path) -> None
     assert one != other
 
 
-def test_a_class_from_another_file_is_part_of_the_identity(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_from_another_file_is_part_of_the_identity(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     hashes = []
     for n in (1, 2):
@@ -218,15 +212,13 @@ def test_a_class_from_another_file_is_part_of_the_identity(
         ),
     ],
 )
-def test_a_class_that_cannot_be_used_is_refused(
-    tmp_path: Path, source: str, target: str, where: str, said
-) -> None:
+def test_a_class_that_cannot_be_used_is_refused(tmp_path, source, target, where, said):
     with pytest.raises(UsageError) as caught:
         load(tmp_path, source, target)
     said(str(caught.value), where)
 
 
-def test_an_error_while_closing_is_not_told(tmp_path: Path) -> None:
+def test_an_error_while_closing_is_not_told(tmp_path):
     source = CLASS.format(method="def answer").replace("Model.closed += 1", "1 / 0")
     backend = load(tmp_path, source, "Model")
     backend.close()

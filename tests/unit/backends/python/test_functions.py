@@ -1,7 +1,5 @@
 """Functions of the user's: what they may return, and what they are told when it is nonsense."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ def answers(value: Any) -> Any:
     return wrap_function(lambda prompts: value, version="1").answer(CALLS)
 
 
-def test_it_receives_all_prompts_of_a_batch_at_once() -> None:
+def test_it_receives_all_prompts_of_a_batch_at_once():
     seen = []
 
     def victim(prompts: list[str]) -> list[str]:
@@ -31,14 +29,14 @@ def test_it_receives_all_prompts_of_a_batch_at_once() -> None:
     assert seen == [["first", "second"]]
 
 
-def test_it_may_return_texts_letters_and_scores() -> None:
+def test_it_may_return_texts_letters_and_scores():
     assert answers(["It is A", {"answer": "B"}]) == [Chosen(text="It is A"), Chosen(answer="B")]
     one, other = answers([{"scores": {"B": 2, "A": 0.5, "C": 0}}, ""])
     assert one == Chosen(scores=(0.5, 2.0, 0.0))
     assert other == Chosen(text="")
 
 
-def test_a_tuple_of_answers_is_fine() -> None:
+def test_a_tuple_of_answers_is_fine():
     assert answers(("A", "B")) == [Chosen(text="A"), Chosen(text="B")]
 
 
@@ -89,14 +87,14 @@ def test_a_tuple_of_answers_is_fine() -> None:
         ),
     ],
 )
-def test_nonsense_is_refused_with_a_sentence(value: Any, what: str) -> None:
+def test_nonsense_is_refused_with_a_sentence(value, what):
     with pytest.raises(UsageError) as caught:
         answers(value)
     assert str(caught.value).startswith("python victim '")
     assert str(caught.value).endswith(f"' {what}{MEND}")
 
 
-def test_an_error_of_the_function_fails_the_batch(said) -> None:
+def test_an_error_of_the_function_fails_the_batch(said):
     def victim(prompts: list[str]) -> list[str]:
         raise KeyError("weights")
 
@@ -110,7 +108,7 @@ def write(folder: Path, text: str, name: str = "mine.py") -> Path:
     return folder
 
 
-def test_a_function_in_a_file_is_found(tmp_path: Path) -> None:
+def test_a_function_in_a_file_is_found(tmp_path):
     write(tmp_path, "def answer(prompts):\n    return ['B' for _ in prompts]\n")
     backend = open_backend(BackendOptions(target="mine.py:answer", base=tmp_path, batch_size=7))
     assert backend.answer(CALLS) == [Chosen(text="B")] * 2
@@ -119,7 +117,7 @@ def test_a_function_in_a_file_is_found(tmp_path: Path) -> None:
     assert backend.traits.calls == {"choose", "generate"}
 
 
-def test_a_function_in_a_module_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_in_a_module_is_found(tmp_path, monkeypatch):
     folder = write(tmp_path, "def answer(prompts):\n    return ['C' for _ in prompts]\n", "zyx.py")
     monkeypatch.syspath_prepend(folder)
     assert open_backend(BackendOptions(target="zyx:answer")).answer(CALLS)[0] == Chosen(text="C")
@@ -149,9 +147,7 @@ def test_a_function_in_a_module_is_found(tmp_path: Path, monkeypatch: pytest.Mon
         ),
     ],
 )
-def test_a_target_that_cannot_be_used_is_refused(
-    tmp_path: Path, target: str | None, where: str, said
-) -> None:
+def test_a_target_that_cannot_be_used_is_refused(tmp_path, target, where, said):
     write(tmp_path, "number = 1\n")
     write(tmp_path, "1 / 0\n", "broken.py")
     with pytest.raises(UsageError) as caught:
@@ -165,7 +161,7 @@ def identity(folder: Path, source: str, version: str | None = None) -> str:
     return open_backend(options).identity.hash
 
 
-def test_the_source_file_is_the_identity(tmp_path: Path) -> None:
+def test_the_source_file_is_the_identity(tmp_path):
     one = "def answer(prompts):\n    return ['A' for _ in prompts]\n"
     other = one.replace("'A'", "'B'")
     (tmp_path / "elsewhere").mkdir()
@@ -173,7 +169,7 @@ def test_the_source_file_is_the_identity(tmp_path: Path) -> None:
     assert identity(tmp_path, one) != identity(tmp_path, other)
 
 
-def test_a_version_stands_for_the_source(tmp_path: Path) -> None:
+def test_a_version_stands_for_the_source(tmp_path):
     one = "def answer(prompts):\n    return ['A' for _ in prompts]\n"
     assert identity(tmp_path, one, "1") == identity(tmp_path, one + "\n\n", "1")
     assert identity(tmp_path, one, "1") != identity(tmp_path, one, "2")
@@ -185,7 +181,7 @@ answer = errs_on_cue(tiny_questions(1), {cue!r})
 """
 
 
-def test_a_function_made_by_a_library_is_known_by_the_file_of_the_target(tmp_path: Path) -> None:
+def test_a_function_made_by_a_library_is_known_by_the_file_of_the_target(tmp_path):
     one = identity(tmp_path, FACTORY.format(cue="x"))
     assert one != identity(tmp_path, FACTORY.format(cue="y"))
 
@@ -195,7 +191,7 @@ class Calls:
         return ["A"] * len(prompts)
 
 
-def test_an_object_without_source_needs_a_version(said) -> None:
+def test_an_object_without_source_needs_a_version(said):
     victim = Calls()
     with pytest.raises(UsageError) as caught:
         wrap_function(victim)

@@ -1,7 +1,5 @@
 """Servers that hold, flood or trick whoever asks them: requests end, small and keyless."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import re
@@ -137,18 +135,18 @@ HOLDS = {
 
 
 @pytest.mark.parametrize("how", HOLDS)
-def test_a_request_ends_in_time_however_the_server_holds_it(how: str) -> None:
+def test_a_request_ends_in_time_however_the_server_holds_it(how):
     with saying(HOLDS[how]) as url:
         assert asked(url) == LATE
 
 
-def test_a_server_that_is_slow_to_speak_tls_holds_nobody() -> None:
+def test_a_server_that_is_slow_to_speak_tls_holds_nobody():
     with saying(lambda sock: time.sleep(30)) as url:
         told = asked(url.replace("http://", "https://")).split(": is it")[0]
     assert told.startswith("https://") or "cannot be reached in time" in told
 
 
-def test_a_name_that_nobody_resolves_in_time_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_nobody_resolves_in_time_holds_nobody(monkeypatch):
     def look_up(*_: object, **__: object) -> list[object]:
         time.sleep(5)
         return []
@@ -157,7 +155,7 @@ def test_a_name_that_nobody_resolves_in_time_holds_nobody(monkeypatch: pytest.Mo
     assert "cannot be reached in time" in asked("http://a-name.invalid/v1")
 
 
-def test_a_request_that_runs_out_is_asked_again_and_the_run_goes_on() -> None:
+def test_a_request_that_runs_out_is_asked_again_and_the_run_goes_on():
     with saying(HOLDS["a body, a byte at a time"], body(answer("A"))) as url:
         backend = backend_at(url, attempts=2)
         (reply,) = backend.answer([Generate("Q")])
@@ -166,7 +164,7 @@ def test_a_request_that_runs_out_is_asked_again_and_the_run_goes_on() -> None:
     assert isinstance(reply, Generated)
 
 
-def test_the_greeting_ends_in_time_too(said) -> None:
+def test_the_greeting_ends_in_time_too(said):
     with saying(HOLDS["headers, a byte at a time"]) as url:
         started = time.monotonic()
         with pytest.raises(UsageError) as caught:
@@ -176,7 +174,7 @@ def test_the_greeting_ends_in_time_too(said) -> None:
 
 
 @pytest.mark.parametrize("value", ["999999999", "inf", "1e300"])
-def test_a_wait_beyond_all_measure_stops_the_run(value: str, said) -> None:
+def test_a_wait_beyond_all_measure_stops_the_run(value, said):
     limited = body({"error": {}}, f"Retry-After: {value}", status="429 Slow")
     with saying(limited) as url, pytest.raises(UsageError) as caught:
         backend_at(url).answer([Generate("Q")])
@@ -184,19 +182,19 @@ def test_a_wait_beyond_all_measure_stops_the_run(value: str, said) -> None:
 
 
 @pytest.mark.parametrize("value", ["nan", "-1", "soon", "", "Mon, 99 Foo 99999999999 +" + "9" * 30])
-def test_a_wait_that_is_none_is_no_wait(value: str) -> None:
+def test_a_wait_that_is_none_is_no_wait(value):
     assert not retry_after({"retry-after": value})
 
 
 # -- bounds ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("start", [b"HTTP/1.1 100 Continue\r\n\r\n", HEAD + b"X-A: "])
-def test_headers_without_end_are_not_kept(start: bytes) -> None:
+def test_headers_without_end_are_not_kept(start):
     with saying(flood(start, start[:24] or b"a")) as url:
         told = asked(url, seconds=1.5)
     assert told.startswith(("dropped", "sent an answer of more", "did not send its whole"))
 
 
-def test_an_answer_nested_without_measure_fails_one_call() -> None:
+def test_an_answer_nested_without_measure_fails_one_call():
     for depth in (300, 100_000):
         deep = b'{"a":' * depth + b"1" + b"}" * depth
         with saying(body(deep), body(answer("A"))) as url:
@@ -210,14 +208,14 @@ def test_an_answer_nested_without_measure_fails_one_call() -> None:
     ("depth", "place"),
     [(300, b""), (1_000, b'{"error": {"message": '), (10_000, b'{"error": ')],
 )
-def test_an_error_nested_without_measure_fails_one_call(depth: int, place: bytes) -> None:
+def test_an_error_nested_without_measure_fails_one_call(depth, place):
     ends = b"}" * place.count(b"{")
     deep = place + b'{"a":' * depth + b"1" + b"}" * depth + ends
     with saying(body(deep, status="400 Bad Request")) as url:
         assert asked(url, attempts=4).startswith("answered 400")
 
 
-def test_an_error_in_an_alphabet_that_it_is_not_written_in_is_shown() -> None:
+def test_an_error_in_an_alphabet_that_it_is_not_written_in_is_shown():
     said = body(
         {"error": {"message": "no"}}, "Content-Type: text/plain; charset=utf-16", status="400 Bad"
     )
@@ -236,7 +234,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("found", FORMS)
-def test_an_answer_of_another_form_is_an_answer_or_a_failure(found: object) -> None:
+def test_an_answer_of_another_form_is_an_answer_or_a_failure(found):
     from medstress.core.calls import Score
 
     calls = [Generate("Q"), Score("Q", ("A", "B"), first_token=True)]
@@ -251,7 +249,7 @@ def test_an_answer_of_another_form_is_an_answer_or_a_failure(found: object) -> N
         backend.close()
 
 
-def test_a_body_is_decoded_up_to_a_bound_and_in_known_ways_only() -> None:
+def test_a_body_is_decoded_up_to_a_bound_and_in_known_ways_only():
     small = b'{"a": 1}' * 50
     for coding, packed in (
         ("gzip", gzip.compress(small)),
@@ -302,7 +300,7 @@ def bomb(n_mib: int) -> bytes:
     return start + (packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)) * n_mib
 
 
-def test_a_body_of_2_gb_packed_into_2_mb_costs_no_memory_and_the_next_call_is_answered() -> None:
+def test_a_body_of_2_gb_packed_into_2_mb_costs_no_memory_and_the_next_call_is_answered():
     packed = bomb(2048)
     assert len(packed) < 4 << 20
     flooded = body(packed, "Content-Encoding: gzip")
@@ -334,9 +332,7 @@ def test_a_body_of_2_gb_packed_into_2_mb_costs_no_memory_and_the_next_call_is_an
     ],
 )
 @pytest.mark.parametrize("status", ["301 Moved", "307 Temporary Redirect"])
-def test_a_redirect_stops_the_run_and_is_not_followed(
-    location: str, told: str, status: str
-) -> None:
+def test_a_redirect_stops_the_run_and_is_not_followed(location, told, status):
     with saying(body(b"", f"Location: {location}", status=status)) as url:
         with pytest.raises(UsageError) as caught:
             backend_at(url).answer([Generate("Q"), Generate("Q")])
@@ -355,13 +351,13 @@ def test_a_redirect_stops_the_run_and_is_not_followed(
 
 # -- keys ------------------------------------------------------------------------------------
 @pytest.fixture(autouse=True)
-def keys() -> None:
+def keys():
     remember_key(KEY)
     remember_key(OTHER)
 
 
 @pytest.mark.parametrize("key", [KEY, OTHER])
-def test_a_key_that_a_server_echoes_in_an_answer_is_removed(key: str) -> None:
+def test_a_key_that_a_server_echoes_in_an_answer_is_removed(key):
     said = f"The key {key} is B"
     escaped = orjson.dumps(answer(said)).replace(b"sk-", b"\\u0073k\\u002d")
     for content in (orjson.dumps(answer(said)), escaped):
@@ -373,7 +369,7 @@ def test_a_key_that_a_server_echoes_in_an_answer_is_removed(key: str) -> None:
         assert reply.text == "The key [key] is B"
 
 
-def test_a_key_that_a_server_gives_as_its_name_is_removed() -> None:
+def test_a_key_that_a_server_gives_as_its_name_is_removed():
     with saying(body(answer("A", model=f"m-{KEY}"))) as url, pytest.raises(UsageError) as caught:
         backend_at(url).answer([Generate("Q")])
     assert "answered as 'm-[key]'" in str(caught.value)
@@ -390,7 +386,7 @@ def test_a_key_that_a_server_gives_as_its_name_is_removed() -> None:
         lambda key: body(answer("A", model=key)),
     ],
 )
-def test_no_sentence_about_a_server_shows_a_key(says: Callable[[str], Say]) -> None:
+def test_no_sentence_about_a_server_shows_a_key(says):
     for key in (KEY, OTHER):
         with saying(says(key)) as url:
             try:
@@ -400,6 +396,6 @@ def test_no_sentence_about_a_server_shows_a_key(says: Callable[[str], Say]) -> N
         assert key not in said
 
 
-def test_a_key_of_fewer_than_8_characters_is_not_looked_for() -> None:
+def test_a_key_of_fewer_than_8_characters_is_not_looked_for():
     remember_key("answers")
     assert without_keys("answers of two") == "answers of two"

@@ -1,7 +1,5 @@
 """The requested name, the server's list, and the name that answers."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -54,9 +52,7 @@ def refusal(server: FaultServer, model: str, **options: Any) -> str:
         ("openai/gpt-4o-2024-08-06", "gpt-4o", {"path": "openai/", "date": "-2024-08-06"}),
     ],
 )
-def test_a_name_may_add_a_path_a_suffix_and_a_date(
-    name: str, requested: str, parts: dict[str, str]
-) -> None:
+def test_a_name_may_add_a_path_a_suffix_and_a_date(name, requested, parts):
     found = additions(name, requested)
     assert found is not None
     assert parts.items() <= found.items()
@@ -90,18 +86,18 @@ def test_a_name_may_add_a_path_a_suffix_and_a_date(
         ("", "m"),
     ],
 )
-def test_another_size_variant_or_version_is_another_model(name: str, requested: str) -> None:
+def test_another_size_variant_or_version_is_another_model(name, requested):
     assert additions(name, requested) is None
 
 
-def test_a_model_that_is_not_listed_is_refused_before_it_is_asked(said) -> None:
+def test_a_model_that_is_not_listed_is_refused_before_it_is_asked(said):
     with FaultServer(model="gpt-4", lists=["gpt-4o", "gpt-4o-mini"]) as server:
         said(refusal(server, "gpt-4"), "match_model", "'gpt-4o'")
         assert "lists no model 'gpt-4o-2024'" in refusal(server, "gpt-4o-2024")
         opened(server, "gpt-4", match_model="any").close()
 
 
-def test_a_listed_name_may_add_to_the_requested_one_unless_it_must_be_exact() -> None:
+def test_a_listed_name_may_add_to_the_requested_one_unless_it_must_be_exact():
     with FaultServer(model="llama-8b", lists=["other", "/models/llama-8b.gguf"]) as server:
         backend = opened(server, "llama-8b")
         (reply,) = backend.answer([LETTER])
@@ -117,7 +113,7 @@ def refusal_of(server: FaultServer) -> str:
     return str(caught.value)
 
 
-def test_pages_are_read_to_the_end() -> None:
+def test_pages_are_read_to_the_end():
     names = [f"model {i}/x" for i in range(7)]
     with FaultServer(model=names[-1], lists=names, page=3) as server:
         opened(server, names[-1]).close()
@@ -137,7 +133,7 @@ def test_pages_are_read_to_the_end() -> None:
         "nothing",
     ],
 )
-def test_a_list_that_is_not_known_to_be_whole_refuses_nothing(monkeypatch, body: str) -> None:
+def test_a_list_that_is_not_known_to_be_whole_refuses_nothing(monkeypatch, body):
     with FaultServer(model="x") as server:
         monkeypatch.setattr(server, "listing", lambda path: (200, body.encode()))
         opened(server, "x").close()
@@ -146,43 +142,23 @@ def test_a_list_that_is_not_known_to_be_whole_refuses_nothing(monkeypatch, body:
 @pytest.mark.parametrize(
     "body", ['[{"id": "m"}, {"id": "org/x"}]', '{"models": [{"name": "x:latest"}]}']
 )
-def test_rows_alone_and_rows_of_names_are_read(monkeypatch, body: str) -> None:
+def test_rows_alone_and_rows_of_names_are_read(monkeypatch, body):
     with FaultServer(model="x") as server:
         monkeypatch.setattr(server, "listing", lambda path: (200, body.encode()))
         opened(server, "x").close()
         assert "lists no model 'y'" in refusal(server, "y")
 
 
-def test_a_server_without_a_list_is_asked_all_the_same() -> None:
+def test_a_server_without_a_list_is_asked_all_the_same():
     with FaultServer(lists=[]) as server:
         opened(server, "whatever").close()
 
 
-def test_a_folder_need_not_be_listed() -> None:
-    with FaultServer(lists=["org/cached"]) as server:
-        opened(server, "/srv/models/mine").close()
-
-
-def test_an_alias_that_the_server_describes_need_not_be_listed() -> None:
+def test_an_alias_that_the_server_describes_need_not_be_listed():
     describes = {"m-latest": "m-20250219", "gpt-4": "gpt-4o"}
     with FaultServer(lists=["m"], describes=describes) as server:
         opened(server, "m-latest").close()
         assert "lists no model 'gpt-4'" in refusal(server, "gpt-4")
-
-
-def test_what_the_answering_name_adds_is_recorded() -> None:
-    with FaultServer(model="m", answers_as="org/m-2024-08-06") as server:
-        backend = opened(server, "m")
-        backend.answer([LETTER])
-        assert backend.endpoint == {
-            "url": server.url,
-            "model": "m",
-            "structured": True,
-            "answered_as": "org/m-2024-08-06",
-            "gives_scores": True,
-            "name_adds": {"path": "org/", "date": "-2024-08-06"},
-        }
-        backend.close()
 
 
 @pytest.mark.parametrize(
@@ -195,9 +171,7 @@ def test_what_the_answering_name_adds_is_recorded() -> None:
         ("m", "exact", True),
     ],
 )
-def test_the_answering_name_is_matched_as_the_experiment_says(
-    answers_as: str, match: str, accepted: bool
-) -> None:
+def test_the_answering_name_is_matched_as_the_experiment_says(answers_as, match, accepted):
     with FaultServer(model="m", answers_as=answers_as) as server:
         backend = opened(server, "m", match_model=match)
         if accepted:
@@ -219,12 +193,12 @@ def test_the_answering_name_is_matched_as_the_experiment_says(
         ("gpt-mni", ["gpt-mini"], "gpt-mini"),
     ],
 )
-def test_a_suggested_model_is_never_one_of_another_size(requested, listed, meant) -> None:
+def test_a_suggested_model_is_never_one_of_another_size(requested, listed, meant):
     assert suggested(requested, listed) == (f"; did you mean {meant!r}?" if meant else "")
 
 
 @pytest.mark.parametrize(("listed", "may_be_set"), [(["m"], False), (["m", "m-large"], True)])
-def test_a_server_that_answers_as_another_model_is_asked_once(listed, may_be_set) -> None:
+def test_a_server_that_answers_as_another_model_is_asked_once(listed, may_be_set):
     with FaultServer(model="m", answers_as="m-large", lists=listed) as server:
         backend = opened(server, "m")
         with ThreadPoolExecutor(8) as threads:

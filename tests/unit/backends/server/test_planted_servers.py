@@ -1,7 +1,5 @@
 """Servers that do one thing that real ones do, and what is made of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -102,7 +100,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_no_answer_is_a_failure_that_says_why(name: str) -> None:
+def test_what_is_no_answer_is_a_failure_that_says_why(name):
     reply, words, n = BROKEN[name]
     (failure,), server, _ = ask(always(reply), PLAIN)
     assert isinstance(failure, Failure)
@@ -128,7 +126,7 @@ STOPS = {
 
 
 @pytest.mark.parametrize("name", STOPS)
-def test_what_stops_a_run_costs_one_request(name: str) -> None:
+def test_what_stops_a_run_costs_one_request(name):
     from concurrent.futures import ThreadPoolExecutor
 
     reply, words = STOPS[name]
@@ -162,7 +160,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_content_in_parts_is_a_text_and_its_thoughts_are_reasoning(name: str) -> None:
+def test_content_in_parts_is_a_text_and_its_thoughts_are_reasoning(name):
     content, reasoning = FORMS[name]
     (reply,), _, _ = ask(always(chat(content)), PLAIN)
     assert isinstance(reply, Generated)
@@ -182,7 +180,7 @@ FILTERED = {
 
 @pytest.mark.parametrize("name", FILTERED)
 @pytest.mark.parametrize("call", [PLAIN, LETTERS, TEXT])
-def test_what_a_filter_withholds_is_an_unreadable_answer_with_its_reason(name, call) -> None:
+def test_what_a_filter_withholds_is_an_unreadable_answer_with_its_reason(name, call):
     (reply,), server, _ = ask(FILTERED[name], call)
     assert not isinstance(reply, Failure)
     if isinstance(reply, Generated):
@@ -212,7 +210,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_an_unknown_field_is_left_out_and_sent_again_once(name: str) -> None:
+def test_an_unknown_field_is_left_out_and_sent_again_once(name):
     field = name.split(",")[0]
     replies, server, endpoint = ask(UNKNOWN[name], WRITE, WRITE, PLAIN)
     assert [reply.text for reply in replies] == [JSON] * 3
@@ -227,7 +225,7 @@ def test_an_unknown_field_is_left_out_and_sent_again_once(name: str) -> None:
     assert len(again.log) == 1, "a resumed run asks as the first one learned to"
 
 
-def test_a_renamed_length_and_a_temperature_of_one_are_sent() -> None:
+def test_a_renamed_length_and_a_temperature_of_one_are_sent():
     def plant(asked: Asked) -> Any:
         if "max_tokens" in asked.body:
             words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
@@ -243,14 +241,14 @@ def test_a_renamed_length_and_a_temperature_of_one_are_sent() -> None:
     assert endpoint["max_completion_tokens"] is True
 
 
-def test_a_server_without_log_probabilities_stops_a_run_of_letters() -> None:
+def test_a_server_without_log_probabilities_stops_a_run_of_letters():
     told, _, _ = ask(unless(lacks("logprobs"), "logprobs is not supported", 422), LETTERS)
     assert isinstance(told, UsageError)
     assert 'use answer_by = "generate"' in str(told)
     assert "(it says: logprobs is not supported)" in str(told)
 
 
-def test_a_prompt_that_is_too_long_changes_nothing_although_fields_are_named() -> None:
+def test_a_prompt_that_is_too_long_changes_nothing_although_fields_are_named():
     words = "max_tokens or max_completion_tokens is too large: maximum context length is 8, seed"
     (reply,), server, endpoint = ask(unless(lambda body: False, words), PLAIN)
     assert "too long for the context" in reply.error
@@ -258,7 +256,7 @@ def test_a_prompt_that_is_too_long_changes_nothing_although_fields_are_named() -
     assert endpoint.keys() == {"url", "model", "structured", "answered_as"}
 
 
-def test_fields_are_omitted_and_added_as_the_experiment_says() -> None:
+def test_fields_are_omitted_and_added_as_the_experiment_says():
     with FaultServer(model="m") as server:
         same = {"base_url": server.url, "model": "m"}
         plain = OpenAiBackend(BackendOptions(**same))
@@ -287,7 +285,7 @@ def is_led(body: Mapping[str, Any]) -> bool:
         (500, "jinja: Only user and assistant roles are supported; system messages are not"),
     ],
 )
-def test_a_template_without_system_turns_gets_them_in_the_first_user_turn(status, words) -> None:
+def test_a_template_without_system_turns_gets_them_in_the_first_user_turn(status, words):
     replies, server, endpoint = ask(unless(is_led, words, status, "B"), PLAIN, PLAIN)
     assert [reply.text for reply in replies] == ["B", "B"]
     assert len(server.log) == 3
@@ -298,7 +296,7 @@ def test_a_template_without_system_turns_gets_them_in_the_first_user_turn(status
 
 # -- a window --------------------------------------------------------------------------------
 @pytest.mark.parametrize(("window", "seen"), [(200, 200), (10_000, None)])
-def test_a_server_that_cuts_long_prompts_without_a_word_is_noticed(window, seen) -> None:
+def test_a_server_that_cuts_long_prompts_without_a_word_is_noticed(window, seen):
     def plant(asked: Asked) -> Any:
         reply = chat("B")
         reply["usage"]["prompt_tokens"] = min(len(asked.prompt) // 4, window)
@@ -310,14 +308,14 @@ def test_a_server_that_cuts_long_prompts_without_a_word_is_noticed(window, seen)
     assert endpoint.get("reads_at_most") == seen
 
 
-def test_a_constant_count_of_few_tokens_is_no_window() -> None:
+def test_a_constant_count_of_few_tokens_is_no_window():
     calls = [Generate((Message("user", "word " * n),)) for n in (20, 60, 160, 180)]
     _, _, endpoint = ask(always(chat("B")), *calls)
     assert "reads_at_most" not in endpoint
 
 
 # -- letters ---------------------------------------------------------------------------------
-def test_letters_with_and_without_a_space_are_one_letter_in_both_shapes() -> None:
+def test_letters_with_and_without_a_space_are_one_letter_in_both_shapes():
     values = {"B": -0.05, " A": -4.0, "A": -7.0, " B": -6.0}
     tops = [{"token": token, "logprob": value} for token, value in values.items()]
     shapes: list[tuple[Any, Reply]] = [

@@ -1,7 +1,5 @@
 """No minute ever holds more requests or tokens than allowed, whatever threads and clocks do."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time
@@ -45,7 +43,7 @@ def most_in_a_minute(at: Sequence[float], weights: Sequence[int], minute: float 
 
 
 @pytest.mark.parametrize("allowed", [1, 2, 7])
-def test_a_minute_never_holds_more_requests_than_allowed(allowed: int) -> None:
+def test_a_minute_never_holds_more_requests_than_allowed(allowed):
     clock, at = FakeClock(), []
     limits = limits_of(clock, requests=allowed)
     source = random.Random(allowed)
@@ -58,7 +56,7 @@ def test_a_minute_never_holds_more_requests_than_allowed(allowed: int) -> None:
     assert at[-1] - at[0] < 9 * (60 + 3 * allowed + 1), "and it is not slower than it must be"
 
 
-def test_a_minute_never_holds_more_tokens_than_allowed_and_reserved_ones_come_back() -> None:
+def test_a_minute_never_holds_more_tokens_than_allowed_and_reserved_ones_come_back():
     clock = FakeClock()
     limits = limits_of(clock, tokens=1000)
     at, used = [], []
@@ -72,7 +70,7 @@ def test_a_minute_never_holds_more_tokens_than_allowed_and_reserved_ones_come_ba
     assert 600 <= heaviest <= 1000
 
 
-def test_a_call_of_more_tokens_than_a_minute_has_goes_alone() -> None:
+def test_a_call_of_more_tokens_than_a_minute_has_goes_alone():
     clock = FakeClock()
     limits = limits_of(clock, tokens=100)
     limits.end(start(limits, 10), 10)
@@ -81,7 +79,7 @@ def test_a_call_of_more_tokens_than_a_minute_has_goes_alone() -> None:
     assert 60 < clock.now - before < 61
 
 
-def test_nothing_goes_through_while_the_server_asks_to_wait() -> None:
+def test_nothing_goes_through_while_the_server_asks_to_wait():
     clock = FakeClock()
     limits = limits_of(clock)
     limits.pause(30.0)
@@ -90,7 +88,7 @@ def test_nothing_goes_through_while_the_server_asks_to_wait() -> None:
     assert clock.now == 1030.0
 
 
-def test_without_limits_nothing_waits() -> None:
+def test_without_limits_nothing_waits():
     clock = FakeClock()
     limits = limits_of(clock)
     for _ in range(1000):
@@ -98,7 +96,7 @@ def test_without_limits_nothing_waits() -> None:
     assert clock.now == 1000.0
 
 
-def test_requests_under_way_count_for_all_that_share_the_limits() -> None:
+def test_requests_under_way_count_for_all_that_share_the_limits():
     limits = RateLimits(3, minute=0.15)
     at: list[float] = []
 

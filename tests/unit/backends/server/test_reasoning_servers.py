@@ -1,7 +1,5 @@
 """Servers of models that reason: what they cut off, and the temperature they take."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -37,7 +35,7 @@ def temperatures(server: FaultServer) -> list[float | None]:
     return [asked.body.get("temperature") for asked in server.log]
 
 
-def test_a_server_that_insists_on_temperature_1_is_asked_at_1_and_refuses_one_request() -> None:
+def test_a_server_that_insists_on_temperature_1_is_asked_at_1_and_refuses_one_request():
     server = FaultServer(answer=lambda prompt: "B", temperature=1.0)
     found, backend = ask(server, chat("one"), chat("two"), chat("three", temperature=0.4))
     assert [reply.text for reply in found] == ["B"] * 3
@@ -47,7 +45,7 @@ def test_a_server_that_insists_on_temperature_1_is_asked_at_1_and_refuses_one_re
     assert "does not support 0 with this model" in told["said"]
 
 
-def test_a_server_that_takes_no_temperature_of_ours_goes_by_its_own() -> None:
+def test_a_server_that_takes_no_temperature_of_ours_goes_by_its_own():
     server = FaultServer(answer=lambda prompt: "B", temperature=0.6)
     found, backend = ask(server, chat("one"), chat("two"))
     assert [reply.text for reply in found] == ["B"] * 2
@@ -67,7 +65,7 @@ def test_a_server_that_takes_no_temperature_of_ours_goes_by_its_own() -> None:
         ("maximum context length is 10 tokens", False),
     ],
 )
-def test_only_what_insists_on_a_temperature_changes_it(said: str, understood: bool) -> None:
+def test_only_what_insists_on_a_temperature_changes_it(said, understood):
     refused = (400, {"error": {"message": said}})
     server = FaultServer(plant=lambda asked: refused if asked.number == 0 else None)
     ask(server, chat())
@@ -75,7 +73,7 @@ def test_only_what_insists_on_a_temperature_changes_it(said: str, understood: bo
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_a_model_cut_off_while_it_reasons_has_said_nothing_and_is_asked_once(apart: bool) -> None:
+def test_a_model_cut_off_while_it_reasons_has_said_nothing_and_is_asked_once(apart):
     server = FaultServer(
         answer=lambda prompt: "B",
         thoughts=lambda prompt: "Maybe A, or " * 20,
@@ -91,14 +89,14 @@ def test_a_model_cut_off_while_it_reasons_has_said_nothing_and_is_asked_once(apa
     assert len(server.log) == 1
 
 
-def test_thoughts_beside_the_text_are_kept_and_are_no_part_of_it() -> None:
+def test_thoughts_beside_the_text_are_kept_and_are_no_part_of_it():
     server = FaultServer(answer=lambda prompt: "B", thoughts=lambda prompt: "Not A.", cuts=True)
     (found,), _ = ask(server, chat())
     assert (found.text, found.reasoning, found.finish_reason) == ("B", "Not A.", None)
 
 
 @pytest.mark.parametrize("most", [3, 200])
-def test_thoughts_in_the_text_do_not_break_a_schema(most: int) -> None:
+def test_thoughts_in_the_text_do_not_break_a_schema(most):
     """Not even where they are cut off: the server may keep to it all the same."""
     schema = json.dumps(
         {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
@@ -126,5 +124,5 @@ def test_thoughts_in_the_text_do_not_break_a_schema(most: int) -> None:
         Scored(log_probs=(-1.0, -2.0), n_tokens=(1, 1), note="letters without a space"),
     ],
 )
-def test_the_ledger_keeps_why_a_text_ended_and_what_was_thought(answer: Any) -> None:
+def test_the_ledger_keeps_why_a_text_ended_and_what_was_thought(answer):
     assert decode_answer(encode_answer(answer), 0, 0) == answer

@@ -1,7 +1,5 @@
 """Log probabilities in the shapes servers return them, read as scores."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -12,13 +10,13 @@ LETTERS = (" A", " B", " C")
 
 
 @pytest.mark.parametrize("space", ["", "\u2581", "\u0120"])
-def test_servers_that_show_the_space_otherwise_are_understood(space: str) -> None:
+def test_servers_that_show_the_space_otherwise_are_understood(space):
     listed = {"top_logprobs": [{f"{space}A": -1.0, f"{space}B": -2.0, f"{space}C": -3.0}]}
     form = SPACED if space else BARE
     assert first_token_scores(listed, LETTERS) == ((-1.0, -2.0, -3.0), form)
 
 
-def test_a_letter_that_is_not_listed_gets_a_bound_and_never_wins() -> None:
+def test_a_letter_that_is_not_listed_gets_a_bound_and_never_wins():
     listed = {"top_logprobs": [{" B": math.log(0.3), " the": math.log(0.6)}]}
     scores, _ = first_token_scores(listed, LETTERS)
     assert scores[1] == math.log(0.3)
@@ -28,7 +26,7 @@ def test_a_letter_that_is_not_listed_gets_a_bound_and_never_wins() -> None:
     assert scores[2] == max(scores) > scores[0] == pytest.approx(scores[2])
 
 
-def test_where_no_letter_is_listed_nothing_is_known() -> None:
+def test_where_no_letter_is_listed_nothing_is_known():
     listed = {"top_logprobs": [{" The": -0.1, " I": -2.0}]}
     assert first_token_scores(listed, LETTERS) == ((-math.inf,) * 3, NOT_LISTED)
 
@@ -37,7 +35,7 @@ def test_where_no_letter_is_listed_nothing_is_known() -> None:
     "logprobs",
     [None, {}, {"content": None}, {"content": []}, {"top_logprobs": []}, {"top_logprobs": [None]}],
 )
-def test_no_log_probabilities_are_none(logprobs: object) -> None:
+def test_no_log_probabilities_are_none(logprobs):
     assert first_token_scores(logprobs, LETTERS) is None
 
 
@@ -48,14 +46,14 @@ def echo(tokens: list[str], values: list[float | None]) -> dict[str, object]:
     }
 
 
-def test_a_text_is_scored_by_the_tokens_it_adds() -> None:
+def test_a_text_is_scored_by_the_tokens_it_adds():
     alone = echo(["Q", ":"], [None, -1.0])
     one = echo(["Q", ":", " as", "pirin"], [None, -1.0, -2.0, -0.25])
     two = echo(["Q", ": x"], [None, -7.0])
     assert text_scores([alone, one, two], ["Q:", "Q: aspirin", "Q: x"]) == ((-2.25, -7.0), (2, 1))
 
 
-def test_a_server_that_ignores_echo_is_found_out() -> None:
+def test_a_server_that_ignores_echo_is_found_out():
     made_up = {"text": " It is", "logprobs": {"tokens": [" It", " is"], "token_logprobs": [-1, -2]}}
     sent = ["Q:", "Q: aspirin"]
     assert text_scores([made_up] * 2, sent) is None

@@ -1,7 +1,5 @@
 """Texts that follow a JSON schema: what is sent, noted, refused, and left out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -31,7 +29,7 @@ def openai_backend(server: FaultServer, **options: Any) -> Any:
     return open_backend(BackendOptions(base_url=server.url, model=server.model, **options))
 
 
-def test_the_schema_is_sent_and_an_answer_that_follows_it_comes_back() -> None:
+def test_the_schema_is_sent_and_an_answer_that_follows_it_comes_back():
     with FaultServer(answer=lambda prompt: GOOD) as server:
         backend = openai_backend(server)
         (reply,) = backend.answer([ASKED])
@@ -44,7 +42,7 @@ def test_the_schema_is_sent_and_an_answer_that_follows_it_comes_back() -> None:
     assert asked["json_schema"]["strict"] is True
 
 
-def test_a_refusal_says_nothing_about_schemas() -> None:
+def test_a_refusal_says_nothing_about_schemas():
     with FaultServer(faults=lambda asked: "refusal") as server:
         backend = openai_backend(server)
         (reply,) = backend.answer([ASKED])
@@ -72,8 +70,8 @@ def test_a_refusal_says_nothing_about_schemas() -> None:
     ],
 )
 def test_a_text_that_is_not_the_schema_is_an_answer_and_that_is_said_once(
-    text: str, finish: str, ignores: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+    text, finish, ignores, caplog
+):
     choice = {"finish_reason": finish, "message": {"content": text}}
     with FaultServer(plant=lambda asked: (200, {"choices": [choice]})) as server:
         backend = openai_backend(server)
@@ -90,14 +88,14 @@ def test_a_text_that_is_not_the_schema_is_an_answer_and_that_is_said_once(
     assert caplog.text.count("does not follow the JSON schema") == ignores
 
 
-def test_a_schema_is_part_of_the_key_and_calls_without_one_keep_theirs() -> None:
+def test_a_schema_is_part_of_the_key_and_calls_without_one_keep_theirs():
     plain = Generate("Q")
     assert plain.canonical() == ["generate", "Q", [128, 0.0]]
     with_schema = Request(Generate("Q", schema="{}"))
     assert with_schema.key(SOMEONE) != Request(plain).key(SOMEONE)
 
 
-def test_only_back_ends_that_declare_it_are_given_a_schema() -> None:
+def test_only_back_ends_that_declare_it_are_given_a_schema():
     request = Request(ASKED, sample=2)
     plain = request.fitted(MockBackend())
     assert plain == Request(Generate(ASKED.prompt), sample=2)

@@ -1,0 +1,402 @@
+"""Annotated documents, PubTator and brat, read to tagged sentences: documents, mentions, sentences.
+
+*PubTator*: `ID|t|title`, `ID|a|abstract`, then a line for each mention, `ID start end mention type
+concept`, separated by tabs; offsets count title, one space and abstract. Empty lines separate
+documents. A line whose second field is a word, such as `ID CID chemical disease`, is a relation and
+ignored, however many columns it has.
+
+*brat*: `NAME.txt` with `NAME.ann` beside it. From an `.ann` file only the mentions are read: `T1
+TAB Type start end TAB words`, with character offsets into the text. Relations, events, attributes,
+normalisations and notes are ignored. A line end also ends a sentence, except inside a mention.
+
+`path` is a file or a folder, of brat with its subfolders. Token labels cannot express a mention of
+several parts, so it is left out and counted. A mention covers every token it touches. Of mentions
+that overlap the one that begins first is kept, and of those that begin together the longest.
+
+Reference: Stenetorp, Pyysalo, Topic, Ohta, Ananiadou, Tsujii. brat: a web-based tool for
+NLP-assisted text annotation. EACL demonstrations, 2012.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+from medstress.core.errors import DataError, UsageError
+from medstress.core.items import labels_of
+from medstress.core.passages import sentence_spans
+from medstress.core.sentences import TaggedText, entities_of
+from medstress.core.text import token_spans
+from medstress.datasets.source import (
+    DatasetOptions,
+    LoadedTexts,
+    Types,
+    check_keys,
+    collect,
+    hash_files,
+    label_of_type,
+    refuse_other_formats,
+    required_file,
+)
+from medstress.files.bounded import MAX_LINES, check_most, data_lines, read_data
+from medstress.files.reading import decode_utf8
+
+PUBTATOR = (".txt", ".pubtator")
+"""Endings of PubTator files in a folder."""
+_MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, which some editors write at the beginning of a file."""
+_TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+_MENTION = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
+_IGNORED = frozenset("REAMN#*")
+"""First characters of brat's lines with relations, events, attributes, modifications,
+normalisations, notes and equivalences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Annotation:
+    """A mention of one part."""
+
+    start: int
+    """First character."""
+    end: int
+    """One past the last."""
+    type: str
+    """What becomes its label."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Document:
+    """A text with mentions."""
+
+    id: str
+    """Unique within its file or folder."""
+    text: str
+    """Title and abstract, or lines."""
+    passages: Sequence[int] = (0,)
+    """Where each passage begins; no sentence crosses from one passage into the next."""
+    annotations: list[Annotation] = field(default_factory=list)
+    """In any order; they may overlap."""
+    n_parted: int = 0
+    """Mentions of several parts, which are left out."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of mentions that token labels cannot express as they are."""
+
+    overlapping: int = 0
+    crossing: int = 0
+    widened: int = 0
+    parted: int = 0
+
+    def notes(self, path: object) -> tuple[str, ...]:
+        """Return one sentence for each count above zero."""
+        sentences = {
+            "overlap others and were left out": self.overlapping,
+            "cross the border of a passage and were left out": self.crossing,
+            "begin or end inside a token and were widened to all of it": self.widened,
+            "are discontinuous and were left out": self.parted,
+        }
+        return tuple(f"{path}: {n:,} entities {what}" for what, n in sentences.items() if n)
+
+
+def load_pubtator(options: DatasetOptions) -> LoadedTexts:
+    """Read a PubTator file, or all in a folder; `types` selects or renames what becomes labels.
+
+    Raises:
+        UsageError: no path, nothing there, a type that no mention has, or a key that does not
+            apply.
+        DataError: an empty file; a malformed line (names file and line), if `on_bad_row` is
+            ``error``.
+    """
+    check_keys("pubtator", options, "path", "types")
+    if options.path is not None and options.path.is_dir():
+        files = [file for file in sorted(options.path.iterdir()) if is_pubtator(file)]
+        if not files:
+            raise UsageError(
+                f"dataset 'pubtator': expected files {' or '.join(PUBTATOR)} that begin with "
+                f"ID|t|TITLE in {options.path}, got none; give the folder that holds them"
+            )
+        return read_pubtator(options.path, options, files)
+    return read_pubtator(required_file("pubtator", "path", options.path), options)
+
+
+def is_pubtator(path: Path) -> bool:
+    """Return whether a file begins as PubTator files do."""
+    if path.suffix.lower() not in PUBTATOR or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return b"|t|" in stream.readline(1 << 16)
+
+
+def read_pubtator(
+    path: Path, options: DatasetOptions, files: Sequence[Path] | None = None
+) -> LoadedTexts:
+    """Read one file, or the files of a folder; see `load_pubtator`."""
+    files = files or [path]
+    for file in files:
+        refuse_other_formats(file)
+    documents = (document for file in files for document in _pubtator_documents(file))
+    return _tagged(path, documents, files, options)
+
+
+def load_brat(options: DatasetOptions) -> LoadedTexts:
+    """Read a folder, or one of its texts; `types` selects or renames what becomes labels.
+
+    Raises:
+        UsageError: nothing there, a folder without texts, a type that no mention has, or a key
+            that does not apply.
+        DataError: a malformed line (names file and line), or a text without annotations, if
+            `on_bad_row` is ``error``.
+    """
+    check_keys("brat", options, "path", "types")
+    if options.path is None or not options.path.is_dir():
+        path = required_file("brat", "path", options.path).with_suffix(".txt")
+        folder, texts = path.parent, [required_file("brat", "path", path)]
+    else:
+        # Links to folders are not followed.
+        path = folder = options.path
+        places = ((place, name) for place, _, names in os.walk(folder) for name in names)
+        texts = sorted(Path(place, name) for place, name in places if name.endswith(".txt"))
+    if not texts:
+        raise UsageError(
+            f"dataset 'brat': expected texts with annotations (NAME.txt and NAME.ann) in {folder}, "
+            "got no .txt file; give the folder that holds them"
+        )
+    pairs = [(text, text.with_suffix(".ann")) for text in texts]
+    files = [file for pair in pairs for file in pair if file.is_file()]
+    return _tagged(path, (_brat_document(*pair, folder) for pair in pairs), files, options)
+
+
+def _tagged(
+    path: Path,
+    documents: Iterator[Document | DataError],
+    files: Sequence[Path],
+    options: DatasetOptions,
+) -> LoadedTexts:
+    """Return the sentences of documents; an error takes the place of a bad document."""
+    good, left_out, tally = list[Document](), list[str](), Tally()
+    for document in documents:
+        if isinstance(document, Document):
+            good.append(document)
+        elif options.on_bad_row == "error":
+            raise document
+        else:
+            left_out.append(str(document))
+    if left_out and not good:
+        n = len(left_out)
+        raise DataError(f"{path}: none of {n} documents is usable; the first error: {left_out[0]}")
+    _keep_types(good, options.types, path)
+    rows = (
+        (f"document {document.id}", item)
+        for document in good
+        for item in tagged_sentences(document, tally)
+    )
+    items, skipped = collect(path, rows, lambda item: item, options.on_bad_row)
+    return LoadedTexts(
+        items=items,
+        skipped=(*left_out, *skipped),
+        source_hash=hash_files(*files),
+        notes=tally.notes(path),
+    )
+
+
+def _keep_types(documents: Sequence[Document], types: Types | None, path: Path) -> None:
+    known = {entity.type for document in documents for entity in document.annotations}
+    label_of = label_of_type(types, known, path)
+    for document in documents:
+        named = ((entity, label_of(entity.type)) for entity in document.annotations)
+        document.annotations = [replace(e, type=name) for e, name in named if name is not None]
+
+
+# -- PubTator ---------------------------------------------------------------------------------
+def _pubtator_documents(path: Path) -> Iterator[Document | DataError]:
+    """Yield the documents of a file with all their mentions, or what is wrong with one."""
+    block: list[tuple[int, str]] = []
+    for number, line in [*data_lines(path), (0, "")]:
+        begins = (title := _TEXT.fullmatch(line)) is not None and title[2] == "t"
+        if block and (begins or not line.strip()):
+            try:
+                yield _pubtator_document(path, block)
+            except DataError as error:
+                yield error
+            block = []
+        if line.strip():
+            block.append((number, line))
+
+
+def _pubtator_document(path: Path, lines: Sequence[tuple[int, str]]) -> Document:
+    document: Document | None = None
+    for number, line in lines:
+        where, fields = f"{path}, line {number}", line.split("\t")
+        title = _TEXT.fullmatch(line)
+        if title is not None and title[2] == "t":
+            document = Document(id=title[1], text=title[3])
+        elif title is not None:
+            if document is None or document.id != title[1]:
+                raise DataError(f"{where}: expected the title {title[1]}|t|... before its abstract")
+            if len(document.passages) > 1:
+                raise DataError(
+                    f"{where}: expected one abstract of document {document.id!r}, got a second; "
+                    "join them"
+                )
+            document.passages = (0, len(document.text) + 1)
+            document.text = f"{document.text} {title[3]}"
+        elif document is None:
+            raise DataError(f"{where}: expected a title ID|t|TEXT, got {line[:60]!r}; fix the line")
+        elif len(fields) > 1 and fields[0] != document.id:
+            raise DataError(
+                f"{where}: expected an entity of document {document.id!r}, got one of "
+                f"{fields[0]!r}; move it below the title of its document"
+            )
+        elif not (len(fields) > 2 and fields[1][:1].isalpha()):  # a relation names its kind there
+            document.annotations.append(_pubtator_mention(document.text, fields, where))
+    assert document is not None
+    return document
+
+
+def _pubtator_mention(text: str, fields: Sequence[str], where: str) -> Annotation:
+    if len(fields) < 5 or not all(one.isdecimal() and len(one) < 10 for one in fields[1:3]):
+        raise DataError(
+            f"{where}: expected ID, start, end, mention and type separated by tabs, got "
+            f"{' '.join(fields)[:60]!r}; fix the line"
+        )
+    start, end, mention, type_ = int(fields[1]), int(fields[2]), fields[3], fields[4].strip()
+    if text[start:end] != mention:
+        raise DataError(
+            f"{where}: expected {mention!r} at [{start}, {end}), got {text[start:end][:60]!r}; "
+            "offsets count characters of title, one space and abstract"
+        )
+    if not mention.strip() or type_.split() != [type_]:
+        raise DataError(f"{where}: expected a mention and a type of one word, got {type_!r}")
+    return Annotation(start=start, end=end, type=type_)
+
+
+# -- brat -------------------------------------------------------------------------------------
+def _brat_document(path: Path, annotations: Path, folder: Path) -> Document | DataError:
+    try:
+        for file in (path, annotations):
+            if file.is_symlink():
+                raise DataError(
+                    f"{file}: expected a file, got a link, which is not followed; put the file "
+                    "there"
+                )
+        data = read_data(path)
+        if not annotations.is_file():
+            raise DataError(
+                f"{path}: {annotations.name} is missing beside it; add it (empty if nothing is "
+                "annotated) or remove the text"
+            )
+        marks = decode_utf8(read_data(annotations).removeprefix(_MARK), annotations)
+        check_most(annotations, marks.count("\n"), MAX_LINES, "lines")
+        text = decode_utf8(data.removeprefix(_MARK), path)
+        lines = [(n, line.rstrip("\r")) for n, line in enumerate(marks.split("\n"), start=1)]
+        document = Document(
+            id="_".join(path.relative_to(folder).with_suffix("").as_posix().split()), text=text
+        )
+        try:
+            _read_mentions(document, lines, annotations, first=0)
+        except DataError as error:
+            if not data.startswith(_MARK):
+                raise
+            # brat itself counts the mark as a character, other programs do not.
+            try:
+                _read_mentions(document, lines, annotations, first=1)
+            except DataError:
+                raise error from None
+    except DataError as error:
+        return error
+    document.passages = _lines(document)
+    return document
+
+
+def _read_mentions(
+    document: Document, lines: Sequence[tuple[int, str]], path: Path, *, first: int
+) -> None:
+    """Add the mentions of an `.ann` file, whose offsets call the text's first character `first`."""
+    text, document.annotations, document.n_parted = document.text, [], 0
+    for number, line in lines:
+        where, fields = f"{path}, line {number}", line.split("\t")
+        if not line.startswith("T"):
+            if line.strip() and line[0] not in _IGNORED:
+                raise DataError(
+                    f"{where}: expected a line of brat's standoff format such as 'T1<TAB>Type 0 "
+                    f"5<TAB>words', got {line[:60]!r}; fix the line"
+                )
+            continue
+        mention = _MENTION.fullmatch(fields[1]) if len(fields) >= 3 else None
+        if mention is None:
+            raise DataError(
+                f"{where}: expected T1, a tab, type, start and end, a tab and the mention, got "
+                f"{line[:60]!r}; fix the line"
+            )
+        parts = sorted(
+            tuple(max(int(place) - first, 0) for place in part.split())
+            for part in mention[2].split(";")
+        )
+        covered, words = " ".join(text[a:b] for a, b in parts), "\t".join(fields[2:])
+        # brat writes a line end within a mention as a space.
+        if covered.split() != words.split() or not covered.strip():
+            raise DataError(
+                f"{where}: expected {words[:60]!r} at {mention[2]}, got {covered[:60]!r}; offsets "
+                "count the characters of the text, line ends included"
+            )
+        if len(parts) > 1:
+            document.n_parted += 1
+        else:
+            ((start, end),) = parts
+            document.annotations.append(Annotation(start=start, end=end, type=mention[1]))
+
+
+def _lines(document: Document) -> tuple[int, ...]:
+    """Return where lines begin, without those that begin inside a mention."""
+    inside = sorted((a.start, a.end) for a in document.annotations)
+    begins, reach, at = [0], 0, 0
+    for gap in re.finditer("\n+", document.text):
+        while at < len(inside) and inside[at][0] < gap.end():
+            reach = max(reach, inside[at][1])
+            at += 1
+        if reach <= gap.end() < len(document.text):
+            begins.append(gap.end())
+    return tuple(begins)
+
+
+# -- sentences --------------------------------------------------------------------------------
+def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
+    """Yield the sentences of a document; an id is the document's id and the sentence's number."""
+    number, used = 0, 0
+    kept = sorted(document.annotations, key=lambda a: (a.start, -a.end, a.type))
+    begins = [a.start for a in kept]
+    for first, last in pairwise([*document.passages, len(document.text)]):
+        here = kept[bisect_left(begins, first) : bisect_left(begins, last)]
+        inside = [a for a in here if a.end <= last]
+        used += len(inside)
+        starts = [a.start for a in inside]
+        passage = document.text[first:last]
+        unbroken = [(a.start - first, a.end - first) for a in inside]
+        for start, end in sentence_spans(passage, unbroken):
+            at = first + start
+            spans = [(at + a, at + b) for a, b in token_spans(passage[start:end])]
+            if not spans:
+                continue
+            number += 1
+            mentions = inside[bisect_left(starts, at) : bisect_left(starts, first + end)]
+            labels = labels_of(spans, [(a.start, a.end, a.type) for a in mentions])
+            entities, exact = entities_of(labels), {(a.start, a.end) for a in mentions}
+            tally.overlapping += len(mentions) - len(entities)
+            tally.widened += sum(
+                (spans[e.start][0], spans[e.end - 1][1]) not in exact for e in entities
+            )
+            yield TaggedText(
+                id=f"{document.id}.{number}",
+                tokens=tuple(document.text[a:b] for a, b in spans),
+                labels=labels,
+                metadata={"document": document.id},
+            )
+    tally.crossing += len(kept) - used
+    tally.parted += document.n_parted

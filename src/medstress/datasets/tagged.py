@@ -1,0 +1,408 @@
+"""Tagged sentences in IOB or CoNLL files: one token and its label a line, empty lines between.
+
+Or rows of a table (.jsonl, .json, .parquet): `tokens` with `labels`, `ner_tags` or `tags`,
+optionally `id`, and the document in `document_id`, `document` or the column that `documents` names.
+
+Tabs separate the columns, or spaces in a line without tabs. The first column is the token, the last
+one the label; columns between (parts of speech, chunks) are ignored. A line `-DOCSTART-` begins a
+new document. A line that begins with `#` is a token if it has as many columns as the other lines
+and ends in a label, else a comment. Labels are IOB2 (every entity begins with B-) unless `scheme`
+says otherwise, and are converted to IOB2. Labels without a type (B, I) are of the type `tag`, whole
+numbers are places in `names` or in the list that the file declares. Sentences are numbered from 1;
+the number is the id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from medstress.core.clusters import document_of
+from medstress.core.errors import DataError, UsageError
+from medstress.core.label_schemes import (
+    SCHEMES,
+    Scheme,
+    are_bare,
+    check_scheme,
+    read_labels,
+    type_of,
+)
+from medstress.core.sentences import OUTSIDE, TaggedText
+from medstress.datasets.source import (
+    DatasetOptions,
+    LoadedTexts,
+    check_keys,
+    collect,
+    hash_files,
+    label_of_type,
+    refuse_other_formats,
+    required_file,
+)
+from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tables.table import Row, RowOrError, Table
+from medstress.datasets.values import shown
+from medstress.files.bounded import data_lines
+
+TABLES = (".jsonl", ".json", ".parquet")
+"""Endings of files with rows of tokens."""
+TAGS = ("labels", "ner_tags", "tags")
+"""Columns that may hold the labels."""
+DOCUMENT = "-DOCSTART-"
+"""The line that begins a document."""
+TAG = "Entity"
+"""The type of labels without one, where `tag` names no other."""
+REPAIR_ADVICE = 'fix the label, or set on_bad_labels = "repair" to begin or end an entity there'
+"""Advice for a label that continues or ends no entity."""
+SCHEME_ADVICE = f"fix the line, or name the labelling scheme: scheme = {', '.join(SCHEMES)}"
+"""Advice for a label of another scheme."""
+TOO_NARROW = 2.2
+"""Width of an interval by document over one by sentence: the drop of F1 under swap noise, chemicals
+of BC5CDR's test split (docs/ner-and-similarity.md, What is measured)."""
+
+NAMES_ADVICE = 'give the names of whole numbers in order, as in names = ["O", "B-Drug", "I-Drug"]'
+"""Advice for a number that stands for no label."""
+
+NameOf: TypeAlias = Callable[[Any], str | None]
+"""Gives the label with its type for what a file writes; None for no label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sentence:
+    """One sentence as its file writes it."""
+
+    id: str
+    tokens: tuple[str, ...]
+    labels: tuple[Any, ...]
+    """Texts, or whole numbers."""
+    places: tuple[str, ...] = ()
+    """Of each token, where it has a place of its own in the file, such as `line 3`."""
+    document: str = ""
+
+
+def load(options: DatasetOptions) -> LoadedTexts:
+    """Read a file in IOB or CoNLL layout, or rows of tokens.
+
+    Raises:
+        UsageError: no path, a missing file, or a key that does not apply.
+        DataError: an empty file; if `on_bad_row` is ``error``, also a token without a label, a
+            label that is not IOB, or an I- that continues nothing and is not to be repaired.
+    """
+    keys = ("path", "types", "scheme", "tag", "names", "on_bad_labels")
+    check_keys("iob", options, *keys, "documents")
+    path = required_file("iob", "path", options.path)
+    if path.suffix.lower() in TABLES:
+        return read_token_rows(path, read_table(path), options)
+    if options.documents is not None:
+        raise UsageError(
+            f"dataset 'iob': documents = a column of rows, and {path} has none: write a line "
+            f"{DOCUMENT} before each document"
+        )
+    return read_iob(path, options)
+
+
+def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
+    """Read one file of tokens; see `load`."""
+    refuse_other_formats(path)
+    blocks = list(_blocks(path))
+    plain = [line for block in blocks for _, line in block if line[0] != "#"]
+    plain = [line for line in plain if not _begins_document(line)]
+    name_of = _name_of({_columns(line)[1] for line in plain} - {""}, options, (), path)
+    is_token = _tokens_among(plain, options.scheme or "iob2", name_of)
+    return _read(path, list(_sentences(blocks, is_token)), options, name_of)
+
+
+def read_token_rows(path: Path, table: Table, options: DatasetOptions) -> LoadedTexts:
+    """Read the rows of a table as tagged sentences.
+
+    Raises:
+        DataError: rows without tokens and labels, or a bad row, if `on_bad_row` is ``error``.
+    """
+    first = next((row for _, row in table.rows if isinstance(row, dict)), None)
+    if first is None:
+        raise DataError(f"{path}, {table.rows[0][0]}: {table.rows[0][1]}")
+    field = next((name for name in TAGS if name in first), None)
+    if "tokens" not in first or field is None:
+        refuse_other_formats(path)
+        raise DataError(
+            f"{path}, {table.rows[0][0]}: expected the fields tokens and {' or '.join(TAGS)}, got "
+            f"{', '.join(first)}"
+        )
+    sentences = [
+        (place, _of_row(row, field, str(n), options.documents))
+        for n, (place, row) in enumerate(table.rows, start=1)
+    ]
+    labels = [x for _, one in sentences if isinstance(one, _Sentence) for x in one.labels]
+    name_of = _name_of(labels, options, table.names.get(field, ()), path)
+    return _read(path, sentences, options, name_of)
+
+
+def _read(
+    path: Path,
+    sentences: Sequence[tuple[str, _Sentence | DataError]],
+    options: DatasetOptions,
+    name_of: NameOf,
+) -> LoadedTexts:
+    """Return sentences with their labels in IOB2."""
+    repaired: list[str] = []
+    rows = (_with_labels(place, one, options, name_of, repaired) for place, one in sentences)
+    items, skipped = collect(path, rows, _raised, options.on_bad_row)
+    notes = []
+    if repaired:
+        notes.append(
+            f"{path}: repaired {len(repaired):,} labels that continued or ended no entity (an I- "
+            f"becomes B-), the first in {repaired[0]}"
+        )
+    if not any(document_of(item.metadata) for item in items):
+        notes.append(
+            f"{path}: no sentence names its document, so intervals and tests take sentences as "
+            f"independent; on BC5CDR that made intervals up to {TOO_NARROW:g} times too narrow"
+        )
+    if options.types is not None:
+        known = {entity.type for item in items for entity in item.entities}
+        label_of = label_of_type(options.types, known, path)
+        new = {OUTSIDE: OUTSIDE}
+        for type_ in known:
+            name = label_of(type_)
+            new |= {f"{x}-{type_}": OUTSIDE if name is None else f"{x}-{name}" for x in "BI"}
+        items = tuple(replace(one, labels=tuple(new[x] for x in one.labels)) for one in items)
+    return LoadedTexts(
+        items=items, skipped=skipped, source_hash=hash_files(path), notes=tuple(notes)
+    )
+
+
+def _with_labels(
+    place: str,
+    one: _Sentence | DataError,
+    options: DatasetOptions,
+    name_of: NameOf,
+    repaired: list[str],
+) -> tuple[str, TaggedText | DataError]:
+    """Return the place and the text of a sentence, or of what is wrong with it.
+
+    Adds the places of repaired labels to `repaired`.
+    """
+    if isinstance(one, DataError):
+        return place, one
+    named = [name_of(label) for label in one.labels]
+    labels = [name for name in named if name is not None]
+    is_lenient = options.on_bad_labels == "repair"
+    read = read_labels(labels, options.scheme or "iob2", repair=is_lenient)
+    at, complaint = read.place, read.complaint
+    if None in named:
+        at = named.index(None)
+        complaint = f"expected a label, got {shown(one.labels[at])}; {NAMES_ADVICE}"
+    elif complaint:
+        complaint += f"; {REPAIR_ADVICE if read.can_repair else SCHEME_ADVICE}"
+    if complaint and one.places:
+        return one.places[at], DataError(complaint)
+    if complaint:
+        return place, DataError(f"token {at + 1}: {complaint}")
+    repaired.extend(one.places[n] if one.places else place for n in read.repaired)
+    metadata = {"document": one.document} if one.document else {}
+    try:
+        return place, TaggedText(
+            id=one.id, tokens=one.tokens, labels=read.labels, metadata=metadata
+        )
+    except DataError as error:
+        return place, error
+
+
+def _raised(read: TaggedText | DataError) -> TaggedText:
+    if isinstance(read, DataError):
+        raise read
+    return read
+
+
+def _name_of(
+    labels: Iterable[Any], options: DatasetOptions, declared: Sequence[str], path: Path
+) -> NameOf:
+    """Return what gives each label of a file its name and type.
+
+    Args:
+        labels: those of the file.
+        options: `names`, `tag` and `scheme`.
+        declared: the names that the file itself declares.
+        path: the file, for messages.
+
+    Raises:
+        UsageError: `tag` is no word, or is for labels that have types.
+        DataError: labels given as IO are evidently written in another scheme.
+    """
+    names, scheme, tag = options.names or declared, options.scheme or "iob2", options.tag or TAG
+    if tag.split() != [tag]:
+        raise UsageError(f"tag: expected one word, got {tag!r}")
+
+    def named(label: Any) -> str | None:
+        if isinstance(label, str) and not label.isdecimal():
+            return label
+        if isinstance(label, str) and options.names and len(label) < 10:
+            label = int(label)
+        is_place = type(label) is int and 0 <= label < len(names)
+        return names[label] if is_place else None
+
+    known = {name for label in labels if (name := named(label)) is not None}
+    check_scheme(known, scheme, path)
+    if are_bare(known, scheme):
+        types = {mark: f"{mark}-{tag}" for mark in "BIESLU" if are_bare([mark], scheme)}
+        return lambda label: types.get(name := named(label) or "", name) or None
+    if options.tag is not None and known - {OUTSIDE}:
+        raise UsageError(
+            f"{path}: tag names the type of labels without one (B, I), and the labels here are "
+            f"{', '.join(sorted(known)[:5])}; leave tag out"
+        )
+    return named
+
+
+def _of_row(
+    row: RowOrError, field: str, number: str, documents: str | None
+) -> _Sentence | DataError:
+    if isinstance(row, DataError):
+        return row
+    tokens, labels = row.get("tokens"), row.get(field)
+    if not isinstance(tokens, list) or not isinstance(labels, list):
+        return DataError(
+            f"expected lists 'tokens' and {field!r}, got {shown(tokens)} and {shown(labels)}; "
+            "fix the row"
+        )
+    if None in tokens:
+        return DataError("field 'tokens': expected texts, got a null; fix the row")
+    try:
+        document = document_in(row, documents)
+    except DataError as error:
+        return error
+    identifier = row.get("id")
+    return _Sentence(
+        id=number if identifier is None else str(identifier),
+        tokens=tuple(map(str, tokens)),
+        labels=tuple(labels),
+        document=document,
+    )
+
+
+def document_in(row: Row, documents: str | None) -> str:
+    """Return the document that a row names; empty if it names none.
+
+    Raises:
+        DataError: the row lacks the column that `documents` names, or holds no name there.
+    """
+    if documents is not None and documents not in row:
+        raise DataError(
+            f"expected the column {documents!r}, which documents names, got {', '.join(row)}"
+        )
+    for column in ("document_id", "document") if documents is None else (documents,):
+        name = row.get(column)
+        if isinstance(name, Mapping | list):
+            raise DataError(
+                f"field {column!r}: expected the name of a document, got {shown(name)}; fix the row"
+            )
+        if name not in (None, ""):
+            return str(name)
+    return ""
+
+
+# -- lines of tokens ----------------------------------------------------------------------------
+def _sentences(
+    blocks: Iterable[list[tuple[int, str]]], is_token: Callable[[str, bool], bool]
+) -> Iterator[tuple[str, _Sentence | DataError]]:
+    """Yield (place, sentence); an error takes the place of a bad sentence.
+
+    Args:
+        blocks: the numbered lines of each sentence.
+        is_token: says of a line that begins with `#`, and whether tokens stand before it in its
+            sentence, that it is one.
+    """
+    number, document = 0, 0
+    for block in blocks:
+        lines: list[tuple[int, str]] = []
+        for n, line in block:
+            if line[0] != "#" or is_token(line, bool(lines)):
+                lines.append((n, line))
+        if lines and _begins_document(lines[0][1]):
+            document += 1
+            lines = lines[1:]
+        if not lines:
+            continue
+        number += 1
+        columns = [_columns(line) for _, line in lines]
+        bad = next((i for i, (t, label) in enumerate(columns) if not label or t.split() != [t]), -1)
+        if bad >= 0:
+            token, label = columns[bad]
+            what = (
+                f"expected a token without white space, got {token!r}; fix the line"
+                if label
+                else f"expected a token, a tab and a label, got {token!r} alone; write O for "
+                "tokens outside entities"
+            )
+            yield f"line {lines[bad][0]}", DataError(what)
+            continue
+        tokens, labels = zip(*columns, strict=True)
+        yield (
+            f"line {lines[0][0]}",
+            _Sentence(
+                id=str(number),
+                tokens=tokens,
+                labels=labels,
+                places=tuple(f"line {n}" for n, _ in lines),
+                document=str(document) if document else "",
+            ),
+        )
+
+
+def _tokens_among(
+    lines: Sequence[str], scheme: Scheme, name_of: NameOf
+) -> Callable[[str, bool], bool]:
+    """Return what tells tokens such as `#` from comments, by the lines that begin with no `#`.
+
+    A token has as many columns as these lines and ends in a label. Words of comments may look like
+    labels, so without tabs, and in IO, the label's type must occur in the file. Inside a sentence a
+    line with tabs and the usual columns is a token even if its label is bad.
+    """
+
+    def type_(line: str) -> str | None:
+        label = name_of(_columns(line)[1])
+        return None if label is None else type_of(label, scheme)
+
+    spaced = {len(line.split()) for line in lines if "\t" not in line}
+    tabbed = {line.count("\t") + 1 for line in lines if "\t" in line} | spaced or {2}
+    types = {type_(line) for line in lines} | {""}
+
+    def is_token(line: str, is_inside: bool) -> bool:
+        if "\t" not in line:
+            return len(line.split()) in spaced and type_(line) in types - {None}
+        token = _columns(line)[0]
+        if line.count("\t") + 1 not in tabbed or token.split() != [token]:
+            return False
+        kind = type_(line)
+        return is_inside or (kind is not None and (scheme != "io" or kind in types))
+
+    return is_token
+
+
+def _begins_document(line: str) -> bool:
+    return line.split(maxsplit=1)[0] == DOCUMENT
+
+
+def _columns(line: str) -> tuple[str, str]:
+    """Return the token and the label of a line; the label is empty if there is one column."""
+    fields = line.split("\t") if "\t" in line else line.split()
+    return fields[0].strip(), fields[-1].strip() if len(fields) > 1 else ""
+
+
+def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
+    """Yield the numbered lines of each sentence, without line ends."""
+    block: list[tuple[int, str]] = []
+    for number, line in data_lines(path):
+        if "\r" in line:
+            raise DataError(
+                f"{path}, line {number}: expected lines that end in LF or CR LF, found a CR inside "
+                "a line; save the file with such line ends"
+            )
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block

@@ -1,0 +1,540 @@
+"""A first experiment from a few values: data, model, entities, attack, budget.
+
+`medstress run --data FILE --model NAME` runs it, and prints it with --dry-run: TOML, which is read
+and checked like any experiment file.
+"""
+
+from __future__ import annotations
+
+import re
+import symtable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from medstress.attacks.protocol import Attack, attack_class, make_attack
+from medstress.backends.local.files import EMBEDDED
+from medstress.core import registry
+from medstress.core.attacked import NAME
+from medstress.core.controls import CONTROLS, NOISE_CONTROL
+from medstress.core.errors import DataError, UsageError, did_you_mean, reason
+from medstress.datasets.guess import ENDINGS, guess_dataset
+from medstress.entities.encoders import MINILM_NEEDS
+from medstress.experiment.file.reading import Source, apply_overrides, check_experiment
+from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
+from medstress.experiment.plan.parts import kind_of_datasets
+from medstress.files.reading import read_json, read_text
+from medstress.files.toml_values import toml_key, toml_value
+from medstress.tasks.kinds import Kind
+
+GROUPS = ("drugs", "diseases")
+"""The groups that come with a vocabulary."""
+_NEEDED: dict[str, dict[str, Any]] = {"entity_substitution": {"sampler": "pdws", "n": -20}}
+"""Attack -> the parameters that it cannot do without, or that the file shows."""
+_BUDGETS = ("attempts", "budget")
+"""Parameters that bound the perturbed queries of an item; the first that an attack has does."""
+_SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme", "names")
+"""Keys of `[[dataset]]` that the message about unclear rows names."""
+_LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")
+"""A named data set of which the user has the file."""
+_SEVERAL = "expected one file of"
+"""In the message about a folder with several tables."""
+_MOST_NAMED = 5
+"""Files, or functions of a file, that a message names."""
+_EXPECTED = (
+    "a folder, a .gguf file, file.py:function, mock, smollm2, a hub id such as owner/name, or with "
+    "--base-url the name that the server knows"
+)
+"""What the name of a model may be."""
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_ONLY = {
+    "ner": ("python", "mock", "transformers", "spacy"),
+    "similarity": ("python", "mock", "sentence_transformers"),
+}
+"""Task -> the back ends that do it, where not all do."""
+_ROLE_KEYS = ("backend", "model", "base_url", "api_key_env", "dtype")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The values of a first experiment; a value of None stands for what fits."""
+
+    data: str
+    """A file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub."""
+    model: str
+    """A folder, a `.gguf` file, `file.py:function`, `mock`, `smollm2`, the name that the server at
+    `base_url` knows, or a hub id."""
+    base_url: str | None = None
+    """The address of a server."""
+    api_key_env: str | None = None
+    """The environment variable that holds the server's key."""
+    entities: tuple[str, ...] | None = None
+    """Groups: of `drugs`, `diseases`; default both."""
+    attack: str | None = None
+    """Name of an attack; default: what fits the data."""
+    budget: int | None = None
+    """Perturbed queries per item; default: the attack's."""
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """Field -> its column in the data."""
+    answer_base: int | None = None
+    """The number of the first option where answers are numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstData:
+    """The data, read once to see what fits them."""
+
+    table: dict[str, Any]
+    """The keys of `[[dataset]]`."""
+    part: DatasetPart
+    """The items."""
+    kind: Kind
+    """Their kind."""
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether questions come with a text to read."""
+        return self.kind.draws_names and any(item.passage for item in self.part.all_items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstAttack:
+    """The attack."""
+
+    table: dict[str, Any]
+    """The keys of `[[attack]]`."""
+    attack: Attack
+    """The attack that they make."""
+    groups: tuple[dict[str, Any], ...] = ()
+    """The tables of `[[entities]]`; none if it draws no names."""
+
+
+def compose(
+    choices: Choices,
+    overrides: Sequence[str] = (),
+    data: FirstData | None = None,
+    *,
+    attacks: Sequence[FirstAttack] | None = None,
+    victim: Mapping[str, Any] | None = None,
+) -> Source:
+    """Compose a first experiment: its text, as a file in the working folder would hold it.
+
+    Args:
+        choices: what the user gave.
+        overrides: as --set; those of `[[dataset]]` are part of the text, others are left to the
+            reader of the text.
+        data: the data of these choices, if they are read already.
+        attacks: the attacks, if they have tables already.
+        victim: the keys of the victim, if it has a table already.
+
+    Raises:
+        UsageError: a value does not fit; the message names its flag.
+        DataError: a bad row.
+    """
+    data = data or read_data(choices, overrides)
+    attacks = attacks or [find_attack(choices, data)]
+    needs = frozenset[str]().union(*(one.attack.needs for one in attacks))
+    victim = victim or find_victim(choices, data, scores="scores" in needs)
+    remarks, tables = [], dict[str, Any]()
+    tables["experiment"] = {"name": experiment_name(choices), "seeds": [0]}
+    tables["dataset"] = [data.table]
+    tables["entities"] = next((list(one.groups) for one in attacks if one.groups), [])
+    if any(group["embedding"] == "ngram" for group in tables["entities"]) and _lacks_minilm():
+        remarks.append(
+            "names are near by spelling, as minilm is not installed: pip install "
+            "'medstress[minilm]'"
+        )
+    tables["victim"] = [dict(victim)]
+    names_role = re.compile(r"\s*role\.attacker\.(?:backend|model|base_url|target)\s*=")
+    if "attacker" in needs and not any(map(names_role.match, overrides)):
+        name = next(one.table["name"] for one in attacks if "attacker" in one.attack.needs)
+        writes = victim["backend"] in ("openai", "llama_cpp", "transformers")
+        if not writes or victim.get("answer_by") == "head":
+            raise UsageError(
+                f"--attack {name}: another model writes its edits, and the victim cannot: give a "
+                "model that writes text, or name one as in --set role.attacker.backend=openai "
+                "--set role.attacker.model=NAME --set role.attacker.base_url=URL"
+            )
+        own = {key: victim[key] for key in _ROLE_KEYS if key in victim}
+        tables["role"] = {"attacker": own}
+        remarks.append(
+            f"{name}: no attacker is named, so the model attacks itself; a stronger attacker finds "
+            "more: --set role.attacker.model=NAME"
+        )
+    tables["attack"] = [one.table for one in attacks]
+    name, base = f"{tables['experiment']['name']}.toml", Path.cwd().resolve()
+    return Source(text=toml_text(tables), name=name, base=base, remark="; ".join(remarks))
+
+
+def toml_text(tables: Mapping[str, Any]) -> str:
+    """Return the tables of an experiment as a file."""
+    parts = []
+    for table, content in tables.items():
+        for row in content if isinstance(content, list) else [content]:
+            header = f"[[{table}]]" if isinstance(content, list) else f"[{table}]"
+            named = {f"[{table}.{k}]": keys for k, keys in row.items()} if table == "role" else {}
+            for title, keys in (named or {header: row}).items():
+                lines = (f"{toml_key(key)} = {toml_value(value)}" for key, value in keys.items())
+                parts.append("\n".join([title, *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def experiment_name(choices: Choices) -> str:
+    """Return the name of the experiment and of its run folder: what tells one from another.
+
+    >>> experiment_name(Choices(data="data/my questions.csv", model="my_model.py:answer"))
+    'my-questions-my_model.py-answer'
+    >>> experiment_name(Choices(data="q.csv", model="org/Big", attack="swap_noise", budget=None))
+    'q-Big-swap_noise'
+    """
+    data, model = (Path(text.strip()) for text in (choices.data, choices.model))
+    parts = [data.stem or data.name, model.name]
+    parts += ["-".join(choices.entities)] if choices.entities is not None else []
+    parts += [choices.attack] if choices.attack is not None else []
+    parts += [f"budget{choices.budget}"] if choices.budget is not None else []
+    slug = _NOT_IN_NAMES.sub("-", "-".join(parts)).strip("-._")
+    return slug[:_LONGEST_NAME].strip("-._") or "first"
+
+
+# -- data ----------------------------------------------------------------------------------------
+
+
+def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
+    """Read the data that the user named.
+
+    Args:
+        choices: what the user gave; only the data, columns and answer base are read.
+        overrides: as --set; those of `[[dataset]]` go into its table.
+
+    Raises:
+        UsageError: there is no such data, or its rows are not clear; the message says which flag
+            settles it.
+        DataError: a bad row.
+    """
+    table = dict(guess_dataset(choices.data))
+    if choices.columns:
+        table["columns"] = dict(choices.columns)
+    if choices.answer_base is not None:
+        table["answer_base"] = choices.answer_base
+    return read_table(table, overrides)
+
+
+def read_table(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> FirstData:
+    """Read the data of a `[[dataset]]` table.
+
+    Args:
+        table: its keys.
+        overrides: as --set; those of `[[dataset]]` go into the table.
+
+    Raises:
+        UsageError, DataError: see `read_data`.
+    """
+    raw: dict[str, Any] = {"experiment": {"name": "data"}, "dataset": [dict(table)]}
+    apply_overrides(raw, [one for one in overrides if one.partition(".")[0].strip() == "dataset"])
+    tables = check_experiment(raw, needs=("experiment", "dataset")).dataset
+    try:
+        parts = load_datasets(tables, Path.cwd(), None)
+    except (UsageError, DataError) as error:
+        message, folder = str(error), Path(str(table.get("path", ""))).expanduser()
+        if table["name"] == "hub" and _SEVERAL in message and folder.is_dir():
+            files = sorted(str(file) for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
+            here = " or ".join(f"--data {file}" for file in files[:_MOST_NAMED])
+            raise UsageError(f"{message} (here: {here})").with_flag("--data", files[0]) from error
+        flags = {"columns": "--columns FIELD=COLUMN", "answer_base": "--answer-base 0 or 1"}
+        named = [k for k in _SETTLING if k not in table and re.search(rf"\b{k} = ", message)]
+        settling = [flags.get(key, f"--set dataset.{key}=VALUE") for key in named]
+        settling = [flag for flag in settling if flag.partition(" ")[0] not in message]
+        hint = f" (here: {' or '.join(settling)})" if settling else ""
+        settled = type(error)(f"{message}{hint}")
+        if lacking := _LACKS.search(message):
+            settled.with_flag("--set", f"dataset.{lacking[1]}=FILE")
+        raise settled from error
+    return FirstData(table=raw["dataset"][0], part=parts[0], kind=kind_of_datasets(parts))
+
+
+# -- the attack ----------------------------------------------------------------------------------
+
+
+def default_attack(kind: Kind) -> str:
+    """Return the attack that is made if none is named.
+
+    >>> from medstress.tasks.kinds import KINDS
+    >>> [default_attack(kind) for kind in KINDS]
+    ['entity_substitution', 'swap_noise', 'swap_noise']
+    """
+    return "entity_substitution" if kind.draws_names else "swap_noise"
+
+
+def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
+    """Build the attack and the groups that it draws names of.
+
+    Raises:
+        UsageError: no such attack, one that does not fit the data, a budget or groups that the
+            attack has not, or an unknown group.
+    """
+    name, installed = choices.attack or default_attack(data.kind), registry.installed("attacks")
+    why = _misfit(name, data) if name in installed else f"there is no attack {name!r}"
+    if why is not None:
+        hint = "" if name in installed else did_you_mean(name, installed)
+        raise UsageError(f"--attack: {why}{hint or f'; choose one of {_fitting(data)}'}")
+    parameters, own = dict(_NEEDED.get(name, {})), {f.name for f in fields(attack_class(name))}
+    key = next((key for key in _BUDGETS if key in own), None)
+    if choices.budget is not None:
+        if key is None or choices.budget < 1:
+            fixed = f"{name} asks about a fixed number of perturbed copies; leave --budget out"
+            needed = "expected at least 1"
+            raise UsageError(
+                f"--budget {choices.budget}: {fixed if key is None else needed}"
+            ).with_flag("--budget", None)
+        parameters[key] = choices.budget
+        if choices.budget > 1 and "search" in own:
+            parameters["search"] = "greedy"  # noise asks about one copy, or searches
+    attack = make_attack(name, parameters)
+    if key is not None and (budget := attack.spec()[key]) is not None:
+        parameters[key] = budget
+    table = {"name": name, **parameters}
+    return FirstAttack(table=table, attack=attack, groups=_groups(choices, attack, name))
+
+
+def given_attack(table: Mapping[str, Any], choices: Choices) -> FirstAttack:
+    """Return the attack of an `[[attack]]` table, with the groups that it draws names of.
+
+    Raises:
+        UsageError: the table does not fit, or an unknown group.
+    """
+    raw = {"experiment": {"name": "any"}, "dataset": [{"name": "sample"}], "attack": [dict(table)]}
+    attack = check_experiment(raw, needs=()).attack[0].attacks[0]
+    groups = _groups(choices, attack, str(table["name"]))
+    return FirstAttack(table=dict(table), attack=attack, groups=groups)
+
+
+def draws_names(name: str) -> bool:
+    """Return whether an attack draws names of groups; True for one that is not known.
+
+    >>> draws_names("entity_substitution"), draws_names("swap_noise")
+    (True, False)
+    """
+    is_known = name in registry.installed("attacks")
+    return not is_known or "names" in make_attack(name, _NEEDED.get(name, {})).needs
+
+
+def _fitting(data: FirstData) -> str:
+    """List the attacks that data and a model are enough for; controls are added by themselves."""
+    first = default_attack(data.kind)
+    names = [name for name in registry.installed("attacks") if name not in (first, *CONTROLS)]
+    return ", ".join([first, *(name for name in names if _misfit(name, data) is None)])
+
+
+def _misfit(name: str, data: FirstData) -> str | None:
+    """Return why an attack cannot be made on the data without parameters; None if it can."""
+    if name == NOISE_CONTROL:  # it needs an attack
+        return f"{name} needs keys of its own, in an experiment file"
+    if name == NAME and data.table["name"] != NAME:
+        return f"{name} asks the edits that medstress export --table {NAME} wrote"
+    try:
+        kinds = make_attack(name, _NEEDED.get(name, {})).takes
+    except UsageError as error:  # a plug-in that is broken, or needs parameters
+        return f"{name} needs keys of its own, in an experiment file ({error})"
+    if not data.kind.is_taken(kinds):
+        return f"{name} attacks {' and '.join(sorted(kinds))}, and these are {data.kind.name}"
+    if name.startswith("passage_") and not data.has_passages:
+        return f"{name} needs questions with a passage, and these have none"
+    return None
+
+
+def _groups(choices: Choices, attack: Attack, name: str) -> tuple[dict[str, Any], ...]:
+    if "names" not in attack.needs:
+        if choices.entities is not None:
+            raise UsageError(f"--entities: {name} draws no names; leave --entities out").with_flag(
+                "--entities", None
+            )
+        return ()
+    wanted = GROUPS if choices.entities is None else tuple(dict.fromkeys(choices.entities))
+    if not wanted:
+        raise UsageError(f"--entities: expected {' or '.join(GROUPS)}, or both, got none")
+    return tuple(map(group_table, wanted))
+
+
+def group_table(name: str) -> dict[str, Any]:
+    """Return the keys of `[[entities]]` for a group that comes with a vocabulary.
+
+    Raises:
+        UsageError: there is no such group.
+    """
+    if name not in GROUPS:
+        raise UsageError(
+            f"--entities: expected {' or '.join(GROUPS)}, or both as {','.join(GROUPS)}, got "
+            f"{name!r}{did_you_mean(name, GROUPS)}"
+        )
+    embedding = "ngram" if _lacks_minilm() else "minilm"
+    own = {"name": name, "type": name, "vocabulary": name}
+    return {**own, "recogniser": "gazetteer", "embedding": embedding}
+
+
+def _lacks_minilm() -> bool:
+    return any(find_spec(module) is None for module in MINILM_NEEDS)
+
+
+# -- the model -----------------------------------------------------------------------------------
+
+
+def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> dict[str, Any]:
+    """Find out what the name of a model stands for; return the keys of `[[victim]]`.
+
+    Args:
+        choices: what the user gave.
+        data: the items; their kind decides how they are answered.
+        scores: whether the attack needs the victim's scores.
+
+    Raises:
+        UsageError: there is no such file, folder or function, the name cannot be a model's, or the
+            model cannot answer such data.
+    """
+    task, given = data.kind.task, choices.model.strip()
+    place = _model_place(choices, task)
+    backend = str(place["backend"])
+    known = _ONLY.get(task)
+    if known is not None and backend not in known:
+        raise UsageError(
+            f"--model {given}: backend {backend!r} cannot answer {data.kind.name}; give --model "
+            "mock, file.py:function, a folder or a hub id"
+        )
+    name, path = given, Path(given).expanduser()
+    if backend not in ("openai", "mock"):  # without folders
+        is_file = path.suffix == ".gguf" or backend == "python"
+        name = path.name.removesuffix(".gguf") if is_file else given
+        name = path.resolve().name if path.is_dir() else name
+    answers = {} if known else _answers(place, data, scores=scores)
+    return {"name": name, **place, **answers}
+
+
+def _model_place(choices: Choices, task: str) -> dict[str, Any]:
+    """Return back end and location of the model."""
+    given = choices.model.strip()
+    if not given:
+        raise UsageError(f"--model: expected {_EXPECTED}, got an empty text")
+    if choices.base_url is not None:
+        from medstress.backends.server import address_of
+
+        server = {"backend": "openai", "model": given, "base_url": address_of(choices.base_url)}
+        key = choices.api_key_env
+        return server if key is None else {**server, "api_key_env": key}
+    if choices.api_key_env is not None:
+        raise UsageError(
+            "--api-key-env is for a server: give its address too, as in "
+            "--base-url https://api.openai.com/v1"
+        )
+    if given == "mock":
+        return {"backend": "mock"}
+    if given in EMBEDDED:
+        return {"backend": "transformers", "model": given}
+    path = Path(given).expanduser()
+    local = "sentence_transformers" if task == "similarity" else "transformers"
+    if path.is_dir():
+        is_spacy = task == "ner" and (path / "meta.json").is_file()
+        return {"backend": "spacy" if is_spacy else local, "model": given}
+    if path.suffix.lower() == ".gguf":
+        _require_file(path, given)
+        # Where only transformers is installed, it reads the file as well.
+        is_only = find_spec("xllamacpp") is None and find_spec("transformers") is not None
+        return {"backend": "transformers" if is_only else "llama_cpp", "model": given}
+    if path.suffix == ".py" or ".py:" in given:
+        return {"backend": "python", "target": _function_file(given)}
+    module, colon, function = given.partition(":")
+    if colon and function and _is_module(module):
+        return {"backend": "python", "target": given}
+    if task == "ner" and _is_module(given) and find_spec("spacy") is not None:
+        return {"backend": "spacy", "model": given}
+    near = did_you_mean(given, ["mock", *EMBEDDED])
+    if path.with_name(f"{path.name}.py").is_file():
+        near = f"; did you mean '{given}.py'?"
+    # The hub's short names are few; a long one, `owner/name`, is always taken as it is.
+    is_hub = "/" in given or not near or _hub_config(given) is not None
+    if _HUB_ID.fullmatch(given) and not path.is_file() and is_hub:
+        return {"backend": local, "model": given}
+    if ":" in given and "/" not in given:
+        near = f"; if a server knows {given!r}, add --base-url http://127.0.0.1:11434/v1"
+    raise UsageError(f"--model {given}: expected {_EXPECTED}{near}")
+
+
+def _answers(place: dict[str, Any], data: FirstData, *, scores: bool) -> dict[str, Any]:
+    """Return the keys that say how the victim of questions, or of texts, is asked and answers."""
+    backend, task, open_book = place["backend"], data.kind.task, data.has_passages
+    plain = {"prompt": "open_book" if open_book else "qstab"}
+    if backend == "mock" and scores and task == "multiple_choice":
+        return {"answer_by": "letter", **plain}
+    if backend in ("mock", "python"):
+        return plain if open_book else {}
+    if backend == "openai":
+        by = "letter" if scores else "generate"  # every server can generate
+        return {"answer_by": by, "prompt": "open_book_chat" if open_book else "chat"}
+    if place["model"] in EMBEDDED:  # by letter this small model nearly always says A
+        return {"answer_by": "text", "prompt": "open_book_cloze" if open_book else "cloze"}
+    path = Path(place["model"]).expanduser()
+    config = path / "config.json" if path.is_dir() else _hub_config(place["model"])
+    is_choice = task == "multiple_choice"
+    ending = "ForMultipleChoice" if is_choice else "ForSequenceClassification"
+    content = read_json(config) if config is not None and config.is_file() else None
+    named = content.get("architectures") if isinstance(content, dict) else None
+    if isinstance(named, list) and any(str(name).endswith(ending) for name in named):
+        return {"answer_by": "head", **({"prompt": "question"} if is_choice else {})}
+    return {"answer_by": "letter", **plain} if is_choice else {}
+
+
+def _function_file(given: str) -> str:
+    """Check that a file has a function, without running it; return the target."""
+    name, colon, function = given.rpartition(":")
+    file, function = (name, function) if colon and name.endswith(".py") else (given, "")
+    path = Path(file).expanduser()
+    _require_file(path, given)
+    text = read_text(path)
+    try:
+        names = symtable.symtable(text, str(path), "exec").get_symbols()
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"--model {given}: {path} is not valid Python: {reason(error)}").with_flag(
+            "--model", given
+        ) from error
+    made = [one.get_name() for one in names if one.is_namespace()]
+    known = {one.get_name() for one in names if one.is_assigned() or one.is_imported()}
+    offered = [f"{file}:{one}" for one in made if not one.startswith("_")]
+    has = f" (it has: {', '.join(offered[:_MOST_NAMED])})" if offered else ""
+    if function and (function.partition(".")[0] in known or "import *" in text):
+        return given
+    near, refusal = "", UsageError(f"--model {given}: expected file.py:function{has}")
+    if function:
+        near = did_you_mean(function, known).replace("'", f"'{file}:", 1)
+        refusal = UsageError(f"--model {given}: {path} has no {function!r}{near}{has}")
+    only = offered[:1] if not near and (not function or len(offered) == 1) else []
+    raise refusal.with_flag("--model", only[0]) if only else refusal
+
+
+def _require_file(path: Path, given: str) -> None:
+    if path.is_file():
+        return
+    file = given.rpartition(":")[0] if ".py:" in given else given
+    near = [str(Path(file).with_name(one.name)) for one in path.parent.glob(f"*{path.suffix}")]
+    hint = did_you_mean(given, [f"{one}{given.removeprefix(file)}" for one in near])
+    error = UsageError(f"--model {given}: there is no file {path}{hint}")
+    raise error if hint else error.with_flag("--model", given)
+
+
+def _is_module(name: str) -> bool:
+    try:
+        parts = name.split(".")
+        return all(part.isidentifier() for part in parts) and find_spec(name) is not None
+    except (ImportError, ValueError, AttributeError):
+        return False
+
+
+def _hub_config(name: str) -> Path | None:
+    """Return the config.json in the hub's cache; nothing is downloaded before a model is opened."""
+    if not _HUB_ID.fullmatch(name) or find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub import try_to_load_from_cache
+
+    path = try_to_load_from_cache(name, "config.json")
+    return Path(path) if isinstance(path, str) else None

@@ -1,1 +1,0 @@
-"""How this process uses the machine: threads, memory, oneDNN."""

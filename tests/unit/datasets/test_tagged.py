@@ -1,0 +1,344 @@
+"""IOB files and rows of tokens become tagged texts; what is wrong is named by file and line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from medstress.core.errors import DataError, UsageError
+from medstress.core.label_schemes import in_iob2, read_labels, scheme_of
+from medstress.datasets import tagged
+from medstress.datasets.source import DatasetOptions
+
+GOOD = "Aspirin\tB-Chemical\nhelps\tO\n\nSalicylic\tB-Chemical\nacid\tI-Chemical\n"
+TOKENS = (
+    ("Severe", "chest", "pain"),
+    ("He", "took", "aspirin", "and", "folic", "acid", "."),
+    ("It", "helped", "."),
+)
+IOB2 = (
+    ("B-Disease", "I-Disease", "I-Disease"),
+    ("O", "O", "B-Chemical", "O", "B-Chemical", "I-Chemical", "O"),
+    ("O", "O", "O"),
+)
+IOBES = (
+    ("B-Disease", "I-Disease", "E-Disease"),
+    ("O", "O", "S-Chemical", "O", "B-Chemical", "E-Chemical", "O"),
+    ("O", "O", "O"),
+)
+BILOU = tuple(tuple(label.replace("E-", "L-").replace("S-", "U-") for label in s) for s in IOBES)
+IO = tuple(tuple(label.removeprefix("B-").removeprefix("I-") for label in s) for s in IOB2)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(text, name="rows.tsv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return to_file
+
+
+def conll(labels, tokens=TOKENS):
+    sentences = zip(tokens, labels, strict=True)
+    return "\n".join(
+        "".join(f"{t}\t{label}\n" for t, label in zip(*s, strict=True)) for s in sentences
+    )
+
+
+def read(path, **options):
+    return tagged.load(DatasetOptions(path=path, **options))
+
+
+def refused(path, **options):
+    with pytest.raises((DataError, UsageError)) as caught:
+        read(path, **options)
+    return str(caught.value)
+
+
+def labels_of(loaded):
+    return [item.labels for item in loaded.items]
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"), [(IOB2, None), (IOBES, "iobes"), (BILOU, "iobes"), (IO, "io")]
+)
+def test_a_corpus_reads_alike_in_every_scheme(write, labels, scheme):
+    items = read(write(conll(labels)), scheme=scheme).items
+    assert [item.id for item in items] == ["1", "2", "3"]
+    assert [item.tokens for item in items] == list(TOKENS)
+    assert [item.labels for item in items] == list(IOB2)
+
+
+def test_conll_columns_documents_line_ends_and_a_byte_order_mark_are_read(write):
+    text = "\ufeff-DOCSTART- -X- O\r\n\r\nAspirin NN B-NP B-Chemical\r\nhelps VB O O\r\n"
+    loaded = read(write(text))
+    (item,) = loaded.items
+    assert (item.tokens, item.labels) == (("Aspirin", "helps"), ("B-Chemical", "O"))
+    assert item.metadata == {"document": "1"}
+    assert loaded.notes == ()
+
+
+def test_without_documents_a_line_says_what_intervals_take_for_independent(write):
+    (note,) = read(write(GOOD)).notes
+    assert "take sentences as independent; on BC5CDR that made intervals up to 2.2 times" in note
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "an empty file; give a file with rows"),
+        ("-DOCSTART-\n", "got none; give a file with rows"),
+        ("a\tO\nb\n", "line 2: expected a token, a tab and a label, got 'b' alone"),
+        ("a\tO\nb\tS-Drug\n", "line 2: expected an IOB label"),
+        ("a\tO\n\nb\tI-Drug\n", "line 3: expected 'B-Drug'"),
+        ("a b\tO\n", "line 1: expected a token without white space"),
+        (b"a\tO\n\xff\tO\n", "line 2: expected UTF-8"),
+        (GOOD.replace("\n", "\r"), "line 1: expected lines that end in LF or CR LF, found a CR"),
+        ("a\t1\n", "line 1: expected a label, got the text '1'; give the names of whole numbers"),
+        ("a\tB\nb\tI-Drug\n", "line 1: expected an IOB label (O, B-TYPE or I-TYPE), got 'B'"),
+    ],
+)
+def test_a_bad_line_is_named_with_what_to_do(write, text, where):
+    assert where in refused(write(text))
+
+
+def test_labels_are_repaired_where_asked_and_it_is_said(write):
+    path = write("-DOCSTART- O\n\na\tO\nb\tI-Drug\nc\tI-Drug\nd\tI-Disease\n")
+    loaded = read(path, on_bad_labels="repair")
+    assert labels_of(loaded) == [("O", "B-Drug", "I-Drug", "B-Disease")]
+    assert loaded.notes == (
+        f"{path}: repaired 2 labels that continued or ended no entity (an I- becomes B-), the "
+        "first in line 4",
+    )
+    assert "got 'X-Drug'" in refused(write("a\tX-Drug\n"), on_bad_labels="repair")
+
+
+def test_a_bad_sentence_can_be_left_out_and_is_said(write):
+    path = write(GOOD + "\nlost\n")
+    loaded = read(path, on_bad_row="skip")
+    assert len(loaded.items) == 2
+    assert loaded.skipped[0].startswith(f"{path}, line 7: expected a token, a tab and a label")
+
+
+# -- labels without a type, and numbers -----------------------------------------------------------
+BARE = (("B", "I", "O"), ("O", "B"))
+WORDS = (("folic", "acid", "helps"), ("take", "aspirin"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (BARE, None),
+        ((("B", "E", "O"), ("O", "S")), "iobes"),
+        ((("B", "L", "O"), ("O", "U")), "iobes"),
+        ((("I", "I", "O"), ("O", "I")), "io"),
+    ],
+)
+def test_labels_without_a_type_are_of_the_type_that_tag_names(write, labels, scheme):
+    path = write(conll(labels, WORDS))
+    assert labels_of(read(path, scheme=scheme, tag="Drug")) == [
+        ("B-Drug", "I-Drug", "O"),
+        ("O", "B-Drug"),
+    ]
+    assert read(path, scheme=scheme).items[1].labels == ("O", "B-Entity")
+
+
+def test_a_tag_is_one_word_and_for_labels_without_a_type_alone(write):
+    assert "expected one word, got 'a drug'" in refused(write(conll(BARE, WORDS)), tag="a drug")
+    says = refused(write(conll(IOB2)), tag="Drug")
+    assert "the labels here are B-Chemical, B-Disease, I-Chemical, I-Disease, O; leave" in says
+    says = refused(write(conll(BARE, WORDS)), scheme="io")
+    assert 'scheme = "io" expects' in says
+    assert "got 'B'" in says
+    assert "leave out scheme" in says
+    assert 'set scheme = "iobes"' in refused(write("a\tB\nb\tE\n"), scheme="io")
+
+
+@pytest.mark.parametrize("name", ["rows.tsv", "rows.jsonl"])
+def test_whole_numbers_are_labels_by_the_names_that_are_given(write, name):
+    numbers = ((1, 2, 0), (0, 1))
+    rows = [{"tokens": w, "ner_tags": n} for w, n in zip(WORDS, numbers, strict=True)]
+    path = write(
+        conll(numbers, WORDS) if name == "rows.tsv" else "\n".join(map(json.dumps, rows)), name
+    )
+    found = labels_of(read(path, names=("O", "B-Drug", "I-Drug")))
+    assert found == [("B-Drug", "I-Drug", "O"), ("O", "B-Drug")]
+    assert labels_of(read(path, names=("O", "B", "I"), tag="Drug")) == found
+    assert 'as in names = ["O", "B-Drug", "I-Drug"]' in refused(path)
+    assert "expected a label, got the" in refused(path, names=("O", "B-Drug"))
+
+
+# -- rows of tokens -------------------------------------------------------------------------------
+ROW = {"id": 4, "tokens": ["a", "b"], "ner_tags": ["B-Drug", "O"], "pmid": 7}
+
+
+def test_rows_of_tokens_are_tagged_texts_of_the_document_that_a_column_names(write):
+    for path in (write(json.dumps(ROW), "x.jsonl"), write(json.dumps([ROW]), "x.json")):
+        (item,) = read(path, documents="pmid").items
+        assert (item.id, item.labels) == ("4", ("B-Drug", "O"))
+        assert item.metadata == {"document": "7"}
+        assert read(path).items[0].metadata == {}
+    assert "row 1: expected the column 'pimd', which documents names" in refused(
+        path, documents="pimd"
+    )
+    assert "write a line -DOCSTART- before each" in refused(write(GOOD), documents="pmid")
+    path = write(json.dumps({**ROW, "document": {"a": 1}}), "x.jsonl")
+    assert "field 'document': expected the name of a document, got the object" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "where"),
+    [
+        ({"tokens": ["a", None], "ner_tags": ["O", "O"]}, "got a null; fix the row"),
+        ({"tokens": ["a"], "ner_tags": [True]}, "token 1: expected a label, got the value True"),
+        ({"tokens": ["a", "b"], "ner_tags": ["O", "I-Drug"]}, "token 2: expected 'B-Drug'"),
+        ({"tokens": ["a"], "ner_tags": ["O", "O"]}, "expected a label for each of 1 tokens"),
+        ({"tokens": "a", "ner_tags": ["O"]}, "expected lists 'tokens' and 'ner_tags'"),
+        ({"word": "a"}, "expected the fields tokens and labels or ner_tags or tags, got word"),
+    ],
+)
+def test_a_bad_row_is_named(write, row, where):
+    assert where in refused(write(json.dumps([row]), "x.json"))
+
+
+def test_the_labels_of_a_row_are_repaired_too(write):
+    path = write(json.dumps([{"tokens": ["a", "b"], "tags": ["O", "I-Drug"]}]), "x.json")
+    assert read(path, on_bad_labels="repair").notes[0].endswith("the first in row 1")
+    assert 'set on_bad_labels = "repair"' in refused(path)
+    assert refused(write("", "x.json")).endswith("an empty file; give a file with rows")
+
+
+BIOC = '{"source": "x", "documents": [{"id": "1", "passages": [{"offset": 0}]}]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "converter"),
+    [
+        (BIOC, "x.json", 'bconv.load("x.json", fmt="bioc_json")'),
+        ("<?xml version='1.0'?><collection><source/></collection>", "x.iob", 'fmt="bioc_xml"'),
+        ('{"text": "a b", "entities": [[0, 1, "Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
+        ('{"text": "a b", "label": [[0,1,"Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
+        ('{"text": "a", "spans": [{"start": 0, "end": 1}]}', "x.jsonl", "offsets_to_biluo_tags"),
+    ],
+)
+def test_other_formats_are_answered_with_what_converts_them(write, text, name, converter):
+    assert converter in refused(write(text, name))
+
+
+# -- schemes --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("labels", "scheme", "place", "where"),
+    [
+        (["O", "Drug"], "iob2", 1, "'Drug'"),
+        (["B-Drug", "O"], "iobes", 1, "'I-Drug'"),
+        (["O", "B-Drug"], "iobes", 1, "'B-Drug'"),
+        (["O", "E-Drug"], "iobes", 1, "'S-Drug'"),
+        (["B-Drug", "E-Gene"], "iobes", 1, "'I-Drug'"),
+        (["B-"], "iobes", 0, "expected an IOBES label"),
+        (["a b"], "io", 0, "expected an IO label"),
+    ],
+)
+def test_what_a_scheme_does_not_allow_is_named(labels, scheme, place, where, said):
+    reading = read_labels(labels, scheme)
+    said(reading.complaint, where)
+    assert reading.place == place
+
+
+@pytest.mark.parametrize(
+    ("labels", "repaired"),
+    [
+        (["B-Drug", "O"], ("B-Drug", "O")),
+        (["O", "E-Drug"], ("O", "B-Drug")),
+        (["B-Drug", "E-Gene", "I-Gene"], ("B-Drug", "B-Gene", "B-Gene")),
+    ],
+)
+def test_labels_of_iobes_are_repaired_where_asked(labels, repaired):
+    reading = read_labels(labels, "iobes", repair=True)
+    assert reading.labels == repaired
+    assert reading.repaired
+
+
+def test_the_scheme_of_a_model_is_told_from_its_labels():
+    assert scheme_of(["O", "B-Drug", "I-Drug"]) == scheme_of(["O", "I-Drug"]) == "iob2"
+    assert scheme_of(["O", "B-Drug", "I-Drug", "E-Drug", "S-Drug"]) == "iobes"
+    assert scheme_of(["O", "Drug", "B-cell"]) is None
+    assert scheme_of(["O", "Drug"]) == "io"
+    assert scheme_of(["LABEL_0", "LABEL_1"]) is None
+    assert (scheme_of(["O", "B", "I"]), scheme_of(["O", "U"])) == ("iob2", "iobes")
+    assert in_iob2(["I-Drug", "O", "E-Drug", "S-Drug"], "iobes") == (
+        *("B-Drug", "O", "B-Drug", "B-Drug"),
+    )
+    # Entities side by side are one in IO and two elsewhere.
+    assert read_labels(["B-Drug", "B-Drug"], "iob2").labels == ("B-Drug", "B-Drug")
+    assert read_labels(["S-Drug", "S-Drug"], "iobes").labels == ("B-Drug", "B-Drug")
+    assert read_labels(["Drug", "Drug"], "io").labels == ("B-Drug", "I-Drug")
+
+
+@pytest.mark.parametrize("name", ["rows.iob", "rows.jsonl"])
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["B-Drug", "I-Drug", "O"], "leave out scheme, or write 'I-B-Drug'"),
+        (["B-Drug", "O", "B-Gene"], "got 'B-Drug'"),
+        (["B-Drug", "E-Drug", "S-Drug"], 'set scheme = "iobes"'),
+        (["I-Drug", "I-Drug", "O"], None),
+        (["I-B-cell", "O", "I-B-cell"], None),
+        (["B-cell", "O", "Drug"], None),
+        (["O", "O", "O"], None),
+    ],
+)
+def test_labels_with_prefixes_are_no_types_in_io(write, labels, says, name):
+    row = {"tokens": ["a", "b", "c"], "tags": labels}
+    path = write(conll([labels], ["abc"]) if name == "rows.iob" else json.dumps(row), name)
+    if says is None:
+        assert len(read(path, scheme="io").items[0].labels) == 3
+    else:
+        told = refused(path, scheme="io")
+        assert f'{path}: scheme = "io" expects' in told
+        assert says in told
+
+
+# -- comments -------------------------------------------------------------------------------------
+def test_comments_are_no_tokens_but_a_hash_sign_may_be_one(write):
+    text = (
+        "# sent_id = 1\n# text = Aspirin # helps\nAspirin NN B-Drug\n# NN O\n#\tO\n\n"
+        "# only a comment\n\n#begin document (x); part 000\nNo O\n"
+    )
+    first, second = read(write(text)).items
+    assert (first.tokens, first.labels) == (("Aspirin", "#", "#"), ("B-Drug", "O", "O"))
+    assert (second.id, second.tokens) == ("2", ("No",))
+    (item,) = read(write("# a comment of words\nAspirin Drug\n# O\n"), scheme="io").items
+    assert item.tokens == ("Aspirin", "#")
+
+
+@pytest.mark.parametrize("gap", ["\t", " ", " NN "])
+@pytest.mark.parametrize("scheme", ["iob2", "iobes", "io"])
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# Depletion of B-cell",
+        "# levels of the vitamin O",
+        "# text = Levels of I-131",
+        "# newdoc",
+        "# I-131",
+        "#newdoc id B-cell",
+        "# source\tPMID 123",
+        "# source\tB-cell",
+        "#a\tb\tc\td\tO",
+    ],
+)
+def test_a_comment_is_told_by_its_columns_and_its_label(write, comment, scheme, gap):
+    begin = {"iob2": "B-Drug", "iobes": "S-Drug", "io": "Drug"}[scheme]
+    lines = [comment, f"Aspirin{gap}{begin}", f"#{gap}O", "", comment, f"#{gap}{begin}", comment]
+    first, second = read(write("\n".join(lines)), scheme=scheme).items
+    assert (first.tokens, first.labels) == (("Aspirin", "#"), ("B-Drug", "O"))
+    assert (second.tokens, second.labels) == (("#",), ("B-Drug",))
+
+
+def test_a_hash_sign_with_a_wrong_label_within_a_sentence_is_named(write):
+    assert "line 2" in refused(write("Aspirin\tB-Drug\n#\tX\n"))
+    (item,) = read(write("#\tB-Mark\nNo\tO\n")).items  # a type that stands nowhere else
+    assert item.tokens == ("#", "No")
