@@ -27,7 +27,7 @@ def _said(prompt):
 
 def _key(prompt):
     """The letter of the option that treats the case, whatever it is called; A if there is none."""
-    options = dict((text.casefold(), x) for x, text in OPTION.findall(prompt))
+    options = {text.casefold().strip(" ."): x for x, text in OPTION.findall(prompt)}
     found = re.search(r"case\\s+(\\d+)", prompt)
     if not found:
         return "A"

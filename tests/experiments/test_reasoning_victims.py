@@ -316,7 +316,7 @@ def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(med
     server = target(cuts=True)
 
     def thoughts(prompt):
-        last = server.turns[prompt][-1]["content"]
+        last = server.turns[prompt][1][-1]["content"]
         return THOUGHTS * 3 if "How confident" in last or "cut off" in last else "Short."
 
     server.thoughts = thoughts

@@ -743,7 +743,7 @@ class DatasetTable(TomlTable):
     """iob, bc5cdr, hub: label scheme, `iob2` (default), `iobes` or `io`."""
     tag: NonEmpty | None = None
     """iob, bc5cdr, hub: the type of labels without one (B, I); default: `Entity`."""
-    names: Annotated[tuple[NonEmpty, ...], Field(min_length=1)] = ()
+    names: tuple[NonEmpty, ...] = ()
     """iob, hub: the labels that whole numbers stand for, as in `["O", "B-Drug", "I-Drug"]`."""
     columns: dict[str, str | tuple[str, ...]] | None = None
     """Questions, pairs, nli: the file's names for the fields, as in `{question = "stem", options =
