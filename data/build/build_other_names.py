@@ -1,9 +1,10 @@
 """Build the table of other names that noise of the kind `synonym` puts in (METHODS 4.5, `strict`).
 
-A name of a disease may be put in if MeSH lists it in the preferred concept of the heading; a name
-of a chemical if that concept and the UNII list have it; a brand if, moreover, Drugs@FDA approves it
-with that ingredient alone and it is no English word. Other brands, and names of diseases that both
-the heading and MONDO list, are looked up and not put in. What a mention may become is decided by
+A name of a disease may be put in if MeSH lists it in the preferred concept of the heading, and
+MONDO, the Disease Ontology or HPO lists it as a name of what the mention is a name of; a name of a
+chemical if that concept and the UNII list have it; a brand if, moreover, Drugs@FDA approves it with
+that ingredient alone and it is no English word. Other brands, and names of diseases that both the
+heading and MONDO list, are looked up and not put in. What a mention may become is decided by
 `medstress.entities.replacements` when it is replaced.
 
 The wheels of `wheels.WHEELS` are read as zip files and never imported. PROVENANCE.md beside the
@@ -19,7 +20,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -155,6 +156,38 @@ def brands_of(path: Path, words: Collection[str]) -> dict[str, set[str]]:
     return brands
 
 
+def terms_of(folder: Path) -> dict[str, set[tuple[str, str]]]:
+    """Return folded name -> the terms of MONDO, the Disease Ontology and HPO that list it."""
+    terms: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for source in ("mondo", "doid", "hp"):
+        for term in json.loads(read_member(folder, f"{RESOURCES}{source}.json")):
+            for name in (term["name"], *term.get("synonyms", ())):
+                terms[folded(name)].add((source, term["id"]))
+    return terms
+
+
+def agreed(concept: Concept, terms: Mapping[str, set[tuple[str, str]]]) -> Iterator[Concept]:
+    """Yield the parts of a disease whose names another source lists as names of one term.
+
+    Parts that share a term are one; a name that no other source has with another one is in none.
+    """
+    parts: list[tuple[set[str], set[tuple[str, str]]]] = []
+    for key in {folded(name): None for name in (*concept.names, *concept.listed)}:
+        keys, found = {key}, set(terms.get(key, ()))
+        for part in [part for part in parts if part[1] & found]:
+            parts.remove(part)
+            keys |= part[0]
+            found |= part[1]
+        parts.append((keys, found))
+    for keys, _ in parts:
+        if len(keys) > 1:
+            names, listed = (
+                [n for n in of if folded(n) in keys] for of in (concept.names, concept.listed)
+            )
+            label = concept.label if folded(concept.label) in keys else ""
+            yield replace(concept, label=label, names=names, listed=listed)
+
+
 def mondo_names(folder: Path) -> dict[str, list[set[str]]]:
     """Return MeSH identifier -> folded names of each MONDO disease that refers to it alone."""
     names: dict[str, list[set[str]]] = defaultdict(list)
@@ -239,31 +272,29 @@ def table_rows(concepts: Collection[Concept]) -> Iterator[str]:
     be put in.
     """
     yield "concept\tkind\tlabel\tnames\tlisted"
-    listed = {
-        c.identifier: {folded(n): n for n in reversed([*c.names, *c.listed])} for c in concepts
-    }
-    renaming = {
-        concept.identifier
-        for concept in concepts
-        if any(
-            may_become(mention, name)
-            for mention in listed[concept.identifier].values()
-            for name in concept.names
-        )
-    }
+    listed = [{folded(n): n for n in reversed([*c.names, *c.listed])} for c in concepts]
+    renames = [
+        any(may_become(mention, name) for mention in own.values() for name in concept.names)
+        for concept, own in zip(concepts, listed, strict=True)
+    ]
     renamed = {
-        (c.kind, key) for c in concepts if c.identifier in renaming for key in listed[c.identifier]
+        (concept.kind, key)
+        for concept, own, does in zip(concepts, listed, renames, strict=True)
+        for key in own
+        if does
     }
-    for concept in sorted(concepts, key=lambda concept: concept.identifier):
-        own = listed[concept.identifier]
-        names: Collection[str] = concept.names
-        if concept.identifier not in renaming:
-            names, own = (), {key: n for key, n in own.items() if (concept.kind, key) in renamed}
-        if own:
-            used = {folded(name) for name in names}
-            further = sorted(name for key, name in own.items() if key not in used)
+    rows = sorted(zip(concepts, listed, renames, strict=True), key=lambda row: row[0].identifier)
+    for concept, own, does in rows:
+        shown: Collection[str] = concept.names if does else ()
+        used = {folded(name) for name in shown}
+        further = sorted(
+            name
+            for key, name in own.items()
+            if key not in used and (does or (concept.kind, key) in renamed)
+        )
+        if shown or further:
             columns = [concept.identifier, concept.kind, concept.label]
-            yield "\t".join([*columns, "|".join(names), "|".join(further)])
+            yield "\t".join([*columns, "|".join(shown), "|".join(further)])
 
 
 def main() -> None:
@@ -273,9 +304,15 @@ def main() -> None:
     parser.add_argument("--products", type=Path, required=True, help="drugs_at_fda.tsv")
     parser.add_argument("--out", type=Path, required=True, help="folder for the table")
     options = parser.parse_args()
-    concepts = read_mesh(options.wheels)
-    fill(concepts.values(), options.wheels, options.products)
-    lines = list(table_rows(concepts.values()))
+    concepts = list(read_mesh(options.wheels).values())
+    fill(concepts, options.wheels, options.products)
+    terms = terms_of(options.wheels)
+    parts = [
+        part
+        for concept in concepts
+        for part in (agreed(concept, terms) if concept.kind == DISEASE else [concept])
+    ]
+    lines = list(table_rows(parts))
     write_lines(options.out / "other_names.tsv.gz", lines, f"{len(lines) - 1} concepts")
 
 

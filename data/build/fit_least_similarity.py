@@ -82,9 +82,9 @@ def main(folder: str, wheels: str) -> None:
             of_gold: set[str] = set().union(*(trees.get(i, set()) for i in gold))
             near: set[str] = trees.get(ids.get(forms[place], ""), set())
             if of_gold and near:
-                step = steps[int(similarity[place] * STEPS)]
-                step["pairs"] += n
-                step["related"] += n * are_related(of_gold, near)
+                pairs = steps[int(similarity[place] * STEPS)]
+                pairs["pairs"] += n
+                pairs["related"] += n * are_related(of_gold, near)
     for step in sorted(steps):
         n, related = steps[step]["pairs"], steps[step]["related"]
         print(f"from {step / STEPS:.2f}: {n:5} pairs, {related / n:.2f} related")

@@ -93,6 +93,7 @@ def main() -> None:
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--counts", type=Path)
     parser.add_argument("--pairs", type=Path)
+    parser.add_argument("--seed", type=int, default=0, help="of the pairs that are written")
     options = parser.parse_args()
     mesh, corpus = mesh_names(options.wheel), attested(options.folder)
     attack, items, documents = Synonym(), [], []
@@ -150,7 +151,7 @@ def main() -> None:
             csv.writer(file, lineterminator="\n").writerows([["type", "what", "mentions"], *rows])
     if options.pairs:
         for kind, made in pairs.items():
-            write_pairs(options.pairs / f"syn_review_{SHORT[kind]}.tsv", made)
+            write_pairs(options.pairs / f"syn_review_{SHORT[kind]}.tsv", made, options.seed)
 
 
 def sentence(text: str, start: int, end: int) -> str:
@@ -161,9 +162,9 @@ def sentence(text: str, start: int, end: int) -> str:
     return f"{text[first:start]}[[{text[start:end]}]]{text[end:stop]}"
 
 
-def write_pairs(path: Path, made: list[tuple[str, str, str]]) -> None:
+def write_pairs(path: Path, made: list[tuple[str, str, str]], seed: int) -> None:
     """Write pairs in random order, each once, so that rare ones count as much as frequent ones."""
-    Random(0).shuffle(made)
+    Random(seed).shuffle(made)
     distinct: dict[tuple[str, str], tuple[str, str, str]] = {}
     for mention, context, name in made:
         distinct.setdefault((plain(mention), name), (mention, context, name))

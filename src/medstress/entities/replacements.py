@@ -38,10 +38,17 @@ names (which may be put in, the best first) and listed (further names), both joi
 LISTED, NEAREST, AMBIGUOUS = "listed", "nearest", "ambiguous"
 """Where the names of a mention come from; one that names several concepts has none."""
 
-_SALTS = frozenset(map(fold_word, name_rules()["salt"]))
+_DEGREES = ("acute", "chronic", "failure", "insufficiency", "arrest", "shock", "and")
+_KEPT = frozenset(map(fold_word, [*name_rules()["salt"], *_DEGREES]))
+_MALIGNANT = re.compile(r"cancer|carcinom|malign|sarcom|leuka?em|lymphom|melanom|myelom|blastom")
 _SPELLINGS = {"tumour": "tumor", "leucemi": "leukemi"}
 """Folded words in British spelling that folding leaves apart."""
 _STARTS = {"chem": "drugs", "drug": "drugs", "dis": "diseases"}
+_SINGULAR = (
+    *("ss", "us", "is", "abetes", "herpes", "ascites", "rabies", "scabies", "caries", "measles"),
+    *("mumps", "rickets", "shingles", "hives", "aids", "'s"),
+)
+"""Endings of words that are no plurals."""
 _MARKS = re.compile(r"[,;()\[\]{}]")
 _NUMBERS = re.compile(r"\d+|\b[ivx]{2,}\b")
 _MOST_WORDS, _MOST_CHARACTERS = 5, 40
@@ -50,9 +57,9 @@ _MOST_WORDS, _MOST_CHARACTERS = 5, 40
 def may_become(mention: str, name: str) -> bool:
     """Return whether a name of the same concept is another name that may replace a mention.
 
-    Salt words are equal, neither name's words contain the other's, and the name has no comma or
-    bracket, no number that the mention lacks, at most 5 words and 40 characters, and is no plural
-    where the mention is none.
+    Words of salts and of degree (acute, failure) are equal, both names or none speak of a malignant
+    tumour, both are plural or none is. Neither name's words contain the other's. The name has no
+    comma or bracket, no number that the mention lacks, at most 5 words and 40 characters.
 
     >>> may_become("paracetamol", "acetaminophen"), may_become("heparin", "heparin sodium")
     (True, False)
@@ -63,22 +70,24 @@ def may_become(mention: str, name: str) -> bool:
     return (
         bool(other)
         and not (set(own) <= set(other) or set(other) <= set(own) or "".join(own) == "".join(other))
-        and _SALTS.intersection(own) == _SALTS.intersection(other)
+        and _KEPT.intersection(own) == _KEPT.intersection(other)
+        and bool(_MALIGNANT.search(mention)) == bool(_MALIGNANT.search(name.lower()))
         and not _MARKS.search(name)
         and set(_NUMBERS.findall(name.lower())) <= set(_NUMBERS.findall(mention.lower()))
         and len(name.split()) <= _MOST_WORDS
         and len(name) <= _MOST_CHARACTERS
-        and (is_plural(mention) or not is_plural(name))
+        and is_plural(mention) == is_plural(name)
     )
 
 
 def is_plural(name: str) -> bool:
     """Return whether the last word looks like a plural.
 
-    >>> [is_plural(name) for name in ("seizures", "abscess", "lupus", "fibrosis", "gout")]
+    >>> [is_plural(name) for name in ("seizures", "abscess", "lupus", "diabetes", "gout")]
     [True, False, False, False, False]
     """
-    return name.lower().endswith("s") and not name.lower().endswith(("ss", "us", "is"))
+    last = name.lower().split()[-1:]
+    return bool(last) and last[0].endswith("s") and not last[0].endswith(_SINGULAR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +201,7 @@ def strict_names(
         names: dict[str, str] = {}
         for name in concepts[0].names if concepts else ():
             if may_become(read, name) and not is_acronym(name) and folded(name) not in without:
-                # Of a name in singular and plural, the one that the mention is in.
-                key = folded(name)
-                if key not in names or is_plural(name) == is_plural(read) != is_plural(names[key]):
-                    names[key] = name
+                names.setdefault(folded(name), name)
         if names:
             table[mention] = tuple(dict.fromkeys(tokenise(n.lower()) for n in names.values()))
             sources[mention] = LISTED

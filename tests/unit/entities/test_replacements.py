@@ -90,10 +90,16 @@ def test_the_concept_whose_preferred_name_is_the_mention_goes_before_others(tmp_
         ("heart attack", "infarction (myocardial)", False),
         ("seizure", "convulsions", False),  # a plural for a singular
         ("seizures", "convulsions", True),
-        ("seizures", "convulsion", True),
+        ("seizures", "convulsion", False),
+        ("breast cancer", "breast neoplasm", False),  # benign as well
+        ("lung cancer", "pulmonary carcinoma", True),
+        ("kidney failure", "renal insufficiency", False),  # a degree
+        ("acute hepatitis", "inflammation of liver", False),
+        ("heart failure", "cardiac failure", True),
         ("lupus", "sle 2", False),  # a number
         ("type 2 diabetes", "niddm 2", True),
         ("gout", "uric acid crystals in the joint", False),  # six words
+        ("obesity", "excess fat and weight", False),
         ("gout", "podagracrystallopathiahyperuricaemicassive", False),
         ("non-union of bone", "nonunion of bone", False),  # a spelling
         ("tumor", "tumour", False),
