@@ -235,7 +235,6 @@ class Scores(Mapping[str, Score]):
     """What the clusters are: documents, sentences, pairs."""
     has_copy: bool = field(metadata=HIDDEN)
     """Whether the perturbed copy of the data was answered."""
-    has_control: bool = field(metadata=HIDDEN)
     columns: Mapping[str, Any] = field(init=False, metadata=FLAT)
     """As a row of JSON has them: `f1`, `f1_after`, `f1_drop`, `f1_net_drop`."""
 
@@ -309,7 +308,6 @@ def scores(run: Run, cell: Cell) -> Scores | None:
         n_clusters=sample.n_clusters,
         clusters=sample.units,
         has_copy=bool(both),
-        has_control=control is not None,
     )
 
 
@@ -614,9 +612,6 @@ def _remarks(cell: Cell, scores: Scores) -> Iterator[Remark]:
     elif main.net_drop.low is not None and main.net_drop.low <= 0:
         sentence = f"{attack}: its control may take as much of {word}."
         yield Remark("control_takes_as_much", sentence, at)
-    if not scores.has_control and not cell.attack.judged:
-        sentence = f"{attack} has no control: harmless edits may take as much."
-        yield Remark("no_control", sentence, at, "note")
 
 
 class ScoreTest(NamedTuple):

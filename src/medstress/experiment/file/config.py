@@ -439,8 +439,6 @@ class TrainTable(TomlTable):
     """`auto` (CUDA if available), `cpu`, `cuda`, `cuda:1`."""
     encoder: Literal["cross_encoder", "bi_encoder"] = "cross_encoder"
     """Pairs: one output for both texts together, or the cosine of two sentence vectors."""
-    prompt: NonEmpty = "question"
-    """Questions: the template before each option; it must not list the options."""
     twice: bool = False
     """Also train models on two plain copies (`original twice`), with as many steps as adversarial
     ones, to separate the effect of more training from that of perturbed copies. No training then
