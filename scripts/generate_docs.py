@@ -209,26 +209,26 @@ def _help(parser: argparse.ArgumentParser) -> str:
 def schema_page() -> str:
     """Keys of the experiment file and fields of exported rows."""
     titles = {
-        "ExperimentTable": ("config", "[experiment]"),
-        "DatasetTable": ("config", "[[dataset]]"),
-        "EntitiesTable": ("config", "[[entities]]"),
-        "VictimTable": ("model_tables", "[[victim]]"),
-        "AttackTable": ("config", "[[attack]]"),
-        "TuneTable": ("phase_tables", "[tune]"),
-        "AnalysisTable": ("phase_tables", "[analysis]"),
-        "SignificanceTable": ("phase_tables", "[test]"),
-        "RequireTable": ("criteria_tables", "[[require]]"),
-        "SlicesTable": ("criteria_tables", "[slices]"),
+        "ExperimentTable": "[experiment]",
+        "DatasetTable": "[[dataset]]",
+        "EntitiesTable": "[[entities]]",
+        "VictimTable": "[[victim]]",
+        "AttackTable": "[[attack]]",
+        "TuneTable": "[tune]",
+        "AnalysisTable": "[analysis]",
+        "SignificanceTable": "[test]",
+        "RequireTable": "[[require]]",
+        "SlicesTable": "[slices]",
     }
-    training = SOURCE / "experiment" / "file" / "training_table.py"
+    tables = SOURCE / "experiment" / "file" / "config.py"
     parts = [f"{HEAD}# Schema\n", SCHEMA, "## The experiment file\n"]
-    for name, (module, title) in titles.items():
-        parts += [f"### `{title}`\n", _table(SOURCE / "experiment" / "file" / f"{module}.py", name)]
+    for name, title in titles.items():
+        parts += [f"### `{title}`\n", _table(tables, name)]
     parts += [
         "### `[train]`\n",
-        _table(training, "TrainTable"),
+        _table(tables, "TrainTable"),
         "Entries of `adversarial`:\n",
-        _table(training, "AdversarialTable"),
+        _table(tables, "AdversarialTable"),
         "### Parameters of `entity_substitution`\n",
         _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
         "### Parameters of `discrete_zoo`\n",

@@ -2,9 +2,9 @@
 
 A name of a disease may be put in if MeSH lists it in the preferred concept of the heading; a name
 of a chemical if that concept and the UNII list have it; a brand if, moreover, Drugs@FDA approves it
-with that ingredient alone and it is no English word. Further names are only looked up: other brands,
-and names of diseases that both the heading and MONDO list. What a
-mention may become is decided by `medstress.entities.replacements` when it is replaced.
+with that ingredient alone and it is no English word. Other brands, and names of diseases that both
+the heading and MONDO list, are looked up and not put in. What a mention may become is decided by
+`medstress.entities.replacements` when it is replaced.
 
 The wheels of `wheels.WHEELS` are read as zip files and never imported. PROVENANCE.md beside the
 tables explains the sources.

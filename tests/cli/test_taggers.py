@@ -92,6 +92,7 @@ def test_other_types_bad_sequences_and_nothing_at_all_are_told_and_counted(
     ours = {"other_types", "no_beginning", "no_marks"} & set(warnings)
     assert ours == ({rule} if rule else set())
     assert words in warnings.get(rule, "")
+    assert "up to 2.2 times too narrow" in warnings["data_note"]  # no sentence names its document
     if name == "inside":
         assert row["f1_seqeval_strict"]["value"] == pytest.approx(2 / 3)
     if name == "other":

@@ -4,12 +4,12 @@ import linecache
 import sys
 from types import ModuleType
 
-from medstress.experiment.first import attack
+from medstress.experiment import first
 
 
 def test_the_page_runs_as_one_notebook(workplace, blocks, monkeypatch, capsys):
     # Vectors of letters, as where torch is not installed.
-    monkeypatch.setattr(attack, "find_spec", lambda _: None)
+    monkeypatch.setattr(first, "find_spec", lambda _: None)
     notebook = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", notebook)
     for i, code in enumerate(blocks("docs/python.md", "python")):
@@ -18,5 +18,4 @@ def test_the_page_runs_as_one_notebook(workplace, blocks, monkeypatch, capsys):
         exec(compile(code, name, "exec"), vars(notebook))
     out = capsys.readouterr().out
     assert "did you mean 'path'?" in out
-    assert 'target = "__main__:answer"' in out
     assert (workplace / "runs" / "near-and-far" / "run.sqlite").is_file()

@@ -16,7 +16,7 @@ from medstress.experiment.prepare import prepare
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import prompt_for
 from medstress.testing import tiny_questions
-from medstress.training.plan import plan_training
+from medstress.training.train import plan_training
 
 TRAINED = [name for name in recipes.names() if name.startswith("araujo2020-")]
 """Recipes of `medstress train`: the victims are what they train."""
@@ -156,7 +156,7 @@ def test_recipes_of_pairs_are_cross_validated(name, araujo_data, capsys):
     assert medstress_cli(["train", name, "--dry-run", *araujo_data]) == 0
     out = capsys.readouterr().out
     assert "untrained: the model as it comes" in out
-    assert "original: 15 models, 64 items an epoch, about 2 steps" in out
+    assert "original: 25 models, 64 items an epoch, about 2 steps" in out
     assert "16 dev items" in out
 
 

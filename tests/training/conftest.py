@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,12 @@ def iob(items: list[TaggedText]) -> str:
     """In the layout of an IOB file."""
     blocks = ("\n".join(map("\t".join, zip(i.tokens, i.labels, strict=True))) for i in items)
     return "\n\n".join(blocks) + "\n"
+
+
+@pytest.fixture
+def as_iob() -> Callable[[list[TaggedText]], str]:
+    """Writes texts in the layout of an IOB file."""
+    return iob
 
 
 @pytest.fixture(autouse=True)

@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import medstress as ms
 from medstress.analyses import run as analyses
-from medstress.core.clusters import clusters_of
-from medstress.core.errors import MedstressError, UsageError
+from medstress.core.errors import MedstressError
 from medstress.training import train as flow
-from medstress.training.data import split_into_folds
-from medstress.training.plan import plan_training
+from medstress.training.train import plan_training, training_costs
 
 
 @pytest.fixture
@@ -34,104 +30,6 @@ def crossed(workplace: Path, experiment: dict[str, Any], pairs: Any) -> dict[str
         "untrained": True,
     }
     return experiment
-
-
-@given(
-    documents=st.lists(st.integers(0, 8), min_size=9, max_size=40),
-    n_folds=st.integers(2, 5),
-    seed=st.integers(0, 3),
-)
-@settings(max_examples=60, deadline=None)
-def test_folds_hold_every_item_once_and_part_no_document(
-    documents: list[int], n_folds: int, seed: int
-) -> None:
-    from medstress.core.sentences import TaggedText
-
-    items = [
-        TaggedText(id=str(n), tokens=("x",), labels=("O",), metadata={"document": f"d{document}"})
-        for n, document in enumerate(documents)
-    ]
-    n_documents = len(set(documents))
-    if n_documents < n_folds:
-        with pytest.raises(UsageError, match=f"there are {n_documents} documents"):
-            split_into_folds(clusters_of(items), n_folds, seed)
-        return
-    folds = split_into_folds(clusters_of(items), n_folds, seed)
-    assert sorted(name for fold in folds for name in fold) == sorted(item.id for item in items)
-    held = [{items[int(name)].metadata["document"] for name in fold} for fold in folds]
-    assert sum(map(len, held)) == n_documents
-    assert max(map(len, held)) - min(map(len, held)) <= 1
-    assert split_into_folds(clusters_of(items[::-1]), n_folds, seed) == folds
-
-
-def test_another_seed_parts_the_data_anew(pairs: Any) -> None:
-    clusters = clusters_of(pairs)
-    assert len(set(clusters.values())) == len(pairs)
-    assert split_into_folds(clusters, 5, 0) != split_into_folds(clusters, 5, 1)
-    assert [len(fold) for fold in split_into_folds(clusters, 5, 0)] == [8] * 5
-
-
-@pytest.fixture
-def linked(workplace: Path, crossed: dict[str, Any], pairs: Any) -> dict[str, Any]:
-    """The same twenty pairs; the second text of each third pair is the first of the next one."""
-    texts = {p.id: (p.text_a, p.text_b) for p in pairs[:20]}
-    for one, other in zip(pairs[:20:3], pairs[1:20:3], strict=True):
-        texts[one.id] = (texts[one.id][0], texts[other.id][0])
-    lines = [
-        f"{p.id}\t{a}\t{b}\t{p.score}" for p, (a, b) in zip(pairs[:20], texts.values(), strict=True)
-    ]
-    (workplace / "all.tsv").write_text("\n".join(["id\ttext_a\ttext_b\tscore", *lines]))
-    return crossed
-
-
-def sentences(items: Any) -> set[str]:
-    return {text for item in items for text in (item.text_a, item.text_b)}
-
-
-def test_no_sentence_of_a_tested_pair_is_trained_on_or_chooses_the_epoch(
-    linked: dict[str, Any],
-) -> None:
-    linked["train"] |= {"seeds": [0, 1, 2], "dev": 0.25}
-    plan = plan_training(linked)
-    items = plan.prepared.datasets[0].questions
-    assert len(set(clusters_of(items).values())) == 13
-    for model in plan.models[1:]:
-        data = plan.data_of(model)
-        assert data.tested is not None
-        tested = [item for item in items if item.id in data.tested]
-        assert not sentences(tested) & sentences((*data.train, *data.dev))
-        assert not sentences(data.train) & sentences(data.dev)
-        assert len(data.train) + len(data.dev) + len(tested) == 20
-
-
-def test_pairs_attacked_that_share_a_sentence_with_those_trained_on_are_counted(
-    workplace: Path, linked: dict[str, Any]
-) -> None:
-    lines = (workplace / "all.tsv").read_text().splitlines()
-    (workplace / "tested.tsv").write_text("\n".join([lines[0], *lines[1:3]]))
-    (workplace / "trained.tsv").write_text("\n".join([lines[0], *lines[3:]]))
-    linked["dataset"][0]["path"] = "tested.tsv"
-    linked["train"] |= {"data": {"path": "trained.tsv"}, "untrained": False}
-    del linked["train"]["folds"]
-    others = plan_training(linked).cautions
-    assert not any("share a sentence" in each for each in others)
-    (workplace / "tested.tsv").write_text("\n".join([lines[0], lines[1], lines[20]]))
-    (workplace / "trained.tsv").write_text("\n".join([lines[0], *lines[2:20]]))
-    expected = "2 of 2 attacked pairs share a sentence with the data trained on"
-    assert plan_training(linked).cautions == (expected, *others)
-
-
-def test_no_model_is_trained_on_what_it_is_asked_about(crossed: dict[str, Any]) -> None:
-    crossed["train"] |= {"seeds": [0, 1], "dev": 0.25}
-    plan = plan_training(crossed)
-    assert len(plan.models) == 1 + 2 * 2 * 4
-    everything = {item.id for item in plan.prepared.datasets[0].questions}
-    for model in plan.models[1:]:
-        data = plan.data_of(model)
-        seen = {item.id for item in (*data.train, *data.dev)}
-        assert data.tested is not None
-        assert seen == everything - data.tested
-        assert len(data.tested) == 5
 
 
 @pytest.mark.release
@@ -169,6 +67,7 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(
     from medstress.experiment.prepare import opened_victims
 
     plan = plan_training(crossed)
+    assert training_costs(plan).total.queries == {"clean": 60, "attacks": 120}
     ms.train(crossed, out="out")
     models = [model for model in plan.models if model.name == "original-0"]
     stage = plan.stage(models, workplace / "out" / "models", {m.label: {} for m in models})
@@ -248,13 +147,3 @@ def test_a_folder_without_folds_takes_none(workplace: Path, crossed: dict[str, A
     crossed["train"]["folds"] = 5
     with pytest.raises(MedstressError, match="'original-0, fold 1' that was trained on other data"):
         ms.train(crossed, out="out")
-
-
-def test_the_dry_run_says_what_the_folds_would_be(crossed: dict[str, Any]) -> None:
-    from medstress.training.plan import training_costs, training_lines
-
-    plan = plan_training(crossed)
-    lines = list(training_lines(plan))
-    assert lines[0] == "untrained: the model as it comes"
-    assert lines[1].startswith("original: 4 models, 15 items an epoch, about 2 steps")
-    assert training_costs(plan).total.queries == {"clean": 60, "attacks": 120}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,8 @@ import pytest
 
 from medstress.core.errors import StoreError
 from medstress.core.sentences import SentencePair, TaggedText
-from medstress.training.learner import find_start
+from medstress.training.learners import PairScorer, Tagger, batches, find_start
 from medstress.training.loop import Point, Schedule, fit
-from medstress.training.pairs import BiEncoderLearner, CrossEncoderLearner
-from medstress.training.tagging import TaggingLearner
 
 HOW: dict[str, Any] = {
     "epochs": 12,
@@ -31,9 +30,9 @@ class Killed(BaseException):
     """Stands for a SIGKILL: nothing catches it."""
 
 
-def tagger(encoder: Path, seed: int = 0) -> TaggingLearner:
+def tagger(encoder: Path, seed: int = 0) -> Tagger:
     start = find_start(str(encoder), "cpu", Path.cwd())
-    return TaggingLearner(start, ["Chemical"], seed, 64)
+    return Tagger(start, ["Chemical"], seed, 64)
 
 
 def train(
@@ -66,38 +65,35 @@ def test_the_loss_falls_and_f1_rises_to_one(
     assert learner.score(sentences[45:]) == 1.0
 
 
-@pytest.mark.parametrize(
-    "kind", [CrossEncoderLearner, pytest.param(BiEncoderLearner, marks=pytest.mark.release)]
-)
+@pytest.mark.parametrize("is_bi", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_pairs_are_learnt(
-    kind: Any, encoder: Path, pairs: list[SentencePair], tmp_path: Path
+    is_bi: bool, encoder: Path, pairs: list[SentencePair], tmp_path: Path
 ) -> None:
-    learner = kind(find_start(str(encoder), "cpu", Path.cwd()), 0, 64)
+    learner = PairScorer(find_start(str(encoder), "cpu", Path.cwd()), is_bi, 0, 64)
     curve = train(learner, pairs[:30], tmp_path, dev=pairs[30:], epochs=24, learning_rate=2e-3)
     assert curve[-1].loss < curve[0].loss / 2
     assert learner.score(pairs[30:]) > 0.9
 
 
-@pytest.mark.parametrize(
-    "killed_after", [7, *(pytest.param(n, marks=pytest.mark.release) for n in (1, 6, 12, 13))]
-)
-def test_a_killed_training_ends_with_the_weights_of_an_unbroken_one(
-    killed_after: int, encoder: Path, sentences: list[TaggedText], tmp_path: Path
+def test_a_training_killed_again_and_again_ends_with_the_weights_of_an_unbroken_one(
+    encoder: Path, sentences: list[TaggedText], tmp_path: Path
 ) -> None:
+    """In the first and the last step of an epoch, and within one, of six steps each."""
     given = {"dev": sentences[40:], "epochs": 3}
     whole = tagger(encoder)
     curve = train(whole, sentences[:48], tmp_path / "whole", **given)
-    steps = 0
+    for killed_after in (3, 4, 6):
+        steps = 0
 
-    def killing(_: str) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == killed_after:
-            raise Killed
+        def killing(_: str, last: int = killed_after) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == last:
+                raise Killed
 
-    with pytest.raises(Killed):
-        train(tagger(encoder), sentences[:48], tmp_path / "broken", note=killing, **given)
-    # Another process opens the model anew; what it draws meanwhile must not matter.
+        # Another process opens the model anew; what it draws meanwhile must not matter.
+        with pytest.raises(Killed):
+            train(tagger(encoder), sentences[:48], tmp_path / "broken", note=killing, **given)
     resumed = tagger(encoder)
     again = train(resumed, sentences[:48], tmp_path / "broken", **given)
     assert weights(resumed) == weights(whole)
@@ -130,6 +126,19 @@ def test_the_seed_decides_the_weights(
         found.append(weights(learner))
     assert found[0] == found[1]
     assert found[0] != found[2]
+
+
+def test_batches_hold_every_example_once_are_of_similar_length_and_depend_on_the_seed() -> None:
+    texts = ["x" * random.Random(n).randint(1, 60) for n in range(400)]
+    grouped, again = (list(batches(texts, 8, random.Random(0))) for _ in range(2))
+    assert grouped == again
+    assert sorted(text for batch in grouped for text in batch) == sorted(texts)
+    assert {len(batch) for batch in grouped} == {8}
+
+    def padding(parts: list[list[str]]) -> int:
+        return sum(max(map(len, part)) * len(part) - sum(map(len, part)) for part in parts)
+
+    assert padding(grouped) < padding([texts[i : i + 8] for i in range(0, 400, 8)]) / 4
 
 
 @pytest.mark.release

@@ -10,7 +10,7 @@ import pytest
 
 from medstress.entities import processor
 from medstress.entities.encoders import TransformerEncoder
-from medstress.training.learner import find_start, open_model
+from medstress.training.learners import find_start, open_model
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytestmark = pytest.mark.skipif(

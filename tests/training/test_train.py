@@ -18,12 +18,9 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.backends.local import encoders
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import DataError, MedstressError, StoreError, UsageError
-from medstress.core.sentences import TaggedText
-from medstress.datasets.source import DatasetOptions
-from medstress.datasets.tagged import read_iob
+from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.training import train as flow
-from medstress.training.plan import plan_training
+from medstress.training.train import plan_training
 
 TOML = """
 [experiment]
@@ -257,10 +254,15 @@ def test_the_command_prints_the_comparison_and_where_everything_is(
     out = capsys.readouterr().out
     assert "original: 1 models, 60 items an epoch, about 8 steps, at most 1 epochs" in out
     assert "swap_noise: 1 models, 120 items an epoch, about 15 steps" in out
+    assert "! 1 training seed: intervals say nothing of other seeds" in out
     assert "queries: at most " in out
     assert not (workplace / "runs").exists()
+    five = ["--set", "train.seeds=[0,1,2,3,4]"]
+    assert medstress_cli(["train", "e.toml", "--dry-run", *five]) == 0
+    assert "the least gain that 5 training seeds and 25 sentences show" in capsys.readouterr().out
     assert medstress_cli(["train", "e.toml", "--limit", "12", "--quiet"]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "1 training seed: intervals say nothing of other seeds" in err
     assert "Models trained on perturbed copies, beside others" in out
     assert "models: runs/toy-trained/models" in out
     assert medstress_cli(["summary", "runs/toy-trained", "--wide"]) == 0
@@ -283,43 +285,6 @@ def test_sentence_pairs_are_trained_and_attacked(
         assert training["rows"][0]["clean"]["value"] > 0.5
 
 
-@pytest.mark.release
-def test_multiple_choice_heads_are_trained_on_substitutions(
-    workplace: Path, experiment: dict[str, Any]
-) -> None:
-    questions = [
-        {
-            "id": f"q{n}",
-            "question": "which for pain",
-            "options": {"A": "aspirin", "B": "morphine" if n % 2 else "warfarin"},
-            "answer_idx": "A",
-            "mentions": [
-                {"field": field, "start": 0, "end": 7 if field == "A" else 8, "type": "drugs"}
-                for field in ("A", "B")
-            ],
-        }
-        for n in range(24)
-    ]
-    for name, rows in (("train", questions[:16]), ("test", questions[16:])):
-        for n, row in enumerate(rows):
-            row["question"] += f" {'abcdefghijklmnopqrstuvwx'[n]}{name[1]}"
-        (workplace / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (workplace / "names.txt").write_text("naproxen\nsalicylic\nmorphine\nwarfarin\nseverin\n")
-    experiment["dataset"] = [{"name": "jsonl", "path": "test.jsonl"}]
-    experiment["entities"] = [{"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"}]
-    experiment["attack"] = [{"name": "entity_substitution", "sampler": "random", "budget": 3}]
-    experiment["train"] |= {
-        "data": {"path": "train.jsonl"},
-        "epochs": 2,
-        "max_length": 64,
-        "adversarial": [{"attack": "entity_substitution", "redraw": "epoch"}],
-    }
-    training = ms.train(experiment, out="out").run.summary()["training"]
-    (row,) = training["rows"]
-    assert (row["measure"], row["trained_on"]) == ("accuracy", True)
-    assert 0 <= row["trained_clean"]["value"] <= 1
-
-
 @pytest.mark.parametrize(
     ("table", "changes", "sentence"),
     [
@@ -328,7 +293,7 @@ def test_multiple_choice_heads_are_trained_on_substitutions(
         ("train", {"seeds": [0, 0]}, "seeds = [0, 0]: seeds repeat"),
         ("train", {"model": "./nowhere"}, "model './nowhere' not found"),
         ("train", {"dtype": "float16"}, "dtype = 'float16': input should be"),
-        ("train", {"device": "abacus"}, "[train] device = 'abacus' cannot be used"),
+        ("train", {"device": "abacus"}, "device 'abacus': expected auto, cpu"),
         ("train", {"dev": {"path": "none.iob"}}, "[train] dev: "),
         ("train", {"data": {"pathh": "x"}}, "[train] data: dataset, [dataset]: unknown key"),
         ("train", {"data": {"path": "test.iob"}}, "every attacked item is in the training data"),
@@ -383,56 +348,29 @@ def test_a_search_cannot_be_trained_on_and_a_file_without_the_table_is_refused(
         ms.train(experiment, out="out")
 
 
-def pubtator(items: list[TaggedText]) -> str:
-    """Each sentence as a document."""
-    return "\n".join(f"{n}|t|{' '.join(i.tokens)}\n{n}|a|\n" for n, i in enumerate(items, 1)) + "\n"
-
-
 def test_what_the_data_trained_on_take_over_from_those_attacked_is_named(
-    workplace: Path, experiment: dict[str, Any], sentences: list[TaggedText]
+    workplace: Path, experiment: dict[str, Any]
 ) -> None:
-    """A file with the documents of the test set, and types that the training data lack."""
-    attacked = read_iob(workplace / "test.iob", DatasetOptions()).items
-    (workplace / "test.txt").write_text(pubtator(list(attacked)))
-    (workplace / "train.txt").write_text(pubtator(sentences))
-    experiment["dataset"][0]["documents"] = "test.txt"
-    with pytest.raises(DataError) as refused:
-        plan_training(experiment)
-    said = str(refused.value)
-    assert said.startswith("[train] data: ")
-    assert "\n" not in said
-    assert "e.g. data = {documents = " in said
-    experiment["train"]["data"] = {"path": "train.iob", "documents": "train.txt"}
-    assert plan_training(experiment).data_of(plan_training(experiment).models[0]).train
-
-    mixed = (workplace / "test.iob").read_text().replace("warfarin\tB-Chemical", "warfarin\tB-Drug")
-    (workplace / "test.iob").write_text(mixed)
+    """Types that the training data lack, unless they are renamed."""
+    mixed = (workplace / "test.iob").read_text().replace("B-Chemical", "B-Drug")
+    (workplace / "test.iob").write_text(mixed.replace("I-Chemical", "I-Drug"))
     experiment["dataset"][0]["types"] = ["Drug"]
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(
+        UsageError, match=r"^\[train\] data: .*inherited from \[\[dataset\]\]: types"
+    ):
         plan_training(experiment)
-    said = str(refused.value)
-    assert said.startswith("[train] data: ")
-    assert "e.g. data = {types = " in said
-    assert "documents" not in said.partition(";")[2]
+    experiment["train"]["data"] |= {"types": ["Chemical"]}
+    with pytest.raises(UsageError, match=r"^\[train\] data: the type 'Chemical'"):
+        plan_training(experiment)
     experiment["train"]["data"] |= {"types": {"Chemical": "Drug"}}
     assert plan_training(experiment).prepared.classes == ("Drug",)
 
-    # Their own key is no inherited one, and an error about neither names neither.
-    experiment["train"]["data"] |= {"types": ["Gene"]}
-    with pytest.raises(UsageError, match=r"^\[train\] data: .*change the key 'types'$"):
-        plan_training(experiment)
-    experiment["train"]["data"] = {"path": "documents.iob"}
-    with pytest.raises(UsageError, match=r"^\[train\] data: ") as refused:
-        plan_training(experiment)
-    assert "[[dataset]]" not in str(refused.value)
-    experiment["train"]["data"] = {
-        "path": "train.iob",
-        "documents": "train.txt",
-        "types": ["Chemical"],
-    }
-    with pytest.raises(
-        UsageError, match=r"^\[train\] data: the type 'Chemical'.*the key 'types', e"
-    ):
+
+def test_questions_are_not_trained_on(workplace: Path, experiment: dict[str, Any]) -> None:
+    experiment["dataset"] = [{"name": "sample", "sample": "questions"}]
+    experiment["attack"] = [{"name": "case_noise"}]
+    experiment["train"] |= {"adversarial": []}
+    with pytest.raises(UsageError, match="tagged texts and sentence pairs, not for questions"):
         plan_training(experiment)
 
 

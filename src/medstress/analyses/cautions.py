@@ -312,11 +312,13 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
 
 def _marks(run: Run) -> Iterator[Remark]:
     """Say which marks of a tagger count otherwise than it may mean them, from its clean replies."""
-    from medstress.tasks.sentences import EntityTagging
-
     asked = [(place.victim, t) for place, clean in run.answered.items() for t in clean]
     taggers = dict.fromkeys(victim for victim, t in asked if t.item.kind == TAGGED)
-    replies = run.folder.read(_clean_labels) if taggers else {}
+    if not taggers:
+        return
+    from medstress.tasks.sentences import EntityTagging
+
+    replies = run.folder.read(_clean_labels)
     for victim in taggers:
         spec = run.manifest["victims"][victim]["task"]
         task = EntityTagging(types=tuple(spec["types"]), names=spec["names"])

@@ -216,6 +216,8 @@ def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
 
 
 def _why_open(estimate: Estimate | None) -> str:
+    if estimate is not None and estimate.method.startswith("undefined: "):
+        return f"the score is {estimate.method}"
     if estimate is None or not estimate.n:
         return NOTHING
     return f"it has no interval: {estimate.method}"

@@ -30,6 +30,7 @@ from medstress.analyses.shown import (
     table,
     where,
 )
+from medstress.core.items import QUESTIONS
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
@@ -39,8 +40,7 @@ from medstress.stats.permutation import swap_p
 from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
-from medstress.tasks.kinds import kind_named
-from medstress.tasks.scores import Resamples, Scoring
+from medstress.tasks.scores import FEWEST, Resamples, Scoring
 
 FAMILY = "before_after"
 """Family of the tests of main scores; every other score has a family of its own."""
@@ -235,7 +235,6 @@ class Scores(Mapping[str, Score]):
     """What the clusters are: documents, sentences, pairs."""
     has_copy: bool = field(metadata=HIDDEN)
     """Whether the perturbed copy of the data was answered."""
-    has_control: bool = field(metadata=HIDDEN)
     columns: Mapping[str, Any] = field(init=False, metadata=FLAT)
     """As a row of JSON has them: `f1`, `f1_after`, `f1_drop`, `f1_net_drop`."""
 
@@ -275,13 +274,23 @@ class Responses(NamedTuple):
     """Items and seeds without a clean answer, in this arm or another."""
 
 
+def _scoring(cell: Cell) -> Scoring | None:
+    """Return how the items of a cell are scored; None for questions: right or wrong says all."""
+    kind = cell.trials[0].item.kind
+    if kind == QUESTIONS:
+        return None
+    from medstress.tasks.kinds import kind_named
+
+    return kind_named(kind).scores
+
+
 def scores(run: Run, cell: Cell) -> Scores | None:
     """Score the clean data and the perturbed copy; None for items that have no scores.
 
     Clean scores are of the items that have an answer about their copy too, so that the two can be
     compared; of all items where there is no copy.
     """
-    scoring = kind_named(cell.trials[0].item.kind).scores
+    scoring = _scoring(cell)
     if scoring is None:
         return None
     ours = responses(run, cell)
@@ -299,7 +308,6 @@ def scores(run: Run, cell: Cell) -> Scores | None:
         n_clusters=sample.n_clusters,
         clusters=sample.units,
         has_copy=bool(both),
-        has_control=control is not None,
     )
 
 
@@ -456,7 +464,7 @@ def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | 
         b: its arm.
         pairs: the trials of both on the same item, part and seed.
     """
-    scoring = kind_named(a.trials[0].item.kind).scores
+    scoring = _scoring(a)
     if scoring is None or not len(pairs):
         return None
     ours, others = responses(first, a), responses(second, b)
@@ -575,12 +583,12 @@ def remarks(rows: Sequence[Row]) -> Iterator[Remark]:
         scores, cell = row.scores, row.cell
         if scores is None or cell.arm.is_control:
             continue
-        clean = {name: score.before for name, score in scores.items()}
-        n, model = len(cell.trials), cell.place[::2]
-        warning = scores.scoring.warning(clean, cell.place, n, scores.parts)
-        if warning is not None and model not in warned:
-            warned.add(model)
-            yield Remark("answers", warning, cell.place)
+        place, clean = cell.place, scores.main.before
+        if clean.value is None and len(cell.trials) >= FEWEST and place[::2] not in warned:
+            warned.add(place[::2])
+            word = scores.scoring.words[scores.scoring.main]
+            sentence = f"{place.victim} on {place.dataset}: {word} is {clean.method}."
+            yield Remark("answers", sentence, place)
         yield from _remarks(cell, scores)
 
 
@@ -604,9 +612,6 @@ def _remarks(cell: Cell, scores: Scores) -> Iterator[Remark]:
     elif main.net_drop.low is not None and main.net_drop.low <= 0:
         sentence = f"{attack}: its control may take as much of {word}."
         yield Remark("control_takes_as_much", sentence, at)
-    if not scores.has_control and not cell.attack.judged:
-        sentence = f"{attack} has no control: harmless edits may take as much."
-        yield Remark("no_control", sentence, at, "note")
 
 
 class ScoreTest(NamedTuple):

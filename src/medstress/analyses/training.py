@@ -10,20 +10,12 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, TypeAlias
-
-import numpy as np
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
 
 from medstress.analyses.names import capital
-from medstress.analyses.run import Analysis, Cell, Run
-from medstress.analyses.scores import (
-    Key,
-    Response,
-    Responses,
-    Sample,
-    responses,
-)
+from medstress.analyses.run import Analysis, Run
+from medstress.analyses.scores import Responses, Sample, responses
 from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
@@ -39,22 +31,13 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.core.arms import Place
-from medstress.stats.estimate import Estimate, with_worst
-from medstress.stats.resampling import resampled_ratio
-from medstress.stats.shares import Mask
-from medstress.stats.trainings import (
-    Four,
-    Measured,
-    Recovery,
-    method_of,
-    over_seeds,
-    recovery,
-)
+from medstress.stats.estimate import Estimate
+from medstress.stats.trainings import Measured, Recovery, method_of, over_seeds, recovery
 from medstress.tasks.kinds import kind_named
+from medstress.tasks.scores import Scoring
 
 ORIGINAL, ORIGINAL_TWICE = "original", "original twice"
 """The kinds of models that learn from no perturbed copy: from the data once, or twice."""
-ACCURACY = "accuracy"
 Where: TypeAlias = tuple[str, str, str]
 """Data set, group and attack."""
 Pairs: TypeAlias = Sequence[tuple[str, str]]
@@ -106,7 +89,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindScores:
-    """One kind of models under one attack, over its training seeds."""
+    """A score of one kind of models under one attack, over its training seeds."""
 
     dataset: str
     group: str
@@ -116,6 +99,8 @@ class KindScores:
     measure: str
     clean: Estimate
     attacked: Estimate
+    is_main: bool = field(metadata=HIDDEN)
+    """Whether it is the score that models are compared by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +124,8 @@ class Training(Shown):
             "answered by a model that has not been trained on its document."
         ] * bool(self.folds)
         drawn = (
-            "Means over training seeds. Intervals draw documents, pairs or questions, the same for "
-            "all scores, and from three training seeds on these as well; with fewer they say "
+            "Means over training seeds. Intervals draw documents or pairs, the same for all "
+            "scores, and training seeds too where there are three or more; with fewer they say "
             "nothing of other seeds."
         )
         meant = (
@@ -154,13 +139,13 @@ class Training(Shown):
                 "Models trained on perturbed copies, beside others",
                 self.rows,
                 [*_LABELS, *_BESIDE],
-                n_labels=4,
+                n_labels=5,
                 notes=[meant, drawn, *folds, *on_names(self.adversarial)],
             ),
             table(
                 "training-scores",
                 "Every kind of models, over all its training seeds",
-                self.scores,
+                [row for row in self.scores if row.is_main],
                 [*_LABELS, *_ALONE],
                 n_labels=4,
                 notes=[drawn, *folds],
@@ -207,43 +192,39 @@ class TrainingOfRun:
         names = [field.name for field in fields(Model)]
         models = [Model(**{name: row.get(name) for name in names}) for row in notes["models"]]
         kinds = [Kind(**row) for row in notes["adversarial"]]
-        victims = {(one.model, one.seed): one.victim for one in models}
-        seeds = list(dict.fromkeys(one.seed for one in models))
-        scorer = _Scorer(run)
-        rows = []
-        for name, attacks, against in _comparisons(models, kinds):
-            pairs = [
-                (victims[against, seed], victims[name, seed])
-                for seed in seeds
-                if (against, seed) in victims and (name, seed) in victims
-            ]
+        scorer, rows, alone = _Scorer(run), [], []
+        victims: dict[str, dict[int, str]] = {}
+        for one in models:
+            victims.setdefault(one.model, {})[one.seed] = one.victim
+        for name, attacks, against in _comparisons(victims, kinds):
+            ours, others = victims.get(name, {}), victims.get(against, {})
+            pairs = [(others[seed], ours[seed]) for seed in others if seed in ours]
             for place in scorer.places:
-                if (compared := scorer.compare(place, pairs)) is not None:
+                for measure, compared in scorer.compare(place, pairs, main_only=True).items():
                     rows.append(
                         Comparison(
                             **_names(place),
                             model=name,
                             against=against,
                             trained_on=place[2] in attacks,
-                            measure=compared[0],
-                            scores=compared[1],
+                            measure=measure,
+                            scores=compared,
                             n_seeds=len(pairs),
                         )
                     )
-        alone = []
-        for kind in dict.fromkeys(one.model for one in models):
-            labels = list(dict.fromkeys(one.victim for one in models if one.model == kind))
+        for kind, of_seeds in victims.items():
+            pairs = [(victim, victim) for victim in of_seeds.values()]
             for place in scorer.places:
-                compared = scorer.compare(place, [(victim, victim) for victim in labels])
-                if compared is not None:
+                for i, (measure, compared) in enumerate(scorer.compare(place, pairs).items()):
                     alone.append(
                         KindScores(
                             **_names(place),
                             model=kind,
-                            n_seeds=len(labels),
-                            measure=compared[0],
-                            clean=compared[1].clean,
-                            attacked=compared[1].attacked,
+                            n_seeds=len(pairs),
+                            measure=measure,
+                            clean=compared.clean,
+                            attacked=compared.attacked,
+                            is_main=i == 0,
                         )
                     )
         return Training(
@@ -286,12 +267,12 @@ def on_names(kinds: Iterable[Kind]) -> Iterator[str]:
 
 
 def _comparisons(
-    models: Iterable[Model], kinds: Sequence[Kind]
+    models: Iterable[str], kinds: Sequence[Kind]
 ) -> Iterator[tuple[str, Sequence[str], str]]:
     """Yield (kind of models, attacks it is trained on, kind that it is compared with)."""
     for kind in kinds:
         yield kind.name, kind.attacks, ORIGINAL
-    if any(one.model == ORIGINAL_TWICE for one in models):
+    if ORIGINAL_TWICE in models:
         yield ORIGINAL_TWICE, (), ORIGINAL
         for kind in kinds:
             yield kind.name, kind.attacks, ORIGINAL_TWICE
@@ -311,113 +292,53 @@ class _Scorer:
             dict.fromkeys((*t.arm.place[:2], t.arm.attack.label) for t in run.trials)
         )
         self._answers: dict[tuple[Place, str], Responses] = {}
-        self._measured: dict[Any, Measured] = {}
+        self._samples: dict[Any, tuple[Sample, Sample]] = {}
         """Models are compared several times."""
 
-    def compare(self, place: Where, pairs: Pairs) -> tuple[str, Recovery] | None:
-        """Return the measure, and the comparison; None until all models have answered."""
+    def compare(
+        self, place: Where, pairs: Pairs, *, main_only: bool = False
+    ) -> Mapping[str, Recovery]:
+        """Compare models by each score, the main one first; nothing until all have answered."""
         keys = {victim: (Place(*place[:2], victim), place[2]) for both in pairs for victim in both}
         if not keys or any(key not in self._cells for key in keys.values()):
-            return None
-        cells = {victim: self._cells[key] for victim, key in keys.items()}
-        first, second = [a for a, _ in pairs], [b for _, b in pairs]
-        scoring = kind_named(next(iter(cells.values())).trials[0].item.kind).scores
-        if scoring is None:
-            compared = _by_accuracy(cells, first, second)
-            return None if compared is None else (ACCURACY, compared)
-        for victim, key in keys.items():
+            return {}
+        for key in keys.values():
             if key not in self._answers:
-                self._answers[key] = responses(self._run, cells[victim])
+                self._answers[key] = responses(self._run, self._cells[key])
         answers = {victim: self._answers[key] for victim, key in keys.items()}
         shared = set.intersection(*({*one.clean} & {*one.after} for one in answers.values()))
         if not shared:
-            return None
+            return {}
         # The items that all compared models have answered, clean and perturbed.
         order = tuple(sorted(shared, key=lambda key: (key[0] is not None, key[0] or 0, key[1])))
         some = next(iter(answers.values())).clean
-        sample = Sample(scoring, [some[key] for key in order])
-
-        def over(labels: Sequence[str], side: Literal["clean", "after"]) -> Measured:
-            """Return the mean of the main score over models."""
-            for victim in labels:
-                key = victim, place, side, order
-                if key not in self._measured:
-                    own: Mapping[Key, Response] = getattr(answers[victim], side)
-                    of_model = Sample(scoring, [own[one] for one in order], sample.clusters)
-                    self._measured[key] = of_model.measured(scoring.main)
-            return over_seeds([self._measured[victim, place, side, order] for victim in labels])
-
-        four = Four(
-            clean=over(first, "clean"),
-            attacked=over(first, "after"),
-            trained_clean=over(second, "clean"),
-            trained_attacked=over(second, "after"),
-        )
-        n, limits = sample.n_clusters, (-1.0 if scoring.is_signed else 0.0, 1.0)
-        method = sample.few or method_of(f"{n} clusters, paired", len(pairs))
-        return scoring.main, recovery(four, n, method, limits)
+        scoring = kind_named(some[order[0]].item.kind).scores
+        assert scoring is not None
+        clusters = Sample(scoring, [some[key] for key in order]).clusters
+        for victim, one in answers.items():
+            if (victim, place, order) not in self._samples:
+                self._samples[victim, place, order] = (
+                    Sample(scoring, [one.clean[key] for key in order], clusters),
+                    Sample(scoring, [one.after[key] for key in order], clusters),
+                )
+        samples = {victim: self._samples[victim, place, order] for victim in keys}
+        names = [scoring.main]
+        if not main_only:
+            names += [n for n in scoring.shown if n in next(iter(samples.values()))[0].names]
+        return {name: _recovery(scoring, name, samples, pairs) for name in dict.fromkeys(names)}
 
 
-def _by_accuracy(
-    cells: Mapping[str, Cell], first: Sequence[str], second: Sequence[str]
-) -> Recovery | None:
-    """Compare models by their accuracy on questions; open answers count at their worst too."""
-    keys = {
-        victim: {(t.item.id, t.arm.seed, t.repeat) for t in cell.trials if t.is_answered}
-        for victim, cell in cells.items()
-    }
-    shared = set.intersection(*keys.values())
-    if not shared:
-        return None
-    kept = {
-        victim: cell.answered & cell.mask(lambda t: (t.item.id, t.arm.seed, t.repeat) in shared)
-        for victim, cell in cells.items()
-    }
-    clusters = sorted(
-        {cells[v].trials[i].cluster for v, mask in kept.items() for i in np.flatnonzero(mask)}
-    )
-    places = {cluster: i for i, cluster in enumerate(clusters)}
+def _recovery(
+    scoring: Scoring, name: str, samples: Mapping[str, tuple[Sample, Sample]], pairs: Pairs
+) -> Recovery:
+    def mean(which: int, side: int) -> Measured:
+        return over_seeds([samples[both[which]][side].measured(name) for both in pairs])
 
-    def accuracy(victim: str, hits: Mask) -> Measured:
-        sums = np.zeros((2, len(clusters)))
-        for i in np.flatnonzero(kept[victim]):
-            place = places[cells[victim].trials[i].cluster]
-            sums[:, place] += hits[i], 1
-        right, asked = sums
-        value = float(right.sum() / asked.sum())
-        return Measured(value=value, drawn=resampled_ratio(right, asked))
-
-    def over(labels: Sequence[str], metric: Any, which: str) -> Measured:
-        readings = {victim: cells[victim].read(metric) for victim in dict.fromkeys(labels)}
-        return over_seeds([accuracy(v, getattr(readings[v], which)) for v in labels])
-
-    def compared(ours: str, others: str) -> Recovery:
-        """Compare with open answers read in one way for gains, in the other for losses."""
-        four = Four(
-            clean=over(first, "accuracy", ours),
-            attacked=over(first, "accuracy_after", others),
-            trained_clean=over(second, "accuracy", others),
-            trained_attacked=over(second, "accuracy_after", ours),
-        )
-        n = len(clusters)
-        return recovery(four, n, method_of(f"{n} clusters, paired", len(first)))
-
-    middle = compared("hit", "hit")
-    if not any(
-        (cell.lacks | cell.open_clean | cell.unread)[kept[v]].any() for v, cell in cells.items()
-    ):
-        return middle
-    least, most = compared("least", "most"), compared("most", "least")
-    return replace(
-        middle,
-        clean=with_worst(middle.clean, least.clean, most.clean),
-        attacked=with_worst(middle.attacked, most.attacked, least.attacked),
-        trained_clean=with_worst(middle.trained_clean, most.trained_clean, least.trained_clean),
-        trained_attacked=with_worst(
-            middle.trained_attacked, least.trained_attacked, most.trained_attacked
-        ),
-        clean_loss=with_worst(middle.clean_loss, least.clean_loss, most.clean_loss),
-        gain=with_worst(middle.gain, least.gain, most.gain),
+    sample = samples[pairs[0][0]][0]
+    method = sample.few or method_of(f"{sample.n_clusters} clusters, paired", len(pairs))
+    limits = (-1.0 if scoring.is_signed else 0.0, 1.0)
+    return recovery(
+        mean(0, 0), mean(0, 1), mean(1, 0), mean(1, 1), sample.n_clusters, method, limits
     )
 
 

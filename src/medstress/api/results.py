@@ -21,30 +21,6 @@ if TYPE_CHECKING:
     from medstress.report.figures import Made, Skipped
 
 
-class Page(str):
-    """A page of HTML; a cell that ends with it shows how long it is, and not its text."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Say how long the page is."""
-        return f"<page of {len(self):,} characters>"
-
-
-class Figures(list["Made | Skipped"]):
-    """What `Run.figures` made, and what it skipped and why; shown by name."""
-
-    def __repr__(self) -> str:
-        """Name what was made, and what was not."""
-        from medstress.core.words import plural
-        from medstress.report.figures import Made
-
-        made = [each.name for each in self if isinstance(each, Made)]
-        skipped = [each.name for each in self if not isinstance(each, Made)]
-        told = f"{plural(len(made), 'table or figure', 'tables and figures')}: {', '.join(made)}"
-        return f"<{told}>" if not skipped else f"<{told}; skipped: {', '.join(skipped)}>"
-
-
 @checked
 def open(folder: str | Path) -> Run:  # noqa: A001 - read as `ms.open`
     """Open a run folder, finished or not, to look at.
@@ -155,7 +131,7 @@ class Run:
                 raise UsageError(
                     f"cannot write {to}: {error.strerror}; give another `to`"
                 ) from error
-        return Page(page)
+        return page
 
     @checked
     def figures(
@@ -177,7 +153,7 @@ class Run:
         """
         from medstress.report.figures import write_figures
 
-        return Figures(write_figures(self.read(), Path(out), formats, paper))
+        return write_figures(self.read(), Path(out), formats, paper)
 
     @checked
     def export(self, table: str, to: str | Path) -> int:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.cells import cell_len
-
-from medstress.analyses.shown import Table, column, table
+from medstress.analyses.shown import column, table
 from medstress.cli.display import display
 from medstress.cli.parser import check_limit, columns_of, groups_of
-from medstress.cli.screen import Kind, Line, Look, Screen, cut, screen, titled, wrapped
+from medstress.cli.screen import Screen, cut, screen
+from medstress.cli.streams import one_line
 from medstress.core.attacked import NAME
 from medstress.core.errors import DataError, UsageError
 from medstress.core.words import listed, plural, shorten
@@ -113,68 +112,54 @@ def next_command(found: DataCheck, args: argparse.Namespace) -> str:
 
 def _show(found: DataCheck, out: Screen, *, is_skipping: bool) -> None:
     out.say(f"understood: {found.understood or 'the format that medstress documents'}")
-    out.say(_counted(found))
+    counted = plural(found.n_items, found.kind.removesuffix("s"), found.kind)
+    if found.classes:
+        counted += f" ({shorten(', '.join(found.classes), _EXAMPLE)})"
+    if found.n_checked < found.n_items:
+        counted += f"; a random sample of {found.n_checked:,} is checked (--limit)"
+    out.say(counted)
     for note in found.notes:
         out.say(f"! {note}")
-    out.print_lines(_items(found.first, out.look))
+    for number, item in enumerate(found.first, start=1):
+        _show_item(number, item, out)
     if found.n_skipped:
-        out.print_lines([Line(text="", kind=Kind.SAID)])
-        cannot = f"! {plural(found.n_skipped, 'row')} cannot be read"
+        out.row()
+        cannot = f"! {plural(found.n_skipped, 'row')} cannot be read, and a run"
         if is_skipping:
-            out.say(f'{cannot}, and a run leaves them out, as on_bad_row = "skip" is set')
+            out.say(f'{cannot} leaves them out, as on_bad_row = "skip" is set')
         else:
-            out.say(
-                f"{cannot}, and a run stops there: mend the file, or leave them out with "
-                f"--set {SKIP}"
-            )
+            out.say(f"{cannot} stops there: mend the file, or leave them out with --set {SKIP}")
         for reason in found.skipped:
             others = ", ".join(reason.places[1 : 1 + _MOST_PLACES])
             n_more = reason.n - 1 - _MOST_PLACES
             also = f"; also {others}" if others else ""
             also += f" and {n_more:,} more" if n_more > 0 else ""
             out.say(f"! {plural(reason.n, 'row')}: {reason.example}{also}")
-    out.print_lines([Line(text="", kind=Kind.SAID)])
-    print_table(out.console, _table(found.attackable))
-    out.print_lines(_why_not(found.attackable, out.look))
-    out.print_lines([Line(text="", kind=Kind.SAID)])
-    for line in _remarks(found):
-        out.say(line)
-
-
-def _counted(found: DataCheck) -> str:
-    text = plural(found.n_items, found.kind.removesuffix("s"), found.kind)
-    if found.classes:
-        text += f" ({shorten(', '.join(found.classes), _EXAMPLE)})"
-    if found.n_checked < found.n_items:
-        text += f"; a random sample of {found.n_checked:,} is checked (--limit)"
-    return text
-
-
-def _items(first: Iterable[ShownItem], look: Look) -> Iterator[Line]:
-    for number, item in enumerate(first, start=1):
-        gold = f", key {item.key}" if item.key else ""
-        yield Line(text="", kind=Kind.SAID)
-        yield Line(text=look.fitted(f"{number}  {item.id}{gold}"), kind=Kind.HEAD)
-        width = max(map(len, item.texts), default=0)
-        for name, text in item.texts.items():
-            is_option = name in item.letters
-            mark = "*" if is_option and name == item.key else " "
-            groups = item.names.get(name, {}) if is_option else {}
-            found = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items())
-            found = cut(look.shown(found), look.width // 3, look.ellipsis)
-            behind = f"  [{found}]" if found else ""
-            line = look.shown(f" {mark} {name:<{width}}  {text}")
-            line = cut(line, look.width - cell_len(behind), look.ellipsis)
-            yield Line(text=f"{line}{behind}", kind=Kind.ROW)
-
-
-def _table(attackable: Sequence[Attackable]) -> Table:
+    out.row()
     fields = [
         column("Attack", "attack"),
         column("Group", "group"),
         column("Can be attacked", _share, "share"),
     ]
-    return table("attackable", "What can be attacked", attackable, fields, n_labels=2)
+    what = "What can be attacked"
+    print_table(out.console, table("attackable", what, found.attackable, fields, n_labels=2))
+    _show_reasons(found.attackable, out)
+    out.row()
+    for line in _remarks(found):
+        out.say(line)
+
+
+def _show_item(number: int, item: ShownItem, out: Screen) -> None:
+    out.row()
+    out.row(f"{number}  {item.id}{f', key {item.key}' if item.key else ''}", "bold")
+    width = max(map(len, item.texts), default=0)
+    for name, text in item.texts.items():
+        is_option = name in item.letters
+        mark = "*" if is_option and name == item.key else " "
+        groups = item.names.get(name, {}) if is_option else {}
+        names = "; ".join(f"{group}: {', '.join(own)}" for group, own in groups.items())
+        behind = f"  [{cut(one_line(names), out.width // 3)}]" if names else ""
+        out.row(f" {mark} {name:<{width}}  {text}", behind=behind)
 
 
 def _share(of: Attackable) -> Estimate:
@@ -183,26 +168,21 @@ def _share(of: Attackable) -> Estimate:
     return Estimate(value=value, n=of.n_items, low=None, high=None, method="counted", hits=of.n)
 
 
-def _why_not(attackable: Sequence[Attackable], look: Look) -> Iterator[Line]:
-    """Yield why items cannot be attacked; attacks with the same reasons share their lines."""
+def _show_reasons(attackable: Sequence[Attackable], out: Screen) -> None:
+    """Print why items cannot be attacked; attacks with the same reasons share their lines."""
     attacks: dict[tuple[Reason, ...], list[str]] = {}
-    for each in attackable:
-        label = f"{each.attack} of {each.group}" if each.draws_names else each.attack
-        attacks.setdefault(each.reasons, []).append(label)
+    for one in attackable:
+        label = f"{one.attack} of {one.group}" if one.draws_names else one.attack
+        attacks.setdefault(one.reasons, []).append(label)
     attacks.pop((), None)
     for reasons, labels in attacks.items():
-        yield from titled(look.fitted(f"not by {listed(labels)}"))
-        width = len(f"{reasons[0].n:,}")
+        out.row()
+        out.row(f"not by {listed(labels)}", "bold")
         for reason in reasons[:_MOST_REASONS]:
             looks = f" ({shorten(reason.looks, _EXAMPLE)})" if reason.looks else ""
-            text = f"{reason.text}; such as {reason.example}{looks}"
-            lines = wrapped(look.shown(text), look.width - width - 4)
-            for number, part in enumerate(lines):
-                n = "" if number else f"{reason.n:,}"
-                yield Line(text=f"  {n:>{width}}  {part}", kind=Kind.ROW)
+            out.say(f"  {reason.n:,}  {reason.text}; such as {reason.example}{looks}")
         if len(reasons) > _MOST_REASONS:
-            n_more = plural(len(reasons) - _MOST_REASONS, "more reason")
-            yield Line(text=f"  {n_more}", kind=Kind.NOTE)
+            out.row(f"  {plural(len(reasons) - _MOST_REASONS, 'more reason')}", "yellow")
 
 
 def _remarks(found: DataCheck) -> Iterator[str]:

@@ -151,8 +151,12 @@ def train_cli(args: argparse.Namespace) -> int:
     """Run `medstress train`."""
     from medstress.api.run import train
     from medstress.experiment.dry_run import dry_run_remarks
-    from medstress.training.plan import plan_training, training_costs, training_lines
-    from medstress.training.train import RESULT_FILE
+    from medstress.training.train import (
+        RESULT_FILE,
+        plan_training,
+        training_costs,
+        training_lines,
+    )
 
     check_limit(args)
     given: dict[str, Any] = {"limit": args.limit, "overrides": args.set}

@@ -378,7 +378,7 @@ class SparseNames:
     @cached_property
     def lengths(self) -> NDArray[np.float64]:
         """1 for a name with a character, else 0."""
-        return (np.diff(self._space.matrix.indptr) > 0).astype(np.float64)
+        return np.asarray(np.diff(self._space.matrix.indptr) > 0, np.float64)
 
     def vector(self, text: str) -> NDArray[np.float64]:
         """The vector in features of the names; what a text has beside them is one more number."""
@@ -405,7 +405,7 @@ class SparseNames:
         known = self._distances.find(anchor)
         if known is None:
             vector = self.vector(anchor)
-            known = np.maximum(1 - self._space.matrix @ vector, 0)
+            known = np.asarray(np.maximum(1 - self._space.matrix @ vector, 0), np.float64)
             known[(self.lengths == 0) | (not vector.any())] = np.nan
             self._distances.keep(anchor, known)
         return known

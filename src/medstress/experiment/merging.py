@@ -15,7 +15,6 @@ from filelock import FileLock, SoftFileLock, Timeout
 from medstress.core.errors import StoreError, UsageError, reason
 from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
-from medstress.core.words import plural
 from medstress.experiment.opening import Fingerprint, differences
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.writing import Access, access_of, atomic_path, free, unfinished_parts
@@ -174,7 +173,8 @@ def _of_plan(shard: StoredShard, first: StoredShard) -> StoredShard:
     # Either may have more than the other.
     different = list(differences(here, there)) or list(differences(there, here))
     plans = [
-        {**plan_of(one.manifest), "trials": one.manifest[KEY]["n_trials"]} for one in (first, shard)
+        {**plan_of(one.manifest), "the number of trials": one.manifest[KEY]["n_trials"]}
+        for one in (first, shard)
     ]
     different = different or [
         f"{name} differs"
@@ -227,7 +227,8 @@ def _check_set(shards: Sequence[StoredShard]) -> None:
     if missing := [number for number in range(1, of + 1) if number not in here]:
         numbers = ", ".join(map(str, missing[:_MOST_NAMED]))
         more = ", ..." if len(missing) > _MOST_NAMED else ""
-        left.insert(0, f"{plural(len(missing), 'shard')} of {of} missing: {numbers}{more}")
+        which, are = ("shard", "is") if len(missing) == 1 else ("shards", "are")
+        left.insert(0, f"{which} {numbers}{more} of {of} {are} missing")
     if left:
         raise UsageError(f"merge: {'; '.join(left)}; run what is left to its end, then merge")
     n_trials = int(shards[0].manifest[KEY]["n_trials"])

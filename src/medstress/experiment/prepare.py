@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from medstress.attacks.attacked import Attacked
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.noise import Noise
 from medstress.core.calls import Backend
@@ -38,8 +39,6 @@ from medstress.experiment.plan.attack_checks import (
     check_scores,
     control_arms,
     fitting_arms,
-    live_attacks,
-    named_on_sentences,
     noise_controls,
     stored_attacks,
     without_stored,
@@ -117,7 +116,7 @@ def prepare(
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, needs, complete)
     given_attacks = make_attacks(checked.attack, base)
-    attacks = live_attacks(given_attacks)
+    attacks = [part for part in given_attacks if not isinstance(part.attack, Attacked)]
     wanted = checked.experiment.controls
     arms, left_out = control_arms(attacks, wanted)
     check_roles(checked.role, [*attacks, *arms], checked.test)
@@ -148,7 +147,11 @@ def prepare(
         classes=classes,
     )
     if not kind.draws_names:
-        named_on_sentences(wanted, kind)
+        if not isinstance(wanted, bool | None):
+            raise UsageError(
+                f"[experiment] controls = {list(wanted)}: these are controls of attacks on "
+                f"questions, but the data are {kind.name}; write true, or leave the key out"
+            )
         if wanted:
             more, prepared.left_out = noise_controls(attacks, kind)
             prepared.attacks = [*attacks, *more]

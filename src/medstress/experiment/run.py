@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -449,8 +449,7 @@ def _drive(
             if is_shard:
                 store.write_manifest({STOPPED_BY: []})
             n = bench.n_trials()
-            progress = _scheduler(store, bench, watcher).run(bench.trials(), n)
-            stop = _stop("trials", progress, n)
+            progress, stop = _ask(store, bench, watcher, "trials", bench.trials(), n)
             if is_shard and progress.stopped:
                 store.write_manifest({STOPPED_BY: reached(store, bench)})
         if stop is None and not is_shard:
@@ -476,8 +475,13 @@ def _follow_up(
             watcher.note(line)
             watcher.announce(line)
         works = list(stage.works(bench, run))
-        for line in _prices(store, bench, run, stage, works):
-            watcher.announce(line)
+        ended = run.folder.read(RunReader.answered_follow_ups)
+        left = [(one, n) for one in works if one.id not in ended and (n := stage.most(bench, one))]
+        if left:
+            from medstress.experiment.dry_run import follow_up_lines
+
+            for line in follow_up_lines(bench, left, store.folder):
+                watcher.announce(line)
         if wish.dry_run:
             continue
         if wish.asks_again:
@@ -486,25 +490,13 @@ def _follow_up(
         _keep_plan(store, bench, run, stage, works, set() if wish.asks_again else store.open_ids())
         watcher.note(f"{stage.name}: {len(works):,}")
         if works:
-            progress = _scheduler(store, bench, watcher).run(works, len(works))
+            _, stop = _ask(store, bench, watcher, stage.name, works, len(works))
             store.commit()
-            if stop := _stop(stage.name, progress, len(works)):
+            if stop is not None:
                 return stop
     if not wish.asks_again:
         keep_similarities(store, bench, run, watcher.note)
     return None
-
-
-def _prices(
-    store: RunStore, bench: Prepared, run: Run, stage: Stage, works: Sequence[FollowUp]
-) -> Iterator[str]:
-    """Yield what works of a stage that are left to ask cost at most, where that is known."""
-    ended = run.folder.read(RunReader.answered_follow_ups)
-    most = [(one, n) for one in works if one.id not in ended and (n := stage.most(bench, one))]
-    if most:
-        from medstress.experiment.dry_run import follow_up_lines
-
-        yield from follow_up_lines(bench, most, store.folder)
 
 
 def _keep_plan(
@@ -539,20 +531,20 @@ def _keep_plan(
     store.write_manifest(entries)
 
 
-def _scheduler(store: RunStore, bench: Prepared, watcher: Watcher) -> Scheduler:
-    """Return a scheduler within what is left of the run's limits."""
-    return Scheduler(
+def _ask(
+    store: RunStore, bench: Prepared, watcher: Watcher, what: str, works: Iterable[Any], n: int
+) -> tuple[Progress, Stop | None]:
+    """Ask n works within what is left of the run's limits; return where a limit ended it."""
+    scheduler = Scheduler(
         store,
         roles={part.name: part.backend for part in bench.roles},
         limits=limits_of(store, bench),
         shared=bench.shared,
         on_progress=watcher.progress,
     )
-
-
-def _stop(stage: str, progress: Progress, n_planned: int) -> Stop | None:
+    progress = scheduler.run(works, n)
     n_ended = progress.n_done + progress.n_skipped
-    return None if n_ended == n_planned else Stop(stage, n_ended, n_planned)
+    return progress, None if n_ended == n else Stop(what, n_ended, n)
 
 
 def _account(

@@ -292,7 +292,7 @@ def _panel(
     if chart.kind == "heat":
         made, height = _heat(alt, data, chart, points, in_page=in_page), None
     elif chart.kind in ("bars", "words") or not _is_numeric(points):
-        y = alt.Y("x:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
+        y = alt.Y("x:N", sort=None, title=None, axis=alt.Axis(labelLimit=140 if in_page else 0))
         offset = alt.YOffset("series:N", sort=names)
         x = alt.X("y:Q", title=_title(chart.y), scale=values, axis=alt.Axis(tickCount=5))
         is_bars = chart.kind not in ("dots", "lines")
@@ -352,7 +352,7 @@ def _heat(alt: Any, data: Any, chart: Chart, points: Sequence[Point], *, in_page
     angle = -40 if any(len(str(point.x)) > 3 for point in points) else 0
     base = data.encode(
         x=alt.X("x:N", sort=None, title=_title(chart.x), axis=alt.Axis(labelAngle=angle)),
-        y=alt.Y("series:N", sort=None, title=None, axis=alt.Axis(labelLimit=110)),
+        y=alt.Y("series:N", sort=None, title=None, axis=alt.Axis(labelLimit=110 if in_page else 0)),
     )
     tiles = base.mark_rect().encode(
         fillOpacity=alt.FillOpacity(
@@ -405,7 +405,7 @@ def _config(*, in_page: bool) -> dict[str, Any]:
         "view": {"stroke": None},
         "text": {"color": ink, "font": _FONT},
         "title": {"color": ink, "font": _FONT, "anchor": "start", "fontSize": 12},
-        "legend": {**text, "labelLimit": 240},
+        "legend": {**text, "labelLimit": 240 if in_page else 0},
         "axis": {
             **text,
             "domain": False,

@@ -38,6 +38,7 @@ R = TypeVar("R")
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
 """Data set, group, victim, label of the attack, seed."""
 
+_PLACE = ("dataset", "group", "victim", "attack", "seed", "item_id")
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 _WORK = """
 SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, t.item, t.repeat,
@@ -246,10 +247,17 @@ class RunReader:
             f"AND t.verdict IN {INQUIRIES} ORDER BY t.id"
         )
         for *place, calls, result in rows:
-            record = json.loads(result)
-            more = ("reached", "note", "found")
-            parts = (record["purpose"], record["told"], record["outcomes"], *map(record.get, more))
-            yield StoredInquiry(*place, *parts, calls)
+            one: dict[str, Any] = json.loads(result)
+            yield StoredInquiry(
+                **dict(zip(_PLACE, place, strict=True)),
+                purpose=one["purpose"],
+                spec=one["told"],
+                outcomes=one["outcomes"],
+                reached=one.get("reached"),
+                note=one.get("note"),
+                findings=one.get("found"),
+                calls=calls,
+            )
 
     def trials_of_analyses(self) -> dict[str, str]:
         """Return id of a finished inquiry or study -> id of the trial it is about."""

@@ -472,7 +472,9 @@ class RunStore:
     def write_similarities(self, embedder: str, values: Iterable[tuple[int, float]]) -> None:
         """Append the prompt similarity of first successes (row, cosine), and the encoder's hash,
         where it is new or changed."""
-        rows = [(trial, SIMILARITY, json.dumps([embedder, one])) for trial, one in values]
+        # The last digits depend on which texts are embedded together, and the root covers them.
+        rounded = ((trial, [embedder, round(cosine, 9)]) for trial, cosine in values)
+        rows = [(trial, SIMILARITY, json.dumps(one)) for trial, one in rounded]
         self._append("findings", ("trial", "name"), rows)
 
     def head(self) -> str:

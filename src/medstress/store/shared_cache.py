@@ -162,7 +162,10 @@ class SharedCache:
                 "SELECT model, model_hash, COUNT(*), TOTAL(tokens_in + tokens_out), AVG(seconds) "
                 "FROM answers GROUP BY model, model_hash ORDER BY COUNT(*) DESC, model"
             ).fetchall()
-        return [ModelEntries(*row[:3], int(row[3]), row[4]) for row in rows]
+        return [
+            ModelEntries(model, known, n, int(tokens), mean)
+            for model, known, n, tokens, mean in rows
+        ]
 
     def n_bytes(self) -> int:
         """Return the size of its files."""

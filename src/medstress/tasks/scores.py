@@ -19,10 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.core.arms import Place
 from medstress.core.sentences import entities_of
 from medstress.core.trials import Answer
-from medstress.stats.estimate import Estimate
 from medstress.stats.shares import Numbers
 
 _AT_ONCE = 500_000
@@ -135,15 +133,6 @@ class Scoring:
         """Return the names of its scores in a row; without a perturbed copy the clean ones."""
         endings = ("", "_after", "_drop", "_net_drop") if has_copy else ("",)
         return tuple(f"{name}{ending}" for name in self.words for ending in endings)
-
-    def warning(
-        self, clean: Mapping[str, Estimate], place: Place, n: int, parts: Sequence[str]
-    ) -> str | None:
-        """Return what is wrong with a model's answers about n clean units as a whole, or None."""
-        if clean[self.main].value is not None or n < FEWEST:
-            return None
-        word, method = self.words[self.main], clean[self.main].method
-        return f"{place.victim} on {place.dataset}: {word} is {method}."
 
 
 # -- sentence pairs ---------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 from medstress.core.errors import StoreError
 from medstress.files.reading import loading
 from medstress.files.writing import atomic_path, make_folder, write_text
+from medstress.store.database import translated
 
 _WEIGHTS, _OPTIMISER, _STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
 _UNFINISHED = ".part"
@@ -36,11 +37,15 @@ def save_checkpoint(
         StoreError: the checkpoint cannot be written.
     """
     building = folder / f"{step:09d}{_UNFINISHED}"
-    try:
+    with translated(folder):
         shutil.rmtree(building, ignore_errors=True)
         make_folder(building)
         save_weights(building / _WEIGHTS, model.state_dict())
-        _save(building / _OPTIMISER, dict(_flat(optimiser.state_dict()["state"])))
+        states = optimiser.state_dict()["state"]
+        flat = {
+            f"{i}.{key}": value for i, of_one in states.items() for key, value in of_one.items()
+        }
+        save_weights(building / _OPTIMISER, flat)
         write_text(building / _STATE, json.dumps(dict(state), allow_nan=False))
         complete = folder / f"{step:09d}"
         shutil.rmtree(complete, ignore_errors=True)
@@ -48,8 +53,6 @@ def save_checkpoint(
         for other in folder.iterdir():
             if other.is_dir() and other != complete:
                 shutil.rmtree(other, ignore_errors=True)
-    except OSError as error:
-        raise StoreError(f"cannot write {building}: {error.strerror}") from error
 
 
 def load_checkpoint(folder: Path, model: Any, optimiser: Any) -> dict[str, Any] | None:
@@ -81,9 +84,18 @@ def load_checkpoint(folder: Path, model: Any, optimiser: Any) -> dict[str, Any] 
     return state
 
 
-def save_weights(path: Path, weights: Mapping[str, Any]) -> None:
-    """Write a model's weights."""
-    _save(path, weights)
+def save_weights(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Write tensors, such as a model's weights.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    from safetensors.torch import save_file
+
+    # Tied weights share memory, which safetensors refuses; the copies are few and small.
+    copies = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+    with translated(path.parent), atomic_path(path) as part:
+        save_file(copies, part)
 
 
 def load_weights(path: Path, model: Any) -> None:
@@ -95,22 +107,3 @@ def load_weights(path: Path, model: Any) -> None:
     from safetensors.torch import load_file
 
     model.load_state_dict(load_file(path))
-
-
-def _save(path: Path, tensors: Mapping[str, Any]) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    # Tied weights share memory, which safetensors refuses; the copies are few and small.
-    copies = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
-    try:
-        with atomic_path(path) as part:
-            save_file(copies, part)
-    except SafetensorError as error:
-        raise StoreError(f"cannot write {path}: {error}") from error
-
-
-def _flat(states: Mapping[int, Mapping[str, Any]]) -> Any:
-    for number, values in states.items():
-        for key, tensor in values.items():
-            yield f"{number}.{key}", tensor

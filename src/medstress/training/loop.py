@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,14 +17,13 @@ from typing import Any
 from medstress.core.hashing import digest
 from medstress.entities.processor import in_compute_thread
 from medstress.files.writing import make_folder
-from medstress.training.batching import batches
 from medstress.training.checkpoint import (
     load_checkpoint,
     load_weights,
     save_checkpoint,
     save_weights,
 )
-from medstress.training.learner import Learner
+from medstress.training.learners import Example, Learner, batches
 
 WEIGHT_DECAY = 0.01
 """As in BLUE; not applied to biases and layer norms."""
@@ -124,12 +123,14 @@ def fit(
     optimiser = _optimiser(learner.model, schedule)
     state = State(**(load_checkpoint(folder, learner.model, optimiser) or {}))
     training = _Training(learner, optimiser, schedule, folder, note, every_seconds)
-    examples: list[Any] = []
-    known: Any = None
-    while state.epoch < schedule.epochs and not _is_over(state, schedule):
+    examples: list[Example] = []
+    encoded: Any = None
+    while state.epoch < schedule.epochs:
+        if schedule.patience and 0 < state.best_epoch <= state.epoch - schedule.patience:
+            break
         items = items_of(state.epoch)
-        if items is not known:
-            known, examples = items, learner.encode(items)
+        if items is not encoded:
+            encoded, examples = items, learner.encode(items)
         training.epoch(state, examples, dev)
     training.keep_best(state)
     learner.model.eval()
@@ -163,11 +164,11 @@ class _Training:
     best: dict[str, Any] = field(default_factory=dict)
     """The best weights, if not yet written to disk."""
 
-    def epoch(self, state: State, examples: Sequence[Any], dev: Sequence[Any]) -> None:
+    def epoch(self, state: State, examples: Sequence[Example], dev: Sequence[Any]) -> None:
         """Run an epoch, or the rest of it."""
         how, model = self.schedule, self.learner.model
         order = random.Random(f"{how.seed}/{state.epoch}")
-        parts = list(batches(examples, how.batch_size, order, self.learner.length))
+        parts = list(batches(examples, how.batch_size, order))
         started = time.monotonic() - state.seconds
         model.train()
         for batch in parts[state.batch :]:
@@ -185,7 +186,7 @@ class _Training:
         self._end(state, len(parts), started, dev)
 
     @in_compute_thread
-    def _step(self, batch: Sequence[Any], step: int, rate: float) -> float:
+    def _step(self, batch: Sequence[Example], step: int, rate: float) -> float:
         import torch
 
         torch.manual_seed(int.from_bytes(digest([self.schedule.seed, step])[:7], "little"))
@@ -243,7 +244,7 @@ class _Training:
             save_weights(self.folder / _best(state.best_epoch), self.best)
             self.best = {}
         save_checkpoint(self.folder, state.steps, self.learner.model, self.optimiser, asdict(state))
-        for path in _bests(self.folder):
+        for path in self.folder.glob("best-*.safetensors"):
             if path.name != _best(state.best_epoch):
                 path.unlink()
         self.saved = time.monotonic()
@@ -255,11 +256,6 @@ class _Training:
         return torch.autocast(  # type: ignore[no-any-return]
             device, dtype=torch.bfloat16, enabled=self.schedule.dtype == "bfloat16"
         )
-
-
-def _is_over(state: State, schedule: Schedule) -> bool:
-    waited = state.epoch - state.best_epoch
-    return bool(schedule.patience and state.best_epoch) and waited >= schedule.patience
 
 
 def _optimiser(model: Any, schedule: Schedule) -> Any:
@@ -276,7 +272,3 @@ def _optimiser(model: Any, schedule: Schedule) -> Any:
 
 def _best(epoch: int) -> str:
     return f"best-{epoch:05d}.safetensors"
-
-
-def _bests(folder: Path) -> Iterator[Path]:
-    yield from folder.glob("best-*.safetensors")

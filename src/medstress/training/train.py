@@ -3,35 +3,390 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import sqrt
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import as_json
-from medstress.analyses.training import TRAINING
-from medstress.core.errors import StoreError
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.prepare import Watcher, opened_victims
+from medstress.analyses.training import TRAINING, on_names
+from medstress.analyses.training import Kind as KindRecord
+from medstress.attacks.noise import Synonym
+from medstress.core.clusters import clusters_of
+from medstress.core.errors import StoreError, UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.experiment.dry_run import DryRun, dry_run
+from medstress.experiment.file.config import (
+    ORIGINAL,
+    ORIGINAL_TWICE,
+    UNTRAINED,
+    Experiment,
+    TrainTable,
+    VictimTable,
+)
+from medstress.experiment.file.reading import Source
+from medstress.experiment.perturb import check_perturbed_alone
+from medstress.experiment.plan.parts import used_tables
+from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import execute, run_folder
 from medstress.files.reading import reading
 from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
+from medstress.stats.trainings import ASSUMED, ENOUGH_SEEDS, least_gain
 from medstress.store.database import translated
 from medstress.store.reader import stored_manifest
 from medstress.store.run_store import lock_folder
-from medstress.training.learner import Learner, Start, find_start
-from medstress.training.loop import Point, fit
-from medstress.training.plan import ModelPlan, TrainingPlan, plan_training
-
-if TYPE_CHECKING:
-    from filelock import FileLock
+from medstress.tasks.kinds import SIMILARITY, TAGGING
+from medstress.training.data import Kind, TrainingData, names_met, training_data
+from medstress.training.learners import Start, find_start, open_learner
+from medstress.training.loop import Schedule, fit
 
 MODELS = "models"
 RESULT_FILE = "training.json"
 _CHECKPOINTS = ".checkpoints"
+_NOT_HASHED = {
+    *("adversarial", "seeds", "data", "dev", "device", "model", "choices", "folds", "untrained"),
+    "twice",
+}
+"""Keys of [train] that do not change a model, or that its hash covers in another form."""
+_DEVIATIONS = {"documents": 0.18, "sentences": 0.55, "pairs": 0.25}
+"""Standard deviation of a gain over units, as measured with MiniLM (studies/araujo); sentences have
+that of documents of ten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlan:
+    """One model to be trained."""
+
+    kind: Kind
+    """The data it is trained on."""
+    seed: int
+    """Seed of head, order, dropout, perturbed copies and folds."""
+    fold: int = 0
+    """The fold it is tested on, from 1; 0: all data."""
+
+    @property
+    def is_trained(self) -> bool:
+        """False for the pretrained model without training."""
+        return self.kind.name != UNTRAINED
+
+    @property
+    def name(self) -> str:
+        """Name of the victim in results, shared by the models of all folds."""
+        return f"{self.kind.name}-{self.seed}" if self.is_trained else UNTRAINED
+
+    @property
+    def label(self) -> str:
+        """Unique name of the model."""
+        return f"{self.name}, fold {self.fold}" if self.fold else self.name
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder."""
+        return re.sub(r"[^A-Za-z0-9._+-]+", "_", self.label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPlan:
+    """A training with everything loaded but the models."""
+
+    prepared: Prepared
+    """The prepared attacks; the victims are added later."""
+    table: TrainTable
+    """`[train]`."""
+    models: tuple[ModelPlan, ...]
+    """All models, those trained on original data first."""
+    data: Mapping[tuple[int, int], TrainingData]
+    """(seed, fold) -> training data; without folds, (0, 0) -> the data of all models."""
+    cautions: tuple[str, ...]
+    """Warnings for readers of the results."""
+
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """The kinds of models."""
+        return list({model.kind.name: model.kind for model in self.models}.values())
+
+    def data_of(self, model: ModelPlan) -> TrainingData:
+        """Return the data that a model is trained and tested on."""
+        return self.data[(model.seed, model.fold) if model.fold else (0, 0)].of(model.kind)
+
+    def items_of(self, model: ModelPlan) -> Callable[[int], Sequence[Any]]:
+        """Return a function epoch -> training items."""
+        return self.data_of(model).items_by_epoch(model.kind, model.seed)
+
+    def record(self, kind: Kind) -> KindRecord:
+        """Return what is stored of a kind that is trained on copies."""
+        return KindRecord(
+            name=kind.name,
+            attacks=[part.label for part in kind.attacks],
+            redrawn=kind.is_redrawn,
+            **names_met(self.prepared, [*self.data.values()], kind),
+        )
+
+    def least_gains(self) -> Iterator[str]:
+        """Yield the least gain under attack that could be shown; nothing for too few seeds."""
+        n_kinds, n_seeds = sum(bool(kind.attacks) for kind in self.kinds), len(self.table.seeds)
+        if not n_kinds or n_seeds < ENOUGH_SEEDS:
+            return
+        items = self.prepared.datasets[0].questions
+        n_units = len(set(clusters_of(items).values()))
+        unit = "documents"
+        if self.prepared.kind is SIMILARITY:
+            unit = "pairs"
+        elif n_units == len(items):
+            unit = "sentences"
+        error = _DEVIATIONS[unit] / sqrt(n_units)
+
+        def least(n: int) -> str:
+            gains = (least_gain(n_seeds, sd, error, n_kinds=n) for sd in ASSUMED)
+            return " or ".join(f"{gain:.3f}".removeprefix("0") for gain in gains)
+
+        best = f"; for the best of {n_kinds} kinds {least(n_kinds)}" if n_kinds > 1 else ""
+        spreads = " or ".join(f"{sd:g}".removeprefix("0") for sd in ASSUMED)
+        yield (
+            f"the least gain that {n_seeds} training seeds and {n_units:,} {unit} show with power "
+            f".8: {least(1)}, if the standard deviation over seeds is {spreads}{best}"
+        )
+
+    def victim(self, model: ModelPlan, folder: Path) -> VictimTable:
+        """Return the trained model as a victim."""
+        is_bi = self.prepared.kind is SIMILARITY and self.table.encoder == "bi_encoder"
+        return VictimTable(
+            name=model.label,
+            model=str(folder.resolve()),
+            device=self.table.device,
+            backend="sentence_transformers" if is_bi else "transformers",
+        )
+
+    def stage(
+        self, models: Sequence[ModelPlan], folder: Path, curves: Mapping[str, Any]
+    ) -> Prepared:
+        """Prepare the run that attacks some of the models, each on what it is not trained on.
+
+        Args:
+            models: the models to attack.
+            folder: folder with the models' folders.
+            curves: label -> measure and learning curve of the training.
+        """
+        kinds = {model.kind.name: model.kind for model in models if model.kind.attacks}
+        notes = {
+            "model": self.table.model,
+            "n_train": max(len(data.train) for data in self.data.values()),
+            "n_dev": max(len(data.dev) for data in self.data.values()),
+            **({"folds": self.table.folds} if self.table.folds else {}),
+            "adversarial": [asdict(self.record(kind)) for kind in kinds.values()],
+            "models": [
+                {
+                    "victim": m.name,
+                    "model": m.kind.name,
+                    "seed": m.seed,
+                    **({"fold": m.fold} if m.fold else {}),
+                    **curves[m.label],
+                }
+                for m in models
+            ],
+            "cautions": list(self.cautions),
+        }
+        portion = Portion(notes={"training": notes})
+        if self.table.folds:
+            tested = {m.label: self.data_of(m).tested for m in models if m.fold}
+            portion = replace(
+                portion,
+                asks=lambda label, item: label not in tested or item.id in (tested[label] or ()),
+                names={model.label: model.name for model in models if model.fold},
+                settings={"folds": self.table.folds},
+            )
+        victims = tuple(self.victim(model, folder / model.folder) for model in models)
+        experiment = self.prepared.experiment.model_copy(update={"victim": victims})
+        return replace(self.prepared, experiment=experiment, portion=portion, victims=[])
+
+    def hash_of(self, model: ModelPlan, start: Start) -> str:
+        """Hash everything that determines a model's weights, except libraries and hardware."""
+        if not model.is_trained:
+            return content_hash({"start": start.files.content})
+        return content_hash(
+            {
+                "settings": self.table.model_dump(mode="json", exclude=_NOT_HASHED),
+                "start": start.files.content,
+                # With their copies, so that adding or removing other kinds does not change it.
+                "train": [item.hash for item in self.items_of(model)(0)],
+                "dev": [item.hash for item in self.data_of(model).dev],
+                "attacks": [part.attack.spec() for part in model.kind.attacks],
+                "redrawn": model.kind.is_redrawn,
+                "types": list(self.prepared.classes),
+                "seed": model.seed,
+            }
+        )
+
+
+def plan_training(
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
+    *,
+    limit: int | None = None,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+) -> TrainingPlan:
+    """Read and check a training experiment, and load everything but the models.
+
+    Args:
+        experiment: as in `train_experiment`.
+        limit: most items of the attacked data, and of the training data.
+        overrides: as for `--set` on the command line.
+        watcher: receives progress.
+
+    Raises:
+        UsageError, DataError: the experiment or its data are invalid.
+    """
+    watcher = watcher or Watcher()
+    if isinstance(experiment, Experiment):
+        experiment = used_tables(experiment)
+    prepared = prepare(
+        experiment, limit=limit, overrides=overrides, watcher=watcher, complete=_put_victim
+    )
+    table = prepared.experiment.train
+    assert table is not None
+    if prepared.kind not in (TAGGING, SIMILARITY):
+        raise UsageError(
+            f"medstress train is for {TAGGING.name} and {SIMILARITY.name}, not for "
+            f"{prepared.kind.name}"
+        )
+    kinds = [Kind(name=ORIGINAL), *_adversarial(prepared, table)]
+    if table.twice:
+        kinds.insert(1, Kind(name=ORIGINAL_TWICE, n_plain=2))
+    models = tuple(_models(prepared, table, kinds))
+    if len({model.folder for model in models}) < len(models):
+        raise UsageError("[train] adversarial: labels must differ in more than punctuation")
+    watcher.note("data to train on")
+    data, overlaps = training_data(prepared, table, kinds, limit)
+    return TrainingPlan(
+        prepared=prepared,
+        table=table,
+        models=models,
+        data=data,
+        cautions=(*overlaps, *_cautions(prepared, table)),
+    )
+
+
+def _put_victim(raw: dict[str, Any]) -> None:
+    """Add a placeholder for the victims, which are the models to be trained."""
+
+    def used(key: str) -> list[Any]:
+        tables = raw.get(key)
+        rows = tables if isinstance(tables, list) else [tables]
+        return [row for row in rows if isinstance(row, dict) and row.get("use", True)]
+
+    if "train" not in raw:
+        raise UsageError("experiment: the table [train] is missing")
+    if used("victim"):
+        raise UsageError(
+            "medstress train attacks the models that it trains; remove [[victim]], or attack "
+            "others with medstress run"
+        )
+    if len(used("dataset")) > 1:
+        raise UsageError(
+            "medstress train: expected one [[dataset]], the attacked one; give the training data "
+            "as [train] data"
+        )
+    raw["victim"] = [{"backend": "transformers", "model": "trained"}]
+
+
+def _adversarial(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
+    by_label = {part.label: part for part in prepared.attacks}
+    for entry in table.adversarial:
+        for name in entry.attack:
+            if name not in by_label:
+                raise UsageError(
+                    f"[train] adversarial: there is no [[attack]] {name!r}"
+                    f"{did_you_mean(name, by_label)} (there are: {', '.join(by_label)})"
+                )
+        parts = tuple(by_label[name] for name in entry.attack)
+        check_perturbed_alone(parts)
+        if entry.held_out_names and not all(isinstance(p.attack, Synonym) for p in parts):
+            raise UsageError(
+                "[train] adversarial: held_out_names works with synonym attacks only, got "
+                f"{', '.join(entry.attack)}"
+            )
+        yield Kind(
+            name=entry.name,
+            attacks=parts,
+            is_redrawn=entry.redraw == "epoch",
+            has_held_out_names=entry.held_out_names,
+        )
+
+
+def _models(prepared: Prepared, table: TrainTable, kinds: Sequence[Kind]) -> Iterator[ModelPlan]:
+    """Yield the untrained model if requested, then every kind with every seed and fold."""
+    if table.untrained:
+        if prepared.kind is not SIMILARITY or table.encoder != "bi_encoder":
+            raise UsageError(
+                '[train] untrained = true is for sentence pairs with encoder = "bi_encoder"; every '
+                "other model has a head that must be trained"
+            )
+        yield ModelPlan(kind=Kind(name=UNTRAINED), seed=0)
+    folds = range(1, table.folds + 1) if table.folds else (0,)
+    for kind in kinds:
+        for seed in table.seeds:
+            for fold in folds:
+                yield ModelPlan(kind=kind, seed=seed, fold=fold)
+
+
+def _cautions(prepared: Prepared, table: TrainTable) -> Iterator[str]:
+    """Yield warnings for readers of the results."""
+    n_seeds = len(table.seeds)
+    if n_seeds < ENOUGH_SEEDS:
+        yield (
+            f"{n_seeds} training seed{'s' * (n_seeds > 1)}: intervals say nothing of other seeds, "
+            f"so no gain of a kind of model can be shown; train at least {ENOUGH_SEEDS}, better 5"
+        )
+    if table.adversarial and not table.twice:
+        yield (
+            "models trained on copies read twice as much as the original ones, so that a part of "
+            "what they gain may be longer training; twice = true trains models that tell them apart"
+        )
+    for part in prepared.attacks:
+        near = part.attack if isinstance(part.attack, Synonym) else None
+        if near and near.mode == "related" and near.embedding == table.model:
+            yield (
+                f"attack {part.label!r} takes the nearest names by {near.embedding}, which is the "
+                "model under attack; choose another embedding, such as ngram"
+            )
+
+
+def training_costs(plan: TrainingPlan) -> DryRun:
+    """Return the most that the attacks on the trained models can cost."""
+    # The models of all folds together get as many queries as one model without folds.
+    models = [model for model in plan.models if model.fold <= 1]
+    victims = tuple(plan.victim(model, Path(model.folder)) for model in models)
+    experiment = plan.prepared.experiment.model_copy(update={"victim": victims})
+    return dry_run(replace(plan.prepared, experiment=experiment))
+
+
+def training_lines(plan: TrainingPlan) -> Iterator[str]:
+    """Yield lines about the models to train, and what could be shown of them."""
+    table = plan.table
+    for kind in plan.kinds:
+        members = [model for model in plan.models if model.kind == kind]
+        if not members[0].is_trained:
+            yield f"{kind.name}: the model as it comes"
+            continue
+        data = plan.data_of(members[0])
+        items = len(data.train) * (2 if kind.attacks else kind.n_plain)
+        steps = -(-items // table.batch_size)
+        yield (
+            f"{kind.name}: {len(members)} models, {items:,} items an epoch, about {steps:,} "
+            f"steps, at most {table.epochs} epochs, {len(data.dev):,} dev items"
+        )
+    if table.twice:
+        yield "twice: no training stops early (patience = 0), so that kinds differ in items only"
+    yield from on_names(plan.record(kind) for kind in plan.kinds if kind.attacks)
+    yield from plan.least_gains()
+    for caution in plan.cautions:
+        yield f"! {caution}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +419,7 @@ def train_experiment(
             ``models`` and the comparison in ``training.json``.
         limit: most items of the attacked data, and of the training data.
         overrides: as for `--set` on the command line.
-        watcher: receives progress.
+        watcher: receives progress, and the least gain that could be shown.
 
     Raises:
         UsageError, DataError, StoreError, BackendError: the training cannot start or continue;
@@ -78,46 +433,42 @@ def train_experiment(
     try:
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
         check_folder(plan, folder, start)
+        if any(_result(folder / MODELS, model) is None for model in plan.models):
+            for line in (*plan.least_gains(), *plan.cautions):
+                watcher.announce(line)
         results: dict[str, Any] = {}
         for models in _stages(plan, folder):
             for model in models:
                 results[model.label] = trained(plan, model, start, folder / MODELS, watcher.note)
-            _attack(plan, models, folder, results, lock, watcher)
+            prepared = plan.stage(models, folder / MODELS, results)
+            with opened_victims(prepared, watcher.note):
+                execute(prepared, folder, lock=lock, watcher=watcher)
             if not stored_manifest(folder)["complete"]:
                 return TrainedFolder(folder=folder, is_complete=False)
     finally:
         lock.release()
-    write_comparison(folder)
+    _write(folder / RESULT_FILE, {"format": 1, **as_json(Run.open(folder).of(TRAINING))})
     return TrainedFolder(folder=folder, is_complete=True)
 
 
-def write_comparison(folder: Path) -> None:
-    """Write the comparison of the models beside the run of the attacks on them."""
-    comparison = as_json(Run.open(folder).of(TRAINING))
-    _write(folder / RESULT_FILE, {"format": 1, **comparison})
+def check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
+    """Refuse a folder of another training before anything is trained.
 
-
-def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
-    """Return the original models, then all models; all at once if the folder is past that."""
-    originals = tuple(model for model in plan.models if not model.kind.attacks)
-    held = set(stored_manifest(folder).get("victims", ()))
-    if held - {model.label for model in originals} or len(originals) == len(plan.models):
-        return [plan.models]
-    return [originals, plan.models]
-
-
-def _attack(
-    plan: TrainingPlan,
-    models: Sequence[ModelPlan],
-    folder: Path,
-    results: Mapping[str, Any],
-    lock: FileLock,
-    watcher: Watcher,
-) -> None:
-    """Attack models in a new run, or add them as victims to the existing one."""
-    prepared = plan.stage(models, folder / MODELS, results)
-    with opened_victims(prepared, watcher.note):
-        execute(prepared, folder, lock=lock, watcher=watcher)
+    Raises:
+        StoreError: the folder has no training, or a model with another hash; names the model.
+    """
+    models = folder / MODELS
+    manifest = stored_manifest(folder)
+    if manifest and "training" not in manifest:
+        raise StoreError(f"{folder} holds a run without training; choose another --out")
+    for model in plan.models:
+        begun = _read(models / f"{model.folder}{_CHECKPOINTS}" / "training.json")
+        stored = _result(models, model) or begun
+        if stored is not None and stored["hash"] != plan.hash_of(model, start):
+            raise StoreError(
+                f"{folder} holds a model {model.label!r} that was trained on other data or with "
+                "other settings; choose another folder with --out, or delete this one"
+            )
 
 
 def trained(
@@ -135,87 +486,75 @@ def trained(
     Returns:
         Its measure and learning curve.
     """
-    done = result_of(folder, model)
+    done = _result(folder, model)
     if done is None:
         checkpoints = folder / f"{model.folder}{_CHECKPOINTS}"
-        own = plan.hash_of(model, start)
+        own, table = {"hash": plan.hash_of(model, start)}, plan.table
         access = plan.prepared.experiment.experiment.access
         with translated(folder):
             for place in (folder, checkpoints):
                 make_folder(place, access)
             refuse_link(folder / model.folder)
-        _write(checkpoints / "training.json", {"hash": own}, access)
+        _write(checkpoints / "training.json", own, access)
         note(f"{model.label}: opening {start.name}")
-        learner = plan.learner(model, start)
-        curve = _fit(plan, model, learner, checkpoints, note) if model.is_trained else []
-        _save(learner, folder / model.folder, access)
-        done = {
-            "hash": own,
-            "measure": learner.measure,
-            "curve": [asdict(point) for point in curve],
-        }
-        _write(result_file(folder, model), done, access)
+        learner = open_learner(
+            plan.prepared.kind,
+            start,
+            model.seed,
+            max_length=table.max_length,
+            classes=plan.prepared.classes,
+            encoder=table.encoder,
+        )
+        curve = []
+        if model.is_trained:
+            curve = fit(
+                learner,
+                plan.items_of(model),
+                plan.data_of(model).dev_items(model.kind, model.seed),
+                Schedule(
+                    epochs=table.epochs,
+                    batch_size=table.batch_size,
+                    learning_rate=table.learning_rate,
+                    warmup=table.warmup,
+                    patience=table.patience,
+                    seed=model.seed,
+                    dtype=table.dtype,
+                ),
+                checkpoints,
+                lambda line: note(f"{model.label}: {line}"),
+            )
+        with translated(folder):
+            # A folder of this name is complete.
+            building = Path(mkdtemp(prefix=".medstress-", suffix=".part", dir=folder))
+            try:
+                learner.save(building)
+                set_access(building, access)
+                if (folder / model.folder).is_dir():
+                    shutil.rmtree(folder / model.folder)
+                building.rename(folder / model.folder)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
+        done = {**own, "measure": learner.measure, "curve": [asdict(point) for point in curve]}
+        _write(_result_file(folder, model), done, access)
         shutil.rmtree(checkpoints, ignore_errors=True)
     return {"measure": done["measure"], "curve": done["curve"]}
 
 
-def _save(learner: Learner, folder: Path, access: Access) -> None:
-    """Write a model's folder under a temporary name, then rename it."""
-    with translated(folder):
-        building = Path(mkdtemp(prefix=".medstress-", suffix=".part", dir=folder.parent))
-        try:
-            learner.save(building)
-            set_access(building, access)
-            if folder.is_dir():
-                shutil.rmtree(folder)
-            building.rename(folder)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
+def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
+    """Return the original models, then all models; all at once if the folder is past that."""
+    originals = tuple(model for model in plan.models if not model.kind.attacks)
+    held = set(stored_manifest(folder).get("victims", ()))
+    if held - {model.label for model in originals} or len(originals) == len(plan.models):
+        return [plan.models]
+    return [originals, plan.models]
 
 
-def _fit(
-    plan: TrainingPlan,
-    model: ModelPlan,
-    learner: Learner,
-    checkpoints: Path,
-    note: Callable[[str], None],
-) -> list[Point]:
-    return fit(
-        learner,
-        plan.items_of(model),
-        plan.dev_of(model),
-        plan.schedule(model),
-        checkpoints,
-        lambda line: note(f"{model.label}: {line}"),
-    )
-
-
-def check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
-    """Refuse a folder of another training before anything is trained.
-
-    Raises:
-        StoreError: the folder has no training, or a model with another hash; names the model.
-    """
-    models = folder / MODELS
-    manifest = stored_manifest(folder)
-    if manifest and "training" not in manifest:
-        raise StoreError(f"{folder} holds a run without training; choose another --out")
-    for model in plan.models:
-        begun = _read(models / f"{model.folder}{_CHECKPOINTS}" / "training.json")
-        known = result_of(models, model) or begun
-        if known is not None and known["hash"] != plan.hash_of(model, start):
-            raise StoreError(
-                f"{folder} holds a model {model.label!r} that was trained on other data or with "
-                "other settings; choose another folder with --out, or delete this one"
-            )
-
-
-def result_of(folder: Path, model: ModelPlan) -> dict[str, Any] | None:
+def _result(folder: Path, model: ModelPlan) -> dict[str, Any] | None:
     """Return hash, measure and curve of a model in the folder of models; None if there is none."""
-    return _read(result_file(folder, model))
+    return _read(_result_file(folder, model))
 
 
-def result_file(folder: Path, model: ModelPlan) -> Path:
+def _result_file(folder: Path, model: ModelPlan) -> Path:
     """Return a path beside the model's folder, whose content must not change its identity."""
     return folder / f"{model.folder}.json"
 
@@ -224,13 +563,11 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     with reading(lambda why: f"cannot read {path} ({why}); remove it to train again", StoreError):
-        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return content
 
 
 def _write(path: Path, content: Mapping[str, Any], access: Access | None = None) -> None:
     """Write a file that is complete or absent."""
-    try:
+    with translated(path.parent):
         write_text(path, json.dumps(dict(content), indent=1, allow_nan=False) + "\n", access)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}") from error

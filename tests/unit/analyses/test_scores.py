@@ -251,7 +251,7 @@ def test_a_fall_of_the_correlation_is_told_from_none() -> None:
     assert fall.p < 0.01
     alike = planted_run(pairs(noisy(80, 0.4, 0.4)))
     assert scored(alike).main.may_be_chance
-    assert rules(alike) == ["may_be_chance", "no_control"]
+    assert rules(alike) == ["may_be_chance"]
 
 
 def test_scores_that_are_noise_before_and_after_fall_by_chance_alone() -> None:
@@ -268,7 +268,7 @@ def test_constant_scores_have_no_correlation_and_it_is_said() -> None:
     of = scored(run)
     assert of.main.before.value is not None
     assert (of.main.after.value, of.main.drop.value, of.main.p) == (None, None, None)
-    assert rules(run) == ["undefined_score", "no_control"]
+    assert rules(run) == ["undefined_score"]
     # Constant but for rounding, beside the size of the scores, is constant.
     rounded = [(gold, 1e6 + 1e-4 * before, 0.5) for gold, before, _ in rows]
     flat = planted_run(pairs(rounded))

@@ -1,8 +1,7 @@
-"""Models trained on copies, planted: questions, and pairs whose correlation is known."""
+"""Models trained on copies, planted: taggers whose F1 is counted by hand, and pairs."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +9,11 @@ import pytest
 from medstress.analyses.shown import as_json
 from medstress.analyses.training import TRAINING, Training
 from medstress.core.arms import AttackRecord
-from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import arm, paired, planted_run, trial
+from medstress.testing.planted_trials import arm, paired, planted_run, tagged
 
-NEAR = AttackRecord(label="near", name="entity_substitution", budget=1)
 SWAP = AttackRecord(label="swap", name="swap_noise", budget=1, whole_copy=True, judged=False)
+RIGHT, WRONG = "B-Drug O O O", "O B-Drug O O"
 
 
 def model(kind: str, seed: int = 0) -> dict[str, Any]:
@@ -23,8 +21,7 @@ def model(kind: str, seed: int = 0) -> dict[str, Any]:
 
 
 def trained(trials: list[Trial], models: list[dict[str, Any]], **kind: Any) -> Training:
-    attacks = sorted({one.arm.attack.label for one in trials})
-    adversarial = [{"name": "noisy", "attacks": attacks[:1], "redrawn": False, **kind}]
+    adversarial = [{"name": "noisy", "attacks": ["swap"], "redrawn": False, **kind}]
     notes = {
         "model": "base",
         "n_train": 9,
@@ -36,18 +33,15 @@ def trained(trials: list[Trial], models: list[dict[str, Any]], **kind: Any) -> T
     return planted_run(trials, training=notes).of(TRAINING)
 
 
-def questions(victim: str, n_right: int, n_lost: int, n: int = 40, **rest: Any) -> list[Trial]:
-    """A model that is right on so many questions, and loses so many of these."""
-    here = arm(NEAR, victim=victim)
+def texts(victim: str, n_clean: int, n_attacked: int, n: int = 40) -> list[Trial]:
+    """A model that marks the entity in so many texts, else another word: F1 = share of these."""
+    here = arm(SWAP, victim=victim)
     return [
-        trial(
-            i,
-            here,
-            flipped_at=1 if i < n_lost else None,
-            verdict=Verdict.HELD if i < n_right else Verdict.ALREADY_WRONG,
-            **rest,
-        )
+        one
         for i in range(n)
+        for one in tagged(
+            i, here, RIGHT, RIGHT if i < n_clean else WRONG, RIGHT if i < n_attacked else WRONG
+        )
     ]
 
 
@@ -55,14 +49,14 @@ ORIGINAL, NOISY, TWICE = model("original"), model("noisy"), model("original twic
 
 
 def test_the_gain_is_what_training_keeps_under_attack() -> None:
-    trials = [*questions("original-0", 36, 20), *questions("noisy-0", 32, 4)]
+    trials = [*texts("original-0", 36, 16), *texts("noisy-0", 32, 28)]
     training = trained(trials, [ORIGINAL, NOISY])
     (row,) = training.rows
     assert (row.model, row.against, row.trained_on, row.measure) == (
         "noisy",
         "original",
         True,
-        "accuracy",
+        "f1",
     )
     assert row.scores.clean.value == pytest.approx(36 / 40)
     assert row.scores.attacked.value == pytest.approx(16 / 40)
@@ -71,13 +65,16 @@ def test_the_gain_is_what_training_keeps_under_attack() -> None:
     assert row.scores.gain.value == pytest.approx(12 / 40)
     assert row.scores.recovered.value == pytest.approx(12 / 20)
     assert "nothing of other seeds" in row.scores.gain.method
+    original = {s.measure: s for s in training.scores if s.model == "original"}
+    assert [name for name, s in original.items() if s.is_main] == ["f1"]
+    assert original["recall"].attacked.value == pytest.approx(16 / 40)
 
 
 def test_models_that_read_the_data_twice_are_the_fair_comparison() -> None:
     trials = [
-        *questions("original-0", 36, 20),
-        *questions("original twice-0", 36, 6),
-        *questions("noisy-0", 36, 4),
+        *texts("original-0", 36, 16),
+        *texts("original twice-0", 36, 30),
+        *texts("noisy-0", 36, 32),
     ]
     training = trained(trials, [ORIGINAL, TWICE, NOISY])
     gains = {(row.model, row.against): row.scores.gain.value for row in training.rows}
@@ -88,28 +85,18 @@ def test_models_that_read_the_data_twice_are_the_fair_comparison() -> None:
     }
 
 
-def test_only_questions_that_all_models_answered_count() -> None:
-    missing = trial(39, arm(NEAR, victim="noisy-0"), verdict=Verdict.FAILED)
-    missing = replace(missing, at="baseline", before=None)
-    trials = [*questions("original-0", 40, 20), *questions("noisy-0", 39, 0, n=39), missing]
+def test_only_texts_that_all_models_answered_count() -> None:
+    trials = [*texts("original-0", 39, 20), *texts("noisy-0", 39, 30, n=39)]
     (row,) = trained(trials, [ORIGINAL, NOISY]).rows
-    assert row.scores.clean.n == 39
     assert row.scores.clean.value == 1.0
+    assert row.scores.gain.value == pytest.approx(10 / 39)
 
 
-def test_a_trained_model_that_falls_silent_under_attack_gains_nothing_for_sure() -> None:
-    mute = questions("noisy-0", 36, 0, asked=1, unreadable=1)
-    (row,) = trained([*questions("original-0", 36, 20), *mute], [ORIGINAL, NOISY]).rows
-    gain = row.scores.gain
-    assert gain.value == pytest.approx(20 / 40)
-    assert gain.worst[0] < 0
-
-
-def test_three_seeds_are_drawn_with_the_questions() -> None:
+def test_three_seeds_are_drawn_with_the_texts() -> None:
     models, trials = [], []
-    for seed, lost in ((0, 2), (1, 10), (2, 18)):
+    for seed, kept in ((0, 34), (1, 26), (2, 18)):
         models += [model("original", seed), model("noisy", seed)]
-        trials += questions(f"original-{seed}", 36, 20) + questions(f"noisy-{seed}", 36, lost)
+        trials += texts(f"original-{seed}", 36, 16) + texts(f"noisy-{seed}", 36, kept)
     (row,) = trained(trials, models).rows
     assert row.n_seeds == 3
     assert row.scores.gain.value == pytest.approx(10 / 40)
@@ -135,7 +122,8 @@ def test_a_correlation_that_turns_round_is_recovered() -> None:
     assert row.scores.clean.value == pytest.approx(1.0)
     assert row.scores.attacked.value == pytest.approx(-0.998, abs=5e-3)
     assert row.scores.recovered.value == pytest.approx(1.0, abs=0.01)
-    original, noisy = training.scores
+    assert {s.measure for s in training.scores} == {"pearson", "spearman"}
+    original, noisy = (s for s in training.scores if s.is_main)
     assert original.attacked == row.scores.attacked
     assert noisy.attacked.value == pytest.approx(0.998, abs=5e-3)
 
@@ -150,20 +138,21 @@ def test_few_pairs_have_no_interval() -> None:
 
 
 def test_models_that_have_not_answered_yet_are_not_compared() -> None:
-    training = trained(questions("original-0", 36, 20), [ORIGINAL, NOISY])
+    training = trained(texts("original-0", 36, 16), [ORIGINAL, NOISY])
     assert training.rows == []
-    assert [one.model for one in training.scores] == ["original"]
+    assert {one.model for one in training.scores} == {"original"}
 
 
 def test_tables_curves_and_sentences() -> None:
-    trials = [*questions("original-0", 36, 20), *questions("noisy-0", 32, 4)]
+    trials = [*texts("original-0", 36, 16), *texts("noisy-0", 32, 28)]
     training = trained(
-        trials, [ORIGINAL, NOISY], names_met={"near": 0.86}, n_left_out=3, n_offered=1_200
+        trials, [ORIGINAL, NOISY], names_met={"swap": 0.86}, n_left_out=3, n_offered=1_200
     )
-    assert [one.name for one in training.tables() if one.rows] == ["training", "training-scores"]
+    comparison, alone = training.tables()
+    assert (len(comparison.rows), len(alone.rows)) == (1, 2)
     assert [one.name for one in training.charts() if one.points] == ["gain"]
     sentences = [remark.sentence for remark in training.remarks()]
-    assert any(".86 of the mentions that near replaces" in one for one in sentences)
+    assert any(".86 of the mentions that swap replaces" in one for one in sentences)
     assert any("3 of 1,200 items" in one for one in sentences)
     row = as_json(training)["rows"][0]
     assert {"dataset", "attack", "model", "against", "gain", "recovered", "n_seeds"} <= set(row)

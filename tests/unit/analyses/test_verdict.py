@@ -668,7 +668,6 @@ def as_scores(scores: Mapping[str, Any]) -> Scores:
         n_clusters=scores[main].before.n,
         clusters="documents",
         has_copy=True,
-        has_control=scores[main].net_drop is not None,
     )
 
 

@@ -18,9 +18,7 @@ from medstress.core.seeding import rng_for
 from medstress.core.text import Edit
 from medstress.entities.groups import NoNames
 from medstress.experiment.plan.noise_resources import mentions_in, noise_resources, other_names_in
-from medstress.experiment.plan.parts import AttackPart
 from medstress.testing import tiny_questions
-from medstress.training.copies import Kind, Perturber
 
 ITEM = Question(
     id="q",
@@ -237,10 +235,3 @@ def test_a_greedy_search_ranks_edits_by_the_score_of_the_key() -> None:
     edit = Edit(field="stem", start=0, end=1, replacement="x")
     assert importance(clean, other, edit, 1) == 0.75
     assert importance(clean, other, edit) == 0
-
-
-def test_a_copy_to_train_on_has_the_noise_of_its_field() -> None:
-    part = AttackPart(label="case_noise", attack=made(**UPPER, field="passage"))
-    perturber = Perturber(stream="train", noise=NoiseResources())
-    copy = perturber.copy(ITEM, Kind(name="noisy", attacks=(part,)), 0, 0)
-    assert (copy.passage, copy.stem) == ("A HEART ATTACK NEEDS ASPIRIN.", ITEM.stem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -20,7 +19,7 @@ from medstress.entities.alike import (
     stems,
 )
 from medstress.entities.drug_names import drug_names
-from medstress.entities.synonyms import SynonymGroups, concept_rows
+from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import shipped_rows
 
 VALUES: tuple[Value, ...] = get_args(Value)
@@ -217,8 +216,3 @@ def test_the_table_has_four_columns_and_bases_are_their_own() -> None:
     assert {row[2] for row in rows} == {"unii", "fda", "spellings"}
     assert drug_names().place("simvastatin") is not None
     assert drug_names().place("vellomycin") is None
-
-
-def test_the_synonyms_of_old_folders_stay_what_they_were() -> None:
-    _, default, _ = concept_rows("default", Path())
-    assert default == "blake2b-128:7c25080810d41e62ada7c3f8fc23b296"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -229,32 +230,80 @@ def tagged_run(trials: list[Trial]) -> Run:
 
 def test_scores_of_tagged_texts_stand_with_the_published_ones():
     parts, skipped = made(tagged_run(texts()), "araujo2020")
-    assert {"scores", "noise-scores", "noise-scores-figure", "success"} <= set(parts)
-    assert set(skipped) == {"trained"}
-    rows = {row["Model"]: row for row in table(parts["noise-scores"])}
-    assert float(rows["tagger"]["original"]) == 1.0
-    assert float(rows["tagger"]["swap_noise"]) == pytest.approx(2 / 3)
-    assert rows["BERT P, published"]["swap_noise"] == "0.583"
-    assert rows["BERT P, published"]["synonym"] == "0.739"
+    assert set(parts) == {"table2", "figure1"}
+    assert set(skipped) == {"table3", "table4", "table5", "table6"}
+    assert skipped["table4"] == "needs a run that trained on perturbed copies: medstress train"
+    rows = {row["Test"]: row for row in table(parts["table2"])}
+    assert list(rows) == ["original", "synonym", "swap_noise"]
+    assert float(rows["original"]["F1"]) == 1.0
+    assert float(rows["swap_noise"]["F1"]) == pytest.approx(2 / 3)
+    assert rows["swap_noise"]["F1, P published"] == "0.583"
+    assert rows["synonym"]["Recall, P+M published"] == "0.739"
 
 
 def test_few_texts_are_said():
     parts, _ = made(tagged_run(texts(5)), "araujo2020")
-    assert any("5 sentences of cases are too few" in n for n in parts["noise-scores"].notes)
+    assert any("5 sentences of cases are too few" in n for n in parts["table2"].notes)
 
 
 def test_pairs_have_no_axis_cut_at_1():
     at = arm(replace(SWAP, judged=False, params={"search": "none"}), victim="overlap")
     trials = [paired(i, at, i % 5, i % 5, (i * 7) % 5) for i in range(50)]
     parts, _ = made(tagged_run(trials), "araujo2020")
-    (row,) = table(parts["noise-scores"])
-    assert float(row["original"]) == pytest.approx(1.0)
-    assert "success" not in parts
+    row, _ = table(parts["table3"])
+    assert float(row["Pearson"]) == pytest.approx(1.0)
+
+
+LONG = "synonym, held-out names of a rather long kind of models"
+
+
+def trained_run() -> Run:
+    """Chemicals, three kinds of models, two seeds; each keeps so many of forty entities."""
+    kept = {"original": (40, 20), "original twice": (40, 24), LONG: (38, 36)}
+    record = replace(SWAP, label="synonym", name="synonym", params={"search": "none"})
+    models, trials = [], []
+    for kind, (clean, attacked) in kept.items():
+        for seed in (0, 1):
+            name = f"{kind}-{seed}"
+            models.append({"victim": name, "model": kind, "seed": seed})
+            at = arm(replace(record, judged=False), victim=name)
+            for i in range(40):
+                answers = ("B-Chemical O" if i < n - 2 * seed else "O O" for n in (clean, attacked))
+                trials += tagged(i, at, "B-Chemical O", *answers)
+    notes = {
+        "models": models,
+        "adversarial": [{"name": LONG, "attacks": ["synonym"], "n_left_out": 0, "n_offered": 9}],
+    }
+    config = {"experiment": {"name": "planted"}, "dataset": [{"name": "bc5cdr"}]}
+    return planted_run(trials, config=config, datasets={"cases": {}}, training=notes)
+
+
+def test_models_trained_on_copies_stand_beside_original_twice_under_whole_names() -> None:
+    parts, _ = made(trained_run(), "araujo2020")
+    assert {"table2", "figure1", "table4", "table4-gains"} == set(parts)
+    rows = {(r["Trained on"], r["Score"]): r for r in table(parts["table4"])}
+    assert {kind for kind, _ in rows} == {"original", "original twice", LONG}
+    own = rows[LONG, "Recall"]
+    assert float(own["clean"]) == pytest.approx(37 / 40)  # the mean of 38 and 36
+    assert float(own["attacked"]) == pytest.approx(35 / 40)
+    assert own["attacked, P published"] == ""  # the paper held no names out
+    assert rows["original", "F1"]["attacked, P published"] == "0.739"
+    gains = {(r["Model"], r["against"]): r for r in table(parts["table4-gains"])}
+    f1 = [2 * n / (40 + n) for n in (36, 34, 24, 22)]
+    gain = sum(f1[:2]) / 2 - sum(f1[2:]) / 2
+    assert float(gains[LONG, "original twice"]["gain"]) == pytest.approx(gain)
+    for name in ("table4", "table4-gains"):
+        assert LONG in parts[name].files[f"{name}.tex"].decode()
+    (models, _) = (table(parts[name]) for name in ("table2", "table4"))
+    assert {row["Model"] for row in models} == {"original"}
 
 
 def test_printed_numbers_of_the_papers_are_whole():
     assert len(rows_of("published_rates.csv")) == 58
-    assert len(rows_of("published_trained.csv")) == 18
+    assert Counter(row["table"] for row in rows_of("published_araujo.csv")) == {
+        **{"2": 16, "3": 8},
+        **dict.fromkeys("456", 12),
+    }
     assert {row["model"] for row in rows_of("medfuzz_accuracy.csv")} == {"GPT-3.5", "GPT-4"}
 
 

@@ -1,5 +1,7 @@
 """Scores over training seeds against Student's interval, and recovery against numbers by hand."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -7,9 +9,9 @@ from scipy.stats import t as student
 from medstress.stats.resampling import resampled_ratio
 from medstress.stats.trainings import (
     NOTHING,
-    Four,
     Measured,
     estimated,
+    least_gain,
     method_of,
     minus,
     over_seeds,
@@ -28,7 +30,7 @@ def scored(right: list[int], asked: int = 10) -> Measured:
     return Measured(value=hits.sum() / counts.sum(), drawn=resampled_ratio(hits, counts))
 
 
-def test_without_noise_of_items_the_interval_is_students():
+def test_without_noise_of_items_the_interval_is_students() -> None:
     values = [0.901, 0.85, 0.85]
     found = estimated(over_seeds(constant(*values)), 1, "")
     half = student.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
@@ -40,28 +42,28 @@ def test_without_noise_of_items_the_interval_is_students():
     assert found.value - found.low == pytest.approx(half, rel=0.06)
 
 
-def test_what_makes_a_seed_good_on_both_scores_cancels_in_their_difference():
+def test_what_makes_a_seed_good_on_both_scores_cancels_in_their_difference() -> None:
     first, second = constant(0.9, 0.8, 0.7), constant(0.8, 0.7, 0.6)
     gap = minus(over_seeds(first), over_seeds(second))
     assert np.ptp(gap.drawn) < 1e-9
     assert gap.value == pytest.approx(0.1)
 
 
-def test_below_three_seeds_nothing_is_drawn():
+def test_below_three_seeds_nothing_is_drawn() -> None:
     assert np.ptp(over_seeds(constant(0.2, 0.8)).drawn) == 0
     assert over_seeds([*constant(0.2, 0.8), NOTHING]).value is None
     assert "3 training seeds" in method_of("9 clusters", 3)
     assert "nothing of other seeds" in method_of("9 clusters", 2)
 
 
-def test_too_few_clusters_leave_a_value_without_an_interval():
+def test_too_few_clusters_leave_a_value_without_an_interval() -> None:
     bare = [Measured(value=x, drawn=np.zeros(0)) for x in (0.2, 0.4, 0.6)]
     found = estimated(over_seeds(bare), 5, "too few documents")
     assert found.value == pytest.approx(0.4)
     assert (found.low, found.high, found.method) == (None, None, "too few documents")
 
 
-def test_the_interval_covers_the_mean_of_all_trainings():
+def test_the_interval_covers_the_mean_of_all_trainings() -> None:
     """Planted: each training finds an entity with a chance of its own, in 60 documents of 5."""
     rng, covered, n = np.random.default_rng(3), 0, 300
     for _ in range(n):
@@ -77,15 +79,10 @@ def test_the_interval_covers_the_mean_of_all_trainings():
     assert covered / n > 0.95 - 3 * np.sqrt(0.95 * 0.05 / n)
 
 
-def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together():
+def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together() -> None:
     clean = [9, 8, 10, 9, 7, 9]
-    four = Four(
-        clean=scored(clean),
-        attacked=scored([n - 4 for n in clean]),
-        trained_clean=scored([n - 1 for n in clean]),
-        trained_attacked=scored([n - 2 for n in clean]),
-    )
-    found = recovery(four, 6, "")
+    losses = (0, 4, 1, 2)
+    found = recovery(*(scored([n - loss for n in clean]) for loss in losses), 6, "")
     assert found.clean_loss.value == pytest.approx(0.1)
     assert found.gain.value == pytest.approx(0.2)
     assert found.recovered.value == pytest.approx(0.5)
@@ -97,29 +94,40 @@ def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together():
     assert found.clean.low < 52 / 60
 
 
-def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero():
+def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero() -> None:
     clean = [9, 8, 10, 9, 7, 9]
     same = scored(clean)
-    four = Four(
-        clean=same,
-        attacked=scored([10, 7, 10, 9, 6, 9]),
-        trained_clean=same,
-        trained_attacked=same,
-    )
-    found = recovery(four, 6, "")
+    found = recovery(same, scored([10, 7, 10, 9, 6, 9]), same, same, 6, "")
     assert found.recovered.value is None
     assert "not clear of zero" in found.recovered.method
     assert found.gain.value is not None
 
 
-def test_an_undefined_score_leaves_the_rest_unknown():
-    four = Four(
-        clean=scored([9, 8]),
-        attacked=NOTHING,
-        trained_clean=scored([9, 8]),
-        trained_attacked=NOTHING,
-    )
-    found = recovery(four, 2, "")
+def test_an_undefined_score_leaves_the_rest_unknown() -> None:
+    found = recovery(scored([9, 8]), NOTHING, scored([9, 8]), NOTHING, 2, "")
     assert found.clean.value == 0.85
     assert found.clean_loss.value == 0.0
     assert found.gain.value is found.recovered.value is found.attacked.value is None
+
+
+@pytest.mark.parametrize(("n_seeds", "shown"), [(3, 0.34), (5, 0.8)])
+def test_a_planted_gain_as_large_as_five_seeds_can_show_is_shown_as_often(
+    n_seeds: int, shown: float
+) -> None:
+    """Gains of seeds differ by .02; 100 documents differ too, alike for every seed."""
+    rng, n, n_shown = np.random.default_rng(5), 400, 0
+    gain = least_gain(5, 0.02, 0.005)
+    for _ in range(n):
+        documents = rng.normal(0, 0.05, 100)
+        weights = rng.multinomial(100, np.full(100, 0.01), size=500) / 100
+        seeds = gain + rng.normal(0, 0.02, n_seeds)
+        gains = [Measured(value=x + documents.mean(), drawn=x + weights @ documents) for x in seeds]
+        low = estimated(over_seeds(gains), 100, "").low
+        n_shown += low is not None and low > 0
+    assert n_shown / n == pytest.approx(shown, abs=3 * np.sqrt(shown * (1 - shown) / n) + 0.02)
+
+
+def test_more_seeds_and_fewer_kinds_show_smaller_gains() -> None:
+    few, many = least_gain(3, 0.02, 0.01), least_gain(5, 0.02, 0.01)
+    assert many < few
+    assert least_gain(5, 0.02, 0.01, n_kinds=4) > many

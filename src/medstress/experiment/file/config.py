@@ -439,8 +439,6 @@ class TrainTable(TomlTable):
     """`auto` (CUDA if available), `cpu`, `cuda`, `cuda:1`."""
     encoder: Literal["cross_encoder", "bi_encoder"] = "cross_encoder"
     """Pairs: one output for both texts together, or the cosine of two sentence vectors."""
-    prompt: NonEmpty = "question"
-    """Questions: the template before each option; it must not list the options."""
     twice: bool = False
     """Also train models on two plain copies (`original twice`), with as many steps as adversarial
     ones, to separate the effect of more training from that of perturbed copies. No training then
@@ -745,7 +743,7 @@ class DatasetTable(TomlTable):
     """iob, bc5cdr, hub: label scheme, `iob2` (default), `iobes` or `io`."""
     tag: NonEmpty | None = None
     """iob, bc5cdr, hub: the type of labels without one (B, I); default: `Entity`."""
-    names: Annotated[tuple[NonEmpty, ...], Field(min_length=1)] = ()
+    names: tuple[NonEmpty, ...] = ()
     """iob, hub: the labels that whole numbers stand for, as in `["O", "B-Drug", "I-Drug"]`."""
     columns: dict[str, str | tuple[str, ...]] | None = None
     """Questions, pairs, nli: the file's names for the fields, as in `{question = "stem", options =

@@ -32,11 +32,6 @@ from medstress.tasks.wrappers import Wrapper, gives_scores
 # -- controls and stored edits ---------------------------------------------------------------------
 
 
-def live_attacks(attacks: Sequence[AttackPart]) -> list[AttackPart]:
-    """Return the attacks that make edits of their own."""
-    return [part for part in attacks if not isinstance(part.attack, Attacked)]
-
-
 def stored_attacks(
     attacks: Sequence[AttackPart],
     datasets: Sequence[DatasetPart],
@@ -96,8 +91,8 @@ def _the_set(datasets: Sequence[DatasetPart]) -> AttackSet:
     if len(sets) != 1 or all(arm.control is not None for arm in sets[0].arms):
         raise UsageError(
             f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" that holds an '
-            f"attack, and there are {len(sets)}; medstress export DIR --table {NAME} --to "
-            "FILE.jsonl writes such a file"
+            f"attack, and {f'{len(sets)} are' if sets else 'none is'} there; medstress export DIR "
+            f"--table {NAME} --to FILE.jsonl writes such a file"
         )
     return sets[0]
 
@@ -175,7 +170,10 @@ def control_arms(
     arms: list[AttackPart] = []
     left_out: LeftOut = {}
     for part in attacks:
-        if wanted is False or not _is_controlled(part):
+        # An attack that changes the evidence takes no right answer away by chance; a control, and
+        # asking the clean items alone, need no control.
+        is_controlled = QUESTIONS in part.attack.takes and part.attack.is_judged
+        if wanted is False or not is_controlled or isinstance(part.attack, Control | Unasked):
             continue
         of_attack = CONTROLS if wanted is True else names or (part.attack.control or DEFAULT,)
         for name in of_attack:
@@ -187,16 +185,6 @@ def control_arms(
             label = arm_label(part.label, name)
             arms.append(AttackPart(label=label, attack=arm, is_labelled=part.is_labelled))
     return arms, left_out
-
-
-def _is_controlled(part: AttackPart) -> bool:
-    """Return whether an attack takes right answers away, so that chance has to be told apart.
-
-    What an attack takes that changes the evidence is no error; a control, and asking the clean
-    items alone, need no control.
-    """
-    takes_nothing = isinstance(part.attack, Control | Unasked)
-    return QUESTIONS in part.attack.takes and part.attack.is_judged and not takes_nothing
 
 
 def fitting_arms(
@@ -295,19 +283,6 @@ def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> tuple[list[Atta
             label = f"{PREFIX}{part.label}"
             added.append(AttackPart(label=label, attack=control, is_labelled=True))
     return added, left_out
-
-
-def named_on_sentences(wanted: bool | Sequence[str] | None, kind: Kind) -> None:
-    """Refuse a list of controls on data without questions.
-
-    Raises:
-        UsageError: controls are named.
-    """
-    if not isinstance(wanted, bool | None):
-        raise UsageError(
-            f"[experiment] controls = {list(wanted)}: these are controls of attacks on questions, "
-            f"but the data are {kind.name}; write true, or leave the key out"
-        )
 
 
 # -- checks ----------------------------------------------------------------------------------------

@@ -231,9 +231,12 @@ def load_datasets(
 
 def _loaded(table: DatasetTable, base: Path) -> Loaded | LoadedTexts:
     """Load a data set; a bad row names the command that shows how rows are understood."""
-    load = registry.load("datasets", table.name)
+    load, keys = registry.load("datasets", table.name), vars(table)
+    own = {field.name: keys[field.name] for field in fields(DatasetOptions)}
+    places = {key: _path(base, keys[key]) for key in ("path", "annotations")}
+    options = DatasetOptions(**{**own, **places, "columns": table.columns or {}})
     try:
-        loaded: Loaded | LoadedTexts = load(dataset_options(table, base))
+        loaded: Loaded | LoadedTexts = load(options)
     except DataError as error:
         error.with_command(_checking(table, base))
         raise
@@ -244,13 +247,6 @@ def _checking(table: DatasetTable, base: Path) -> str:
     """Return the command that shows how a data set is understood."""
     given = _path(base, table.path) or table.hub or table.name
     return shlex.join(["medstress", "check", str(given)])
-
-
-def dataset_options(table: DatasetTable, base: Path) -> DatasetOptions:
-    """Return the options of a data set's source; relative paths start from `base`."""
-    places = {key: _path(base, getattr(table, key)) for key in ("path", "annotations")}
-    others = {field.name: getattr(table, field.name) for field in fields(DatasetOptions)}
-    return DatasetOptions(**{**others, **places, "columns": table.columns or {}})
 
 
 def _path(base: Path, given: str | None) -> Path | None:
@@ -342,21 +338,16 @@ def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
     for each in tables:
         if each.vocabulary in SHIPPED and each.type == each.vocabulary:
             continue
+        first, *others = [each.type] if isinstance(each.type, str) else each.type
+        if others:
+            raise UsageError(
+                f"entities, type = {each.type!r}: recogniser 'gazetteer' gives every name of the "
+                f"vocabulary {each.vocabulary!r} one type; give one type, or recogniser = 'given' "
+                "or 'spacy'"
+            )
         names = load_vocabulary(each.vocabulary, base, each.column).names
-        own.append(Source(names=names, type=_one_type(each)))
+        own.append(Source(names=names, type=first))
     return Gazetteer([*shipped_sources(), *own]) if own else shipped_gazetteer()
-
-
-def _one_type(table: EntitiesTable) -> str:
-    """Return the type of the names in a group's vocabulary."""
-    types = [table.type] if isinstance(table.type, str) else list(table.type)
-    if len(types) > 1:
-        raise UsageError(
-            f"entities, type = {types!r}: recogniser 'gazetteer' gives every name of the "
-            f"vocabulary {table.vocabulary!r} one type; give one type, or recogniser = 'given' "
-            "or 'spacy'"
-        )
-    return types[0]
 
 
 def _key(table: EntitiesTable) -> str:

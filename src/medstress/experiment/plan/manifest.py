@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +37,20 @@ def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:
 
     Of a pair, the text that the attack perturbs counts; both count if it is drawn.
     """
-    for group in prepared.groups:
-        noise = noise_of(group.resources)
-        if noise is None:
+    places = product(prepared.groups, prepared.datasets, prepared.attacks)
+    for group, dataset, part in places:
+        noise, attack = noise_of(group.resources), part.attack
+        if noise is None or not isinstance(attack, Synonym):
             continue
-        for dataset in prepared.datasets:
-            for part in prepared.attacks:
-                if isinstance(part.attack, Synonym):
-                    names = other_names_in(dataset.questions, part.attack, noise)
-                    counts = Counter(source for _, source in names)
-                    yield {
-                        "dataset": dataset.label,
-                        "attack": part.label,
-                        "surrogate": part.attack.surrogate,
-                        "n_mentions": counts.total(),
-                        **{f"n_{source}": counts[source] for source in SOURCES},
-                    }
+        names = other_names_in(dataset.questions, attack, noise)
+        counts = Counter(source for _, source in names)
+        yield {
+            "dataset": dataset.label,
+            "attack": part.label,
+            "surrogate": attack.surrogate,
+            "n_mentions": counts.total(),
+            **{f"n_{source}": counts[source] for source in SOURCES},
+        }
 
 
 def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
@@ -60,6 +59,11 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
     Paths, devices and batch sizes are left out.
     """
     settings = prepared.experiment.experiment
+    prompts = {
+        victim.label: {name: content_hash(spec) for name, spec in victim.prompt_specs().items()}
+        for victim in prepared.victims
+        if victim.by_dataset
+    }
     return {
         "seeds": list(settings.seeds),
         "settings": {"flip_check": settings.flip_check, **prepared.portion.settings},
@@ -67,19 +71,9 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
         "groups": {part.label: part.fingerprint for part in prepared.groups},
         "victims": {victim.label: content_hash(victim.spec()) for victim in prepared.victims},
         "attacks": {part.label: content_hash(part.attack.spec()) for part in prepared.attacks},
-        **_prompts_by_dataset(prepared.victims),
+        **({"prompts": prompts} if prompts else {}),
         **({"roles": {part.name: part.hash for part in prepared.roles}} if prepared.roles else {}),
     }
-
-
-def _prompts_by_dataset(victims: Sequence[Victim]) -> dict[str, Any]:
-    """Return the hashes of prompts that differ by data set; empty if none do."""
-    found = {
-        victim.label: {name: content_hash(spec) for name, spec in victim.prompt_specs().items()}
-        for victim in victims
-        if victim.by_dataset
-    }
-    return {"prompts": found} if found else {}
 
 
 def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -43,33 +43,6 @@ from medstress.tasks.wrappers import SPARE
 
 if TYPE_CHECKING:
     from medstress.entities.perturbations import VectorPerturbationSet
-
-
-def key_texts(questions: Iterable[Question]) -> set[str]:
-    """Return key texts and the entities in them; synonyms are looked up for these."""
-    return {
-        text
-        for item in questions
-        for text in (
-            item.key_text,
-            *(item.key_text[m.start : m.end] for m in item.mentions if m.field == item.key),
-        )
-    }
-
-
-def texts_to_embed(
-    questions: Iterable[Question], types: frozenset[str]
-) -> tuple[list[str], list[str]]:
-    """Return key texts (anchors) of attackable items, and distractor spans of these types."""
-    anchors: dict[str, None] = {}
-    spans: dict[str, None] = {}
-    for item in questions:
-        if typed_options(item, types):
-            anchors[item.key_text] = None
-            for m in item.mentions:
-                if m.type in types and m.field in item.letters and m.field != item.key:
-                    spans[item.option(m.field)[m.start : m.end]] = None
-    return list(anchors), list(spans)
 
 
 Note = Callable[[str], None]
@@ -196,13 +169,24 @@ def load_groups(
             base=base,
             choices=table.choices,
         )
-        needed = {*vocabulary.names, *key_texts(questions)}
+        # Synonyms are looked up for the right answers and the entities in them, too.
+        needed = {*vocabulary.names, *(item.key_text for item in questions)}
+        for item in questions:
+            own = (m for m in item.mentions if m.field == item.key)
+            needed |= {item.key_text[m.start : m.end] for m in own}
         synonyms = load_synonyms(table.synonyms, base, needed)
         perturbations = VectorPerturbationSet(
             vocabulary, embedder, synonyms, table.distance, base=base
         )
-        anchors, spans = texts_to_embed(questions, types)
-        perturbations.prepare(anchors, spans, progress=on_vectors)
+        attackable = [item for item in questions if typed_options(item, types)]
+        anchors = list(dict.fromkeys(item.key_text for item in attackable))
+        spans = dict.fromkeys(
+            item.option(m.field)[m.start : m.end]
+            for item in attackable
+            for m in item.mentions
+            if m.type in types and m.field in item.letters and m.field != item.key
+        )
+        perturbations.prepare(anchors, list(spans), progress=on_vectors)
         ties = tied_names(label, perturbations, anchors) if embedder.is_sparse else None
         for warning in filter(None, (undefined_names(label, perturbations), ties)):
             note(warning)
@@ -511,20 +495,6 @@ def sentence_resources(
     return noise_resources(items, perturbations, base)
 
 
-def check_field(part: AttackPart, kind: Kind) -> None:
-    """Check that noise names a field of questions only if the data are questions.
-
-    Raises:
-        UsageError: the data are sentences; the message names the attack.
-    """
-    attack = part.attack
-    if isinstance(attack, Noise) and attack.field != DEFAULT_FIELD and not kind.draws_names:
-        raise UsageError(
-            f"attack {part.label!r}: field = {attack.field!r} is for questions, but the data are "
-            f"{kind.name}; leave it out"
-        )
-
-
 def check_kind(
     experiment: Experiment, attacks: Sequence[AttackPart], kind: Kind, classes: tuple[str, ...]
 ) -> None:
@@ -551,7 +521,12 @@ def check_kind(
                 f"attack {part.label!r}: max_change is for scored pairs, whose answers are neither "
                 f"right nor wrong, but the data are {kind.name}; leave it out"
             )
-        check_field(part, kind)
+        field = part.attack.field if isinstance(part.attack, Noise) else DEFAULT_FIELD
+        if field != DEFAULT_FIELD and not kind.draws_names:
+            raise UsageError(
+                f"attack {part.label!r}: field = {field!r} is for questions, but the data are "
+                f"{kind.name}; leave it out"
+            )
     if kind.draws_names:
         if not experiment.entities and any("names" in p.attack.needs for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")

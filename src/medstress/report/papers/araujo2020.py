@@ -2,298 +2,342 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TypeAlias
 
-from medstress.analyses.results import LABELS, RESULTS, Row
-from medstress.analyses.scores import table_of
-from medstress.analyses.shown import (
-    Chart,
-    Column,
-    Entry,
-    Field,
-    Point,
-    Table,
-    Value,
-    column,
-    label,
-    table,
+from medstress.analyses.results import RESULTS, Row
+from medstress.analyses.shown import Chart, Column, Entry, Point, Table, Value, label
+from medstress.analyses.training import (
+    ORIGINAL,
+    ORIGINAL_TWICE,
+    TRAINING,
+    KindScores,
+    Training,
 )
-from medstress.analyses.training import TRAINING, KindScores
-from medstress.core.sentences import TaggedText
 from medstress.report.papers import published
 from medstress.report.papers.layout import Entry as Made
-from medstress.report.papers.layout import Layout, Missing, PaperRun, Part, renamed, seeds_note
+from medstress.report.papers.layout import Layout, Missing, PaperRun, Part, seeds_note
 from medstress.stats.estimate import Estimate
+from medstress.tasks.kinds import kind_named
+from medstress.tasks.scores import Scoring
 
-ORIGINAL = "original"
-"""The clean data among the tests."""
-TESTS = (ORIGINAL, "synonym", "keyboard_noise", "swap_noise")
-"""Tests in the order of the figure; others follow."""
+CLEAN = "original"
+"""The clean data among the tests of the paper."""
+TESTS = ("synonym", "keyboard_noise", "swap_noise")
+"""Attacks in the paper's order; others follow."""
+MODELS = ("P+M", "P")
+"""The paper's models."""
+MEASURES = ("precision", "recall", "f1", "pearson", "spearman")
 BC5CDR = "bc5cdr"
-CLEAN_TRAINED = "Araujo et al., 2020, Tables 2 and 3"
-TRAINED = "Araujo et al., 2020, Tables 4 to 6"
+SOURCE = "Araujo et al., 2020, Tables 2 to 6"
+PRINTED = (
+    "P and P+M: published scores of the paper's BERT models, pre-trained on PubMed abstracts, and "
+    "on these and MIMIC-III."
+)
 INTERVALS = (
-    "Intervals: 95 %, bootstrap over documents, sentences or pairs; pairs that share a sentence "
-    "are drawn together."
+    "Intervals: 95 %, bootstrap over documents, sentences or pairs (those that share a sentence "
+    "together), and over training seeds where there are three or more."
 )
 
 
-def _rows(run: PaperRun) -> list[Row]:
-    results = run.run.of(RESULTS)
-    return [] if results is None else results.attacks
+_Row: TypeAlias = tuple[Sequence[Value], Sequence[Sequence[Value]]]
+"""What names a row, and its values in each block of columns: ours, then published ones."""
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
-    few = dict.fromkeys(
-        f"{s.n_clusters} {s.clusters} of {row.key.dataset} are too few for an interval; "
-        f"{s.scoring.enough} are needed."
-        for row in rows
-        if (s := row.scores) is not None and s.are_few
-    )
-    seeds = {seed for row in rows for seed in row.cell.seeds if seed is not None}
-    return [seeds_note(seeds), INTERVALS, *few]
+class _Scores:
+    """What the tables are made from: the scores of a run, and the published ones of its data."""
 
+    def __init__(self, run: PaperRun) -> None:
+        results = run.run.of(RESULTS)
+        rows = [] if results is None else results.attacks
+        self.rows: Sequence[Row] = [
+            row
+            for row in rows
+            if row.scores is not None
+            and row.scores.has_copy
+            and row.cell.attack.params.get("search", "none") == "none"
+        ]
+        if not self.rows:
+            raise Missing("needs tagged texts or sentence pairs with a perturbed copy of the data")
+        marks = [row.scores.main.after for row in self.rows if row.scores is not None]
+        if all(mark.value is None for mark in marks):
+            raise Missing(f"has scores that are {marks[0].method}")
+        self._run = run
+        scoring = kind_named(self.rows[0].cell.trials[0].item.kind).scores
+        assert scoring is not None
+        self.scoring: Scoring = scoring
+        self.is_tagged = scoring.main == "f1"
+        self.training: Training | None = run.run.of(TRAINING)
+        self.names = {row.key.attack: row.cell.attack.name for row in self.rows}
+        """Label of an attack -> its name."""
 
-def _scores(run: PaperRun) -> Iterator[Part]:
-    rows = _rows(run)
-    made = table_of(rows, LABELS)
-    if made is None:
-        raise Missing("needs tagged texts or sentence pairs")
-    yield renamed(made, "scores", _notes(rows))
+    @cached_property
+    def attacks(self) -> Sequence[str]:
+        """Labels of attacks, in the paper's order."""
+        ranks = {name: i for i, name in enumerate(TESTS)}
+        return sorted(self.names, key=lambda a: (ranks.get(self.names[a], len(TESTS)), a))
 
+    @cached_property
+    def lines(self) -> Sequence[KindScores]:
+        """Scores of kinds of models, means over training seeds; without training, of models."""
+        if self.training is not None:
+            scores = [row for row in self.training.scores if row.measure in MEASURES]
+            kinds = list(dict.fromkeys(row.model for row in scores))
+            order = MEASURES.index
+            return sorted(scores, key=lambda row: (kinds.index(row.model), order(row.measure)))
+        return [
+            KindScores(
+                dataset=row.key.dataset,
+                group=row.key.group,
+                model=row.key.victim,
+                attack=row.key.attack,
+                n_seeds=0,
+                measure=measure,
+                clean=score.before,
+                attacked=score.after,
+                is_main=measure == self.scoring.main,
+            )
+            for row in self.rows
+            for measure, score in (row.scores or {}).items()
+            if measure in MEASURES
+        ]
 
-def _success(run: PaperRun) -> Iterator[Part]:
-    """Yield the entities that are lost, or pairs that move too much, within the budget."""
-    rows = [row for row in _rows(run) if row.success is not None and row.success.asr.n]
-    if not rows:
-        raise Missing("needs tagged texts, or pairs attacked with `max_change`")
-    tagged = rows[0].cell.trials[0].item.kind == TaggedText.kind
-    fields: list[Field[Row]] = [
-        *LABELS,
-        column("Budget", lambda row: row.cell.budget, "count"),
-        column(
-            "Entities found when clean",
-            lambda row: row.knows.accuracy if tagged and row.knows else None,
-            "share",
-            key="found",
-        ),
-        column(
-            "Lost to 1 query (%)",
-            lambda row: row.cell.share(row.cell.read("asr", 1)),
-            "percent",
-            key="asr_1",
-        ),
-        column(
-            "Lost within the budget (%)",
-            lambda row: row.success.asr if row.success else None,
-            "percent",
-            key="asr",
-        ),
-    ]
-    meant = (
-        "Lost: share of the entities found when clean that are not found any more."
-        if tagged
-        else "Lost: share of the pairs whose score moves by more than max_change."
-    )
-    caption = "Success within the budget"
-    yield table(
-        "success", caption, rows, fields, n_labels=len(LABELS), notes=[meant, *_notes(rows)]
-    )
+    @property
+    def clean_models(self) -> Sequence[str]:
+        """Models that are trained on the data as they are, once."""
+        hardened = {kind.name for kind in self.training.adversarial} if self.training else set()
+        names = dict.fromkeys(line.model for line in self.lines)
+        return [name for name in names if name not in {*hardened, ORIGINAL_TWICE}]
 
+    @property
+    def data(self) -> str:
+        """The paper's name of the data: a type of entities of BC5CDR, else the data set."""
+        manifest, row = self._run.run.manifest, self.rows[0]
+        tables = zip(manifest["datasets"], manifest["config"].get("dataset", ()), strict=False)
+        names = {name: str(table.get("name")) for name, table in tables}
+        name = names.get(row.key.dataset, "")
+        types = row.scores.parts if row.scores else ()
+        return types[0] if name == BC5CDR and len(types) == 1 else name
 
-def _noise_scores(run: PaperRun) -> Iterator[Part]:
-    """Yield Figure 1 and Tables 2 and 3: one score on the clean data and on each copy."""
-    training = run.run.of(TRAINING)
-    hardened = set()
-    if training is not None:
-        kinds = {kind.name for kind in training.adversarial}
-        hardened = {model.victim for model in training.models if model.model in kinds}
-    rows = [
-        row
-        for row in _rows(run)
-        if row.scores is not None
-        and row.scores.has_copy
-        and row.scores.main.after.value is not None
-        and row.cell.attack.params.get("search", "none") == "none"
-        and row.cell.place.victim not in hardened
-    ]
-    if not rows:
-        copies = (row.scores for row in _rows(run) if row.scores and row.scores.has_copy)
-        undefined = (one.main.after.method for one in copies if one.main.after.value is None)
-        needs = "tagged texts or sentence pairs with a perturbed copy of the data"
-        raise Missing(next((f"has scores that are {why}" for why in undefined), f"needs {needs}"))
-    places = list(dict.fromkeys((row.key.dataset, row.key.group) for row in rows))
-    points: list[Point] = []
-    for i, place in enumerate(places, start=1):
-        members = [row for row in rows if (row.key.dataset, row.key.group) == place]
-        made, marks = _panel(
-            run, members, f"noise-scores-{i}" if len(places) > 1 else "noise-scores"
+    def printed(self, attack: str, measure: str, trained_on: str = "") -> list[float | None]:
+        """Return the published scores of the paper's models under an attack or on clean data.
+
+        Args:
+            attack: label of the attack; `CLEAN` for clean data.
+            measure: the score; without one there are none.
+            trained_on: name of the attack whose copies a model is trained on.
+        """
+        test = self.names.get(attack, attack)
+        rows = {
+            row["model"]: row.get(measure)
+            for row in published.rows_of("published_araujo.csv")
+            if (row["data"], row["trained_on"], row["test"]) == (self.data, trained_on, test)
+        }
+        texts = (rows.get(model) for model in MODELS)
+        return [float(text) if text else None for text in texts]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What stands below every table."""
+        few = dict.fromkeys(
+            f"{s.n_clusters} {s.clusters} of {row.key.dataset} are too few for an interval; "
+            f"{s.scoring.enough} are needed."
+            for row in self.rows
+            if (s := row.scores) is not None and s.are_few
         )
-        points += marks
-        yield made
-    assert rows[0].scores is not None
-    scoring = rows[0].scores.scoring
+        seeds = {seed for row in self.rows for seed in row.cell.seeds if seed is not None}
+        n_seeds = len({one.seed for one in self.training.models}) if self.training else 0
+        means = [f"Ours: means over {n_seeds} training seeds."] if n_seeds > 1 else []
+        has_printed = any(self.printed(CLEAN, m)[0] for m in MEASURES)
+        source = [published.NOT_OURS.format(source=SOURCE), PRINTED] if has_printed else []
+        return (*means, seeds_note(seeds), INTERVALS, *few, *source)
+
+    def table(
+        self,
+        name: str,
+        caption: str,
+        labels: Sequence[str],
+        blocks: Sequence[str],
+        rows: Sequence[_Row],
+        rules: frozenset[int] = frozenset(),
+    ) -> Table:
+        """Return a table whose columns are ours and the published ones, block by block.
+
+        Args:
+            name: stem of the file names.
+            caption: what it shows.
+            labels: headings of the columns that name a row.
+            blocks: what each block of columns holds.
+            rows: the rows.
+            rules: rows with a line above them.
+        """
+        cells = [value for _, row in rows for values in row for value in values[1:]]
+        models = MODELS if any(value is not None for value in cells) else ()
+        columns = [Column(heading=one) for one in labels]
+        heads = [("", len(labels))]
+        for block in blocks:
+            own = "ours" if models else block
+            columns.append(Column(heading=own, form="score", key=block))
+            for model in models:
+                columns.append(
+                    Column(heading=model, form="score", key=f"{block}, {model} published")
+                )
+            heads.append((block, 1 + len(models)))
+        entries = [
+            tuple(
+                Entry(value=value)
+                for value in (*names, *(v for values in row for v in values[: 1 + len(models)]))
+            )
+            for names, row in rows
+        ]
+        return Table(
+            name=name,
+            caption=caption,
+            columns=tuple(columns),
+            rows=tuple(entries),
+            notes=self.notes,
+            heads=(tuple(heads),) if models else (),
+            rules=rules,
+            n_labels=len(labels),
+        )
+
+
+def _clean_models(run: PaperRun, name: str, *, tagged: bool) -> Iterator[Part]:
+    """Yield Table 2 or 3: models trained on clean data, on the clean and the perturbed tests."""
+    scores = _Scores(run)
+    if scores.is_tagged != tagged:
+        raise Missing(f"needs {'tagged texts' if tagged else 'sentence pairs'}")
+    measures = list(dict.fromkeys(line.measure for line in scores.lines))
+    ordered = [m for m in MEASURES if m in measures]
+    rows: list[_Row] = []
+    rules: set[int] = set()
+    of = {(x.dataset, x.group, x.model, x.attack, x.measure): x for x in scores.lines}
+    places = dict.fromkeys((x.dataset, x.group, x.model) for x in scores.lines)
+    for place in (place for place in places if place[2] in scores.clean_models):
+        rules |= {len(rows)} if rows else set()
+        attacks = [a for a in scores.attacks if (*place, a, ordered[0]) in of]
+        for test in (CLEAN, *attacks):
+            values: list[Sequence[Value]] = []
+            for measure in ordered:
+                line = of[(*place, attacks[0] if test == CLEAN else test, measure)]
+                ours = line.clean if test == CLEAN else line.attacked
+                values.append([_known(ours), *scores.printed(test, measure)])
+            rows.append(([label(place[2]), label(place[0]), label(test)], values))
+    words = [scores.scoring.words[m] for m in ordered]
+    caption = f"Models trained on clean data, on the clean and on perturbed tests. Layout: {SOURCE}"
+    labels = ("Model", "Data", "Test")
+    yield scores.table(name, f"{caption}.", labels, words, rows, frozenset(rules))
+
+
+def _figure_1(run: PaperRun) -> Iterator[Part]:
+    """Yield the main score of Table 2 or 3 as a picture."""
+    scores = _Scores(run)
+    main, models = scores.scoring.main, scores.clean_models
+    points: dict[tuple[str, str, str], Point] = {}
+    for line in scores.lines:
+        if line.measure != main or line.model not in models:
+            continue
+        at = line.dataset if line.group in ("", line.dataset) else f"{line.dataset}, {line.group}"
+        for test, score in ((CLEAN, line.clean), (line.attack, line.attacked)):
+            point = Point(label(test).words, score, line.model, at)
+            points.setdefault((at, test, line.model), point)
+            for model, value in zip(MODELS, scores.printed(test, main), strict=True):
+                if value is not None:
+                    series = f"BERT {model}, published"
+                    points.setdefault((at, test, series), Point(point.x, value, series, at))
+    # Ours first, the tests in the paper's order.
+    order = {test: i for i, test in enumerate((CLEAN, *scores.attacks))}
+    drawn = [*models, *(f"BERT {model}, published" for model in MODELS)]
+    ranked = sorted(points, key=lambda key: (key[0], order[key[1]], drawn.index(key[2])))
     yield Chart(
-        name="noise-scores-figure" if len(places) == 1 else "noise-scores",
+        name="figure1",
         title="Scores of the clean data and of perturbed copies",
-        kind="dots" if scoring.is_signed else "bars",
+        kind="bars" if scores.is_tagged else "dots",
         x="test",
-        y=scoring.words[scoring.main],
-        points=tuple(points),
-        unit=not scoring.is_signed,
-        notes=(*_notes(rows), *_source(points, CLEAN_TRAINED)),
+        y=scores.scoring.words[main],
+        points=tuple(points[key] for key in ranked),
+        unit=not scores.scoring.is_signed,
+        notes=scores.notes,
     )
 
 
-def _source(points: Sequence[Point], source: str) -> list[str]:
-    is_shown = any("published" in point.series for point in points)
-    return [published.NOT_OURS.format(source=source)] if is_shown else []
-
-
-def _panel(run: PaperRun, rows: Sequence[Row], name: str) -> tuple[Table, list[Point]]:
-    """Return the table of one data set, models down and tests across, and its marks."""
-    assert rows[0].scores is not None
-    scoring, data = rows[0].scores.scoring, _data(run, rows[0])
-    names = {row.key.attack: row.cell.attack.name for row in rows}
-    order = sorted(names, key=lambda a: (_rank(names[a]), a))
-    lines: dict[str, dict[str, Estimate | float]] = {}
-    for row in rows:
-        assert row.scores is not None
-        line = lines.setdefault(row.key.victim, {})
-        line.setdefault(ORIGINAL, row.scores.main.before)
-        line[row.key.attack] = row.scores.main.after
-    n_ours = len(lines)
-    for printed in published.rows_of("published_scores.csv"):
-        if (printed["data"], printed["measure"]) == (data, scoring.main):
-            tests = {ORIGINAL: ORIGINAL, **names}
-            lines[f"{printed['model']}, published"] = {
-                attack: float(printed[test]) for attack, test in tests.items() if test in TESTS
-            }
-    columns = (
-        Column(heading="Model"),
-        *(Column(heading=label(t).words, form="score", key=t) for t in (ORIGINAL, *order)),
-    )
-    entries = [
-        (Entry(value=model), *(Entry(value=line.get(t)) for t in (ORIGINAL, *order)))
-        for model, line in lines.items()
-    ]
-    word, at = scoring.words[scoring.main], f"{rows[0].key.dataset}, {rows[0].key.group}"
-    marks = [
-        Point(x=label(test).words, y=score, series=model, panel=at)
-        for model, line in lines.items()
-        for test, score in line.items()
-    ]
-    made = Table(
-        name=name,
-        caption=f"{word} of {at} on the clean data and on perturbed copies. Layout: "
-        f"{CLEAN_TRAINED}.",
-        columns=columns,
-        rows=tuple(entries),
-        notes=(*_notes(rows), *_source(marks, CLEAN_TRAINED)),
-        published=frozenset(range(n_ours, len(lines))),
-        rules=frozenset({n_ours} if n_ours < len(lines) else ()),
-    )
-    return made, marks
-
-
-def _data(run: PaperRun, row: Row) -> str:
-    """Return the papers' name of the data: a type of entities of BC5CDR, else the kind."""
-    manifest = run.run.manifest
-    tables = zip(manifest["datasets"], manifest["config"].get("dataset", ()), strict=False)
-    kinds = {name: str(data.get("name")) for name, data in tables}
-    kind = kinds.get(row.key.dataset, "")
-    types = row.scores.parts if row.scores else ()
-    return types[0] if kind == BC5CDR and len(types) == 1 else kind
-
-
-def _rank(name: str) -> int:
-    return TESTS.index(name) if name in TESTS else len(TESTS)
-
-
-def _trained(run: PaperRun) -> Iterator[Part]:
-    """Yield Tables 4 to 6: every kind of models on the clean data and on the copy made alike."""
-    training = run.run.of(TRAINING)
-    if training is None or not training.scores:
-        raise Missing("needs a run that trained: medstress train")
+def _trained(run: PaperRun, name: str, *, data: str) -> Iterator[Part]:
+    """Yield Tables 4 to 6: models trained on clean data and on copies, clean and attacked."""
+    scores = _Scores(run)
+    fits = {"pairs": not scores.is_tagged, "Disease": scores.data == "Disease"}
+    fits["Chemical"] = not any(fits.values())
+    if not fits[data]:
+        raise Missing("needs sentence pairs" if data == "pairs" else f"needs entities: {data}")
+    training = scores.training
+    if training is None or not training.adversarial:
+        raise Missing("needs a run that trained on perturbed copies: medstress train")
     trained_on = {kind.name: set(kind.attacks) for kind in training.adversarial}
-    rows = [
-        one
-        for one in training.scores
-        if one.model not in trained_on or one.attack in trained_on[one.model]
-    ]
-    all_rows = _rows(run)
-    datas = {row.key.dataset: _data(run, row) for row in all_rows}
-    names = {row.key.attack: row.cell.attack.name for row in all_rows}
-    printed = [
-        row
-        for row in published.rows_of("published_trained.csv")
-        if any(
-            (row["data"], row["measure"]) == (datas.get(one.dataset), one.measure)
-            and row["attack"] == names.get(one.attack)
-            for one in rows
-        )
-    ]
-    made = table(
-        "trained",
-        "Models trained on perturbed copies, on the clean data and on the copy made alike. "
-        f"Layout: {TRAINED}.",
-        rows,
-        _TRAINED,
-        n_labels=4,
-        notes=[
-            "Our models: means over training seeds, with their intervals.",
-            INTERVALS,
-            *([published.NOT_OURS.format(source=TRAINED)] if printed else []),
-        ],
+    plain = {kind.name for kind in training.adversarial if kind.n_left_out is None}
+    rows: list[_Row] = []
+    rules: set[int] = set()
+    for attack in scores.attacks:
+        first = len(rows)
+        for line in scores.lines:
+            is_own = attack in trained_on.get(line.model, ())
+            if line.attack != attack or not (is_own or line.model in (ORIGINAL, ORIGINAL_TWICE)):
+                continue
+            # The paper has models of one attack, and those of clean data in its Tables 2 and 3.
+            copied = scores.names[attack] if is_own else ""
+            is_printed = line.model == ORIGINAL or (
+                is_own and line.model in plain and len(trained_on[line.model]) == 1
+            )
+            measure = line.measure if is_printed else ""
+            values: list[Sequence[Value]] = [
+                [_known(score), *scores.printed(test, measure, copied)]
+                for test, score in ((CLEAN, line.clean), (attack, line.attacked))
+            ]
+            word = scores.scoring.words[line.measure]
+            rows.append(([label(attack), label(line.model), word], values))
+        rules |= {first} if first and len(rows) > first else set()
+    caption = (
+        "Models trained on clean data, once and twice, and on perturbed copies, on the clean test "
+        f"and under the attack. Layout: {SOURCE}."
     )
-    lines = tuple(
-        tuple(Entry(value=_printed(row, column.key or column.heading)) for column in made.columns)
-        for row in printed
-    )
-    yield replace(
-        made,
-        rows=(*made.rows, *lines),
-        published=frozenset(range(len(made.rows), len(made.rows) + len(lines))),
-        rules=frozenset({len(made.rows)} if lines else ()),
-    )
-    yield from (one for one in training.tables() if one.rows)
-    yield from (
-        replace(one, name=f"training-{one.name}") for one in training.charts() if one.points
-    )
+    labels, blocks = ("Attack", "Trained on", "Score"), ("clean", "attacked")
+    yield scores.table(name, caption, labels, blocks, rows, frozenset(rules))
+    yield replace(training.tables()[0], name=f"{name}-gains")
 
 
-def _printed(row: Mapping[str, str], key: str) -> Value:
-    values: dict[str, Value] = {
-        "Model": f"{row['model']}, published",
-        "Trained on, attacked by": label(row["attack"]),
-        "Data": row["data"],
-        "clean": float(row["clean"]),
-        "attacked": float(row["perturbed"]),
-    }
-    return values.get(key)
+def _known(estimate: Estimate | None) -> Estimate | None:
+    return None if estimate is None or estimate.value is None else estimate
 
-
-_TRAINED: Sequence[Field[KindScores]] = (
-    column("Model", lambda row: label(row.model)),
-    column("Trained on, attacked by", lambda row: label(row.attack)),
-    column("Data", lambda row: label(row.dataset)),
-    column("Group", lambda row: label(row.group)),
-    column("Clean", lambda row: row.clean, "score", key="clean"),
-    column("Perturbed", lambda row: row.attacked, "score", key="attacked"),
-)
 
 ARAUJO2020 = Layout(
     name="araujo2020",
     of_questions=False,
     entries=(
-        Made("scores", "Scores of clean and perturbed data", _scores),
-        Made("success", "Success within the budget", _success),
         Made(
-            "noise-scores",
-            "Figure 1, Tables 2 and 3, scores under synonyms and noise",
-            _noise_scores,
+            "table2",
+            "Table 2, entities, models trained on clean data",
+            lambda run: _clean_models(run, "table2", tagged=True),
         ),
-        Made("trained", "Tables 4 to 6, models trained on perturbed copies", _trained),
+        Made("figure1", "Figure 1, scores under synonyms and noise", _figure_1),
+        Made(
+            "table3",
+            "Table 3, sentence pairs, models trained on clean data",
+            lambda run: _clean_models(run, "table3", tagged=False),
+        ),
+        Made(
+            "table4",
+            "Table 4, chemicals, models trained on perturbed copies",
+            lambda run: _trained(run, "table4", data="Chemical"),
+        ),
+        Made(
+            "table5",
+            "Table 5, diseases, models trained on perturbed copies",
+            lambda run: _trained(run, "table5", data="Disease"),
+        ),
+        Made(
+            "table6",
+            "Table 6, sentence pairs, models trained on perturbed copies",
+            lambda run: _trained(run, "table6", data="pairs"),
+        ),
     ),
 )

@@ -1,0 +1,401 @@
+"""Models that are trained: taggers of words, and models of the similarity of two texts."""
+
+from __future__ import annotations
+
+import json
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+
+from medstress.backends.local.encoders import PieceTokenizer
+from medstress.backends.local.files import ModelFiles, find_model, no_progress_bars
+from medstress.backends.local.loading import placement_of
+from medstress.backends.options import BackendOptions
+from medstress.core.sentences import OUTSIDE, SentencePair, TaggedText, entities_of
+from medstress.entities.encoders import minilm_folder
+from medstress.entities.processor import in_compute_thread, keep_freed_memory, use_onednn
+from medstress.files.extras import importing, not_there
+from medstress.files.reading import loading
+from medstress.tasks.kinds import TAGGING, Kind
+from medstress.tasks.scores import pearson
+
+T = TypeVar("T", bound=Sized)
+Columns: TypeAlias = Mapping[str, Sequence[int]]
+"""A tokenizer's output for one text: input name -> one number per piece."""
+POOL = 64
+"""Batches within which examples are sorted by length, to reduce padding."""
+_IGNORED = -100
+"""Target of pieces without a label; cross-entropy ignores it."""
+_READ_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The pretrained model that training starts from."""
+
+    files: ModelFiles
+    """Weights and tokenizer."""
+    name: str
+    """The user's name for it."""
+    device: Any
+    """The `torch.device`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """The model's inputs for an item, or for a part of it, and what it should say."""
+
+    rows: tuple[Columns, ...]
+    """One input, or one for each text of a pair."""
+    target: Any
+    """Tagger: the label number of each piece, or `_IGNORED`. Pairs: the gold score, 0 to 1."""
+    item: int = 0
+    """Tagger: index of the text."""
+    places: tuple[tuple[int, int], ...] = ()
+    """Tagger: (word, piece) of every word labelled in this window, the same as for a victim."""
+
+    def __len__(self) -> int:
+        """Number of pieces."""
+        return sum(len(row["input_ids"]) for row in self.rows)
+
+
+class Learner(ABC):
+    """A model that is being trained.
+
+    Args:
+        start: the pretrained model.
+        architecture: name of the transformers class that loads it.
+        seed: seed of weights that it lacks, such as those of a head.
+        max_length: most pieces of an input.
+        config: keys of the model's configuration.
+    """
+
+    measure: ClassVar[str]
+    """What `score` computes."""
+
+    def __init__(
+        self, start: Start, architecture: str, seed: int, max_length: int, **config: Any
+    ) -> None:
+        self.model, self._tokenizer = open_model(start, architecture, seed, **config)
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        limits = (max_length, self._tokenizer.model_max_length, positions)
+        self._longest = int(min(limit for limit in limits if limit is not None))
+
+    @abstractmethod
+    def encode(self, items: Sequence[Any]) -> list[Example]:
+        """Turn items into examples, in order."""
+
+    @abstractmethod
+    def loss(self, batch: Sequence[Example]) -> Any:
+        """Return the mean loss of a batch, a tensor without dimensions."""
+
+    @abstractmethod
+    def score(self, items: Sequence[Any]) -> float:
+        """Return the model's current score on items; higher is better."""
+
+    def save(self, folder: Path) -> None:
+        """Write weights (safetensors), configuration and tokenizer for a victim's back end."""
+        with no_progress_bars():
+            self.model.save_pretrained(folder)
+            self._tokenizer.save_pretrained(folder)
+
+    def _forward(self, rows: Sequence[Columns]) -> tuple[Any, Any]:
+        """Return the model's output for rows of different lengths, and the mask of pieces.
+
+        Padding is on the right and masked.
+        """
+        rows = [{"attention_mask": [1] * len(row["input_ids"]), **row} for row in rows]
+        fills = {"input_ids": self._tokenizer.pad_token_id or 0}
+        inputs = {
+            name: self._padded([r[name] for r in rows], fills.get(name, 0)) for name in rows[0]
+        }
+        return self.model(**inputs), inputs["attention_mask"]
+
+    def _padded(self, rows: Sequence[Sequence[int]], fill: int) -> Any:
+        """Return a tensor of shape `(n_rows, n_pieces)`."""
+        import torch
+
+        longest = max(map(len, rows))
+        filled = [[*row, *([fill] * (longest - len(row)))] for row in rows]
+        return torch.tensor(filled, device=self.model.device)
+
+
+class Tagger(Learner):
+    """A token classifier; the label of a word is learnt at its first piece.
+
+    Loss: cross-entropy, mean over the words of a batch. Longer texts are read in windows.
+
+    Args:
+        start: the pretrained model.
+        types: entity types, sorted.
+        seed: seed of the head's weights.
+        max_length: most pieces of a window.
+    """
+
+    measure = "f1"
+
+    def __init__(self, start: Start, types: Sequence[str], seed: int, max_length: int) -> None:
+        self._names = [OUTSIDE, *(f"{place}-{type_}" for type_ in types for place in "BI")]
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        super().__init__(
+            start,
+            "AutoModelForTokenClassification",
+            seed,
+            max_length,
+            num_labels=len(self._names),
+            id2label=dict(enumerate(self._names)),
+            label2id=self._numbers,
+            ignore_mismatched_sizes=True,  # replaces a head for other labels
+        )
+        self._pieces = PieceTokenizer(self._tokenizer, start.name, self._longest)
+
+    def encode(self, items: Sequence[TaggedText]) -> list[Example]:
+        """Return the windows of all texts, in reading order."""
+        examples = []
+        all_windows = self._pieces.windows([item.tokens for item in items])
+        for number, (item, windows) in enumerate(zip(items, all_windows, strict=True)):
+            for window in windows:
+                targets = [_IGNORED] * len(window)
+                for word, piece in window.places:
+                    targets[piece] = self._numbers[item.labels[word]]
+                row = dict(zip(window.names, window.rows, strict=True))
+                examples.append(
+                    Example(rows=(row,), target=targets, item=number, places=window.places)
+                )
+        return examples
+
+    def loss(self, batch: Sequence[Example]) -> Any:
+        """Mean cross-entropy of the words in a batch."""
+        import torch
+
+        logits = self._logits(batch)
+        targets = self._padded([one.target for one in batch], _IGNORED)
+        return torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1).float(), targets.flatten(), ignore_index=_IGNORED
+        )
+
+    def score(self, items: Sequence[TaggedText]) -> float:
+        """Strict F1 of the entities; 0 if there are none and none is marked."""
+        import torch
+
+        labels = [[OUTSIDE] * len(item.tokens) for item in items]
+        with torch.inference_mode():
+            for batch in batches(self.encode(items), _READ_BATCH, random.Random(0)):
+                best = self._logits(batch).argmax(-1).tolist()
+                for window, row in zip(batch, best, strict=True):
+                    for word, piece in window.places:
+                        labels[window.item][word] = self._names[row[piece]]
+        right = total = 0
+        for item, names in zip(items, labels, strict=True):
+            marked = entities_of(names)
+            right += len({*item.entities} & {*marked})
+            total += len(item.entities) + len(marked)
+        return 2 * right / total if total else 0.0
+
+    def _logits(self, batch: Sequence[Example]) -> Any:
+        return self._forward([one.rows[0] for one in batch])[0].logits
+
+
+class PairScorer(Learner):
+    """A model of the similarity of two texts. Loss: squared error, mean over a batch.
+
+    A cross-encoder reads both texts at once and has one output (BLUE's regression on the first
+    token). A bi-encoder reads each alone; the score is the cosine of their vectors, each the mean
+    of its pieces' states. Gold scores are rescaled to 0 to 1, which does not change correlations.
+
+    Args:
+        start: the pretrained model.
+        is_bi: whether it is a bi-encoder.
+        seed: seed of weights that the model lacks.
+        max_length: most pieces of an input; longer ones are cut.
+    """
+
+    measure = "pearson"
+
+    def __init__(self, start: Start, is_bi: bool, seed: int, max_length: int) -> None:
+        self._is_bi = is_bi
+        if is_bi:
+            super().__init__(start, "AutoModel", seed, max_length)
+        else:
+            super().__init__(
+                start,
+                "AutoModelForSequenceClassification",
+                seed,
+                max_length,
+                num_labels=1,
+                ignore_mismatched_sizes=True,
+            )
+
+    def encode(self, items: Sequence[SentencePair]) -> list[Example]:
+        """Turn pairs into examples, in order."""
+        firsts, seconds = [item.text_a for item in items], [item.text_b for item in items]
+        sides = [self._read(firsts, seconds)]
+        if self._is_bi:
+            sides = [self._read(firsts), self._read(seconds)]
+        return [
+            Example(rows=row, target=(item.score - item.low) / (item.high - item.low))
+            for item, row in zip(items, zip(*sides, strict=True), strict=True)
+        ]
+
+    def loss(self, batch: Sequence[Example]) -> Any:
+        """Mean squared error of a batch."""
+        import torch
+
+        values = self._values(batch)
+        targets = torch.tensor([one.target for one in batch], device=values.device)
+        return torch.nn.functional.mse_loss(values.float(), targets)
+
+    def score(self, items: Sequence[SentencePair]) -> float:
+        """Pearson correlation with the gold scores; 0 if it is undefined."""
+        import torch
+
+        examples = self.encode(items)
+        values: list[float] = []
+        with torch.inference_mode():
+            for start in range(0, len(examples), _READ_BATCH):
+                values += self._values(examples[start : start + _READ_BATCH]).float().tolist()
+        gold = np.array([one.target for one in examples])
+        return pearson(gold, np.array(values)) or 0.0
+
+    def save(self, folder: Path) -> None:
+        """Write the model; a bi-encoder as a sentence-transformers folder with mean pooling."""
+        super().save(folder)
+        if not self._is_bi:
+            return
+        parts = {"Transformer": "", "Pooling": "1_Pooling"}
+        listing = [
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (kind, path) in enumerate(parts.items())
+        ]
+        pooling = {
+            "word_embedding_dimension": self.model.config.hidden_size,
+            "pooling_mode_mean_tokens": True,
+        }
+        (folder / "1_Pooling").mkdir(exist_ok=True)
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling), "utf-8")
+        (folder / "modules.json").write_text(json.dumps(listing), "utf-8")
+
+    def _read(self, *texts: list[str]) -> list[Columns]:
+        encoded = self._tokenizer(*texts, truncation=True, max_length=self._longest, verbose=False)
+        return [dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True)]
+
+    def _values(self, batch: Sequence[Example]) -> Any:
+        import torch
+
+        if not self._is_bi:
+            return self._forward([one.rows[0] for one in batch])[0].logits[:, 0]
+        vectors = []
+        for side in (0, 1):
+            output, mask = self._forward([one.rows[side] for one in batch])
+            mask = mask[..., None]
+            vectors.append((output.last_hidden_state * mask).sum(1) / mask.sum(1))
+        return torch.nn.functional.cosine_similarity(*vectors)
+
+
+def open_learner(
+    kind: Kind,
+    start: Start,
+    seed: int,
+    *,
+    max_length: int,
+    classes: Sequence[str] = (),
+    encoder: str = "cross_encoder",
+) -> Learner:
+    """Open a model to be trained for a kind of items.
+
+    Args:
+        kind: tagged texts or sentence pairs.
+        start: the pretrained model.
+        seed: seed of its head.
+        max_length: most pieces of an input.
+        classes: entity types of tagged texts.
+        encoder: pairs: `cross_encoder` or `bi_encoder`.
+    """
+    if kind is TAGGING:
+        return Tagger(start, classes, seed, max_length)
+    return PairScorer(start, encoder == "bi_encoder", seed, max_length)
+
+
+def find_start(model: str, device: str, base: Path) -> Start:
+    """Find the model to be fine-tuned.
+
+    Raises:
+        UsageError: torch, the model or the device is missing.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None or find_spec("transformers") is None:
+        raise not_there("training", "transformers", "torch", "transformers")
+    with importing("training", "transformers"):
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+
+    where = str(minilm_folder()) if model == "minilm" else model
+    options = BackendOptions(model=where, base=base, device=device)
+    placement = placement_of(options)
+    if placement.on_cpu:
+        keep_freed_memory()
+    return Start(files=find_model(options), name=model, device=placement.device)
+
+
+@in_compute_thread
+def open_model(start: Start, architecture: str, seed: int, **config: Any) -> tuple[Any, Any]:
+    """Load a model; weights that it lacks are random.
+
+    Args:
+        start: the pretrained model.
+        architecture: name of the transformers class that loads it.
+        seed: seed of the random weights.
+        config: keys of the model's configuration.
+
+    Returns:
+        The model, on its device, and its tokenizer.
+
+    Raises:
+        UsageError: transformers cannot load the model.
+    """
+    import torch
+    import transformers
+    from transformers.utils import logging
+
+    how = start.files.load_options()
+    torch.manual_seed(seed)
+    key = f"[train] model = {start.name!r}"
+    verbosity = logging.get_verbosity()
+    # Silences the warning that the head is new, which is intended here.
+    logging.set_verbosity_error()
+    try:
+        with loading(lambda why: f"{key}: transformers cannot load it: {why}"), no_progress_bars():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(start.files.location, **how)
+            model = getattr(transformers, architecture).from_pretrained(
+                start.files.location, dtype=torch.float32, **config, **how
+            )
+    finally:
+        logging.set_verbosity(verbosity)
+    model = model.to(start.device)
+    use_onednn(model)  # speeds up evaluation
+    return model, tokenizer
+
+
+def batches(examples: Sequence[T], size: int, order: random.Random) -> Iterator[list[T]]:
+    """Yield every example once, in batches of similar length that depend on `order` alone.
+
+    Args:
+        examples: training examples; `len` is their length.
+        size: examples per batch; the last batches may be smaller.
+        order: source of randomness.
+
+    >>> parts = list(batches(["a", "bbb", "cc"], 2, random.Random(0)))
+    >>> sorted(text for batch in parts for text in batch)
+    ['a', 'bbb', 'cc']
+    """
+    shuffled = order.sample(examples, len(examples))
+    for start in range(0, len(shuffled), size * POOL):
+        pool = sorted(shuffled[start : start + size * POOL], key=len)
+        parts = [pool[i : i + size] for i in range(0, len(pool), size)]
+        yield from order.sample(parts, len(parts))
