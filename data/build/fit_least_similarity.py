@@ -79,8 +79,8 @@ def main(folder: str, wheels: str) -> None:
             own = folded(mention)
             order = np.argsort(-similarity, kind="stable").tolist()
             place = next(i for i in order if forms[i] != own and is_word(names[i]))
-            of_gold = set().union(*(trees.get(i, ()) for i in gold))
-            near = trees.get(ids.get(forms[place], ""), set())
+            of_gold: set[str] = set().union(*(trees.get(i, set()) for i in gold))
+            near: set[str] = trees.get(ids.get(forms[place], ""), set())
             if of_gold and near:
                 step = steps[int(similarity[place] * STEPS)]
                 step["pairs"] += n

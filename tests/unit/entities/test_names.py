@@ -52,7 +52,7 @@ def test_shipped_names_are_compared_as_by_the_table_of_letters_that_the_first_ed
     """The hash is that of 0.2's forms, made with a package that is no part of this one."""
     names: set[str] = set()
     for file in sorted(resources.files("medstress.entities").joinpath("data").iterdir()):
-        if file.name.endswith(".tsv.gz"):
+        if file.name.endswith(".tsv.gz") and file.name != "other_names.tsv.gz":  # younger
             text = gzip.decompress(file.read_bytes()).decode("utf-8")
             names |= {cell for cell in re.split(r"[\t|\n]", text) if not cell.isascii()}
     forms = "\n".join(
