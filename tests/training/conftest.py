@@ -1,11 +1,6 @@
 """A tiny encoder with random weights, and sentences that it can learn by heart in seconds."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +11,7 @@ OTHERS = ["patients", "received", "for", "severe", "pain", "daily", "and", "with
 PAGES = "abcdefghijklmnopqrstuvwxyz"
 
 
-def sentence(number: int) -> TaggedText:
+def sentence(number):
     """A sentence with one chemical among other words."""
     rng = random.Random(number)
     name = rng.choice(CHEMICALS)
@@ -29,7 +24,7 @@ def sentence(number: int) -> TaggedText:
     )
 
 
-def pair(number: int) -> SentencePair:
+def pair(number):
     """Two texts; alike where the second is the first, apart where the words differ."""
     rng = random.Random(number)
     words = rng.choices(OTHERS, k=4)
@@ -43,20 +38,20 @@ def pair(number: int) -> SentencePair:
     )
 
 
-def iob(items: list[TaggedText]) -> str:
+def iob(items):
     """In the layout of an IOB file."""
     blocks = ("\n".join(map("\t".join, zip(i.tokens, i.labels, strict=True))) for i in items)
     return "\n\n".join(blocks) + "\n"
 
 
 @pytest.fixture
-def as_iob() -> Callable[[list[TaggedText]], str]:
+def as_iob():
     """Writes texts in the layout of an IOB file."""
     return iob
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     # So small a model is slowed down by threads, much so where other work shares the cores.
     torch = pytest.importorskip("torch", reason="needs the extra transformers")
     threads = torch.get_num_threads()
@@ -66,7 +61,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def encoder(tmp_path_factory):
     """The folder of the encoder."""
     torch = pytest.importorskip("torch", reason="needs the extra transformers")
     transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
@@ -97,21 +92,19 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def sentences() -> list[TaggedText]:
+def sentences():
     """Sixty sentences."""
     return [sentence(number) for number in range(60)]
 
 
 @pytest.fixture
-def pairs() -> list[SentencePair]:
+def pairs():
     """Forty pairs."""
     return [pair(number) for number in range(40)]
 
 
 @pytest.fixture
-def workplace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sentences: list[TaggedText], encoder: Path
-) -> Path:
+def workplace(tmp_path, monkeypatch, sentences, encoder):
     """The current folder, with data to train on and to attack, and a cache of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
@@ -121,7 +114,7 @@ def workplace(
 
 
 @pytest.fixture
-def experiment(encoder: Path) -> dict[str, Any]:
+def experiment(encoder):
     """An experiment on them."""
     return {
         "experiment": {"controls": False, "name": "toy", "seeds": [0]},

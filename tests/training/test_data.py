@@ -1,11 +1,7 @@
 """What is trained on: originals and copies, documents that stay whole, folds, held-out names."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +10,7 @@ from hypothesis import strategies as st
 from medstress.attacks.noise import NoiseResources, mention_key
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import MedstressError, UsageError
-from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.sentences import TaggedText
 from medstress.experiment.file.config import AttackTable
 from medstress.experiment.plan.manifest import surrogates_of
 from medstress.experiment.plan.parts import make_attacks
@@ -22,16 +18,16 @@ from medstress.training.data import Kind, TrainingData, split_into_folds, split_
 from medstress.training.train import plan_training, training_lines
 
 
-def noisy(*names: str, **more: Any) -> Kind:
+def noisy(*names, **more):
     tables = [AttackTable.model_validate({"name": name, "scope": "all"}) for name in names]
     return Kind(name="noisy", attacks=tuple(make_attacks(tables, Path())), **more)
 
 
-def data_of(items: Any) -> TrainingData:
+def data_of(items):
     return TrainingData(train=tuple(items), stream="toy", noise=NoiseResources())
 
 
-def test_the_originals_come_first_and_every_one_has_a_copy(sentences: list[TaggedText]) -> None:
+def test_the_originals_come_first_and_every_one_has_a_copy(sentences):
     data = data_of(sentences)
     assert data.items_by_epoch(Kind(name="original"), 0)(3) is data.train
     items = data.items_by_epoch(noisy("swap_noise"), 0)(0)
@@ -41,7 +37,7 @@ def test_the_originals_come_first_and_every_one_has_a_copy(sentences: list[Tagge
     assert sum(a.tokens != b.tokens for a, b in zip(copies, sentences, strict=True)) > 50
 
 
-def test_one_copy_serves_all_epochs_unless_it_is_redrawn(sentences: list[TaggedText]) -> None:
+def test_one_copy_serves_all_epochs_unless_it_is_redrawn(sentences):
     data, kind = data_of(sentences), noisy("swap_noise")
     of = data.items_by_epoch(kind, 0)
     assert of(0) is of(1)
@@ -53,7 +49,7 @@ def test_one_copy_serves_all_epochs_unless_it_is_redrawn(sentences: list[TaggedT
     assert data.items_by_epoch(kind, 1)(0)[60:] != of(0)[60:]
 
 
-def test_of_several_attacks_each_perturbs_a_part(sentences: list[TaggedText]) -> None:
+def test_of_several_attacks_each_perturbs_a_part(sentences):
     mixed = noisy("swap_noise", "keyboard_noise")
     copies = data_of(sentences).items_by_epoch(mixed, 0)(0)[60:]
     letters = [
@@ -63,13 +59,13 @@ def test_of_several_attacks_each_perturbs_a_part(sentences: list[TaggedText]) ->
     assert 15 < sum(letters) < 45  # swapping keeps the letters, the keyboard does not
 
 
-def test_of_a_pair_one_text_is_perturbed(pairs: list[SentencePair]) -> None:
-    copies: Any = data_of(pairs).items_by_epoch(noisy("swap_noise"), 0)(0)[40:]
+def test_of_a_pair_one_text_is_perturbed(pairs):
+    copies = data_of(pairs).items_by_epoch(noisy("swap_noise"), 0)(0)[40:]
     assert [copy.text_b for copy in copies] == [pair.text_b for pair in pairs]
     assert sum(c.text_a != p.text_a for c, p in zip(copies, pairs, strict=True)) > 20
 
 
-def test_dev_data_take_whole_documents(sentences: list[TaggedText]) -> None:
+def test_dev_data_take_whole_documents(sentences):
     items = [replace(s, metadata={"document": f"d{n // 6}"}) for n, s in enumerate(sentences)]
     clusters = clusters_of(items)
     train, dev = split_off(items, 0.2, clusters)
@@ -89,9 +85,7 @@ def test_dev_data_take_whole_documents(sentences: list[TaggedText]) -> None:
     seed=st.integers(0, 3),
 )
 @settings(max_examples=60, deadline=None)
-def test_folds_hold_every_item_once_and_part_no_document(
-    documents: list[int], n_folds: int, seed: int
-) -> None:
+def test_folds_hold_every_item_once_and_part_no_document(documents, n_folds, seed):
     items = [
         TaggedText(id=str(n), tokens=("x",), labels=("O",), metadata={"document": f"d{document}"})
         for n, document in enumerate(documents)
@@ -109,7 +103,7 @@ def test_folds_hold_every_item_once_and_part_no_document(
     assert split_into_folds(clusters_of(items[::-1]), n_folds, seed) == folds
 
 
-def linked(pairs: list[SentencePair]) -> list[SentencePair]:
+def linked(pairs):
     """Twenty pairs; the second text of each third one is the first of the next."""
     made = pairs[:20]
     for n in range(0, 20, 3):
@@ -117,18 +111,16 @@ def linked(pairs: list[SentencePair]) -> list[SentencePair]:
     return made
 
 
-def table_of(pairs: list[SentencePair]) -> str:
+def table_of(pairs):
     lines = [f"{p.id}\t{p.text_a}\t{p.text_b}\t{p.score}" for p in pairs]
     return "\n".join(["id\ttext_a\ttext_b\tscore", *lines])
 
 
-def texts(items: Any) -> set[str]:
+def texts(items):
     return {text for item in items for text in (item.text_a, item.text_b)}
 
 
-def test_nothing_of_a_tested_pair_is_trained_on_or_chooses_the_epoch(
-    workplace: Path, experiment: dict[str, Any], pairs: list[SentencePair]
-) -> None:
+def test_nothing_of_a_tested_pair_is_trained_on_or_chooses_the_epoch(workplace, experiment, pairs):
     (workplace / "all.tsv").write_text(table_of(linked(pairs)))
     experiment["dataset"] = [{"name": "pairs", "path": "all.tsv"}]
     del experiment["train"]["data"]
@@ -153,8 +145,8 @@ def test_nothing_of_a_tested_pair_is_trained_on_or_chooses_the_epoch(
 
 
 def test_pairs_attacked_that_share_a_sentence_with_those_trained_on_are_counted(
-    workplace: Path, experiment: dict[str, Any], pairs: list[SentencePair]
-) -> None:
+    workplace, experiment, pairs
+):
     rows = linked(pairs)
     (workplace / "tested.tsv").write_text(table_of([rows[0], rows[19]]))
     (workplace / "trained.tsv").write_text(table_of(rows[1:19]))
@@ -181,7 +173,7 @@ LISTED = """concept,name
 
 
 @pytest.fixture
-def synonyms(workplace: Path, experiment: dict[str, Any]) -> dict[str, Any]:
+def synonyms(workplace, experiment):
     (workplace / "names.txt").write_text(NAMES)
     (workplace / "listed.csv").write_text(LISTED)
     experiment["attack"] = [
@@ -205,18 +197,18 @@ def synonyms(workplace: Path, experiment: dict[str, Any]) -> dict[str, Any]:
     return experiment
 
 
-def gold_in(items: Any) -> set[str]:
+def gold_in(items):
     return {mention_key(i.tokens[e.start : e.end]) for i in items for e in i.entities}
 
 
 @pytest.mark.parametrize("choice", ["fixed", "drawn"])
 def test_held_out_names_meet_in_nothing_that_is_trained_on(
-    synonyms: dict[str, Any],
-    workplace: Path,
-    sentences: list[TaggedText],
-    as_iob: Callable[[list[TaggedText]], str],
-    choice: str,
-) -> None:
+    synonyms,
+    workplace,
+    sentences,
+    as_iob,
+    choice,
+):
     """Neither in the originals, nor where the copy leaves a mention as it is, nor on dev data."""
     named = [("severe", "salicylate"), ("Daily", "Coumarin"), ("aspirin", "acid")]
     planted = [
@@ -249,9 +241,7 @@ def test_held_out_names_meet_in_nothing_that_is_trained_on(
     assert "original twice: 3 models, " in lines
 
 
-def test_names_met_counts_the_originals_too(
-    synonyms: dict[str, Any], workplace: Path, as_iob: Callable[[list[TaggedText]], str]
-) -> None:
+def test_names_met_counts_the_originals_too(synonyms, workplace, as_iob):
     """The new name of aspirin is put into no copy, as nobody is given aspirin: it stands there."""
     known = TaggedText(
         id="x", tokens=("severe", "salicylate", "daily"), labels=("B-Chemical", "I-Chemical", "O")
@@ -287,7 +277,7 @@ CONCEPTS = """concept,name
 
 
 @pytest.fixture
-def folded(workplace: Path, synonyms: dict[str, Any]) -> dict[str, Any]:
+def folded(workplace, synonyms):
     """Pairs in folds; aspirin's new name is known to every model, warfarin's to none tested."""
     rows = [f"{n}\t{a}\t{b}\t{n % 5}" for n, (a, b) in enumerate(CLAIMED)]
     (workplace / "pairs.tsv").write_text("\n".join(["id\ttext_a\ttext_b\tscore", *rows]))
@@ -299,7 +289,7 @@ def folded(workplace: Path, synonyms: dict[str, Any]) -> dict[str, Any]:
     return synonyms
 
 
-def test_with_folds_each_model_counts_what_it_is_tested_on(folded: dict[str, Any]) -> None:
+def test_with_folds_each_model_counts_what_it_is_tested_on(folded):
     plan = plan_training(folded)
     kinds = {kind.name: kind for kind in plan.kinds}
     assert plan.record(kinds["synonym"]).names_met == {"synonym": pytest.approx(4 / 5)}
@@ -315,15 +305,13 @@ def test_with_folds_each_model_counts_what_it_is_tested_on(folded: dict[str, Any
 
 
 @pytest.mark.parametrize(("side", "n"), [("first", 5), ("second", 2), ("random", 7)])
-def test_coverage_is_of_the_text_that_is_perturbed(
-    folded: dict[str, Any], side: str, n: int
-) -> None:
+def test_coverage_is_of_the_text_that_is_perturbed(folded, side, n):
     folded["attack"][0]["side"] = side
     (row,) = surrogates_of(plan_training(folded).prepared)
     assert (row["n_mentions"], row["n_listed"], row["n_unchanged"]) == (n, n, 0)
 
 
-def test_original_twice_reads_two_plain_copies_and_as_many_steps(synonyms: dict[str, Any]) -> None:
+def test_original_twice_reads_two_plain_copies_and_as_many_steps(synonyms):
     del synonyms["train"]["patience"]
     plan = plan_training(synonyms)
     assert plan.table.patience == 0  # no kind stops early
@@ -343,7 +331,7 @@ def test_original_twice_reads_two_plain_copies_and_as_many_steps(synonyms: dict[
         plan_training(synonyms)
 
 
-def test_what_a_reader_should_know_is_said(synonyms: dict[str, Any]) -> None:
+def test_what_a_reader_should_know_is_said(synonyms):
     plan = plan_training(synonyms)
     assert plan.cautions == ()
     assert any(

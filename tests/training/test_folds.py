@@ -1,10 +1,6 @@
 """Cross-validation: every item is tested once for each seed, by a model that has not seen it."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +12,7 @@ from medstress.training.train import plan_training, training_costs
 
 
 @pytest.fixture
-def crossed(workplace: Path, experiment: dict[str, Any], pairs: Any) -> dict[str, Any]:
+def crossed(workplace, experiment, pairs):
     """A cross-validation of twenty pairs in four folds, with one adversarial kind."""
     lines = [f"{p.id}\t{p.text_a}\t{p.text_b}\t{p.score}" for p in pairs[:20]]
     (workplace / "all.tsv").write_text("\n".join(["id\ttext_a\ttext_b\tscore", *lines]))
@@ -33,9 +29,7 @@ def crossed(workplace: Path, experiment: dict[str, Any], pairs: Any) -> dict[str
 
 
 @pytest.mark.release
-def test_attacks_on_held_out_pairs_are_pooled_over_the_folds(
-    workplace: Path, crossed: dict[str, Any]
-) -> None:
+def test_attacks_on_held_out_pairs_are_pooled_over_the_folds(workplace, crossed):
     run = ms.train(crossed, out="out").run
     summary = run.summary()
     rows = {(row["victim"], row["attack"]): row for row in summary["results"]}
@@ -61,9 +55,7 @@ def test_attacks_on_held_out_pairs_are_pooled_over_the_folds(
     assert "Cross-validated in 4 folds" in page
 
 
-def test_each_pair_is_answered_by_the_model_of_its_fold(
-    workplace: Path, crossed: dict[str, Any]
-) -> None:
+def test_each_pair_is_answered_by_the_model_of_its_fold(workplace, crossed):
     from medstress.experiment.prepare import opened_victims
 
     plan = plan_training(crossed)
@@ -71,7 +63,7 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(
     ms.train(crossed, out="out")
     models = [model for model in plan.models if model.name == "original-0"]
     stage = plan.stage(models, workplace / "out" / "models", {m.label: {} for m in models})
-    found: dict[str, set[str]] = {}
+    found = {}
     with opened_victims(stage, lambda _: None):
         hashes = {v.backend.identity.hash: v.label for v in stage.victims}
         assert len(hashes) == 4
@@ -83,9 +75,7 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(
 
 
 @pytest.mark.release
-def test_a_second_time_nothing_is_trained_and_more_seeds_join(
-    workplace: Path, crossed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_time_nothing_is_trained_and_more_seeds_join(workplace, crossed, monkeypatch):
     first = ms.train(crossed, out="out").run.summary()
     with monkeypatch.context() as patched:
         patched.setattr(flow, "fit", None)
@@ -99,9 +89,7 @@ def test_a_second_time_nothing_is_trained_and_more_seeds_join(
 
 
 @pytest.mark.release
-def test_tagged_texts_are_cross_validated_and_rows_are_read_back(
-    workplace: Path, experiment: dict[str, Any]
-) -> None:
+def test_tagged_texts_are_cross_validated_and_rows_are_read_back(workplace, experiment):
     del experiment["train"]["data"]
     experiment["dataset"] = [{"name": "iob", "path": "train.iob"}]
     experiment["train"] |= {"folds": 2, "epochs": 12, "dev": 0, "adversarial": []}
@@ -131,9 +119,7 @@ def test_tagged_texts_are_cross_validated_and_rows_are_read_back(
         ),
     ],
 )
-def test_what_cannot_be_cross_validated_is_refused_in_one_sentence(
-    crossed: dict[str, Any], changes: dict[str, Any], sentence: str
-) -> None:
+def test_what_cannot_be_cross_validated_is_refused_in_one_sentence(crossed, changes, sentence):
     crossed["train"] |= changes
     with pytest.raises(MedstressError) as refused:
         ms.train(crossed, out="out")
@@ -141,7 +127,7 @@ def test_what_cannot_be_cross_validated_is_refused_in_one_sentence(
     assert "\n" not in str(refused.value)
 
 
-def test_a_folder_without_folds_takes_none(workplace: Path, crossed: dict[str, Any]) -> None:
+def test_a_folder_without_folds_takes_none(workplace, crossed):
     crossed["train"] |= {"epochs": 1, "adversarial": [], "untrained": False}
     ms.train(crossed, out="out")
     crossed["train"]["folds"] = 5

@@ -1,21 +1,16 @@
 """Training learns, stops early, and goes on after a kill as if there had been none."""
 
-from __future__ import annotations
-
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from medstress.core.errors import StoreError
-from medstress.core.sentences import SentencePair, TaggedText
 from medstress.training.learners import PairScorer, Tagger, batches, find_start
-from medstress.training.loop import Point, Schedule, fit
+from medstress.training.loop import Schedule, fit
 
-HOW: dict[str, Any] = {
+HOW = {
     "epochs": 12,
     "batch_size": 8,
     "learning_rate": 5e-3,
@@ -30,32 +25,30 @@ class Killed(BaseException):
     """Stands for a SIGKILL: nothing catches it."""
 
 
-def tagger(encoder: Path, seed: int = 0) -> Tagger:
+def tagger(encoder, seed=0):
     start = find_start(str(encoder), "cpu", Path.cwd())
     return Tagger(start, ["Chemical"], seed, 64)
 
 
 def train(
-    learner: Any,
-    items: Any,
-    folder: Path,
+    learner,
+    items,
+    folder,
     *,
-    dev: Any = (),
-    note: Callable[[str], None] = lambda _: None,
-    **changes: Any,
-) -> list[Point]:
+    dev=(),
+    note=lambda _: None,
+    **changes,
+):
     how = Schedule(**{**HOW, **changes})
     return fit(learner, lambda _: items, dev, how, folder, note, every_seconds=0)
 
 
-def weights(learner: Any) -> dict[str, bytes]:
+def weights(learner):
     state = learner.model.state_dict()
     return {name: tensor.numpy().tobytes() for name, tensor in state.items()}
 
 
-def test_the_loss_falls_and_f1_rises_to_one(
-    encoder: Path, sentences: list[TaggedText], tmp_path: Path
-) -> None:
+def test_the_loss_falls_and_f1_rises_to_one(encoder, sentences, tmp_path):
     learner = tagger(encoder)
     assert learner.score(sentences) < 0.5
     curve = train(learner, sentences[:45], tmp_path, dev=sentences[45:])
@@ -66,9 +59,7 @@ def test_the_loss_falls_and_f1_rises_to_one(
 
 
 @pytest.mark.parametrize("is_bi", [False, pytest.param(True, marks=pytest.mark.release)])
-def test_pairs_are_learnt(
-    is_bi: bool, encoder: Path, pairs: list[SentencePair], tmp_path: Path
-) -> None:
+def test_pairs_are_learnt(is_bi, encoder, pairs, tmp_path):
     learner = PairScorer(find_start(str(encoder), "cpu", Path.cwd()), is_bi, 0, 64)
     curve = train(learner, pairs[:30], tmp_path, dev=pairs[30:], epochs=24, learning_rate=2e-3)
     assert curve[-1].loss < curve[0].loss / 2
@@ -76,8 +67,8 @@ def test_pairs_are_learnt(
 
 
 def test_a_training_killed_again_and_again_ends_with_the_weights_of_an_unbroken_one(
-    encoder: Path, sentences: list[TaggedText], tmp_path: Path
-) -> None:
+    encoder, sentences, tmp_path
+):
     """In the first and the last step of an epoch, and within one, of six steps each."""
     given = {"dev": sentences[40:], "epochs": 3}
     whole = tagger(encoder)
@@ -85,7 +76,7 @@ def test_a_training_killed_again_and_again_ends_with_the_weights_of_an_unbroken_
     for killed_after in (3, 4, 6):
         steps = 0
 
-        def killing(_: str, last: int = killed_after) -> None:
+        def killing(_, last=killed_after):
             nonlocal steps
             steps += 1
             if steps == last:
@@ -100,9 +91,7 @@ def test_a_training_killed_again_and_again_ends_with_the_weights_of_an_unbroken_
     assert [(p.loss, p.score) for p in again] == [(p.loss, p.score) for p in curve]
 
 
-def test_a_checkpoint_that_was_not_finished_is_passed_over(
-    encoder: Path, sentences: list[TaggedText], tmp_path: Path
-) -> None:
+def test_a_checkpoint_that_was_not_finished_is_passed_over(encoder, sentences, tmp_path):
     whole = tagger(encoder)
     train(whole, sentences, tmp_path / "a", epochs=2)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
@@ -116,9 +105,7 @@ def test_a_checkpoint_that_was_not_finished_is_passed_over(
         train(tagger(encoder), sentences, tmp_path / "b", epochs=2)
 
 
-def test_the_seed_decides_the_weights(
-    encoder: Path, sentences: list[TaggedText], tmp_path: Path
-) -> None:
+def test_the_seed_decides_the_weights(encoder, sentences, tmp_path):
     found = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         learner = tagger(encoder, seed)
@@ -128,14 +115,14 @@ def test_the_seed_decides_the_weights(
     assert found[0] != found[2]
 
 
-def test_batches_hold_every_example_once_are_of_similar_length_and_depend_on_the_seed() -> None:
+def test_batches_hold_every_example_once_are_of_similar_length_and_depend_on_the_seed():
     texts = ["x" * random.Random(n).randint(1, 60) for n in range(400)]
     grouped, again = (list(batches(texts, 8, random.Random(0))) for _ in range(2))
     assert grouped == again
     assert sorted(text for batch in grouped for text in batch) == sorted(texts)
     assert {len(batch) for batch in grouped} == {8}
 
-    def padding(parts: list[list[str]]) -> int:
+    def padding(parts):
         return sum(max(map(len, part)) * len(part) - sum(map(len, part)) for part in parts)
 
     assert padding(grouped) < padding([texts[i : i + 8] for i in range(0, 400, 8)]) / 4
@@ -143,8 +130,8 @@ def test_batches_hold_every_example_once_are_of_similar_length_and_depend_on_the
 
 @pytest.mark.release
 def test_training_stops_where_the_score_no_longer_rises_and_keeps_the_best(
-    encoder: Path, sentences: list[TaggedText], tmp_path: Path
-) -> None:
+    encoder, sentences, tmp_path
+):
     learner = tagger(encoder)
     curve = train(learner, sentences[:48], tmp_path, dev=sentences[48:], patience=2, epochs=40)
     scores = [point.score or 0 for point in curve]
@@ -153,24 +140,20 @@ def test_training_stops_where_the_score_no_longer_rises_and_keeps_the_best(
     assert learner.score(sentences[48:]) == max(scores)
 
 
-def test_bfloat16_learns_as_well_and_leaves_weights_in_float32(
-    encoder: Path, sentences: list[TaggedText], tmp_path: Path
-) -> None:
+def test_bfloat16_learns_as_well_and_leaves_weights_in_float32(encoder, sentences, tmp_path):
     learner = tagger(encoder)
     curve = train(learner, sentences, tmp_path, epochs=3, dtype="bfloat16")
     assert curve[-1].loss < curve[0].loss
     assert {str(p.dtype) for p in learner.model.parameters()} == {"torch.float32"}
 
 
-def test_short_epochs_write_nothing_until_a_checkpoint_is_due(
-    encoder: Path, sentences: list[TaggedText], tmp_path: Path
-) -> None:
+def test_short_epochs_write_nothing_until_a_checkpoint_is_due(encoder, sentences, tmp_path):
     """Writing optimiser and weights takes longer than an epoch of few steps."""
     kept, written = tagger(encoder), tagger(encoder)
     given = {"dev": sentences[40:], "epochs": 3}
     train(written, sentences[:40], tmp_path / "often", **given)
     how = Schedule(**{**HOW, "epochs": 3})
-    note: Callable[[str], None] = lambda _: None  # noqa: E731
+    note = lambda _: None  # noqa: E731
     fit(kept, lambda _: sentences[:40], sentences[40:], how, tmp_path / "rarely", note)
     assert list((tmp_path / "rarely").iterdir()) == []
     assert weights(kept) == weights(written)

@@ -1,10 +1,5 @@
 """Encoders are opened with linear layers that multiply with oneDNN, for names and for training."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -20,19 +15,17 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def everywhere(monkeypatch):
     """As on a processor on which MKL is slow, for the smallest products too."""
     monkeypatch.setattr(processor, "_mkl_is_slow", lambda: True)
     monkeypatch.setattr(processor, "_MIN_MULTIPLICATIONS", 0)
 
 
-def _uses_onednn(model: Any) -> bool:
+def _uses_onednn(model):
     return any(type(one) is processor.onednn_linear() for one in model.modules())
 
 
-def test_vectors_of_names_are_those_of_torchs_own_layers(
-    encoder: Path, everywhere: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_of_names_are_those_of_torchs_own_layers(encoder, everywhere, monkeypatch):
     changed = TransformerEncoder(encoder, "mean")
     monkeypatch.setattr(processor, "_mkl_is_slow", lambda: False)
     own = TransformerEncoder(encoder, "mean")
@@ -41,7 +34,7 @@ def test_vectors_of_names_are_those_of_torchs_own_layers(
     assert np.allclose(changed.encode(texts), own.encode(texts), atol=1e-5)
 
 
-def test_a_model_that_is_trained_has_them_too(encoder: Path, everywhere: None) -> None:
+def test_a_model_that_is_trained_has_them_too(encoder, everywhere):
     start = find_start(str(encoder), "cpu", encoder)
     model, tokenizer = open_model(start, "AutoModelForTokenClassification", seed=0, num_labels=3)
     assert _uses_onednn(model)

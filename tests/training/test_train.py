@@ -1,7 +1,5 @@
 """medstress train: whole flows on a tiny model, resuming, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -10,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,13 +41,11 @@ adversarial = [{{attack = "swap_noise"}}]
 """
 
 
-def rows_of(run: Any) -> dict[tuple[str, str], dict[str, Any]]:
+def rows_of(run):
     return {(row["victim"], row["attack"]): row for row in run.summary()["results"]}
 
 
-def test_before_and_after_are_victims_of_one_run(
-    workplace: Path, experiment: dict[str, Any]
-) -> None:
+def test_before_and_after_are_victims_of_one_run(workplace, experiment):
     trained = ms.train(experiment, out=workplace / "out")
     assert trained.is_complete
     rows = rows_of(trained.run)
@@ -88,9 +83,7 @@ def test_before_and_after_are_victims_of_one_run(
     "name",
     ["models", "training.json", "run.lock", "models/original-0", "models/original-0.checkpoints"],
 )
-def test_nothing_is_trained_into_a_link(
-    workplace: Path, experiment: dict[str, Any], name: str
-) -> None:
+def test_nothing_is_trained_into_a_link(workplace, experiment, name):
     outside = workplace / "outside"
     outside.mkdir()
     (outside / "mine.txt").write_text("mine")
@@ -103,9 +96,7 @@ def test_nothing_is_trained_into_a_link(
     assert [path.name for path in outside.iterdir()] == ["mine.txt"]
 
 
-def test_a_second_time_nothing_is_trained_and_the_same_is_told(
-    workplace: Path, experiment: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_time_nothing_is_trained_and_the_same_is_told(workplace, experiment, monkeypatch):
     experiment["train"]["epochs"] = 2
     first = ms.train(experiment, out="out").run.summary()
     monkeypatch.setattr(flow, "fit", None)
@@ -115,9 +106,7 @@ def test_a_second_time_nothing_is_trained_and_the_same_is_told(
 
 
 @pytest.mark.release
-def test_models_join_later_and_others_are_refused(
-    workplace: Path, experiment: dict[str, Any]
-) -> None:
+def test_models_join_later_and_others_are_refused(workplace, experiment):
     experiment["train"] |= {"epochs": 1, "adversarial": []}
     alone = ms.train(experiment, out="out").run
     assert alone.summary()["training"]["rows"] == []
@@ -136,9 +125,7 @@ def test_models_join_later_and_others_are_refused(
 
 
 @pytest.mark.kills("train")
-def test_a_killed_process_goes_on_and_ends_with_the_same_models(
-    workplace: Path, encoder: Path
-) -> None:
+def test_a_killed_process_goes_on_and_ends_with_the_same_models(workplace, encoder):
     (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=4))
     code = (
         "import sys, torch, medstress.training.loop as loop\n"
@@ -193,24 +180,24 @@ sys.exit(medstress_cli(["train", "e.toml", "--out", sys.argv[1], "--quiet"]))
 
 @pytest.mark.kills
 def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
-    workplace: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    workplace, encoder, monkeypatch
+):
     (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=2))
     kind = encoders.TokenClassificationBackend
     answer = kind.answer
 
-    def logged(self: Any, calls: Any) -> Any:
+    def logged(self, calls):
         with Path(os.environ["LOG"]).open("a") as log:
             log.write("".join(f"{self.identity.hash} {call!r}\n" for call in calls))
         return answer(self, calls)
 
-    def train(out: str) -> None:
+    def train(out):
         """In this process, which has everything imported."""
         monkeypatch.setenv("LOG", f"{out}.log")
         monkeypatch.setattr(kind, "answer", logged)
         assert medstress_cli(["train", "e.toml", "--out", out, "--quiet"]) == 0
 
-    def asked(out: str) -> list[str]:
+    def asked(out):
         path = workplace / f"{out}.log"
         return path.read_text("utf-8").splitlines() if path.is_file() else []
 
@@ -246,9 +233,7 @@ def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
 
 
 @pytest.mark.release
-def test_the_command_prints_the_comparison_and_where_everything_is(
-    workplace: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_the_comparison_and_where_everything_is(workplace, encoder, capsys):
     (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=1))
     assert medstress_cli(["train", "e.toml", "--dry-run"]) == 0
     out = capsys.readouterr().out
@@ -270,9 +255,7 @@ def test_the_command_prints_the_comparison_and_where_everything_is(
 
 
 @pytest.mark.release
-def test_sentence_pairs_are_trained_and_attacked(
-    workplace: Path, experiment: dict[str, Any], pairs: Any
-) -> None:
+def test_sentence_pairs_are_trained_and_attacked(workplace, experiment, pairs):
     for name, items in (("train", pairs[:30]), ("test", pairs[30:])):
         lines = [f"{p.id}\t{p.text_a}\t{p.text_b}\t{p.score}" for p in items]
         (workplace / f"{name}.tsv").write_text("\n".join(["id\ttext_a\ttext_b\tscore", *lines]))
@@ -322,12 +305,12 @@ def test_sentence_pairs_are_trained_and_attacked(
     ],
 )
 def test_garbage_is_refused_in_one_sentence_before_anything_is_trained(
-    workplace: Path,
-    experiment: dict[str, Any],
-    table: str,
-    changes: dict[str, Any],
-    sentence: str,
-) -> None:
+    workplace,
+    experiment,
+    table,
+    changes,
+    sentence,
+):
     given = copy.deepcopy(experiment)
     given.setdefault(table, {}).update(changes)
     with pytest.raises(MedstressError) as refused:
@@ -338,8 +321,8 @@ def test_garbage_is_refused_in_one_sentence_before_anything_is_trained(
 
 
 def test_a_search_cannot_be_trained_on_and_a_file_without_the_table_is_refused(
-    workplace: Path, experiment: dict[str, Any]
-) -> None:
+    workplace, experiment
+):
     experiment["attack"][0] |= {"search": "greedy", "budget": 4}
     with pytest.raises(MedstressError, match="a search asks a victim which edits matter"):
         ms.train(experiment, out="out")
@@ -348,9 +331,7 @@ def test_a_search_cannot_be_trained_on_and_a_file_without_the_table_is_refused(
         ms.train(experiment, out="out")
 
 
-def test_what_the_data_trained_on_take_over_from_those_attacked_is_named(
-    workplace: Path, experiment: dict[str, Any]
-) -> None:
+def test_what_the_data_trained_on_take_over_from_those_attacked_is_named(workplace, experiment):
     """Types that the training data lack, unless they are renamed."""
     mixed = (workplace / "test.iob").read_text().replace("B-Chemical", "B-Drug")
     (workplace / "test.iob").write_text(mixed.replace("I-Chemical", "I-Drug"))
@@ -366,7 +347,7 @@ def test_what_the_data_trained_on_take_over_from_those_attacked_is_named(
     assert plan_training(experiment).prepared.classes == ("Drug",)
 
 
-def test_questions_are_not_trained_on(workplace: Path, experiment: dict[str, Any]) -> None:
+def test_questions_are_not_trained_on(workplace, experiment):
     experiment["dataset"] = [{"name": "sample", "sample": "questions"}]
     experiment["attack"] = [{"name": "case_noise"}]
     experiment["train"] |= {"adversarial": []}
@@ -374,7 +355,7 @@ def test_questions_are_not_trained_on(workplace: Path, experiment: dict[str, Any
         plan_training(experiment)
 
 
-def test_a_folder_of_another_run_is_refused(workplace: Path, experiment: dict[str, Any]) -> None:
+def test_a_folder_of_another_run_is_refused(workplace, experiment):
     (workplace / "v.py").write_text("def f(x):\n    return [['O' for _ in s] for s in x]\n")
     plain = {k: v for k, v in experiment.items() if k != "train"}
     ms.run({**plain, "victim": {"backend": "python", "target": "v.py:f"}}, out="out")

@@ -1,26 +1,21 @@
 """Models trained on copies, planted: taggers whose F1 is counted by hand, and pairs."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from medstress.analyses.shown import as_json
-from medstress.analyses.training import TRAINING, Training
+from medstress.analyses.training import TRAINING
 from medstress.core.arms import AttackRecord
-from medstress.core.trials import Trial
 from medstress.testing.planted_trials import arm, paired, planted_run, tagged
 
 SWAP = AttackRecord(label="swap", name="swap_noise", budget=1, whole_copy=True, judged=False)
 RIGHT, WRONG = "B-Drug O O O", "O B-Drug O O"
 
 
-def model(kind: str, seed: int = 0) -> dict[str, Any]:
+def model(kind, seed=0):
     return {"victim": f"{kind}-{seed}", "model": kind, "seed": seed, "measure": "f1", "curve": []}
 
 
-def trained(trials: list[Trial], models: list[dict[str, Any]], **kind: Any) -> Training:
+def trained(trials, models, **kind):
     adversarial = [{"name": "noisy", "attacks": ["swap"], "redrawn": False, **kind}]
     notes = {
         "model": "base",
@@ -33,7 +28,7 @@ def trained(trials: list[Trial], models: list[dict[str, Any]], **kind: Any) -> T
     return planted_run(trials, training=notes).of(TRAINING)
 
 
-def texts(victim: str, n_clean: int, n_attacked: int, n: int = 40) -> list[Trial]:
+def texts(victim, n_clean, n_attacked, n=40):
     """A model that marks the entity in so many texts, else another word: F1 = share of these."""
     here = arm(SWAP, victim=victim)
     return [
@@ -48,7 +43,7 @@ def texts(victim: str, n_clean: int, n_attacked: int, n: int = 40) -> list[Trial
 ORIGINAL, NOISY, TWICE = model("original"), model("noisy"), model("original twice")
 
 
-def test_the_gain_is_what_training_keeps_under_attack() -> None:
+def test_the_gain_is_what_training_keeps_under_attack():
     trials = [*texts("original-0", 36, 16), *texts("noisy-0", 32, 28)]
     training = trained(trials, [ORIGINAL, NOISY])
     (row,) = training.rows
@@ -70,7 +65,7 @@ def test_the_gain_is_what_training_keeps_under_attack() -> None:
     assert original["recall"].attacked.value == pytest.approx(16 / 40)
 
 
-def test_models_that_read_the_data_twice_are_the_fair_comparison() -> None:
+def test_models_that_read_the_data_twice_are_the_fair_comparison():
     trials = [
         *texts("original-0", 36, 16),
         *texts("original twice-0", 36, 30),
@@ -85,14 +80,14 @@ def test_models_that_read_the_data_twice_are_the_fair_comparison() -> None:
     }
 
 
-def test_only_texts_that_all_models_answered_count() -> None:
+def test_only_texts_that_all_models_answered_count():
     trials = [*texts("original-0", 39, 20), *texts("noisy-0", 39, 30, n=39)]
     (row,) = trained(trials, [ORIGINAL, NOISY]).rows
     assert row.scores.clean.value == 1.0
     assert row.scores.gain.value == pytest.approx(10 / 39)
 
 
-def test_three_seeds_are_drawn_with_the_texts() -> None:
+def test_three_seeds_are_drawn_with_the_texts():
     models, trials = [], []
     for seed, kept in ((0, 34), (1, 26), (2, 18)):
         models += [model("original", seed), model("noisy", seed)]
@@ -105,7 +100,7 @@ def test_three_seeds_are_drawn_with_the_texts() -> None:
     assert row.scores.gain.low < 0
 
 
-def pairs(victim: str, sign: float, n: int) -> list[Trial]:
+def pairs(victim, sign, n):
     """A model whose scores are the gold ones, and under attack these times a sign."""
     here = arm(SWAP, victim=victim)
     return [
@@ -114,7 +109,7 @@ def pairs(victim: str, sign: float, n: int) -> list[Trial]:
     ]
 
 
-def test_a_correlation_that_turns_round_is_recovered() -> None:
+def test_a_correlation_that_turns_round_is_recovered():
     trials = [*pairs("original-0", -1.0, 60), *pairs("noisy-0", 1.0, 60)]
     training = trained(trials, [ORIGINAL, NOISY])
     (row,) = training.rows
@@ -128,7 +123,7 @@ def test_a_correlation_that_turns_round_is_recovered() -> None:
     assert noisy.attacked.value == pytest.approx(0.998, abs=5e-3)
 
 
-def test_few_pairs_have_no_interval() -> None:
+def test_few_pairs_have_no_interval():
     trials = [*pairs("original-0", -1.0, 20), *pairs("noisy-0", 1.0, 20)]
     (row,) = trained(trials, [ORIGINAL, NOISY]).rows
     assert row.scores.gain.value is not None
@@ -137,13 +132,13 @@ def test_few_pairs_have_no_interval() -> None:
     assert row.scores.recovered.value is None
 
 
-def test_models_that_have_not_answered_yet_are_not_compared() -> None:
+def test_models_that_have_not_answered_yet_are_not_compared():
     training = trained(texts("original-0", 36, 16), [ORIGINAL, NOISY])
     assert training.rows == []
     assert {one.model for one in training.scores} == {"original"}
 
 
-def test_tables_curves_and_sentences() -> None:
+def test_tables_curves_and_sentences():
     trials = [*texts("original-0", 36, 16), *texts("noisy-0", 32, 28)]
     training = trained(
         trials, [ORIGINAL, NOISY], names_met={"swap": 0.86}, n_left_out=3, n_offered=1_200

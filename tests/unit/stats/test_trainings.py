@@ -1,7 +1,5 @@
 """Scores over training seeds against Student's interval, and recovery against numbers by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -19,18 +17,18 @@ from medstress.stats.trainings import (
 )
 
 
-def constant(*values: float) -> list[Measured]:
+def constant(*values):
     """Scores of trainings whose items all agree."""
     return [Measured(value=value, drawn=np.full(2_000, value)) for value in values]
 
 
-def scored(right: list[int], asked: int = 10) -> Measured:
+def scored(right, asked=10):
     """A share over clusters."""
     hits, counts = np.array(right, dtype=float), np.full(len(right), float(asked))
     return Measured(value=hits.sum() / counts.sum(), drawn=resampled_ratio(hits, counts))
 
 
-def test_without_noise_of_items_the_interval_is_students() -> None:
+def test_without_noise_of_items_the_interval_is_students():
     values = [0.901, 0.85, 0.85]
     found = estimated(over_seeds(constant(*values)), 1, "")
     half = student.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
@@ -42,28 +40,28 @@ def test_without_noise_of_items_the_interval_is_students() -> None:
     assert found.value - found.low == pytest.approx(half, rel=0.06)
 
 
-def test_what_makes_a_seed_good_on_both_scores_cancels_in_their_difference() -> None:
+def test_what_makes_a_seed_good_on_both_scores_cancels_in_their_difference():
     first, second = constant(0.9, 0.8, 0.7), constant(0.8, 0.7, 0.6)
     gap = minus(over_seeds(first), over_seeds(second))
     assert np.ptp(gap.drawn) < 1e-9
     assert gap.value == pytest.approx(0.1)
 
 
-def test_below_three_seeds_nothing_is_drawn() -> None:
+def test_below_three_seeds_nothing_is_drawn():
     assert np.ptp(over_seeds(constant(0.2, 0.8)).drawn) == 0
     assert over_seeds([*constant(0.2, 0.8), NOTHING]).value is None
     assert "3 training seeds" in method_of("9 clusters", 3)
     assert "nothing of other seeds" in method_of("9 clusters", 2)
 
 
-def test_too_few_clusters_leave_a_value_without_an_interval() -> None:
+def test_too_few_clusters_leave_a_value_without_an_interval():
     bare = [Measured(value=x, drawn=np.zeros(0)) for x in (0.2, 0.4, 0.6)]
     found = estimated(over_seeds(bare), 5, "too few documents")
     assert found.value == pytest.approx(0.4)
     assert (found.low, found.high, found.method) == (None, None, "too few documents")
 
 
-def test_the_interval_covers_the_mean_of_all_trainings() -> None:
+def test_the_interval_covers_the_mean_of_all_trainings():
     """Planted: each training finds an entity with a chance of its own, in 60 documents of 5."""
     rng, covered, n = np.random.default_rng(3), 0, 300
     for _ in range(n):
@@ -79,7 +77,7 @@ def test_the_interval_covers_the_mean_of_all_trainings() -> None:
     assert covered / n > 0.95 - 3 * np.sqrt(0.95 * 0.05 / n)
 
 
-def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together() -> None:
+def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together():
     clean = [9, 8, 10, 9, 7, 9]
     losses = (0, 4, 1, 2)
     found = recovery(*(scored([n - loss for n in clean]) for loss in losses), 6, "")
@@ -94,7 +92,7 @@ def test_the_share_is_the_gain_over_the_loss_and_clusters_are_drawn_together() -
     assert found.clean.low < 52 / 60
 
 
-def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero() -> None:
+def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero():
     clean = [9, 8, 10, 9, 7, 9]
     same = scored(clean)
     found = recovery(same, scored([10, 7, 10, 9, 6, 9]), same, same, 6, "")
@@ -103,7 +101,7 @@ def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero() -> None:
     assert found.gain.value is not None
 
 
-def test_an_undefined_score_leaves_the_rest_unknown() -> None:
+def test_an_undefined_score_leaves_the_rest_unknown():
     found = recovery(scored([9, 8]), NOTHING, scored([9, 8]), NOTHING, 2, "")
     assert found.clean.value == 0.85
     assert found.clean_loss.value == 0.0
@@ -111,9 +109,7 @@ def test_an_undefined_score_leaves_the_rest_unknown() -> None:
 
 
 @pytest.mark.parametrize(("n_seeds", "shown"), [(3, 0.34), (5, 0.8)])
-def test_a_planted_gain_as_large_as_five_seeds_can_show_is_shown_as_often(
-    n_seeds: int, shown: float
-) -> None:
+def test_a_planted_gain_as_large_as_five_seeds_can_show_is_shown_as_often(n_seeds, shown):
     """Gains of seeds differ by .02; 100 documents differ too, alike for every seed."""
     rng, n, n_shown = np.random.default_rng(5), 400, 0
     gain = least_gain(5, 0.02, 0.005)
@@ -127,7 +123,7 @@ def test_a_planted_gain_as_large_as_five_seeds_can_show_is_shown_as_often(
     assert n_shown / n == pytest.approx(shown, abs=3 * np.sqrt(shown * (1 - shown) / n) + 0.02)
 
 
-def test_more_seeds_and_fewer_kinds_show_smaller_gains() -> None:
+def test_more_seeds_and_fewer_kinds_show_smaller_gains():
     few, many = least_gain(3, 0.02, 0.01), least_gain(5, 0.02, 0.01)
     assert many < few
     assert least_gain(5, 0.02, 0.01, n_kinds=4) > many
