@@ -54,9 +54,9 @@ def strict(base: Path, source: str, *names: str, type_: str = "Disease", **how: 
 def test_names_of_umls_concepts_come_with_the_preferred_one_first(
     mrconso: Path, tmp_path: Path
 ) -> None:
-    made = strict(tmp_path, "MRCONSO.RRF", "heart attacks", "parkinson ' s disease", "gout")
+    made = strict(tmp_path, "MRCONSO.RRF", "heart attack", "parkinson ' s disease", "gout")
     assert made.table == {
-        "heart attacks": (("myocardial", "infarction"), ("coronary", "attack")),
+        "heart attack": (("myocardial", "infarction"), ("coronary", "attack")),
         "parkinson ' s disease": (("shaking", "palsy"),),
     }
     assert set(made.sources.values()) == {"listed"}
@@ -184,6 +184,9 @@ class TestShipped:
             ("Disease", "seizure", "absence seizure"),
             ("Disease", "seizures", "absence seizures"),
             ("Disease", "diabetes", "diabetes insipidus"),
+            ("Disease", "lymphoma", "germinoblastoma"),  # MeSH alone
+            ("Disease", "dyskinesia", "abnormal movement"),
+            ("Disease", "breast cancer", "breast neoplasm"),
         ],
     )
     def test_what_was_put_in_once_is_no_more(self, type_: str, mention: str, wrong: str) -> None:
