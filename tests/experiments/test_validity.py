@@ -21,7 +21,7 @@ from rows import rows_of
 
 ITEMS = tiny_questions(12)
 TWINS = tuple(sorted({f"{item.key_text.lower()} sodium" for item in ITEMS}))
-BUDGET = 12
+BUDGET = 13
 
 VICTIM = """
 from medstress.testing import planted, tiny_questions
