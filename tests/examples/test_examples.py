@@ -1,5 +1,6 @@
 """The scripts and files in examples/ do what their first lines say."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,7 @@ def test_one_question_is_attacked_and_shown(workplace, load, capsys):
     load(EXAMPLES / "attack_one.py").main()
     out = capsys.readouterr().out
     assert out.startswith("verdict: flipped")
-    assert "answer: A -> B" in out
+    assert re.search("answer: A -> [BCD]", out)
     assert "mab\n" in out
 
 

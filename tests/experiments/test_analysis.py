@@ -45,6 +45,7 @@ def _answer(prompt):
 
 def planted(bench):
     """Victim `one` falls for -statin and -olol, `other` for -statin alone."""
+    bench.embed_words()
     for name, weak in (("one", ("statin", "olol")), ("other", ("statin",))):
         (bench.root / f"{name}.py").write_text(f"WEAK = {weak!r}\n{PLANTED}", encoding="utf-8")
     bench.tables["victim"] = [

@@ -126,7 +126,7 @@ def test_one_question_is_attacked_with_recognised_mentions():
         ),
         (
             [{**DRUGS, "type": ["T060", "T061"], "recogniser": "gazetteer"}],
-            "entities, type = ['T060', 'T061']: recogniser 'gazetteer' gives every name of the "
+            "entities, type = ('T060', 'T061'): recogniser 'gazetteer' gives every name of the "
             "vocabulary 'drugs' one type; give one type, or recogniser = 'given' or 'spacy'",
         ),
         (

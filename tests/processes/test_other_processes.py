@@ -28,10 +28,10 @@ def test_every_process_says_the_same_of_a_run():
     assert found[0] == found[1]
 
 
-def test_ngram_vectors_are_the_same_in_every_process():
+def test_ngram_distances_are_the_same_in_every_process():
     code = (
-        "from medstress.entities.embeddings import Embedder, name_vectors; "
-        f"v = name_vectors({NAMES!r}, Embedder('ngram')); "
+        "from medstress.entities.embeddings import SparseNames; "
+        f"v = SparseNames({NAMES!r}); "
         f"print([v.distances(name).tolist() for name in {NAMES!r}])"
     )
     printed = {

@@ -100,7 +100,7 @@ def attacked(attack: Attack, i: int) -> TrialResult:
     question = item(i)
     w = np.random.default_rng([i, 3]).standard_normal(DIMENSIONS)
     w /= np.linalg.norm(w)
-    border = float(np.quantile(TABLE.vectors @ w, 0.99))
+    border = float(np.quantile(TABLE.vectors_of(np.arange(len(NAMES))) @ w, 0.99))
     trial = Trial(
         dataset="planted",
         group="drugs",

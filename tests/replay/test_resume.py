@@ -80,7 +80,7 @@ def more_items(bench, workbench):
 
 
 def another_attack(bench, workbench):
-    bench.tables["attack"].insert(0, bench.attack("pdws", n=3, label="pdws far"))
+    bench.tables["attack"].insert(0, bench.attack("farthest"))
 
 
 def another_victim(bench, workbench):

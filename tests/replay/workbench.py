@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from medstress.api.run import Run
@@ -152,6 +153,14 @@ class Bench:
         self.write_items(questions())
         (root / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
         (root / "victim.py").write_text(VICTIM, encoding="utf-8")
+
+    def embed_words(self) -> None:
+        """Give every name and option a vector of its own; n-grams of these names are all alike."""
+        words = [*NAMES, *(text for row in questions(60) for text in row["options"])]
+        drawn = np.random.default_rng(0).standard_normal((len(words), 6))
+        lines = (" ".join([w, *map(str, v)]) for w, v in zip(words, drawn.round(4), strict=True))
+        (self.root / "words.vec").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self.tables["entities"][0]["embedding"] = "words.vec"
 
     @staticmethod
     def attack(sampler: str, **keys: Any) -> dict[str, Any]:
