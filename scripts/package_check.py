@@ -52,7 +52,7 @@ SECRET = re.compile(
     rb"|\bAKIA[0-9A-Z]{16}\b|\bghp_[A-Za-z0-9]{36}"
 )
 EXTRAS = tuple(PROJECT["optional-dependencies"])
-FLOOR_EXTRAS = ("figures", "openai", "pandas", "spacy", "xlsx")
+FLOOR_EXTRAS = ("figures", "openai", "spacy", "xlsx")
 """Extras whose floors are tested beside those of the base: those that need no weights."""
 FLOOR_TESTS = (
     *(f"tests/unit/{room}" for room in ("core", "entities", "rendering", "results", "stats")),

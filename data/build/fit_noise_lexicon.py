@@ -20,7 +20,7 @@ from medstress.attacks.noise import NoiseResources, SwapNoise
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.core.text import Edit
-from medstress.datasets import bc5cdr
+from medstress.datasets.corpora import load_bc5cdr
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.vocabularies import ONE_IN, noise_lexicon
 
@@ -31,7 +31,7 @@ SIZES = (100, 500, 1500, 4560)
 
 def main(folder: str) -> None:
     """Print the table."""
-    loaded = bc5cdr.load(DatasetOptions(path=Path(folder), split="train"))
+    loaded = load_bc5cdr(DatasetOptions(path=Path(folder), split="train"))
     items = [item for item in loaded.items if isinstance(item, TaggedText)]
     shares = {}
     for n in TRIED:
