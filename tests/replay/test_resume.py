@@ -156,7 +156,7 @@ def changed_item(bench, workbench):
     [
         (
             changed_source,
-            "victim 'careful' changed (the file of victim.py:answer was edited: a function",
+            "victim 'careful' changed (the file of victim.py:answer was edited",
         ),
         (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
         (changed_attack, "attack 'pdws' changed (n was -5.0, is -6.0)"),

@@ -152,7 +152,7 @@ def least_gain(
         power: in (0, 1).
 
     >>> [round(least_gain(n, 0.02, 0.0), 2) for n in (3, 5)]
-    [0.07, 0.03]
+    [0.06, 0.03]
     """
     rng, step = random_stream(2), seed_deviation / sqrt(n_seeds)
     student = rng.standard_t(n_seeds - 1, _SIMULATED)

@@ -206,7 +206,8 @@ def neutral_control(original: Question, slots: Sequence[Slot], rng: Generator) -
         rng: draws the words.
 
     Returns:
-        As many insertions at the same places, each within 40 % of the attack's number of words.
+        As many insertions at the same places, each within 40 % of the attack's number of words. A
+        very short one takes a fact of another category where its own has none left of that length.
 
     Raises:
         TrialError: the lexicon has no text of that length.

@@ -69,7 +69,7 @@ def test_a_sentence_that_a_diff_begins_with_the_full_stop_before_it_is_a_sentenc
     st.integers(0, 2**32),
     st.lists(st.sampled_from([kind.names[0] for kind in lexicon()]), min_size=2, max_size=2),
     st.integers(4, 80),
-    st.integers(4, 25),
+    st.integers(6, 25),
 )
 def test_controls_keep_number_places_categories_and_length(
     seed: int, categories: list[str], n_first: int, n_second: int
