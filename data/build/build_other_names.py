@@ -1,10 +1,11 @@
 """Build the table of other names that noise of the kind `synonym` puts in (METHODS 4.5, `strict`).
 
-A name of a disease may be put in if MeSH lists it in the preferred concept of the heading, and
-MONDO, the Disease Ontology or HPO lists it as a name of what the mention is a name of; a name of a
-chemical if that concept and the UNII list have it; a brand if, moreover, Drugs@FDA approves it with
-that ingredient alone and it is no English word. Other brands, and names of diseases that both the
-heading and MONDO list, are looked up and not put in. What a mention may become is decided by
+A name of a disease may be put in if MeSH lists it in the preferred concept of the heading; if
+MONDO, the Disease Ontology or HPO has it and the mention in one term, and none of them only in two;
+and if a list of English words has all its words. A name of a chemical may be put in if that concept
+and the UNII list have it; a brand if, moreover, Drugs@FDA approves it with that ingredient alone
+and it is no English word. Other brands, and names of diseases that both the heading and MONDO list,
+are looked up and not put in. What a mention may become is decided by
 `medstress.entities.replacements` when it is replaced.
 
 The wheels of `wheels.WHEELS` are read as zip files and never imported. PROVENANCE.md beside the
@@ -23,8 +24,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-
-from rapidfuzz.distance import Levenshtein
 
 from build_drug_names import stripped
 from build_vocabularies import plain_drug, squash, write_lines
@@ -166,20 +165,26 @@ def terms_of(folder: Path) -> dict[str, set[tuple[str, str]]]:
     return terms
 
 
-def agreed(concept: Concept, terms: Mapping[str, set[tuple[str, str]]]) -> Iterator[Concept]:
-    """Yield the parts of a disease whose names another source lists as names of one term.
+def is_same(own: set[tuple[str, str]], other: set[tuple[str, str]]) -> bool:
+    """Return whether a source has two names in one term, and no source has them only in two."""
+    shared, first, second = ({source for source, _ in of} for of in (own & other, own, other))
+    return bool(shared) and shared == first & second
 
-    Parts that share a term are one; a name that no other source has with another one is in none.
+
+def agreed(concept: Concept, terms: Mapping[str, set[tuple[str, str]]]) -> Iterator[Concept]:
+    """Yield the parts of a disease: names of which any two are the same by the other sources.
+
+    A name joins the first part that it fits; one that fits none is in none.
     """
-    parts: list[tuple[set[str], set[tuple[str, str]]]] = []
+    parts: list[list[str]] = []
     for key in {folded(name): None for name in (*concept.names, *concept.listed)}:
-        keys, found = {key}, set(terms.get(key, ()))
-        for part in [part for part in parts if part[1] & found]:
-            parts.remove(part)
-            keys |= part[0]
-            found |= part[1]
-        parts.append((keys, found))
-    for keys, _ in parts:
+        own = terms.get(key, set())
+        fits = (part for part in parts if all(is_same(own, terms[other]) for other in part))
+        if part := next(fits, None):
+            part.append(key)
+        elif own:
+            parts.append([key])
+    for keys in parts:
         if len(keys) > 1:
             names, listed = (
                 [n for n in of if folded(n) in keys] for of in (concept.names, concept.listed)
@@ -210,26 +215,13 @@ def entry_terms(folder: Path) -> dict[str, list[str]]:
 def familiar(frequencies: Mapping[str, int], name: str) -> tuple[int, int, str]:
     """Order names: those whose rarest word is used most first, by powers of ten; then short ones.
 
-    Singular and plural are equally familiar.
+    Singular and plural are equally familiar. The first number is 0 if no list has the rarest word.
     """
     counts = [
         max(frequencies.get(form, 0) for form in (word, word + "s", word.removesuffix("s")))
         for word in re.findall("[a-z]+", name)
     ]
     return -int(math.log10(1 + min(counts, default=0))), len(name), name
-
-
-def is_misspelt(name: str, others: Iterable[str], frequencies: Mapping[str, int]) -> bool:
-    """Return whether a word that no list has is nearly one of another name, which a list has."""
-    known = {
-        word for other in others for word in re.findall("[a-z]{6,}", other) if word in frequencies
-    }
-    return any(
-        Levenshtein.distance(word, other, score_cutoff=2) <= 2
-        for word in re.findall("[a-z]{6,}", name)
-        if word not in frequencies and word.removesuffix("s") not in frequencies
-        for other in known
-    )
 
 
 def fill(concepts: Iterable[Concept], folder: Path, products: Path) -> None:
@@ -252,7 +244,7 @@ def fill(concepts: Iterable[Concept], folder: Path, products: Path) -> None:
             ]
             concept.listed += sorted(trade.difference(concept.listed))
         else:
-            usable = [name for name in usable if not is_misspelt(name, usable, frequencies)]
+            usable = [name for name in usable if familiar(frequencies, name)[0]]
             label = folded(concept.label)
             same = mondo.get(concept.identifier, [])
             # Of several diseases that refer to a heading, most are narrower.
@@ -261,7 +253,12 @@ def fill(concepts: Iterable[Concept], folder: Path, products: Path) -> None:
             both = [name for name in entered if any(folded(name) in of for of in same)]
             concept.listed += [name for name in both if name not in concept.listed]
         concept.names = sorted(
-            usable, key=lambda name: (name in trade, familiar(frequencies, name))
+            usable,
+            key=lambda name: (
+                name in trade,
+                concept.kind == DISEASE and name != concept.label,
+                familiar(frequencies, name),
+            ),
         )
 
 

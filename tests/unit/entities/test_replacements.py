@@ -187,6 +187,8 @@ class TestShipped:
             ("Disease", "lymphoma", "germinoblastoma"),  # MeSH alone
             ("Disease", "dyskinesia", "abnormal movement"),
             ("Disease", "breast cancer", "breast neoplasm"),
+            ("Disease", "wilson disease", "cerebral pseudosclerosis"),  # obsolete
+            ("Disease", "sore throat", "pharyngitis"),  # one term in MONDO, two in HPO
         ],
     )
     def test_what_was_put_in_once_is_no_more(self, type_: str, mention: str, wrong: str) -> None:
