@@ -30,6 +30,8 @@ from medstress.stats.shares import Mask
 FEW_QUESTIONS, FEW_DOCUMENTS, FEW_PAIRS = 20, 30, 40
 """Below, a share, an F1 and a correlation say too little (METHODS 1.5, Few documents)."""
 SIGNIFICANT = 0.05
+NO_SKILL = 0.1
+"""Below, a score before any edit leaves nothing that could fall."""
 NOISY = 2 / 3
 """A model of which harmless edits surely take more changes its answer whenever the text does."""
 VERBS: Mapping[Noun, str] = {names.ENTITIES: "found", names.PAIRS: "scored"}
@@ -366,6 +368,11 @@ class Facts:
         counts = [int(one.flipped(budget).sum()) for one in cell.by_seed()]
         least, most, n = min(counts), max(counts), len(counts)
         return f"{least:,} to {most:,} in {n} seeds" if least < most else f"in each of {n} seeds"
+
+    @property
+    def lacks_skill(self) -> bool:
+        """Whether the score before any edit is so low that hardly anything can fall."""
+        return self.score is not None and (self.score.before.value or 0.0) < NO_SKILL
 
     def _score_words(self, rest: str) -> Mapping[str, str]:
         if self.score is None:

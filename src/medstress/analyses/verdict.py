@@ -122,6 +122,7 @@ REASONS: Mapping[str, str] = {
     "tied": "the model gives its best score to several options",
     "no control": "no harmless edits were tried, and they may lose as {much}",
     "control unseen": "harmless edits may lose as many",
+    "no skill": "{subject} is {before} before any edit",
     "few": "only {few}",
 }
 """Why one may not rely on the lines; all that hold are given."""
@@ -189,6 +190,7 @@ def _reasons(f: Facts) -> list[str]:
         "tied": f.row.counts.is_tied,
         "no control": f.lacks_control and f.harmless is None,
         "control unseen": f.lacks_control and f.harmless is not None,
+        "no skill": f.lacks_skill,
         "few": f.few is not None,
     }
     return [name for name, is_so in holds.items() if is_so]
@@ -211,7 +213,7 @@ NOTHING: Mapping[str, str] = {
     "failed": "Every call of {model} failed.",
     "unread": "Not one answer of {model} could be read.",
     "wrong": "{model} {verb} none of the {met}, so it had nothing to lose.",
-    "undefined": "{word} of {model} is {undefined}.",
+    "undefined": "{word} of {model}{when} is {undefined}.",
     "nothing": "Nothing was measured of {model}.",
 }
 """The first line where no arm has a result."""
@@ -372,6 +374,7 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         + ("" if n_met == n_all else f" that could be attacked ({n_all:,} given)"),
         word=undefined[0].scoring.words[undefined[0].scoring.main] if undefined else "",
         undefined=undefined[0].main.drop.method if undefined else "",
+        when=" after the edits" if undefined and undefined[0].main.before.value is not None else "",
     )
     second = NOTHING_KNOWN if rule == "undefined" else NOTHING_ATTACKED
     return Verdict(

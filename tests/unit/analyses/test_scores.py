@@ -112,6 +112,7 @@ def test_the_scores_of_a_tagger_that_never_marks_anything_may_be_chance() -> Non
     assert of["precision"].before.value is None
     assert of.main.may_be_chance
     assert rules(run) == ["may_be_chance"]
+    assert "F1 of model is .00 before any edit" in run.of(VERDICT).trust.reasons
 
 
 def test_a_tagger_that_invents_entities_loses_precision_alone() -> None:
@@ -269,6 +270,7 @@ def test_constant_scores_have_no_correlation_and_it_is_said() -> None:
     assert of.main.before.value is not None
     assert (of.main.after.value, of.main.drop.value, of.main.p) == (None, None, None)
     assert rules(run) == ["undefined_score"]
+    assert " after the edits is undefined: " in run.of(VERDICT).lines[0]
     # Constant but for rounding, beside the size of the scores, is constant.
     rounded = [(gold, 1e6 + 1e-4 * before, 0.5) for gold, before, _ in rows]
     flat = planted_run(pairs(rounded))
