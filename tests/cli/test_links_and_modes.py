@@ -313,17 +313,18 @@ def test_a_shared_cache_is_its_owners_alone(bench, medstress, tmp_path):
 def test_the_default_cache_is_its_owners_alone_whatever_is_kept_there(
     bench, monkeypatch, tmp_path, root
 ):
-    """Answers; made new, by default and where MEDSTRESS_CACHE says."""
+    """Vectors of names and answers; made new, by default and where MEDSTRESS_CACHE says."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     if root is None:
         monkeypatch.delenv("MEDSTRESS_CACHE")
     else:
         monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "user" / "medstress"))
+    bench.embed_words()
     bench.tables["experiment"]["cache"] = "default"
     assert bench.run() == 0
     cache = tmp_path / "user" / "medstress"
     kept = {path: stat.S_IMODE(path.stat().st_mode) for path in [cache, *cache.rglob("*")]}
-    assert {path.name for path in kept} >= {"answers", "answers.sqlite"}
+    assert {path.name for path in kept} >= {"answers", "answers.sqlite", "vectors"}
     assert all(mode == (0o700 if path.is_dir() else 0o600) for path, mode in kept.items())
 
 

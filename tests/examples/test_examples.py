@@ -1,6 +1,5 @@
 """The scripts and files in examples/ do what their first lines say."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +25,7 @@ def test_one_question_is_attacked_and_shown(workplace, load, capsys):
     load(EXAMPLES / "attack_one.py").main()
     out = capsys.readouterr().out
     assert out.startswith("verdict: flipped")
-    assert re.search("answer: A -> [BCD]", out)
+    assert "answer: A -> D" in out
     assert "mab\n" in out
 
 

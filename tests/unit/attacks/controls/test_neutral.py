@@ -69,7 +69,7 @@ def test_a_sentence_that_a_diff_begins_with_the_full_stop_before_it_is_a_sentenc
     st.integers(0, 2**32),
     st.lists(st.sampled_from([kind.names[0] for kind in lexicon()]), min_size=2, max_size=2),
     st.integers(4, 80),
-    st.integers(6, 25),
+    st.integers(4, 25),
 )
 def test_controls_keep_number_places_categories_and_length(
     seed: int, categories: list[str], n_first: int, n_second: int
@@ -83,7 +83,8 @@ def test_controls_keep_number_places_categories_and_length(
     for edit, category, n in zip(control.edits, categories, (n_first, n_second), strict=True):
         text = words_of(edit)
         assert abs(len(text.split()) - n) <= max(0.4 * n, 1)
-        assert is_about(text, category)
+        # A very short one takes another category where its own has no fact left (docstring).
+        assert is_about(text, category) or n < 6
 
 
 def test_several_sentences_in_a_row_are_answered_by_as_many() -> None:
