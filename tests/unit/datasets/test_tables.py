@@ -6,7 +6,6 @@ from io import BytesIO
 
 import openpyxl
 import polars
-import pyarrow
 import pytest
 
 from medstress.core import registry
@@ -211,14 +210,9 @@ def test_a_file_that_is_no_workbook_is_refused(write, size):
 
 def saved(folder, columns, features=None):
     """Write a folder as `datasets` does."""
-    table = pyarrow.table(columns)
     folder.mkdir(parents=True)
     name = "data-00000-of-00001.arrow"
-    with (
-        pyarrow.OSFile(str(folder / name), "wb") as file,
-        pyarrow.ipc.new_stream(file, table.schema) as stream,
-    ):
-        stream.write_table(table)
+    polars.DataFrame(columns).write_ipc_stream(folder / name)
     (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
     (folder / "dataset_info.json").write_text(json.dumps({"features": features or {}}))
     return folder
