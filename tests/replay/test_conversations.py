@@ -62,7 +62,7 @@ controls = false
 name = "fuzz"
 seeds = [0]
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 [[victim]]
 backend = "python"

@@ -43,7 +43,7 @@ controls = false
 name = "traps"
 seeds = [0]
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 [[entities]]
 type = "drugs"

@@ -53,7 +53,7 @@ controls = false
 name = "fuzz"
 seeds = [0]
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 [[victim]]
 backend = "python"
