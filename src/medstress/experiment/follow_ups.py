@@ -188,7 +188,7 @@ def prompts_to_embed(run: Run, encoder: PromptEncoder) -> Sequence[ToEmbed]:
             if first is None or (is_same and first.similarity is not None):
                 continue
             if stored := reader.result(trial.number).get("listings"):
-                before, after = stored[0], stored[1 if first is trial.pick else 2]
+                before, after = stored[0], stored[-1]  # that of the first success comes last
             else:
                 before, after = (
                     prompts.shown(place.victim, place.dataset, trial.item.candidate(edits))[1]
