@@ -1,6 +1,5 @@
 """The code on the pages runs as it stands there."""
 
-import inspect
 import re
 import tomllib
 from collections.abc import Callable
@@ -39,71 +38,6 @@ def modules(workplace, blocks, load):
         return found
 
     return write
-
-
-def run_tests_of(module: ModuleType, folder: Path) -> int:
-    tests = [value for name, value in vars(module).items() if name.startswith("test_")]
-    for test in tests:
-        test(**({"tmp_path": folder} if inspect.signature(test).parameters else {}))
-    return len(tests)
-
-
-def install(name: str, entry_points: str, folder: Path) -> None:
-    """What pip leaves of a package: its metadata."""
-    info = folder / f"{name.replace('-', '_')}-0.1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
-    (info / "entry_points.txt").write_text(entry_points)
-
-
-def test_the_attack_of_the_page_passes_its_tests_and_runs(workplace, modules, blocks, capsys):
-    page = "docs/writing-an-attack.md"
-    *_, tests = modules(page)
-    assert run_tests_of(tests, workplace) == 2
-    install(
-        "medstress-look-alike",
-        "[medstress.attacks]\nlook_alike = look_alike:LookAlike\n",
-        workplace,
-    )
-    assert medstress_cli(["list", "attacks"]) == 0
-    assert capsys.readouterr().out in (ROOT / page).read_text("utf-8")
-    experiment = {
-        **{
-            "experiment": {"controls": False, "name": "x"},
-            "dataset": {"name": "sample", "limit": 20},
-        },
-        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
-        "victim": {"backend": "mock"},
-        **tomllib.loads(blocks(page, "toml")[1]),
-    }
-    (row,) = ms.run(experiment, out="run").summary()["by_seed"]
-    assert row["attack"] == "look_alike"
-    assert row["seed"] is None
-    assert row["n_eligible"] > 0
-
-
-def test_the_back_end_of_the_page_passes_its_tests_and_runs(workplace, modules, blocks):
-    page = "docs/writing-a-back-end.md"
-    *_, tests = modules(page)
-    assert run_tests_of(tests, workplace) == 2
-    install(
-        "medstress-word-counts",
-        "[medstress.backends]\nword_counts = word_counts:open_backend\n",
-        workplace,
-    )
-    (workplace / "corpus.txt").write_text("Scopolamine prevents travel sickness.", "utf-8")
-    experiment = {
-        **{
-            "experiment": {"controls": False, "name": "x"},
-            "dataset": {"name": "sample", "limit": 20},
-        },
-        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
-        "attack": {"name": "entity_substitution", "sampler": "nearest"},
-        **tomllib.loads(blocks(page, "toml")[1]),
-    }
-    (row,) = ms.run(experiment, out="run").summary()["results"]
-    assert row["victim"] == "words"
-    assert row["n_failed"] == 0
 
 
 def test_the_quick_start_runs_from_python(workplace, blocks, capsys):

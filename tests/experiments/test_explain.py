@@ -74,7 +74,7 @@ controls = false
 name = "traps"
 seeds = [0, 1]
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 label = "cases"
 [[entities]]

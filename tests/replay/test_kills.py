@@ -104,7 +104,7 @@ class Case:
     def tables(self):
         backend = {"backend": "python", "batch_size": self.batch}
         names = {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"}
-        kind = {"iob": "iob", "tsv": "pairs"}.get(self.data.partition(".")[2], "jsonl")
+        kind = {"iob": "iob", "tsv": "pairs"}.get(self.data.partition(".")[2], "table")
         return {
             "experiment": {"name": "killed", "seeds": [0], **dict(self.settings)},
             "dataset": [{"name": kind, "path": self.data}],

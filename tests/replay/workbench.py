@@ -131,7 +131,7 @@ class Bench:
         self.log = root / "log.jsonl"
         self.tables: dict[str, Any] = {
             "experiment": {"controls": False, "name": "bench", "seeds": [0, 1]},
-            "dataset": [{"name": "jsonl", "path": "items.jsonl", "label": "cases"}],
+            "dataset": [{"name": "table", "path": "items.jsonl", "label": "cases"}],
             "entities": [
                 {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
             ],

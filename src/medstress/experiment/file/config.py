@@ -708,7 +708,7 @@ class DatasetTable(TomlTable):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `attacked` (what `export` wrote),
+    """`sample`, `table` (csv, tsv, xlsx, json, jsonl, parquet), `attacked` (what `export` wrote),
     `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `brat`, `pairs`, `nli`,
     `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
