@@ -73,8 +73,10 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, meds
 
 
 def test_odd_names_are_shown_in_one_line_or_refused_in_one_sentence(bench, medstress):
-    first, second, *_ = bench.tables["attack"]
-    first["label"], second["label"] = "x" * 64, "near\nmedstress: all is well"
+    labels = ("x" * 64, "near\nmedstress: all is well")
+    bench.tables["attack"] = [
+        bench.attack("random", budget=n, label=x) for n, x in enumerate(labels, 1)
+    ]
     bench.tables["victim"][0]["name"] = "care\u202eful\nmedstress: all is well"
     assert medstress("run", bench.write(), "--out", bench.out, "--quiet").code == 0
     for command in ("summary", "case", "verify"):

@@ -200,7 +200,7 @@ def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, tuple
     known = (run.manifest.get(KEY) or {}).get("baselines", {})
     pairs = zip(now["requirements"], _list(kept.get("requirements")), strict=False)
     for n, (one, other) in enumerate(pairs):
-        name = (one["against"] or {}).get("run")
+        name = str((one["against"] or {}).get("run"))
         if name not in known:
             continue
         try:
