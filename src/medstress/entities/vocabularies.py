@@ -151,12 +151,12 @@ def read_columns(
     Raises:
         UsageError: see `read_rows`; or a column is missing.
     """
-    header, *rows = [row for _, row in read_rows(path, what)] or [[]]
+    header, *rows = [row for _, row in read_rows(path, what)] or [[*names]]
     known = [field.strip().casefold() for field in header]
     if missing := [name for name in names if name not in known]:
         raise UsageError(
             f"{what}: expected a column {missing[0]!r}, got "
-            f"{', '.join(map(repr, header)) or 'none'} in the first line of {path}; {advice}"
+            f"{', '.join(map(repr, header))} in the first line of {path}; {advice}"
         )
     places = [known.index(name) for name in names]
     return [tuple(row[at] for at in places) for row in rows]
