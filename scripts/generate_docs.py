@@ -99,7 +99,7 @@ These entries are there where the run has something of the kind:
 | `explanations` | `rows`, `cases` and how exact they are ([words that carry an answer](explain.md)) |
 | `probes` | `rows`: rates over answers and over trials ([probes](probes.md#what-each-number-means)) |
 | `passages` | `gains`, `evidence` ([passages](probes.md#passages)) |
-| `training` | `models`, `adversarial`, `rows`, `scores` ([training](training.md)) |
+| `training` | `models`, `adversarial`, `rows`, `scores` ([training](ner-and-similarity.md#training)) |
 | `tuning` | `grids`, `choices` ([the exponent n](tuning.md)) |
 | `review` | `n_raters`, `n_adjudicators`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |
 """  # noqa: E501

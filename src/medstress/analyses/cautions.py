@@ -333,7 +333,8 @@ def _marks(run: Run) -> Iterator[Remark]:
             n_marked += len(firsts)
             n_inside += sum(label.startswith("I") for label in firsts)
         if others:
-            marked = f"{others.total():,} entities of the type{'s' * (len(others) > 1)} {listed(sorted(others))}"
+            types_ = f"type{'s' * (len(others) > 1)} {listed(sorted(others))}"
+            marked = f"{others.total():,} entities of the {types_}"
             sentence = f"{victim} marks {marked}, which the data do not annotate: they count as "
             sentence += "outside."
             if not n_marked:

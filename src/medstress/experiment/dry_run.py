@@ -646,7 +646,7 @@ def _power(prepared: Prepared) -> Iterator[str]:
 _EXPECTED = {
     QUESTIONS: "{} of the questions right at first, an edit flips {} of them",
     TAGGED: "{} of the entities marked at first, an edit hides {} of them",
-    PAIRS: "every pair has a score, an edit moves {1} of them further than max_change, if it is set",
+    PAIRS: "an edit moves the score of {1} of the pairs further than max_change, if that is set",
 }
 """By kind of item: what is expected, with the shares that are right at first and that flip."""
 
