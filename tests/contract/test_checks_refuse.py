@@ -298,10 +298,7 @@ def test_a_faultless_back_end_passes():
         (ScriptedBackend(lambda _: Chosen()), "expected exactly one of text, answer and scores"),
         (ScriptedBackend(lambda _: Chosen(answer="C")), "expected one of the letters A, B"),
         (ScriptedBackend(lambda _: Chosen(scores=(1.0,))), "expected 2 scores, one per letter,"),
-        (
-            ScriptedBackend(lambda _: Chosen(answer="A", tokens_in=-1)),
-            "tokens cannot be negative",
-        ),
+        (ScriptedBackend(lambda _: Chosen(answer="A", tokens_in=-1)), "tokens cannot be negative"),
     ],
 )
 def test_a_fault_of_a_back_end_is_named(backend, sentence):
