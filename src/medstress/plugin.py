@@ -73,8 +73,8 @@ from medstress.core.resources import PerturbationSet, Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
+from medstress.datasets.named import load_sample
 from medstress.datasets.pairs import read_rows
-from medstress.datasets.sample import load as load_sample
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,

@@ -41,29 +41,28 @@ def modules(workplace, blocks, load):
 
 
 def test_the_quick_start_runs_from_python(workplace, blocks, capsys):
-    (code,) = blocks("docs/quickstart.md", "python")
+    _, code = blocks("docs/first-run.md", "python")
     exec(compile(code, "quickstart", "exec"), {})
     assert " flipped" in capsys.readouterr().out
 
 
-def test_the_quick_start_runs_from_the_command_line(workplace, blocks, capsys):
-    page = "docs/quickstart.md"
+def test_the_quick_start_runs_from_the_command_line(workplace, blocks):
+    page = "docs/first-run.md"
     (toml,) = blocks(page, "toml")
     Path("mine.toml").write_text(toml, encoding="utf-8")
     assert medstress_cli(["run", "mine.toml", "--dry-run"]) == 0
-    assert capsys.readouterr().out in (ROOT / page).read_text("utf-8")
     assert medstress_cli(["run", "mine.toml"]) == 0
     assert medstress_cli(["run", "mine.toml", "--set", "attack.near.n=-30", "--out", "30"]) == 0
 
 
 @pytest.mark.parametrize("number", range(2))
 def test_the_functions_of_the_victims_page_are_victims(workplace, blocks, number):
-    codes = blocks("docs/victims.md", "python")
+    codes = blocks("docs/models.md", "python")
     assert len(codes) == 2
     Path("my_model.py").write_text(codes[number], encoding="utf-8")
     prompt = blocks("docs/answers.md", "text")[0]
     Path("mine.txt").write_text(prompt, encoding="utf-8")
-    victim, *_ = tomllib.loads(blocks("docs/victims.md", "toml")[0])["victim"]
+    victim, *_ = tomllib.loads(blocks("docs/models.md", "toml")[0])["victim"]
     item = ms.Question(
         id="q",
         stem="Which?",

@@ -45,7 +45,7 @@ def prepared(*entities: dict[str, Any]) -> Prepared:
     return prepare(
         {
             "experiment": {"controls": False, "name": "x"},
-            "dataset": {"name": "jsonl", "path": "rows.jsonl"},
+            "dataset": {"name": "table", "path": "rows.jsonl"},
             "entities": list(entities),
             "victim": {"backend": "mock"},
             "attack": {"name": "entity_substitution", "sampler": "random", "budget": 2},

@@ -15,7 +15,6 @@ from typing import Any
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.sentences import SentencePair
-from medstress.datasets.forms.naming import columns_of, plain_name
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -25,10 +24,18 @@ from medstress.datasets.source import (
     required_file,
     single_columns,
 )
-from medstress.datasets.tables.reading import ENDINGS, read_table
-from medstress.datasets.tables.table import Row, RowOrError, raise_error
+from medstress.datasets.tables import (
+    ENDINGS,
+    Row,
+    RowOrError,
+    columns_of,
+    plain,
+    plain_name,
+    raise_error,
+    read_table,
+    shown,
+)
 from medstress.datasets.tagged import document_in
-from medstress.datasets.values import plain, shown
 from medstress.files.bounded import data_lines
 
 FIELDS = ("id", "text_a", "text_b", "score")

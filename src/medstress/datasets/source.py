@@ -14,7 +14,7 @@ from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest, file_hash
 from medstress.core.items import OUTSIDE, Question
 from medstress.core.label_schemes import Scheme
-from medstress.datasets.tables.parts import parts_of
+from medstress.datasets.tables import parts_of
 from medstress.files.bounded import read_data
 
 Raw = TypeVar("Raw")
@@ -31,6 +31,10 @@ _SPANS = (
     r'(?:\[\s*\d+\s*,\s*\d+\s*,\s*"|\{[^{}]*"start(?:_offset|_char)?"\s*:\s*\d+)'
 )
 """Lists of [start, end, type], or of objects with a start, as doccano, Prodigy and GLiNER write."""
+
+
+class BadRowError(DataError):
+    """One row breaks the contract; the others may be read with `on_bad_row = "skip"`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,9 @@ class DatasetOptions:
     """Text files of rows: their encoding; None: UTF-8, or what a byte order mark says."""
     sheet: str | None = None
     """xlsx: the name of the sheet; None: the only one with content."""
+    rows: Any = None
+    """table: rows from Python instead of a file, a list of dicts or a data frame of polars or
+    pandas."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; None: 0 to 4."""
     documents: str | None = None
@@ -316,7 +323,7 @@ def collect(
         except DataError as error:
             sentence = f"{path}, {place}: {error}"
             if on_bad_row == "error":
-                raise DataError(sentence) from error
+                raise BadRowError(sentence) from error
             skipped.append(sentence)
         else:
             places[item.id] = place

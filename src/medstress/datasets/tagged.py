@@ -40,9 +40,7 @@ from medstress.datasets.source import (
     refuse_other_formats,
     required_file,
 )
-from medstress.datasets.tables.reading import read_table
-from medstress.datasets.tables.table import Row, RowOrError, Table
-from medstress.datasets.values import shown
+from medstress.datasets.tables import Row, RowOrError, Table, read_table, shown
 from medstress.files.bounded import data_lines
 
 TABLES = (".jsonl", ".json", ".parquet")
