@@ -317,14 +317,6 @@ def test_the_scripted_back_end_keeps_its_contract():
     check_backend(ScriptedBackend(batch_size=4), CALLS)
 
 
-def test_replies_of_a_file_keep_the_contract(tmp_path):
-    (tmp_path / "r.jsonl").write_text(
-        '{"pattern": "vitamin|Question", "reply": "B"}\n{"pattern": "", "reply": "A"}\n'
-    )
-    options = BackendOptions(model="r.jsonl", base=tmp_path, batch_size=4)
-    check_backend(registry.load("backends", "scripted")(options), CALLS)
-
-
 def test_a_server_keeps_its_contract():
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     told = {"p": "B", "r": "C", "s": "B"}
