@@ -250,12 +250,11 @@ class Review(Shown):
         title = "What people say of the sampled cases"
         return [Chart("judgements", title, "bars", "judgement", "share of yes", points)]
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterator[Remark]:
         """What to know before one believes what people say."""
-        return list(self._remarks()) if self.key_right.n_cases else []
-
-    def _remarks(self) -> Iterator[Remark]:
         key = self.key_right
+        if not key.n_cases:
+            return
         if key.n_open:
             sentence = (
                 f"Raters disagree whether the right answer is still right in {key.n_open:,} of "

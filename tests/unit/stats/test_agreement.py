@@ -12,8 +12,6 @@ def test_cohens_kappa_of_a_textbook_table():
     found = agreement(ratings, range(50))
     assert found.raw.value == pytest.approx(0.7)
     assert found.cohen.value == pytest.approx(0.4)
-    assert found.cohen.low is not None
-    assert found.cohen.high is not None
     # The large-sample standard error is .129.
     assert found.cohen.high - found.cohen.low == pytest.approx(2 * 1.96 * 0.129, rel=0.15)
     assert found.fleiss.value is None
@@ -51,11 +49,8 @@ def test_independent_raters_agree_by_chance_alone():
     rng = np.random.default_rng(0)
     ratings = [(int(a), int(b)) for a, b in rng.random((400, 2)) < 0.8]
     found = agreement(ratings, range(400))
-    assert found.raw.value is not None
     assert found.raw.value > 0.6
     for share in (found.cohen, found.krippendorff):
-        assert share.low is not None
-        assert share.high is not None
         assert share.low < 0 < share.high
 
 

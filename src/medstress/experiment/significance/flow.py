@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import exp, floor
 from typing import Any
 
-from medstress.analyses.families import ControlPrice, Null, Statistic
-from medstress.analyses.significance import STOP_AT
+from medstress.analyses.significance import STOP_AT, ControlPrice, Null, Statistic
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Goal, Outcome, Prediction
