@@ -70,7 +70,7 @@ to.
 | --- | --- |
 | `format` | 3 |
 | `experiment` | `name`, `fingerprint`, `seeds`, `versions`, `started`, `finished`, `complete` |
-| `root` | digest of a complete run with its reviews; null while it goes on ([the ledger](design/005-ledger.md)) |
+| `root` | digest of a complete run with its reviews; null while it goes on ([the ledger](design.md#decisions)) |
 | `verdict` | `lines` (three), `arm` (the row they speak of), `trust` (`level`: `yes`, `no` or `too few`; `reasons`), `models` (the same for each of several models, with `model`) |
 | `results` | a row for each data set, group, victim and attack, over its seeds; rows of controls have `control_of` |
 | `by_seed` | the same rows for each seed: `seed` in place of `seeds`, null for an attack without random numbers |

@@ -74,7 +74,7 @@ _SENTENCES: Mapping[str, str] = {
     "synonyms": "{attack} on {dataset}: of {n_mentions:,} mentions {n_listed:,} get a listed name "
     "of the same thing, {n_defined:,} are acronyms that are spelt out as their text defines them, "
     "and {n_nearest:,} get the nearest name. {n_ambiguous:,} name several things and stay, "
-    "{n_unchanged:,} have no other name ({surrogate}).",
+    "{far}{n_unchanged:,} have no other name ({surrogate}).",
     "related_names": "The nearest names of {attack} are related names, no synonyms: a salt, a "
     "subtype or another thing. What is lost to them does not show that the model lacks synonyms; "
     'mode = "strict" asks for those alone.',
@@ -160,7 +160,8 @@ def _synonyms(run: Run) -> Iterator[Remark]:
     """Count the mentions that synonym attacks rename, by the source of the name (METHODS 4.5)."""
     for row in run.manifest.get("surrogates", ()):
         at = (row["dataset"], "", "", row["attack"])
-        yield _say("synonyms", at, **row)
+        far = f"{n:,} have no name that is near enough, " if (n := row["n_distant"]) else ""
+        yield _say("synonyms", at, far=far, **row)
         if row["n_nearest"]:
             yield _say("related_names", at, **row)
 
@@ -325,7 +326,8 @@ def _marks(run: Run) -> Iterator[Remark]:
             read = task.read(labels)
             firsts += [read[one.start] for one in entities_of(read)]
         if others:
-            marked = f"{others.total():,} entities of the types {listed(sorted(others))}"
+            marked = f"{others.total():,} entities of the type{'s' * (len(others) > 1)} "
+            marked += listed(sorted(others))
             none = "" if firsts else _NO_TYPE.format(types=listed(task.types))
             yield _say("other_types", at, model=victim, marked=marked, none=none)
         elif not firsts:

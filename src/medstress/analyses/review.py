@@ -201,10 +201,9 @@ class Review(Shown):
         judged = [one for one in self.judgements if one.n_cases]
         several = [one for one in judged if one.agreement.n_raters > 1]
         whys = dict.fromkeys(
-            f"{share.method}."
+            f"{one.agreement.krippendorff.method}."
             for one in several
-            for share in (one.agreement.cohen, one.agreement.fleiss, one.agreement.krippendorff)
-            if share.value is None
+            if one.agreement.krippendorff.value is None
         )
         answered: list[tuple[str, Right]] = []
         if self.answers is not None:
@@ -488,8 +487,6 @@ _JUDGEMENTS: Sequence[Field[Judgement]] = (
 _AGREEMENT: Sequence[Field[Judgement]] = (
     _JUDGEMENTS[0],
     column("Agreeing pairs", "agreement.raw", "score"),
-    column("Cohen's kappa", "agreement.cohen", "score"),
-    column("Fleiss' kappa", "agreement.fleiss", "score"),
     column("Krippendorff's alpha", "agreement.krippendorff", "score"),
 )
 

@@ -97,7 +97,8 @@ def write_figures(
         UsageError: an unknown format or paper, the extra `figures` is not installed, the folder
             cannot be written, or it holds a file of the same name that comes from elsewhere.
     """
-    asked = [("format", name, FORMATS) for name in formats or ("",)]
+    asked: list[tuple[str, str, Sequence[str]]] = []
+    asked += [("format", name, FORMATS) for name in formats or ("",)]
     asked += [("paper", paper, tuple(LAYOUTS))] if paper is not None else []
     for what, name, allowed in asked:
         if name not in allowed:

@@ -347,7 +347,7 @@ def test_a_file_from_elsewhere_is_not_replaced(tmp_path):
 
 @pytest.mark.parametrize(
     ("formats", "paper", "word"),
-    [(("gif",), None, "gif"), ((), None, "nothing"), (("svg",), "xian2026", "xian2025")],
+    [(("gif",), None, "gif"), ((), None, "format"), (("svg",), "xian2026", "xian2025")],
 )
 def test_unknown_formats_and_papers_are_refused(tmp_path, formats, paper, word):
     with pytest.raises(UsageError, match=word):

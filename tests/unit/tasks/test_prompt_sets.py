@@ -9,7 +9,7 @@ import pytest
 
 from medstress.attacks import MedFuzz
 from medstress.core.errors import UsageError
-from medstress.datasets.sample import load
+from medstress.datasets.named import load_sample as load
 from medstress.datasets.source import DatasetOptions
 from medstress.tasks.prompt_sets import (
     FILES,
