@@ -11,8 +11,7 @@ from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
 from medstress.report.case_text import case_lines
 from medstress.report.cases import Cases, json_of
-from medstress.report.local_pages import protected
-from medstress.report.view import Viewer, routes
+from medstress.report.view import Viewer, protected, routes
 from medstress.testing import tiny_questions
 
 

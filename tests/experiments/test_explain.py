@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import polars
 import pytest
 
 from medstress.analyses.explanations import (
@@ -376,25 +375,6 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
     assert won["change_near"]["value"] > won["change_far"]["value"] == 0.0
     assert lost["change"]["value"] == 0.0
     assert found["cases"][0]["verdict"] == "flipped"
-
-
-@pytest.mark.release
-def test_tokens_are_written_one_a_row(explained_folder):
-    to = explained_folder / "rows.jsonl"
-    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--out"]
-    assert medstress_cli([*args, str(to)]) == 0
-    rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
-    sides = [(one, side) for one in explained(explained_folder) for side in (one.before, one.after)]
-    assert len(rows) == sum(len(side.tokens) for _, side in sides)
-    text = "".join(
-        row["token"]
-        for row in rows
-        if (row["trial_id"], row["side"]) == (sides[0][0].trial.id, "before")
-    )
-    assert text == "".join(sides[0][1].tokens)
-    assert all(set(row["values"]) == set("ABCD") for row in rows)
-    assert medstress_cli([*args, "rows.parquet"]) == 0
-    assert polars.read_parquet("rows.parquet").height == len(rows)
 
 
 def test_what_failed_is_told_and_not_hidden(folder):

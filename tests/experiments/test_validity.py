@@ -12,8 +12,7 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.report.review.answers import reviews_from
-from medstress.report.review.room import make_room
+from medstress.report.review.room import make_room, reviews_from
 from medstress.store.reviews import Review, ReviewStore
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row

@@ -12,7 +12,7 @@ from medstress.report import page as page_module
 from medstress.report.charts import Colours, Drawn, draw
 from medstress.report.formats import clean
 from medstress.report.html import as_script, html_table
-from medstress.report.review.offline import room_page
+from medstress.report.review.pages import room_page
 
 pytestmark = pytest.mark.release
 

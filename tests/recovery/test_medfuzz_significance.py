@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.faithfulness import FAITHFULNESS, Mentioned
+from medstress.analyses.attempts import FAITHFULNESS, Mentioned
 from medstress.analyses.run import Run as Read
 from medstress.analyses.significance import SIGNIFICANCE, ArmTests, Significance, SuccessTest
 from medstress.api.run import Run, run

@@ -172,7 +172,7 @@ def _chance(asked: Sequence[Trial]) -> float | None:
     if not letters or not all(letters):
         return None
     keys = Counter(trial.item.key for trial in asked)
-    return max(fmean(1 / len(each) for each in letters), max(keys.values()) / len(asked))
+    return max(fmean(1 / len(some) for some in letters), max(keys.values()) / len(asked))
 
 
 def _at_least(k: int, n: int, p: float) -> float:
@@ -295,7 +295,7 @@ _SENTENCES: Mapping[str, str] = {
     "unreadable_under_attack": "{attack}: in {n_unreadable_under_attack:,} of {n_eligible:,} "
     "trials no answer under attack could be read, so they may be lost.",
     "saw_no_edit": "{attack}: in {n_never_asked:,} of {n_eligible:,} trials the model saw no edit, "
-    "so nothing is judged by it.",
+    "so nothing is judged by this attack.",
     "ties": "{victim} gives its best score to several options in nearly every answer; a hash of "
     "question and letter decides then.",
 }

@@ -86,13 +86,8 @@ def explain_cli(args: argparse.Namespace) -> int:
             f"--max-calls {args.max_calls}: expected a number from 2: the prompt itself and the "
             "prompt with everything masked"
         )
-    if args.out is not None and Path(args.out).suffix not in (
-        ".html",
-        ".jsonl",
-        ".csv",
-        ".parquet",
-    ):
-        raise UsageError(f"--out {args.out}: the name must end in .html, .jsonl, .csv or .parquet")
+    if args.out is not None and Path(args.out).suffix != ".html":
+        raise UsageError(f"--out {args.out}: the name must end in .html")
     from medstress.experiment.explain.run import Selection, Settings, run_explanations
     from medstress.experiment.kept_summary import keep_summary
 
@@ -120,11 +115,9 @@ def explain_cli(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, stopped: str | None) -> None:
     """Print what explanations show, and write the file of --out."""
     from medstress.analyses.explanations import EXPLANATIONS
-    from medstress.analyses.exported import TOKENS, token_rows
     from medstress.analyses.run import Run
     from medstress.analyses.shown import Shown
     from medstress.cli.showing import write_file
-    from medstress.files.frames import write_rows
     from medstress.report.page import page_of
     from medstress.report.terminal import print_table
 
@@ -148,8 +141,5 @@ def _show(args: argparse.Namespace, stopped: str | None) -> None:
     if stopped:
         out.say(stopped)
     if args.out is not None:
-        if args.out.endswith(".html"):
-            write_file("--out", args.out, page_of(explanations or Shown(), run.name))
-        else:
-            write_rows(token_rows(explanations), Path(args.out), TOKENS)
+        write_file("--out", args.out, page_of(explanations or Shown(), run.name))
         print(f"written: {args.out}")

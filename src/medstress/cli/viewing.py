@@ -100,8 +100,7 @@ def case_cli(args: argparse.Namespace) -> int:
 
 def view_cli(args: argparse.Namespace) -> int:
     """Run `medstress view`."""
-    from medstress.report.local_pages import refuse_port
-    from medstress.report.view import view
+    from medstress.report.view import refuse_port, view
 
     refuse_port(args.port)
     announce = partial(print, flush=True)
@@ -159,11 +158,10 @@ def compare_cli(args: argparse.Namespace) -> int:
 def review_cli(args: argparse.Namespace) -> int:
     """Run `medstress review`: the review room, its file and back."""
     from medstress.experiment.kept_summary import keep_summary
-    from medstress.report.local_pages import refuse_port, serve
-    from medstress.report.review.offline import export_room, import_answers
+    from medstress.report.review.pages import export_room, import_answers, routes
     from medstress.report.review.room import disputed_room, make_room
-    from medstress.report.review.routes import routes
     from medstress.report.review.sample import described
+    from medstress.report.view import refuse_port, serve
     from medstress.store.reviews import ReviewStore
 
     folder, to = Path(args.folder), None if args.export is None else Path(args.export)

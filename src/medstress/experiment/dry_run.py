@@ -24,10 +24,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.faithfulness import findings_of
-from medstress.analyses.families import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
+from medstress.analyses.attempts import findings_of
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
+from medstress.analyses.significance import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm, turn_attack
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from medstress.analyses.families import MAX_CALLS
+from medstress.analyses.significance import MAX_CALLS
 from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.errors import UsageError
