@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Point, Table
 from medstress.analyses.summary import spoken_of
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.files.extras import importing
 from medstress.files.spreadsheets import neutral
 from medstress.files.writing import make_folder, write_bytes
@@ -103,7 +103,7 @@ def write_figures(
     wanted = check_formats(formats)
     if paper is not None and paper not in LAYOUTS:
         raise UsageError(
-            f"--paper: unknown paper {paper!r}{did_you_mean(paper, LAYOUTS)} "
+            f"{setting('paper')}: unknown paper {paper!r}{did_you_mean(paper, LAYOUTS)} "
             f"(known: {', '.join(LAYOUTS)})"
         )
     with importing("drawing figures", "figures"):
@@ -122,7 +122,9 @@ def write_figures(
         for name, data in contents.items():
             write_bytes(out / name, data)
     except OSError as error:
-        raise UsageError(f"cannot write into {out}: {error.strerror}; give another --out") from None
+        raise UsageError(
+            f"cannot write into {out}: {error.strerror}; give another {setting('out')}"
+        ) from None
     return results
 
 
@@ -136,10 +138,11 @@ def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
     for name in formats:
         if name not in FORMATS:
             raise UsageError(
-                f"--format: unknown format {name!r}{did_you_mean(name, FORMATS)} (known: {known})"
+                f"{setting('format')}: unknown format {name!r}{did_you_mean(name, FORMATS)} "
+                f"(known: {known})"
             )
     if not formats:
-        raise UsageError(f"--format: expected one or more of {known}, got nothing")
+        raise UsageError(f"{setting('format')}: expected one or more of {known}, got nothing")
     return tuple(dict.fromkeys(formats))
 
 
@@ -324,7 +327,8 @@ def _refuse_foreign(out: Path, names: Iterable[str]) -> None:
         pass  # Without a page to read, every file is taken for one from elsewhere.
     if taken := next((name for name in names if (out / name).exists()), None):
         raise UsageError(
-            f"--out: {out} holds a {taken} that medstress did not write, and it would be replaced; "
+            f"{setting('out')}: {out} holds a {taken} that medstress did not write, and it "
+            "would be replaced; "
             "give another folder"
         )
 
