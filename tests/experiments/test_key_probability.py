@@ -36,7 +36,7 @@ def test_rows_say_how_far_the_keys_probability_moved(tmp_path, monkeypatch, work
     (tmp_path / "v.py").write_text(VICTIMS, encoding="utf-8")
     experiment = {
         "experiment": {"name": "x", "seeds": [0, 1], "controls": False, "flip_check": False},
-        "dataset": {"name": "jsonl", "path": "items.jsonl", "label": "cases"},
+        "dataset": {"name": "table", "path": "items.jsonl", "label": "cases"},
         "entities": {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
         "victim": [
             {"name": name, "backend": "python", "target": f"v.py:{name}"}

@@ -44,7 +44,7 @@ def made(tmp_path_factory):
     attack = {"name": "entity_substitution", "sampler": "nearest", "budget": BUDGET}
     experiment = {
         "experiment": {"controls": False, "name": "x"},
-        "dataset": [{"name": "jsonl", "path": str(tmp_path / "rows.jsonl")}],
+        "dataset": [{"name": "table", "path": str(tmp_path / "rows.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
         ],
@@ -272,7 +272,7 @@ def test_the_tables_tell_brands_salts_combinations_and_siblings_of_the_key(tmp_p
     attack = {"name": "entity_substitution", "sampler": "nearest", "budget": 5, "variants": "mark"}
     experiment = {
         "experiment": {"controls": False, "name": "x"},
-        "dataset": [{"name": "jsonl", "path": str(tmp_path / "rows.jsonl")}],
+        "dataset": [{"name": "table", "path": str(tmp_path / "rows.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
         ],

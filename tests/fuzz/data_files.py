@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from medstress.datasets.rows import question_from_row
+from medstress.datasets.questions import question_from_row
 
 from . import experiments
 from .case import DONE, FAILED_TRIALS, REFUSED, Case, Rows
@@ -104,7 +104,7 @@ def jsonl(rng: Random) -> Iterator[Case]:
         given = sum(1 for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
         marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # UTF-16, whose lines are others
         rows_given = None if marked else given
-        yield _case(rng, name, experiments.questions(), "items.jsonl", data, "jsonl", rows_given)
+        yield _case(rng, name, experiments.questions(), "items.jsonl", data, "table", rows_given)
 
 
 def attacked(rng: Random) -> Iterator[Case]:

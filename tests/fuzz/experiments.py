@@ -47,7 +47,7 @@ def questions() -> dict[str, Any]:
     """An experiment on questions, with a mock for a victim."""
     return {
         "experiment": {"controls": False, "name": "fuzz", "seeds": [0], "max_failed": 0},
-        "dataset": [{"name": "jsonl", "path": "items.jsonl", "on_bad_row": "skip"}],
+        "dataset": [{"name": "table", "path": "items.jsonl", "on_bad_row": "skip"}],
         "entities": [{"type": "drugs", "vocabulary": "names.csv"}],
         "victim": [{"name": "mock", "backend": "mock", "answer_by": "letter"}],
         "attack": [{"name": "entity_substitution", "sampler": "random", "budget": 2}],

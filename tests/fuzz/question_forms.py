@@ -55,7 +55,7 @@ def csv(rng: Random) -> Iterator[Case]:
                 (rng.choice(FIELDS), line[:at] + rng.choice((*TEXTS, '"', ",", "\0")) + line[at:])
             )
             data = "\n".join(lines).encode("utf-8", "surrogatepass")
-        yield _case(rng, name, "csv", "items.csv", data)
+        yield _case(rng, name, "table", "items.csv", data)
 
 
 def forms(rng: Random) -> Iterator[Case]:
@@ -66,7 +66,7 @@ def forms(rng: Random) -> Iterator[Case]:
         name, rows[number] = mutated(rng, rows[number])
         lines = "".join(json_text(row) + "\n" for row in rows)
         data = lines.encode("utf-8", "surrogatepass")
-        yield _case(rng, name, "jsonl", "items.jsonl", data)
+        yield _case(rng, name, "table", "items.jsonl", data)
 
 
 def _case(rng: Random, name: str, source: str, file: str, data: bytes) -> Case:

@@ -71,7 +71,7 @@ def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list
     return run(
         {
             "experiment": {"controls": False, "name": "defended", "seeds": [0]},
-            "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
+            "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
             "entities": [
                 {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
             ],

@@ -78,7 +78,7 @@ def test_hundreds_of_fuzzes_in_flight_keep_both_roles_busy_and_the_ledger_adds_u
     done = run(
         {
             "experiment": {"controls": False, "name": "scale", "seeds": [0]},
-            "dataset": {"name": "jsonl", "path": str(tmp_path / "items.jsonl")},
+            "dataset": {"name": "table", "path": str(tmp_path / "items.jsonl")},
             "victim": {"name": "rule", **role("target")},
             "role": {"attacker": role("attacker")},
             "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},

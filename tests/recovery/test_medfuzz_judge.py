@@ -60,7 +60,7 @@ def tables(judge: str | None = None, attacker: str = "attacker", **attack: Any) 
 
     return {
         "experiment": {"controls": False, "name": "judges", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": "items.jsonl"},
+        "dataset": {"name": "table", "path": "items.jsonl"},
         "victim": [of("target", name="target")],
         "role": {"attacker": of(attacker), **({"judge": of(judge)} if judge else {})},
         "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **attack},

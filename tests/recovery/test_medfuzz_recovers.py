@@ -50,7 +50,7 @@ def folder(tmp_path, monkeypatch):
 def fuzz(folder, attacker="attacker", **attack):
     experiment = {
         "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": "items.jsonl"},
+        "dataset": {"name": "table", "path": "items.jsonl"},
         "victim": {"backend": "python", "target": "models.py:target"},
         "role": {"attacker": {"backend": "python", "target": f"models.py:{attacker}"}},
         "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **attack},
@@ -208,7 +208,7 @@ name = "fuzz"
 seeds = [0]
 controls = false
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 [[victim]]
 name = "target"
@@ -321,7 +321,7 @@ def test_a_model_without_an_attacker_attacks_itself_and_that_is_said_once(folder
 
 CUT = """
 experiment = {{name = "cut", seeds = [0], controls = false}}
-dataset = {{name = "jsonl", path = "items.jsonl"}}
+dataset = {{name = "table", path = "items.jsonl"}}
 victim = {{backend = "openai", model = "both", base_url = "{url}", answer_by = "generate"}}
 role.attacker = {{model = "both", max_new_tokens = 4}}
 attack = {{name = "medfuzz", runs = 1}}
@@ -359,7 +359,7 @@ def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(
 
 TWO = """
 experiment = {{name = "two", seeds = [0], controls = false}}
-dataset = {{name = "jsonl", path = "items.jsonl"}}
+dataset = {{name = "table", path = "items.jsonl"}}
 victim = {{backend = "openai", model = "t", base_url = "{url}", answer_by = "generate"}}
 role.attacker = {{model = "a"}}
 attack = {{name = "medfuzz", attempts = 2, runs = 1}}

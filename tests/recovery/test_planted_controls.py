@@ -12,7 +12,7 @@ import pytest
 
 from medstress.analyses.run import Run as Read
 from medstress.api.run import run
-from medstress.datasets.rows import row_from_question
+from medstress.datasets.questions import row_from_question
 from medstress.testing import REPLACEMENTS, tiny_questions
 
 N, BUDGET = 96, 8
@@ -98,7 +98,7 @@ def attacked(folder: Path, rule: str, **settings: Any) -> dict[str, Any]:
     (folder / "names.txt").write_text("\n".join(NAMES), "utf-8")
     experiment = {
         "experiment": {"name": "planted", "seeds": [0], "flip_check": False, **settings},
-        "dataset": {"name": "jsonl", "path": str(folder / "rows.jsonl")},
+        "dataset": {"name": "table", "path": str(folder / "rows.jsonl")},
         "entities": {
             "type": "drugs",
             "vocabulary": str(folder / "names.txt"),

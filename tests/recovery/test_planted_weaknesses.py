@@ -80,7 +80,7 @@ def attack(
     batch = {key: settings.pop(key) for key in ("batch_size", "version") if key in settings}
     experiment = {
         "experiment": {"controls": False, "name": "planted", "seeds": list(seeds), **settings},
-        "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
+        "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
         ],

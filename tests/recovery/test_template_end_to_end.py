@@ -58,7 +58,7 @@ def experiment(
     victim = {"backend": "python", "name": "v", "target": f"{folder}/victim.py:answer"}
     return {
         "experiment": {"controls": False, "name": "x", "seeds": [0, 1]},
-        "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
+        "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
         ],

@@ -69,7 +69,7 @@ def tuned(folder: Path, weak: dict[str, list[str]], **settings: Any) -> Tuned:
                 "seeds": [0, 1],
                 "flip_check": False,
             },
-            "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
+            "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
             "entities": [
                 {
                     "type": "drugs",

@@ -128,7 +128,7 @@ def attack_one(
         seed=seed if part.attack.is_random else None,
     )
     try:
-        return _run_one(trial)
+        return run_trials([trial])[0]
     finally:
         if opened is not model:
             release(opened.backend)
@@ -183,24 +183,23 @@ def _opened(model: Any) -> OpenVictim:
     return opened
 
 
-def _run_one(trial: Trial) -> dict[str, Any]:
-    """Run a trial in a folder that is removed, and return its exported row."""
+def run_trials(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Run trials on one victim in a folder that is removed; return their exported rows."""
     from medstress.analyses.exported import trial_rows
     from medstress.analyses.run import Run
     from medstress.store.reader import read
     from medstress.store.run_store import RunStore
 
-    victim = {"task": trial.victim.task.spec(), "prompt": trial.victim.prompt}
+    victim = trials[0].victim
     manifest = {
         "config": {"experiment": {"controls": False, "name": "attack_one"}},
-        "victims": {trial.victim.label: victim},
+        "victims": {victim.label: {"task": victim.task.spec(), "prompt": victim.prompt}},
         "records": {},
     }
     with TemporaryDirectory(prefix="medstress-", ignore_cleanup_errors=True) as place:
         folder = Path(place) / "one"
         with RunStore(folder) as store:
             store.write_manifest(manifest)
-            Scheduler(store).run([trial], 1)
+            Scheduler(store).run(trials, len(trials))
         run = Run.open(folder)
-        (row,) = read(folder, lambda reader: list(trial_rows(run, reader)))
-    return dict(row)
+        return read(folder, lambda reader: [dict(row) for row in trial_rows(run, reader)])

@@ -14,7 +14,7 @@ from medstress.core.errors import UsageError, setting
 from medstress.core.hashing import content_hash
 from medstress.files.cache_folders import state_dir
 from medstress.files.spreadsheets import Writer
-from medstress.files.writing import Access, atomic_stream, write_bytes, write_text
+from medstress.files.writing import atomic_stream, write_bytes, write_text
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -244,7 +244,7 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
         raise UsageError(f"data: expected rows of texts, numbers and lists; {error}") from error
     path = state_dir("data") / f"{content_hash(lines).rpartition(':')[2]}.jsonl"
     if not path.is_file():
-        write_text(path, "".join(f"{line}\n" for line in lines), Access.OWNER)
+        write_text(path, "".join(f"{line}\n" for line in lines))
     return path
 
 

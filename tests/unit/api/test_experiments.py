@@ -40,7 +40,7 @@ def _sampled(**given):
 def _full():
     return ms.Experiment(
         name="full",
-        dataset=[ms.Dataset(name="jsonl", path=Path("q.jsonl"), columns={"question": 'the "q"'})],
+        dataset=[ms.Dataset(name="table", path=Path("q.jsonl"), columns={"question": 'the "q"'})],
         entities=ms.Entities(type=("T121", "T109"), vocabulary="drugs", embedding="ngram"),
         victim=[always_a, ms.Victim(backend="mock", name='the "m"\n')],
         attack=[
@@ -75,7 +75,7 @@ def test_a_written_file_elsewhere_finds_the_same_files_and_keeps_the_names(tmp_p
     (here / "m.py").write_text("")
     made = ms.Experiment(
         name="x",
-        dataset=ms.Dataset(name="jsonl", path="data/q.jsonl", limit=9),
+        dataset=ms.Dataset(name="table", path="data/q.jsonl", limit=9),
         victim=ms.Victim(backend="python", target="m.py:f"),
     )
     text = written(made, here, there / "e.toml", limit=4)
@@ -104,10 +104,10 @@ def test_a_refused_run_speaks_of_arguments(tmp_path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ms.Dataset(name="jsonl", pth="x"), "ms.Dataset: .*'pth'.*'path'"),
+        (lambda: ms.Dataset(name="table", pth="x"), "ms.Dataset: .*'pth'.*'path'"),
         (lambda: ms.Dataset(path="x"), "'name'"),
         (lambda: ms.Entities(type="drugs", vocabulry="drugs"), "'vocabulry'.*'vocabulary'"),
-        (lambda: ms.Dataset(name="jsonl", path=3), "path = 3"),
+        (lambda: ms.Dataset(name="table", path=3), "path = 3"),
         (lambda: ms.Victim(backend="mock", target="f.py:f"), "target"),
         (lambda: ms.Victim(backend="mok"), "'mok'.*'mock'"),
         (lambda: ms.Attack(name="entity_substitution", smpler="x"), "'smpler'.*'sampler'"),
@@ -125,8 +125,8 @@ def test_a_refused_run_speaks_of_arguments(tmp_path):
         (lambda: ms.Experiment(name="x"), "dataset"),
         (lambda: _sampled(role={"attacker": 3}), "role.attacker.*expected a table.*got 3"),
         (lambda: _sampled(slices={"by": "subject"}), "by = 'subject': expected a list"),
-        (lambda: ms.Experiment(name="a b", dataset={"name": "csv"}), "'a b': expected letters"),
-        (lambda: ms.Dataset(name="csv", columns={"question": 5}), r"columns\.question = 5"),
+        (lambda: ms.Experiment(name="a b", dataset={"name": "table"}), "'a b': expected letters"),
+        (lambda: ms.Dataset(name="table", columns={"question": 5}), r"columns\.question = 5"),
         (lambda: ms.Victim(target=lambda prompts: prompts), "def"),
         (lambda: ms.Victim(target=Model()), "Model"),
     ],
@@ -140,10 +140,10 @@ def test_what_is_wrong_is_a_usage_error_that_names_the_key(make, words):
 
 def test_a_notebook_shows_the_users_own_line_and_the_sentence():
     with pytest.raises(ms.UsageError) as error:
-        ms.Dataset(name="jsonl", pth="x")
+        ms.Dataset(name="table", pth="x")
     shown = error.value._render_traceback_()
     assert shown[-1] == f"UsageError: {error.value}"
-    assert any('ms.Dataset(name="jsonl", pth="x")' in line for line in shown)
+    assert any('ms.Dataset(name="table", pth="x")' in line for line in shown)
     assert not any("super().__init__" in line for line in shown)
 
 

@@ -33,7 +33,7 @@ def test_two_more_than_asked_for_are_drawn_by_seed(tmp_path: Path) -> None:
     write(tmp_path)
     first = drawn(tmp_path, shots=3, shots_from="pool.jsonl")
     assert len(first) == 5
-    assert drawn(tmp_path, shots=3, shots_from="jsonl:pool.jsonl") == first
+    assert drawn(tmp_path, shots=3, shots_from="table:pool.jsonl") == first
     seeds = {tuple(drawn(tmp_path, shots=3, shots_from="pool.jsonl", shots_seed=s)) for s in (1, 2)}
     assert len({tuple(first), *seeds}) > 1
     assert "again" not in drawn(tmp_path, shots=6, shots_from="pool.jsonl")

@@ -87,10 +87,10 @@ def test_equal_labels_are_refused_with_what_to_give(said) -> None:
 @pytest.mark.parametrize(
     ("keys", "label"),
     [
-        ({"name": "jsonl", "path": "data/my q.jsonl"}, "my q"),
+        ({"name": "table", "path": "data/my q.jsonl"}, "my q"),
         ({"name": "hub", "hub": "owner/some-set"}, "some-set"),
         ({"name": "medmcqa", "path": "dev.parquet"}, "medmcqa"),
-        ({"name": "jsonl", "path": "q.jsonl", "label": "mine"}, "mine"),
+        ({"name": "table", "path": "q.jsonl", "label": "mine"}, "mine"),
     ],
 )
 def test_a_data_set_is_called_after_its_file(keys: dict[str, str], label: str) -> None:

@@ -33,7 +33,6 @@ from medstress.core.label_schemes import Scheme
 from medstress.datasets.guess import guess_dataset
 from medstress.files.frames import file_of_rows, is_rows
 from medstress.files.functions import identified, is_answering, name_of
-from medstress.files.writing import Access
 from medstress.tasks.wrappers import read_wraps
 
 # -- what all tables share -------------------------------------------------------------------------
@@ -853,13 +852,6 @@ class Settings(Table):
     default false."""
     flip_check: bool = True
     """Ask every success again, alone."""
-    group_readable: bool = False
-    """Let the owner's group read the run folder; default: only the owner."""
-
-    @property
-    def access(self) -> Access:
-        """Who may read the run folder."""
-        return Access.GROUP if self.group_readable else Access.OWNER
 
     @field_validator("controls", mode="before")
     @classmethod
@@ -873,7 +865,7 @@ class Dataset(Table):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `attacked` (what `export` wrote),
+    """`sample`, `table` (csv, tsv, xlsx, json, jsonl, parquet), `attacked` (what `export` wrote),
     `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `brat`, `pairs`, `nli`,
     `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None
@@ -1120,10 +1112,7 @@ def attack_keys(attack: protocol.Attack) -> dict[str, Any]:
     return {"name": name, **{f.name: value for f, value in own.items() if value != f.default}}
 
 
-OF_FILES = (
-    *("csv", "tsv", "xlsx", "jsonl", "parquet", "table", "attacked", "pairs"),
-    *("iob", "brat", "pubtator", "hub"),
-)
+OF_FILES = (*("table", "attacked", "pairs", "iob", "brat", "pubtator", "hub"),)
 """Data sets that read any file of their format, and are called after it."""
 ARRAYS = ("dataset", "entities", "victim", "attack", "require")
 """Tables of which a file may have several."""
@@ -1292,7 +1281,7 @@ def unique_labels(
 def own_name(table: str, keys: Mapping[str, Any]) -> str:
     """Return what an entry is called, before entries of one name are told apart by other keys.
 
-    >>> own_name("dataset", {"name": "jsonl", "path": "data/q.jsonl"}), own_name("victim", {})
+    >>> own_name("dataset", {"name": "table", "path": "data/q.jsonl"}), own_name("victim", {})
     ('q', 'transformers')
     """
     if table == "victim":
