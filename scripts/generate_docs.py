@@ -209,16 +209,16 @@ def _help(parser: argparse.ArgumentParser) -> str:
 def schema_page() -> str:
     """Keys of the experiment file and fields of exported rows."""
     titles = {
-        "ExperimentTable": "[experiment]",
-        "DatasetTable": "[[dataset]]",
-        "EntitiesTable": "[[entities]]",
-        "VictimTable": "[[victim]]",
-        "AttackTable": "[[attack]]",
-        "TuneTable": "[tune]",
-        "AnalysisTable": "[analysis]",
-        "SignificanceTable": "[test]",
-        "RequireTable": "[[require]]",
-        "SlicesTable": "[slices]",
+        "Settings": "[experiment]",
+        "Dataset": "[[dataset]]",
+        "Entities": "[[entities]]",
+        "Victim": "[[victim]]",
+        "Attack": "[[attack]]",
+        "Tune": "[tune]",
+        "Analysis": "[analysis]",
+        "Significance": "[test]",
+        "Require": "[[require]]",
+        "Slices": "[slices]",
     }
     tables = SOURCE / "experiment" / "file" / "config.py"
     parts = [f"{HEAD}# Schema\n", SCHEMA, "## The experiment file\n"]
@@ -226,9 +226,9 @@ def schema_page() -> str:
         parts += [f"### `{title}`\n", _table(tables, name)]
     parts += [
         "### `[train]`\n",
-        _table(tables, "TrainTable"),
+        _table(tables, "Train"),
         "Entries of `adversarial`:\n",
-        _table(tables, "AdversarialTable"),
+        _table(tables, "Adversarial"),
         "### Parameters of `entity_substitution`\n",
         _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
         "### Parameters of `discrete_zoo`\n",

@@ -7,12 +7,17 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from medstress.api.wording import flags_are_said
 from medstress.cli.next_commands import with_next_command
 from medstress.cli.parser import build_parser
 from medstress.cli.stopping import INTERRUPTED, Stopping
 from medstress.cli.streams import outlive_reader, visible_output
-from medstress.core.errors import MedstressError, UsageError, did_you_mean, reason
+from medstress.core.errors import (
+    MedstressError,
+    UsageError,
+    did_you_mean,
+    flags_are_said,
+    reason,
+)
 from medstress.core.frozen import rare_collections
 from medstress.engine.progress import DRAIN_SECONDS
 

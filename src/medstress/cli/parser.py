@@ -146,6 +146,9 @@ def _start(commands: Commands) -> None:
     )
     _running(run)
     run.add_argument(
+        "--to", metavar="FILE.toml", help="with --dry-run: write the experiment that would run"
+    )
+    run.add_argument(
         "--ray",
         metavar="ADDRESS",
         help="run shards on a Ray cluster and merge them: local starts Ray here, auto finds this "

@@ -17,7 +17,7 @@ from medstress.cli.showing import raised, run_again, show, show_dry_run, write_f
 from medstress.cli.streams import one_line
 from medstress.core.errors import FIRST_COMMAND, UsageError, install_command
 from medstress.core.words import command, quoted
-from medstress.experiment.file.reading import Source
+from medstress.experiment.file.reading import Source, written
 from medstress.experiment.first import Choices, compose
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.opening import Wish
@@ -206,6 +206,9 @@ def _dry_run(args: argparse.Namespace) -> int:
         with opened_victims(prepared, watcher.note):
             costs = dry_run(prepared, folder)
             notes = [*part_line(prepared, shard), *dry_run_remarks(prepared)]
+    if args.to is not None:
+        text = written(prepared.experiment, prepared.base, Path(args.to), args.limit)
+        write_file("--to", args.to, text)
     show_dry_run(costs, notes)
     return 0
 

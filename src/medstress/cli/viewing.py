@@ -113,7 +113,7 @@ def view_cli(args: argparse.Namespace) -> int:
 def compare_cli(args: argparse.Namespace) -> int:
     """Run `medstress compare`."""
     from medstress.analyses.compare import LABELS, fails
-    from medstress.api.compare import compare
+    from medstress.api.results import compare
     from medstress.report.summary_page import junit, markdown
     from medstress.report.terminal import print_table
 

@@ -46,7 +46,7 @@ from medstress.experiment.audit.recorded import Bench, recorded
 from medstress.experiment.criteria import KEY, describe_baseline
 from medstress.experiment.explain.run import Settings as ExplainSettings
 from medstress.experiment.explain.run import explanations, last_edits
-from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.file.config import Significance as SignificanceTable
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance.plan import Tools, families, mention_studies, tools_of
