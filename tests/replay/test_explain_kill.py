@@ -100,7 +100,7 @@ def test_an_explanation_killed_between_its_answers_asks_only_for_those_it_was_wa
 ):
     workbench.finished(folder, ["run", "e.toml", "--out", "whole"], "run.log")
     shutil.copytree(folder / "whole", folder / "broken")
-    asks = ["--experiment", "e.toml", "--all", "--max-calls", "40"]
+    asks = ["--experiment", "e.toml", "--all", "--limit", "1"]
     workbench.finished(folder, ["explain", "whole", *asks], "whole.log")
     whole = workbench.logged(folder, "whole.log")
     assert whole.total() > 60

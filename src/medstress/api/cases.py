@@ -11,8 +11,7 @@ from medstress.report import cases
 class Case(cases.Case):
     """One trial: what was changed, what was sent, what was answered.
 
-    The attributes are those of `medstress case --json`; `print(case)` shows what `medstress case`
-    prints.
+    `print(case)` shows what `medstress case` prints.
     """
 
     def __str__(self) -> str:
