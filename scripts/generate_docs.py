@@ -7,6 +7,8 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from python_page import python_page
@@ -190,20 +192,18 @@ def settle(path: Path, text: str, check: bool) -> bool:
 def cli_page() -> str:
     """Every command's help text."""
     os.environ["COLUMNS"] = "100"
-    from medstress.cli.parser import build_parser
+    from medstress.cli.app import medstress_cli, program
 
-    parser = build_parser()
-    parts = [f"{HEAD}# Commands\n", COMMANDS, _help(parser)]
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, command in action.choices.items():
-                parts += [f"## medstress {name}\n", _help(command)]
+    def told(*words: str) -> str:
+        with redirect_stdout(StringIO()) as stream:
+            medstress_cli([*words, "--help"])
+        lines = [line.rstrip() for line in stream.getvalue().splitlines()]
+        return "```text\n" + "\n".join(lines) + "\n```\n"
+
+    parts = [f"{HEAD}# Commands\n", COMMANDS, told()]
+    for name in program().commands:
+        parts += [f"## medstress {name}\n", told(name)]
     return "\n".join(parts)
-
-
-def _help(parser: argparse.ArgumentParser) -> str:
-    lines = [line.rstrip() for line in parser.format_help().splitlines()]
-    return "```text\n" + "\n".join(lines) + "\n```\n"
 
 
 def schema_page() -> str:

@@ -389,7 +389,7 @@ def test_what_failed_is_told_and_not_hidden(folder):
 
 def test_a_dry_run_asks_nothing_and_says_how_much_there_is(folder, capsys):
     capsys.readouterr()
-    args = ["explain", "run", "--experiment", "e.toml", "--all", "--dry-run", "--max-calls", "50"]
+    args = ["explain", "run", "--experiment", "e.toml", "--all", "--dry-run"]
     assert medstress_cli(args) == 0
     told = capsys.readouterr().out
     n = int(told.split(" calls")[0].split()[-1].replace(",", ""))

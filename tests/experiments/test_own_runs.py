@@ -13,7 +13,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.experiment.own_runs import keep_own, own_run
 
-ASKS = ("--all", "--limit", "1", "--max-calls", "12", "--quiet")
+ASKS = ("--all", "--limit", "1", "--quiet")
 EVIL = """
 import os
 open(os.environ["EXECUTED"], "w").close()

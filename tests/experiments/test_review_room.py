@@ -523,12 +523,8 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
     "arguments",
     [
         ("--sample", "0"),
-        ("--controls", "-1"),
-        ("--mode", "answer", "--controls", "2"),
         ("--export", "room.txt"),
         ("--mode", "answer", "--export", "room.csv"),
-        ("--adjudicate",),
-        ("--adjudicate", "--sample", "3"),
         ("--import", "nothing.json"),
         ("--port", "99999"),
         ("--port", "-1"),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from medstress.report.review.offline import export_room
 
 from medstress.analyses.attempts import FAITHFULNESS, Mentioned
 from medstress.analyses.run import Run as Read
@@ -27,6 +28,7 @@ from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import run_tests
+from medstress.report.review.room import make_room
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import KEY, keep_root
@@ -338,8 +340,8 @@ def test_a_test_that_could_not_finish_is_asked_again_by_the_same_command(bench, 
 
 def test_cases_go_out_and_judgements_come_back_and_override(tested, tmp_path, capsys):
     folder, table = str(tested.folder), tmp_path / "cases.csv"
-    export = ["review", folder, "--controls", "0", "--export", str(table)]
-    assert medstress_cli(export) == 0
+    with ReviewStore(tested.folder) as store:
+        export_room(make_room(Read.open(tested.folder), store, controls=0), table)
     with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 2

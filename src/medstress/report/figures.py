@@ -103,7 +103,9 @@ def write_figures(
     for what, name, allowed in asked:
         if name not in allowed:
             hint = did_you_mean(name, allowed)
-            raise UsageError(f"{setting(what)}: unknown {name!r}{hint} (known: {', '.join(allowed)})")
+            raise UsageError(
+                f"{setting(what)}: unknown {name!r}{hint} (known: {', '.join(allowed)})"
+            )
     with importing("drawing figures", "figures"):
         from pylatexenc.latexencode import UnicodeToLatexEncoder
         from vl_convert import vegalite_to_svg
