@@ -11,8 +11,6 @@ from medstress.analyses.exported import exchange_rows
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Mention
-from medstress.experiment.dry_run import dry_run
-from medstress.experiment.prepare import opened_victims, prepare
 from medstress.store.reader import RunReader
 
 VICTIM = """
@@ -144,15 +142,6 @@ def test_transfer_asks_the_other_victim_with_the_prompt_of_the_data_set(base):
     finally:
         reader.close()
     assert [both("short")["medmcqa"] in row["prompt"] for row in asked] == [True]
-
-
-def test_the_estimate_of_tokens_is_that_of_each_data_sets_prompt(base):
-    def tokens(prompt: Any) -> float | None:
-        prepared = prepare(experiment("short", prompt=prompt))
-        with opened_victims(prepared, lambda _: None):
-            return dry_run(prepared).total.tokens
-
-    assert tokens(TABLE) == tokens("medmcqa") != tokens("qstab")
 
 
 def test_one_question_has_no_data_set(base):
