@@ -54,6 +54,9 @@ VICTIM = """
 def answer(prompts):
     return ["AB"[len(prompt) % 2] for prompt in prompts]
 
+def fooled(prompts):
+    return ["AB"["heparin" in prompt or "insulin" in prompt] for prompt in prompts]
+
 def entities(texts):
     return [["O"] * len(tokens) for tokens in texts]
 

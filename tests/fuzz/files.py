@@ -20,13 +20,11 @@ from .mutate import (
 )
 
 _TWO = ["aspirin", "gout"]
+_LISTED = [{"aid": n, "atext": text} for n, text in enumerate(_TWO, start=1)]
 _INNER = {"Question": "What?", "Options": {"A": "aspirin", "B": "gout"}, "Correct Option": "B"}
 FORMS: list[list[dict[str, Any]]] = [
     [{"question": "What helps?", "choices": _TWO, "answer": n} for n in (0, 1)],
-    [
-        {"qid": n, "qtext": f"What {n}?", "ra": n, "answers": [{"aid": 1, "atext": "gout"}]}
-        for n in (1, 2)
-    ],
+    [{"qid": n, "qtext": f"What {n}?", "ra": n, "answers": _LISTED} for n in (1, 2)],
     [{"id": f"q{n}", "data": _INNER} for n in (1, 2)],
     [{"question": "What?", "choices": {"text": _TWO, "label": ["1", "2"]}, "answerKey": "1"}],
     [{"question": "What?", "options": "['aspirin', 'gout']", "answer": "gout"}],

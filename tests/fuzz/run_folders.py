@@ -81,7 +81,7 @@ def case(rng: Random) -> Case:
 
 @lru_cache(maxsize=1)
 def good_folder() -> Path:
-    """A small run of a mock, made once in each process."""
+    """A small run with successes, made once in each process."""
     from medstress.api.run import run
 
     folder = Path(mkdtemp(prefix="medstress-good-"))
@@ -90,6 +90,9 @@ def good_folder() -> Path:
     experiment = questions()
     experiment["dataset"][0]["path"] = str(folder / "items.jsonl")
     experiment["entities"][0]["vocabulary"] = str(folder / "names.csv")
+    victim = {"name": "v", "backend": "python", "target": f"{folder}/victim.py:fooled"}
+    experiment |= {"victim": [victim]}
+    experiment["experiment"]["seeds"] = [0, 1, 2]
     run(experiment, folder / "run")
     return folder / "run"
 
