@@ -160,7 +160,7 @@ def run_dataset(
     """
     wanted = settings(name, given, folder.parent)
     if questions is not None:
-        wanted["dataset"] = [{"name": "jsonl", "path": str(questions)}]
+        wanted["dataset"] = [{"name": "table", "path": str(questions)}]
     return run_tables(wanted, folder)
 
 

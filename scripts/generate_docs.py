@@ -61,7 +61,7 @@ read, padding and early work included, `tokens_naive` the lengths of all prompts
 SUMMARY = """## `summary --json`: format 3
 
 Within a format fields may be added; what is there keeps its name and meaning. Run folders have a
-number of their own; one of another format is refused ([compatibility](compatibility.md)).
+number of their own; one of another format is refused ([compatibility](versions.md)).
 `summary.json` in a run folder is the summary of the moment when the run was completed or last added
 to.
 
@@ -69,7 +69,7 @@ to.
 | --- | --- |
 | `format` | 3 |
 | `experiment` | `name`, `fingerprint`, `seeds`, `versions`, `started`, `finished`, `complete` |
-| `root` | digest of a complete run with its reviews; null while it goes on ([the ledger](design/005-ledger.md)) |
+| `root` | digest of a complete run with its reviews; null while it goes on ([the ledger](design.md#decisions)) |
 | `verdict` | `lines` (three), `arm` (the row they speak of), `trust` (`level`: `yes`, `no` or `too few`; `reasons`), `models` (the same for each of several models, with `model`) |
 | `results` | a row for each data set, group, victim and attack, over its seeds; rows of controls have `control_of` |
 | `by_seed` | the same rows for each seed: `seed` in place of `seeds`, null for an attack without random numbers |
@@ -93,11 +93,11 @@ These entries are there where the run has something of the kind:
 | `transfer` | `rows`, one for each attack, source and target ([analyses](analyses.md#transfer)) |
 | `reuse` | `names`, `overlap`, `asked` ([analyses](analyses.md#reuse)) |
 | `attempts` | `curve` (a rate by attempt), `lost_by_reason`, gates and judges, for each arm of MedFuzz ([MedFuzz](medfuzz.md)) |
-| `significance` | `null`, `n_family`, `items` (`trial_id, p, p_adjusted, count, n_controls, t_original, t_attack, guess, calls`) ([testing successes](significance.md)) |
-| `faithfulness` | `unfaithful` and rates of mention ([faithfulness](significance.md#faithfulness)) |
+| `significance` | `null`, `n_family`, `items` (`trial_id, p, p_adjusted, count, n_controls, t_original, t_attack, guess, calls`) ([testing successes](medfuzz.md#testing-successes)) |
+| `faithfulness` | `unfaithful` and rates of mention ([faithfulness](medfuzz.md#faithfulness)) |
 | `explanations` | `rows`, `cases` and how exact they are ([words that carry an answer](explain.md)) |
 | `probes` | `rows`: rates over answers and over trials ([probes](probes.md#what-each-number-means)) |
-| `passages` | `gains`, `evidence` ([passages](passages.md)) |
+| `passages` | `gains`, `evidence` ([passages](probes.md#passages)) |
 | `training` | `models`, `adversarial`, `rows`, `scores` ([training](training.md)) |
 | `tuning` | `grids`, `choices` ([the exponent n](tuning.md)) |
 | `review` | `n_raters`, `n_adjudicators`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |

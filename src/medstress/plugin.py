@@ -71,8 +71,8 @@ from medstress.core.resources import PerturbationSet, Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
+from medstress.datasets.named import load_sample
 from medstress.datasets.pairs import read_rows
-from medstress.datasets.sample import load as load_sample
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -91,8 +91,11 @@ from medstress.testing import (
     check_attack,
     check_backend,
     check_dataset,
+    drive,
+    planted,
     rule_target,
     scripted_attacker,
+    small_run,
     tiny_questions,
     tiny_resources,
 )
@@ -178,6 +181,7 @@ __all__ = [
     "content_hash",
     "copy_case",
     "distractor_spans",
+    "drive",
     "file_hash",
     "from_scores",
     "load_sample",
@@ -185,11 +189,13 @@ __all__ = [
     "nearest_span",
     "note",
     "parameters",
+    "planted",
     "read_rows",
     "required_file",
     "rng_for",
     "rule_target",
     "scripted_attacker",
+    "small_run",
     "text_lines",
     "tiny_questions",
     "tiny_resources",

@@ -203,7 +203,7 @@ def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
         (of_another_item, "the candidate belongs to item 'another'"),
         (announces_a_fault, "A (key) may not change"),
         (stubborn, "does not end after BudgetExhausted was thrown"),
-        (crashes_when_refused, "raised KeyError after BudgetExhausted: 'left'"),
+        (crashes_when_refused, "raised KeyError after BudgetExhausted on item 'tiny-0': 'left'"),
         (needs_scores, "raised TypeError after 1 steps on item 'tiny-0'"),
         (will_not_close, "does not close cleanly on item 'tiny-0'"),
         (returns_text, "must return a candidate of item 'tiny-0' or None, got 'mirozide'"),

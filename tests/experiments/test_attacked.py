@@ -56,7 +56,7 @@ def made(tmp_path_factory):
         patch.chdir(folder)
         ms.run(
             tables(
-                dataset={"name": "jsonl", "path": "items.jsonl"},
+                dataset={"name": "table", "path": "items.jsonl"},
                 entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
                 attack=attack,
             ),
@@ -173,7 +173,7 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder):
     rows[0] |= {"passage": ' \u00e9\r\n=1+1, "x" ', "question": "\u03b1-case 0. \n Why ? "}
     rows[1] |= {"question": "=SUM(1) is it case 1? ", "year": 1990, "empty": "", "of": [1, None]}
     rewrite("items.jsonl", rows)
-    data = {"name": "jsonl", "path": "items.jsonl"}
+    data = {"name": "table", "path": "items.jsonl"}
     names = {"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"}
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
     run = ms.run(tables(dataset=data, entities=names, attack=attack), out="odd")
@@ -327,7 +327,7 @@ def test_a_damaged_file_is_refused_by_line_and_field(source, said, how, word):
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"dataset": {"name": "jsonl", "path": "items.jsonl"}}, "none is there"),
+        ({"dataset": {"name": "table", "path": "items.jsonl"}}, "none is there"),
         ({"experiment": {"name": "e", "seeds": [0, 1, 2]}}, "seeds = [0, 1]"),
         ({"attack": {"name": "attacked", "attacks": ["pdws"]}}, "pdws"),
         ({"attack": {"name": "attacked", "budget": -1}}, "budget"),
@@ -348,7 +348,7 @@ def test_an_experiment_that_cannot_ask_the_edits_is_refused_before_anything_is_a
 
 def test_a_run_that_attacked_no_question_has_no_such_table(source, said):
     clean = tables(
-        dataset={"name": "jsonl", "path": "items.jsonl"},
+        dataset={"name": "table", "path": "items.jsonl"},
         entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
         attack={"name": "none"},
     )

@@ -164,7 +164,7 @@ def test_attempts_of_medfuzz_hold_plan_reasoning_and_every_turn(tmp_path):
 
     experiment = {
         "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": str(tmp_path / "items.jsonl")},
+        "dataset": {"name": "table", "path": str(tmp_path / "items.jsonl")},
         "victim": {"name": "rule", **role("target")},
         "role": {"attacker": role("attacker")},
         "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},

@@ -19,8 +19,7 @@ from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
-from medstress.experiment.explain.explanation import Settings
-from medstress.experiment.explain.run import Selection, run_explanations
+from medstress.experiment.explain.run import Selection, Settings, run_explanations
 from medstress.experiment.prepare import Watcher
 from rows import rows_of
 
@@ -73,7 +72,7 @@ controls = false
 name = "traps"
 seeds = [0, 1]
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 label = "cases"
 [[entities]]

@@ -29,7 +29,7 @@ def experiment(tmp_path):
     def build(target, attacker, **limits):
         return {
             "experiment": {"controls": False, "name": "servers", "seeds": [0]},
-            "dataset": {"name": "jsonl", "path": str(tmp_path / "items.jsonl")},
+            "dataset": {"name": "table", "path": str(tmp_path / "items.jsonl")},
             "victim": {
                 "backend": "openai",
                 "base_url": target.url,

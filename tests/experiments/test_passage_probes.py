@@ -108,7 +108,7 @@ def run(
     return ms.run(
         {
             "experiment": {"controls": False, "name": "probes", "seeds": [0]},
-            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "dataset": {"name": "table", "path": "items.jsonl"},
             "victim": [
                 {
                     "name": f"{name}/{prompt}",
@@ -192,7 +192,7 @@ def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(folder, ca
         "\n".join(
             [
                 '[experiment]\ncontrols = false\nname = "probes"',
-                '[[dataset]]\nname = "jsonl"\npath = "items.jsonl"',
+                '[[dataset]]\nname = "table"\npath = "items.jsonl"',
                 *(
                     f'[[victim]]\nname = "{prompt}"\nbackend = "python"\nprompt = "{prompt}"\n'
                     'target = "victim.py:guesser"'

@@ -51,7 +51,7 @@ def experiment(*datasets: str, prompt: Any = TABLE, **more: Any) -> dict[str, An
     victim = {"name": "v", "backend": "python", "target": "v.py:answer"}
     return {
         "experiment": {"controls": False, "name": "x", "seeds": [0]},
-        "dataset": [{"name": "jsonl", "path": f"{d}.jsonl", "label": d} for d in datasets],
+        "dataset": [{"name": "table", "path": f"{d}.jsonl", "label": d} for d in datasets],
         "entities": {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
         "victim": [victim | ({} if prompt is None else {"prompt": prompt})],
         "attack": {"name": "entity_substitution", "sampler": "random", "budget": 1},

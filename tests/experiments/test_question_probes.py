@@ -107,7 +107,7 @@ def run(victim: str, *attacks: dict[str, Any], controls: Any = False, **more: An
     return ms.run(
         {
             "experiment": settings,
-            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "dataset": {"name": "table", "path": "items.jsonl"},
             "victim": {"name": "v", "backend": "python", "target": f"victim.py:{victim}"},
             "attack": list(attacks),
         },
@@ -326,7 +326,7 @@ def refused(
 ) -> None:
     keys = "\n".join(f"{key} = {json.dumps(value)}" for key, value in how.items())
     (folder / "e.toml").write_text(
-        f'[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
+        f'[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "table"\n'
         f'path = "items.jsonl"\n[[victim]]\nbackend = "mock"\n{keys}\n'
         f'[[attack]]\nname = "{attack}"\n',
         encoding="utf-8",
@@ -337,7 +337,7 @@ def refused(
 
 def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(folder, capsys):
     (folder / "e.toml").write_text(
-        '[experiment]\nname = "e"\nseeds = [0]\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
+        '[experiment]\nname = "e"\nseeds = [0]\ncontrols = false\n[[dataset]]\nname = "table"\n'
         'path = "items.jsonl"\n[[victim]]\nbackend = "python"\ntarget = "victim.py:gives_in"\n'
         '[[attack]]\nname = "challenge"\n',
         encoding="utf-8",
@@ -384,7 +384,7 @@ def test_a_probe_gives_its_change_of_accuracy_and_what_is_net_of_the_control(fol
 
 
 def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(folder, capsys):
-    head = '[experiment]\nname = "e"\n[[dataset]]\nname = "jsonl"\npath = "items.jsonl"\n'
+    head = '[experiment]\nname = "e"\n[[dataset]]\nname = "table"\npath = "items.jsonl"\n'
     head += '[[victim]]\nbackend = "mock"\n[[attack]]\nname = '
     (folder / "e.toml").write_text(f'{head}"option_order"\n', encoding="utf-8")
     assert medstress_cli(["perturb", "e.toml", "--to", "p.jsonl"]) == 0

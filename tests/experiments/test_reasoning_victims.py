@@ -63,7 +63,7 @@ def swaps(tmp_path):
     def build(server, attack=None, **victim):
         return {
             "experiment": {"controls": False, "name": "x", "seeds": [0]},
-            "dataset": {"name": "jsonl", "path": str(path)},
+            "dataset": {"name": "table", "path": str(path)},
             "entities": {
                 "type": "drugs",
                 "vocabulary": "drugs",
@@ -222,7 +222,7 @@ def medfuzz(tmp_path):
             return run(
                 {
                     "experiment": {"controls": False, "name": "x", "seeds": [0]},
-                    "dataset": {"name": "jsonl", "path": str(path)},
+                    "dataset": {"name": "table", "path": str(path)},
                     "victim": {**model(target), "answer_by": "generate", "name": "v", **victim},
                     "role": {"attacker": model(attacker)},
                     "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **(attack or {})},

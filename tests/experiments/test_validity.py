@@ -44,7 +44,7 @@ def made(tmp_path_factory):
     attack = {"name": "entity_substitution", "sampler": "nearest", "budget": BUDGET}
     experiment = {
         "experiment": {"controls": False, "name": "x"},
-        "dataset": [{"name": "jsonl", "path": str(tmp_path / "rows.jsonl")}],
+        "dataset": [{"name": "table", "path": str(tmp_path / "rows.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
         ],

@@ -82,7 +82,7 @@ def _experiment(dataset: str, path: str, victim: dict[str, Any], *attacks: Any) 
     }
 
 
-def questions(dataset: str = "jsonl", path: str = "items.jsonl") -> dict[str, Any]:
+def questions(dataset: str = "table", path: str = "items.jsonl") -> dict[str, Any]:
     """An experiment on questions, with a mock for a victim."""
     victim = {"name": "mock", "backend": "mock", "answer_by": "letter"}
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 2}

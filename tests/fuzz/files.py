@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from medstress.datasets.rows import question_from_row
+from medstress.datasets.questions import question_from_row
 
 from .case import IOB, PAIRS, QUESTION, Case, Rows, command, pairs, questions, tagged
 from .mutate import (
@@ -134,7 +134,7 @@ def jsonl(rng: Random) -> Case:
     name, data = _one_of(rng, [QUESTION, {**QUESTION, "id": "q2"}])
     given = sum(1 for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
     is_utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # its lines are others
-    rows = None if is_utf16 else Rows(dataset="jsonl", file="items.jsonl", given=given)
+    rows = None if is_utf16 else Rows(dataset="table", file="items.jsonl", given=given)
     return _case(rng, name, questions(), {"items.jsonl": data}, rows)
 
 
@@ -147,7 +147,7 @@ def forms(rng: Random) -> Case:
 def csv(rng: Random) -> Case:
     """Questions as CSV."""
     name, data = mutated_lines(rng, CSV)
-    return _case(rng, name, questions("csv", "items.csv"), {"items.csv": data})
+    return _case(rng, name, questions("table", "items.csv"), {"items.csv": data})
 
 
 def attacked(rng: Random) -> Case:

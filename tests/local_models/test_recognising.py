@@ -45,7 +45,7 @@ def prepared(*entities: dict[str, Any]) -> Prepared:
     return prepare(
         {
             "experiment": {"controls": False, "name": "x"},
-            "dataset": {"name": "jsonl", "path": "rows.jsonl"},
+            "dataset": {"name": "table", "path": "rows.jsonl"},
             "entities": list(entities),
             "victim": {"backend": "mock"},
             "attack": {"name": "entity_substitution", "sampler": "random", "budget": 2},
@@ -165,5 +165,5 @@ def test_a_recogniser_that_finds_nothing_is_refused(folder):
     with pytest.raises(UsageError) as caught:
         prepared({**own, "type": "T060"})
     assert str(caught.value) == (
-        "dataset 'jsonl': recogniser 'gazetteer' finds no mention of type T060 in its 2 items"
+        "dataset 'table': recogniser 'gazetteer' finds no mention of type T060 in its 2 items"
     )

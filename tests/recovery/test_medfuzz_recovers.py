@@ -71,7 +71,7 @@ def fuzzed(folder, judge=None, attacker="attacker", require=(), **attack):
     """Run the experiment in a folder of its own."""
     tables = {
         "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": "items.jsonl"},
+        "dataset": {"name": "table", "path": "items.jsonl"},
         "victim": of("target"),
         "role": {"attacker": of(attacker), **({"judge": of(judge)} if judge else {})},
         "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **attack},
@@ -297,7 +297,7 @@ name = "fuzz"
 seeds = [0]
 controls = false
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 [[victim]]
 name = "target"
@@ -414,7 +414,7 @@ def test_a_model_without_an_attacker_attacks_itself_and_that_is_said_once(folder
 
 CUT = """
 experiment = {{name = "cut", seeds = [0], controls = false}}
-dataset = {{name = "jsonl", path = "items.jsonl"}}
+dataset = {{name = "table", path = "items.jsonl"}}
 victim = {{backend = "openai", model = "both", base_url = "{url}", answer_by = "generate"}}
 role.attacker = {{model = "both", max_new_tokens = 4}}
 attack = {{name = "medfuzz", runs = 1}}
@@ -451,7 +451,7 @@ def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(
 
 TWO = """
 experiment = {{name = "two", seeds = [0], controls = false}}
-dataset = {{name = "jsonl", path = "items.jsonl"}}
+dataset = {{name = "table", path = "items.jsonl"}}
 victim = {{backend = "openai", model = "t", base_url = "{url}", answer_by = "generate"}}
 role.attacker = {{model = "a"}}
 attack = {{name = "medfuzz", attempts = 2, runs = 1}}

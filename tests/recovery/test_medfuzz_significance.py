@@ -113,7 +113,7 @@ def experiment(bench: Path, test: dict[str, Any] | None = None, **attack: Any) -
 
     return {
         "experiment": {"controls": False, "name": "planted", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": str(bench / "q.jsonl")},
+        "dataset": {"name": "table", "path": str(bench / "q.jsonl")},
         "victim": [{"name": "rule", **of("target")}],
         "role": {"attacker": of("attacker"), "judge": of("judge")},
         "attack": [{"name": "medfuzz", "attempts": 3, "runs": 1, "exemplars": 0, **attack}],

@@ -12,7 +12,7 @@ LIMIT = 0.92
 
 @pytest.fixture
 def simulated(monkeypatch):
-    """The simulation behind docs/results/validity.md."""
+    """The simulation behind docs/results/statistics.md."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module("validity")
     sys.modules.pop("validity", None)

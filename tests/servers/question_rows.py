@@ -50,7 +50,7 @@ def swap_tables(
     vocabulary = str(folder / "names.txt")
     return {
         "experiment": {"name": "planted", "seeds": [0], "controls": False, **experiment},
-        "dataset": [{"name": "jsonl", "path": str(folder / "rows.jsonl")}],
+        "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
         "entities": [{"type": "drugs", "vocabulary": vocabulary, "embedding": "ngram"}],
         "victim": [{**function, **victim} for victim in victims],
         "attack": [{"name": "entity_substitution", **attack} for attack in attacks],

@@ -117,7 +117,8 @@ def _synonyms(run: Run) -> Iterator[Remark]:
             f"{row['n_listed']:,} get a listed name of the same thing, {row['n_defined']:,} are "
             f"acronyms that are spelt out as their text defines them, and {row['n_nearest']:,} get "
             f"the nearest name. {row['n_ambiguous']:,} name several things and stay, "
-            f"{row['n_unchanged']:,} have no other name ({row['surrogate']}).",
+            + f"{row['n_distant']:,} have no name that is near enough, " * bool(row["n_distant"])
+            + f"{row['n_unchanged']:,} have no other name ({row['surrogate']}).",
         )
         if row["n_nearest"]:
             yield Remark(
@@ -332,7 +333,7 @@ def _marks(run: Run) -> Iterator[Remark]:
             n_marked += len(firsts)
             n_inside += sum(label.startswith("I") for label in firsts)
         if others:
-            marked = f"{others.total():,} entities of the types {listed(sorted(others))}"
+            marked = f"{others.total():,} entities of the type{'s' * (len(others) > 1)} {listed(sorted(others))}"
             sentence = f"{victim} marks {marked}, which the data do not annotate: they count as "
             sentence += "outside."
             if not n_marked:

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from medstress.analyses import controls, diversity, scores, success, validity
-from medstress.analyses.names import control_words
+from medstress.analyses.names import control_words, noun_of
 from medstress.analyses.run import LEDGER, Analysis, Cell, Run, contrast, pair
 from medstress.analyses.shown import (
     FLAT,
@@ -145,7 +145,8 @@ class Results(Shown):
         lost, title = "share of right answers lost", "Lost under attack, and under harmless edits"
         if all(point.x == 1 for point in curves):
             curves = []
-        counts = "trials: each question once in every seed"
+        noun = noun_of(rows[0].cell.trials[0]).one if rows else ""
+        counts = f"trials: each {noun} once in every seed"
         return [
             *scores.charts(self.rows),
             Chart("loss", title, "bars", "attack", lost, bars, counts=counts),
@@ -227,7 +228,7 @@ QUERIES: Sequence[Field[Row]] = [column(n.capitalize(), f"queries.{n}", "count")
 def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
     """Return a column for each control of some rows."""
     names = dict.fromkeys(name for row in rows if row.loss for name in row.loss.control)
-    tip = "lost under harmless edits, of the same questions"
+    tip = "lost under harmless edits, of the same items"
     return [
         column(
             f"Harmless edits ({label(name).words})",

@@ -65,7 +65,6 @@ class Experiment(config.Experiment):
         cache: str | None = None,
         controls: bool | Sequence[str] | None = None,
         flip_check: bool | None = None,
-        group_readable: bool | None = None,
         experiment: config.ExperimentTable | Keys | None = None,
     ) -> None:
         """Check the experiment.
@@ -94,7 +93,6 @@ class Experiment(config.Experiment):
             cache: folder of answers that runs share, or `default`.
             controls: control arms beside every attack.
             flip_check: ask every success again, alone.
-            group_readable: let the owner's group read the run folder.
             experiment: the keys of `[experiment]` as one table, in place of arguments.
 
         Raises:
@@ -106,7 +104,6 @@ class Experiment(config.Experiment):
             **({"max_seconds": max_seconds, "cache": cache}),
             **({"trial_seconds": trial_seconds, "timeout_seconds": timeout_seconds}),
             **({"controls": controls, "flip_check": flip_check}),
-            **({"group_readable": group_readable}),
         }
         tables = {
             "experiment": {**plain(experiment or {}), **plain(settings)},

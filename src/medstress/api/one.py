@@ -31,7 +31,7 @@ from medstress.tasks.victim import Victim, task_of
 
 @checked
 def load_dataset(
-    name: str | Path,
+    name: Any,
     path: str | Path | None = None,
     *,
     annotations: str | Path | None = None,
@@ -40,10 +40,11 @@ def load_dataset(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     answer_base: Literal[0, 1] | None = None,
 ) -> tuple[Question, ...]:
-    """Load the questions of a file, or of a source (`medstress list datasets`).
+    """Load the questions of a file, of rows, or of a source (`medstress list datasets`).
 
     Args:
-        name: the source; or a file or `owner/name` on the hub, whose source is found out.
+        name: the source; a file or `owner/name` on the hub, whose source is found out; or a list of
+            dicts or a data frame of polars or pandas.
         path: the source's file, if it needs one.
         annotations: a file of entity spans.
         split: the split, for sources that have several.
@@ -54,7 +55,8 @@ def load_dataset(
     Raises:
         UsageError, DataError: one sentence.
     """
-    name = str(name)
+    rows = None if isinstance(name, str | Path) else name
+    name = "table" if rows is not None else str(name)
     found: Mapping[str, Any] = {"name": name, "path": path}
     if path is None and name not in registry.installed("datasets"):
         found = guess_dataset(name)
@@ -62,6 +64,7 @@ def load_dataset(
     options = DatasetOptions(
         path=None if path is None else Path(path),
         hub=found.get("hub"),
+        rows=rows,
         annotations=None if annotations is None else Path(annotations),
         split=split,
         columns=dict(columns or {}),
@@ -126,33 +129,32 @@ def attack_one(
         seed=seed if attack.is_random else None,
     )
     try:
-        return _run_one(trial)
+        return run_trials([trial])[0]
     finally:
         if opened is not victim:
             release(opened.backend)
 
 
-def _run_one(trial: Trial) -> dict[str, Any]:
-    """Run a trial in a folder that is removed, and return its exported row."""
+def run_trials(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Run trials on one victim in a folder that is removed; return their exported rows."""
     from medstress.analyses.exported import trial_rows
     from medstress.analyses.run import Run
     from medstress.store.reader import read
     from medstress.store.run_store import RunStore
 
-    victim = {"task": trial.victim.task.spec(), "prompt": trial.victim.prompt}
+    victim = trials[0].victim
     manifest = {
         "config": {"experiment": {"controls": False, "name": "attack_one"}},
-        "victims": {trial.victim.label: victim},
+        "victims": {victim.label: {"task": victim.task.spec(), "prompt": victim.prompt}},
         "records": {},
     }
     with TemporaryDirectory(prefix="medstress-", ignore_cleanup_errors=True) as place:
         folder = Path(place) / "one"
         with RunStore(folder) as store:
             store.write_manifest(manifest)
-            Scheduler(store).run([trial], 1)
+            Scheduler(store).run(trials, len(trials))
         run = Run.open(folder)
-        (row,) = read(folder, lambda reader: list(trial_rows(run, reader)))
-    return dict(row)
+        return read(folder, lambda reader: [dict(row) for row in trial_rows(run, reader)])
 
 
 def _victim(victim: Any, base: Path) -> Victim:

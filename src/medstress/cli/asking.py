@@ -93,8 +93,7 @@ def explain_cli(args: argparse.Namespace) -> int:
         ".parquet",
     ):
         raise UsageError(f"--out {args.out}: the name must end in .html, .jsonl, .csv or .parquet")
-    from medstress.experiment.explain.explanation import Settings
-    from medstress.experiment.explain.run import Selection, run_explanations
+    from medstress.experiment.explain.run import Selection, Settings, run_explanations
     from medstress.experiment.kept_summary import keep_summary
 
     folder, plan = Path(args.folder), list[str]()

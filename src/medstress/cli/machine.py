@@ -10,7 +10,7 @@ from medstress import recipes
 from medstress.core import registry
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.words import command, quoted
-from medstress.files.writing import Access, write_text
+from medstress.files.writing import write_text
 from medstress.store.shared_cache import SharedCache, cache_folder
 from medstress.tasks.prompt_sets import shipped_sets, texts_of
 from medstress.tasks.templates import SUFFIX, load_template, shipped_prompts
@@ -133,7 +133,7 @@ def write_prompts(texts: dict[str, str], folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
         for file, text in texts.items():
-            write_text(folder / file, text, Access.ORDINARY)
+            write_text(folder / file, text, ordinary=True)
     except FileExistsError:
         raise UsageError(
             f"--to {folder}: it exists already; choose another name, or remove it"
@@ -181,7 +181,7 @@ def recipe_cli(args: argparse.Namespace) -> int:
         # The user may have edited it: recipes are meant to be changed.
         raise UsageError(f"--to {path}: it exists already; choose another name, or remove it")
     try:
-        write_text(path, text, Access.ORDINARY)
+        write_text(path, text, ordinary=True)
     except OSError as error:
         raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
     print(f"recipe: {quoted(path)}   next: {command('run', path)}")

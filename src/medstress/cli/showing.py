@@ -17,7 +17,7 @@ from medstress.cli.screen import screen
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.words import command
-from medstress.files.writing import Access, write_text
+from medstress.files.writing import write_text
 from medstress.report.summary_page import print_summary
 from medstress.report.terminal import print_table
 from medstress.store.shards import shard_of
@@ -161,7 +161,7 @@ def write_file(flag: str, file: str, text: str) -> None:
         UsageError: it cannot be written.
     """
     try:
-        write_text(Path(file), text, Access.ORDINARY)
+        write_text(Path(file), text, ordinary=True)
     except OSError as error:
         raise UsageError(f"{flag} {file}: cannot write it: {error.strerror}") from error
 

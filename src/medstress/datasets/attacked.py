@@ -31,12 +31,9 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
-from medstress.datasets.rows import question_from_row
+from medstress.datasets.questions import question_from_row
 from medstress.datasets.source import DatasetOptions, Loaded, check_keys, collect, required_file
-from medstress.datasets.tables.decoding import read_decoded
-from medstress.datasets.tables.reading import read_table
-from medstress.datasets.tables.table import Row, RowOrError, raise_error
-from medstress.datasets.values import shown
+from medstress.datasets.tables import Row, RowOrError, raise_error, read_decoded, read_table, shown
 from medstress.files.reading import check_json
 from medstress.files.spreadsheets import Reader
 
@@ -104,7 +101,7 @@ def _head(path: Path, told: Any) -> dict[str, Any]:
     if not told:
         raise DataError(
             f"{path}: expected rows with {HEAD!r}, as {_WRITTEN} writes them, got none; write the "
-            'file with it, or read plain questions with name = "jsonl"'
+            'file with it, or read plain questions with name = "table"'
         )
     try:
         head = _parsed(HEAD, told)

@@ -20,8 +20,8 @@ from medstress.core.errors import UsageError
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.datasets.rows import row_from_question
-from medstress.datasets.source import draw
+from medstress.datasets.questions import row_from_question
+from medstress.datasets.source import BadRowError, draw
 from medstress.experiment.file.config import AttackTable, EntitiesTable
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first import Choices, FirstData, find_attack, read_data
@@ -182,8 +182,11 @@ def check_data(
         if to.suffix != ".jsonl":
             raise UsageError(f"--to {to}: the name must end in .jsonl")
         refuse_inputs(to, [Path(choices.data).expanduser()])
-    usual = [SKIP, *([] if to else [f"dataset.limit={MOST}"])]
-    data = read_data(choices, [*usual, *overrides])
+    usual = [] if to else [f"dataset.limit={MOST}"]
+    try:
+        data = read_data(choices, [*usual, *overrides])
+    except BadRowError:
+        data = read_data(choices, [SKIP, *usual, *overrides])
     part, kind = data.part, data.kind
     classes = kind.classes(part.all_items)
     kind.check(classes, choices.data)

@@ -39,7 +39,7 @@ from medstress.backends.replies import plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.controls import left_out_sentences
 from medstress.core.hashing import content_hash
-from medstress.core.items import Question
+from medstress.core.items import PAIRS, QUESTIONS, TAGGED, Question
 from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.words import plural
@@ -643,12 +643,20 @@ def _power(prepared: Prepared) -> Iterator[str]:
 # -- what is expected ----------------------------------------------------------------------------
 
 
+_EXPECTED = {
+    QUESTIONS: "{} of the questions right at first, an edit flips {} of them",
+    TAGGED: "{} of the entities marked at first, an edit hides {} of them",
+    PAIRS: "every pair has a score, an edit moves {1} of them further than max_change, if it is set",
+}
+"""By kind of item: what is expected, with the shares that are right at first and that flip."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
     """What is expected of one model."""
 
     accuracy: float = 0.5
-    """Share of questions that are right at first."""
+    """Share of items that are right at first."""
     flips: float = 0.1
     """Share of an attack's edits that flip a right answer."""
     control_flips: float = 0.05
@@ -661,6 +669,8 @@ class Usual:
     """With all workers busy; None if it was never measured."""
     source: str = "assumed"
     """Where the values come from."""
+    kind: str = QUESTIONS
+    """Kind of the items."""
 
     def sentence(self, written: float, n_calls: float) -> str:
         """Say what the estimate of a model rests on.
@@ -669,10 +679,9 @@ class Usual:
             written: tokens that it is expected to write.
             n_calls: expected calls.
         """
-        text = (
-            f"{self.accuracy * 100:.0f} % of the questions right at first, an edit flips "
-            f"{self.flips * 100:.0f} % of them ({self.source})"
-        )
+        first, flips = (f"{share * 100:.0f} %" for share in (self.accuracy, self.flips))
+        text = _EXPECTED.get(self.kind, _EXPECTED[QUESTIONS]).format(first, flips)
+        text = f"{text} ({self.source})"
         if self.tokens_out is not None or written <= n_calls:  # a letter is one token
             return text
         return (
@@ -689,7 +698,8 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     """
     attacks = [part.attack for part in prepared.attacks if not part.attack.is_control]
     attempts = [one.attempts for one in attacks if isinstance(one, MedFuzz)]
-    usual = Usual()
+    kind = prepared.kind
+    usual = Usual(kind=kind.name) if kind.is_judged else Usual(kind=kind.name, accuracy=1.0)
     if attempts and len(attempts) == len(attacks):
         usual = Usual(flips=1 - (1 - FALLEN) ** (1 / max(attempts)))
     if victim.backend is None or folder is None:
@@ -716,7 +726,8 @@ def _measured(
     is_same_data = {part.loaded.source_hash for part in prepared.datasets} == earlier.datasets
     own = OWN_SECONDS if in_turns else 0.0
     (asked, of_controls), (lost, by_controls) = earlier.asked, earlier.flipped
-    return Usual(
+    return replace(
+        usual,
         accuracy=share(earlier.n_right, earlier.n_right + earlier.n_lost, usual.accuracy),
         flips=share(lost, asked, usual.flips),
         control_flips=share(by_controls, of_controls, usual.control_flips),
@@ -877,7 +888,8 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
             f"{row['dataset']}, {row['attack']} ({row['surrogate']}): of {row['n_mentions']:,} "
             f"mentions {row['n_listed']:,} listed, {row['n_defined']:,} spelt out, "
             f"{row['n_nearest']:,} nearest, {row['n_ambiguous']:,} with several meanings, "
-            f"{row['n_unchanged']:,} unchanged"
+            + f"{row['n_distant']:,} with no name near enough, " * bool(row["n_distant"])
+            + f"{row['n_unchanged']:,} unchanged"
         )
     yield from watched_lines(named_backends(prepared))
     if n_criteria := len(prepared.experiment.require):

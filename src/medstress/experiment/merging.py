@@ -17,7 +17,7 @@ from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.opening import Fingerprint, differences
 from medstress.experiment.plan import manifest as manifests
-from medstress.files.writing import Access, access_of, atomic_path, free, unfinished_parts
+from medstress.files.writing import atomic_path, free, unfinished_parts
 from medstress.store.database import FILE, LOCK, translated
 from medstress.store.opening import interpreting, no_run
 from medstress.store.root import plan_of
@@ -88,7 +88,7 @@ def merge_shards(
     shards.sort(key=lambda shard: shard.shard)
     _check_set(shards)
     note(f"writing {to}")
-    counts = _write(to, shards, access_of(shards[0].folder / FILE))
+    counts = _write(to, shards)
     return Merged(
         folder=to,
         n_shards=len(shards),
@@ -258,10 +258,10 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
             )
 
 
-def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
+def _write(to: Path, shards: Sequence[StoredShard]) -> Counts:
     is_new = not to.exists()
     try:
-        lock = lock_folder(to, access)
+        lock = lock_folder(to)
     except StoreError as error:
         if not isinstance(error.__cause__, OSError):
             raise
@@ -274,7 +274,7 @@ def _write(to: Path, shards: Sequence[StoredShard], access: Access) -> Counts:
         _check_free(to, to)  # another merge may have come first
         for part in unfinished_parts(to):
             part.unlink()
-        with translated(to), atomic_path(to / FILE, access) as part:
+        with translated(to), atomic_path(to / FILE) as part:
             return write_merged(part, shards, _manifest(shards))
     finally:
         if not (to / FILE).exists():

@@ -26,7 +26,7 @@ from medstress.experiment.plan.plan import Prepared, payers
 from medstress.experiment.prepare import Watcher
 from medstress.files.cache_folders import state_dir
 from medstress.files.toml_values import toml_key, toml_value
-from medstress.files.writing import Access, refuse_link, write_text
+from medstress.files.writing import refuse_link, write_text
 from medstress.store.database import FILE
 from medstress.store.run_store import RunStore
 
@@ -90,7 +90,7 @@ def keep_own(store: RunStore, bench: Prepared | None, watcher: Watcher) -> bool:
         started = json.loads(path.read_text("utf-8")) if bench is None else _started(bench)
         place = {"folder": str(store.folder.resolve()), "file": _file_of(store.folder)}
         entry = {**started, **place, "head": store.head()}
-        write_text(path, json.dumps(entry), Access.OWNER)
+        write_text(path, json.dumps(entry))
     except _FAULTS as error:
         watcher.announce(
             f"the state directory cannot be written ({error}): `test` and `explain` of this run "

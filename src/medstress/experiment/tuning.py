@@ -266,7 +266,7 @@ def tune_experiment(
     split = folder if plan.same_items else folder / SPLIT_FOLDER
     if wish.fresh:
         check_may_be_deleted(folder, SPLIT_FOLDER)
-    with locked(folder, bench, others=(SPLIT_FOLDER, RESULT_FILE)) as lock:
+    with locked(folder, others=(SPLIT_FOLDER, RESULT_FILE)) as lock:
         if not wish.fresh:
             _check_part(plan, folder)
 

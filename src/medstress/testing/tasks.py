@@ -12,7 +12,7 @@ from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
 from medstress.tasks.multiple_choice import Flow
-from medstress.testing.scripted import scripted_reply
+from medstress.testing.backends import scripted_reply
 
 _MAX_ROUNDS = 100
 

@@ -36,7 +36,7 @@ from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import execute, run_folder
 from medstress.files.reading import reading
-from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
+from medstress.files.writing import make_folder, make_private, refuse_link, write_text
 from medstress.stats.trainings import ASSUMED, ENOUGH_SEEDS, least_gain
 from medstress.store.database import translated
 from medstress.store.reader import stored_manifest
@@ -428,8 +428,7 @@ def train_experiment(
     watcher = watcher or Watcher()
     plan = plan_training(experiment, limit=limit, overrides=overrides, watcher=watcher)
     folder = run_folder(plan.prepared, out, suffix="-trained")
-    access = plan.prepared.experiment.experiment.access
-    lock = lock_folder(folder, access, others=(MODELS, RESULT_FILE))
+    lock = lock_folder(folder, others=(MODELS, RESULT_FILE))
     try:
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
         check_folder(plan, folder, start)
@@ -490,12 +489,11 @@ def trained(
     if done is None:
         checkpoints = folder / f"{model.folder}{_CHECKPOINTS}"
         own, table = {"hash": plan.hash_of(model, start)}, plan.table
-        access = plan.prepared.experiment.experiment.access
         with translated(folder):
             for place in (folder, checkpoints):
-                make_folder(place, access)
+                make_folder(place)
             refuse_link(folder / model.folder)
-        _write(checkpoints / "training.json", own, access)
+        _write(checkpoints / "training.json", own)
         note(f"{model.label}: opening {start.name}")
         learner = open_learner(
             plan.prepared.kind,
@@ -528,14 +526,14 @@ def trained(
             building = Path(mkdtemp(prefix=".medstress-", suffix=".part", dir=folder))
             try:
                 learner.save(building)
-                set_access(building, access)
+                make_private(building)
                 if (folder / model.folder).is_dir():
                     shutil.rmtree(folder / model.folder)
                 building.rename(folder / model.folder)
             finally:
                 shutil.rmtree(building, ignore_errors=True)
         done = {**own, "measure": learner.measure, "curve": [asdict(point) for point in curve]}
-        _write(_result_file(folder, model), done, access)
+        _write(_result_file(folder, model), done)
         shutil.rmtree(checkpoints, ignore_errors=True)
     return {"measure": done["measure"], "curve": done["curve"]}
 
@@ -567,7 +565,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     return content
 
 
-def _write(path: Path, content: Mapping[str, Any], access: Access | None = None) -> None:
+def _write(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file that is complete or absent."""
     with translated(path.parent):
-        write_text(path, json.dumps(dict(content), indent=1, allow_nan=False) + "\n", access)
+        write_text(path, json.dumps(dict(content), indent=1, allow_nan=False) + "\n")

@@ -119,6 +119,7 @@ NOTES = ("control_left_out", "synonyms")
                         "n_defined": 280,
                         "n_nearest": 0,
                         "n_ambiguous": 20,
+                        "n_distant": 0,
                         "n_unchanged": 4,
                     }
                 ]
@@ -138,8 +139,9 @@ def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) ->
 
 def test_nearest_names_are_said_to_be_no_synonyms() -> None:
     counts = {f"n_{source}": 3 for source in SOURCES}
-    row = {"dataset": "d", "attack": "a", "surrogate": "s", "n_mentions": 15, **counts}
+    row = {"dataset": "d", "attack": "a", "surrogate": "s", "n_mentions": 18, **counts}
     shown = remarks(attacked_run({"careful": fooled}, 40, surrogates=[row]))
+    assert "3 have no name that is near enough" in shown["synonyms"].sentence
     assert shown["related_names"].level == "warning"
     assert "no synonyms" in shown["related_names"].sentence
 

@@ -51,7 +51,7 @@ def _sampled(**given):
 def _full():
     return ms.Experiment(
         name="full",
-        dataset=[ms.Dataset(name="jsonl", path=Path("q.jsonl"), columns={"question": "stem"})],
+        dataset=[ms.Dataset(name="table", path=Path("q.jsonl"), columns={"question": "stem"})],
         entities=ms.Entities(type=("T121", "T109"), vocabulary="drugs", embedding="ngram"),
         victim=[always_a, ms.Victim(backend="mock", name='the "m"\n')],
         attack=[
@@ -127,10 +127,10 @@ def test_editors_see_the_keys_of_every_table(made):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ms.Dataset(name="jsonl", pth="x"), "'pth'.*'path'"),
+        (lambda: ms.Dataset(name="table", pth="x"), "'pth'.*'path'"),
         (lambda: ms.Dataset(path="x"), "'name'"),
         (lambda: ms.Entities(type="drugs", vocabulry="drugs"), "vocabul"),
-        (lambda: ms.Dataset(name="jsonl", path=3), "path = 3"),
+        (lambda: ms.Dataset(name="table", path=3), "path = 3"),
         (lambda: ms.Victim(backend="mock", target="f.py:f"), "target"),
         (lambda: ms.Attack(name="entity_substitution", smpler="x"), "'smpler'.*'sampler'"),
         (lambda: ms.Attack(name="entity_substitutio", sampler="x"), "'entity_substitution'"),
@@ -147,8 +147,8 @@ def test_editors_see_the_keys_of_every_table(made):
         (lambda: ms.Experiment(name="x"), r"\[\[dataset\]\] is missing"),
         (lambda: _sampled(role={"attacker": 3}), r"role.attacker.*expected a table.*got 3"),
         (lambda: _sampled(slices={"by": "subject"}), "by = 'subject': expected a list"),
-        (lambda: ms.Experiment(name="a b", dataset={"name": "csv"}), "'a b': expected letters"),
-        (lambda: ms.Dataset(name="csv", columns={"question": 5}), r"columns\.question = 5"),
+        (lambda: ms.Experiment(name="a b", dataset={"name": "table"}), "'a b': expected letters"),
+        (lambda: ms.Dataset(name="table", columns={"question": 5}), r"columns\.question = 5"),
     ],
 )
 def test_what_is_wrong_is_a_usage_error_that_names_the_key(make, words):
@@ -165,10 +165,10 @@ def test_no_error_of_the_checking_library_is_the_cause_that_users_see():
 
 def test_a_notebook_shows_the_users_own_line_and_the_sentence():
     with pytest.raises(ms.UsageError) as error:
-        ms.Dataset(name="jsonl", pth="x")
+        ms.Dataset(name="table", pth="x")
     shown = error.value._render_traceback_()
     assert shown[-1] == f"UsageError: {error.value}"
-    assert any('ms.Dataset(name="jsonl", pth="x")' in line for line in shown)
+    assert any('ms.Dataset(name="table", pth="x")' in line for line in shown)
     assert not any("check_table" in line for line in shown)
 
 

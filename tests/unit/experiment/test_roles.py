@@ -27,7 +27,7 @@ def tables(tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return {
         "experiment": {"controls": False, "name": "roles", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": str(path)},
+        "dataset": {"name": "table", "path": str(path)},
         "victim": {"backend": "mock"},
         "role": {"attacker": {"backend": "mock"}},
         "attack": {"name": "medfuzz", "attempts": 2, "runs": 2},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medstress.experiment.explain.shapley import Owen, Tree, owen_values, tree_of
+from medstress.experiment.explain.values import Owen, Tree, owen_values, tree_of
 
 Game = Callable[[NDArray[np.bool_]], list[float]]
 

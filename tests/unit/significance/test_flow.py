@@ -16,8 +16,14 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
-from medstress.experiment.significance.controls import LEAST_STOCK, Stock, asks_writer
-from medstress.experiment.significance.flow import Design, Success, family_flow
+from medstress.experiment.significance.flow import (
+    LEAST_STOCK,
+    Design,
+    Stock,
+    Success,
+    asks_writer,
+    family_flow,
+)
 from medstress.tasks.victim import Victim
 
 SLOT = Slot(

@@ -14,7 +14,6 @@ from medstress.attacks.protocol import Attack, make_attack
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.errors import UsageError
 from medstress.core.label_schemes import Scheme
-from medstress.files.writing import Access
 from medstress.tasks.wrappers import read_wraps
 
 # -- common types ----------------------------------------------------------------------------------
@@ -691,13 +690,6 @@ class ExperimentTable(TomlTable):
     default false."""
     flip_check: bool = True
     """Ask every success again, alone."""
-    group_readable: bool = False
-    """Let the owner's group read the run folder; default: only the owner."""
-
-    @property
-    def access(self) -> Access:
-        """Who may read the run folder."""
-        return Access.GROUP if self.group_readable else Access.OWNER
 
     @field_validator("controls", mode="before")
     @classmethod
@@ -716,7 +708,7 @@ class DatasetTable(TomlTable):
     """`[[dataset]]`."""
 
     name: NonEmpty
-    """`sample`, `csv`, `tsv`, `xlsx`, `jsonl`, `parquet`, `attacked` (what `export` wrote),
+    """`sample`, `table` (csv, tsv, xlsx, json, jsonl, parquet), `attacked` (what `export` wrote),
     `medqa`, `medmcqa`, `bc5cdr`, `biosses`, `iob`, `pubtator`, `brat`, `pairs`, `nli`,
     `hub`, another that `medstress list datasets` shows, or a plug-in's."""
     path: str | None = None

@@ -28,8 +28,8 @@ from medstress.files.versions import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
-SOURCES = ("listed", "defined", "nearest", "ambiguous", "unchanged")
-"""Where the other names of mentions come from; the last two have none."""
+SOURCES = ("listed", "defined", "nearest", "ambiguous", "distant", "unchanged")
+"""Where the other names of mentions come from; the last three have none."""
 
 
 def surrogates_of(prepared: Prepared) -> Iterator[dict[str, Any]]:

@@ -315,7 +315,7 @@ def draw_examples(table: VictimTable, base: Path, label: str) -> tuple[Question,
         raise UsageError(f"victim {label!r}: {has} is set and {lacks} is not: give both or neither")
     name, colon, place = source.partition(":")
     if not colon:
-        ending = {".jsonl": "jsonl", ".parquet": "parquet"}.get(Path(source).suffix)
+        ending = "table" if Path(source).suffix in (".jsonl", ".parquet") else None
         name, place = (ending, source) if ending else (source, "")
     if name not in registry.installed("datasets"):
         raise UsageError(

@@ -40,8 +40,7 @@ from medstress.experiment.file.config import SignificanceTable
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.significance.controls import Stock, asks_writer
-from medstress.experiment.significance.flow import Design, Success, family_flow
+from medstress.experiment.significance.flow import Design, Stock, Success, asks_writer, family_flow
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
