@@ -59,7 +59,6 @@ PERFORMANCE = """### `performance`
 of the run together ([cost and cache](cost-and-cache.md#after-a-run)).
 Only back ends that tokenise in this process count tokens: `tokens_forwarded` is what the model has
 read, padding and early work included, `tokens_naive` the lengths of all prompts.
-`benchmarks/prefix_sharing.py` counts what no way of asking could avoid.
 """
 SUMMARY = """## `summary --json`: format 3
 
