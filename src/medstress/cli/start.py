@@ -105,7 +105,7 @@ def check(
             f"{shlex.join(['medstress', 'run', data, '--dry-run'])}"
         )
     from medstress.cli.terminal import display, screen
-    from medstress.experiment.check_data import SKIP, check_data, skips_rows
+    from medstress.experiment.check_data import check_data, skips_rows
     from medstress.experiment.first import Choices
 
     choices = Choices(
@@ -122,13 +122,13 @@ def check(
     if checked.written is not None:
         rows, mentions = checked.written
         print(f"{plural(rows, 'row')}, {plural(mentions, 'mention')}: {to}")
-    print(f"next: {_next_command(checked, choices, columns, sets, to)}")
     if checked.n_skipped and not skips_rows(sets):
         unwritten = "" if to is None else " and nothing was written"
         raise DataError(
             f"check: {plural(checked.n_skipped, 'row')} of {data} cannot be read{unwritten} "
-            f"({checked.skipped[0].example}); mend the file, or leave them out with --set {SKIP}"
-        ).with_flag("--set", SKIP)
+            f"({checked.skipped[0].example}); mend the file"
+        )
+    print(f"next: {_next_command(checked, choices, columns, sets, to)}")
     return 0
 
 
@@ -458,7 +458,7 @@ def _next_command(
     attacked set, its stored edits.
     """
     from medstress.core.attacked import NAME
-    from medstress.experiment.check_data import ATTACKER, SKIP, skips_rows
+    from medstress.experiment.check_data import ATTACKER
 
     words = ["run", "--data", to if to and checked.written else choices.data, "--model", "NAME"]
     changes = list(sets)
@@ -485,13 +485,11 @@ def _next_command(
         words += [word for column in columns for word in ("--columns", column)]
         if choices.answer_base is not None:
             words += ["--answer-base", str(choices.answer_base)]
-        changes += [SKIP] if checked.n_skipped and not skips_rows(sets) else []
     return command(*words, *(word for change in changes for word in ("--set", change)))
 
 
 def _show(checked: DataCheck, out: Screen, *, is_skipping: bool) -> None:
     from medstress.analyses.shown import column, table
-    from medstress.experiment.check_data import SKIP
     from medstress.report.terminal import print_table
 
     out.say(f"understood: {checked.understood or 'the format that medstress documents'}")
@@ -511,7 +509,7 @@ def _show(checked: DataCheck, out: Screen, *, is_skipping: bool) -> None:
         if is_skipping:
             out.say(f'{cannot} leaves them out, as on_bad_row = "skip" is set')
         else:
-            out.say(f"{cannot} stops there: mend the file, or leave them out with --set {SKIP}")
+            out.say(f"{cannot} stops there: mend the file")
         for reason in checked.skipped:
             others = ", ".join(reason.places[1 : 1 + _MOST_PLACES])
             n_more = reason.n - 1 - _MOST_PLACES
