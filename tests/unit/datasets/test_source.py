@@ -58,7 +58,6 @@ def test_the_hash_of_one_file_is_its_own_and_that_of_two_depends_on_both(tmp_pat
 
 
 SET = {
-    "rows": [{"id": 1}],
     "path": Path("x"),
     "sample": "vignettes",
     "annotations": Path("x"),
@@ -78,7 +77,7 @@ SET = {
 }
 TAKES = {
     "sample": "sample",
-    "table": "path rows columns answer_base encoding sheet",
+    "table": "path columns answer_base encoding sheet",
     "attacked": "path",
     "medqa": "path annotations split",
     "medmcqa": "path annotations split columns answer_base",
