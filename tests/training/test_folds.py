@@ -125,11 +125,3 @@ def test_what_cannot_be_cross_validated_is_refused_in_one_sentence(crossed, chan
         ms.train(crossed, out="out")
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_a_folder_without_folds_takes_none(workplace, crossed):
-    crossed["train"] |= {"epochs": 1, "adversarial": [], "untrained": False}
-    ms.train(crossed, out="out")
-    crossed["train"]["folds"] = 5
-    with pytest.raises(MedstressError, match="'original-0, fold 1' that was trained on other data"):
-        ms.train(crossed, out="out")

@@ -347,14 +347,6 @@ def test_what_the_data_trained_on_take_over_from_those_attacked_is_named(workpla
     assert plan_training(experiment).prepared.classes == ("Drug",)
 
 
-def test_questions_are_not_trained_on(workplace, experiment):
-    experiment["dataset"] = [{"name": "sample", "sample": "questions"}]
-    experiment["attack"] = [{"name": "case_noise"}]
-    experiment["train"] |= {"adversarial": []}
-    with pytest.raises(UsageError, match="tagged texts and sentence pairs, not for questions"):
-        plan_training(experiment)
-
-
 def test_a_folder_of_another_run_is_refused(workplace, experiment):
     (workplace / "v.py").write_text("def f(x):\n    return [['O' for _ in s] for s in x]\n")
     plain = {k: v for k, v in experiment.items() if k != "train"}
