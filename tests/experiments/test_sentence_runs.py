@@ -259,9 +259,11 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder):
     assert a["tests"] == b["tests"]
 
 
-@pytest.mark.parametrize("make", [tagged, pairs])
-def test_every_table_is_exported_and_the_report_holds_the_scores(folder, make):
+@pytest.mark.parametrize(("make", "noun"), [(tagged, "entity"), (pairs, "pair")])
+def test_every_table_is_exported_and_the_report_holds_the_scores(folder, make, noun):
     run = ms.run(make(STATIC), out=folder / "run")
+    charts = Read.open(folder / "run").of(RESULTS).charts()
+    assert f"trials: each {noun} once in every seed" in [chart.counts for chart in charts]
     for table in ("trials", "items", "exchanges"):
         for form in ("jsonl", "csv", "parquet"):
             assert run.export(table, folder / f"rows.{form}") > 0

@@ -105,7 +105,9 @@ def no_route(*_, **__):
 
 
 def test_a_hub_that_cannot_be_reached_is_asked_once_and_quietly(monkeypatch, caplog):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
     constants = pytest.importorskip("huggingface_hub.constants")
+    _ = huggingface_hub.HfApi, huggingface_hub.hf_hub_download  # importing them takes long
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     started = monotonic()
