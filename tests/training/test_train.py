@@ -272,10 +272,10 @@ def test_sentence_pairs_are_trained_and_attacked(workplace, experiment, pairs):
     ("table", "changes", "sentence"),
     [
         ("train", {"epocs": 3}, "unknown key 'epocs'; did you mean 'epochs'?"),
-        ("train", {"epochs": 0}, "epochs = 0: input should be greater than or equal to 1"),
+        ("train", {"epochs": 0}, "epochs = 0: expected greater than or equal to 1"),
         ("train", {"seeds": [0, 0]}, "seeds = [0, 0]: seeds repeat"),
         ("train", {"model": "./nowhere"}, "model './nowhere' not found"),
-        ("train", {"dtype": "float16"}, "dtype = 'float16': input should be"),
+        ("train", {"dtype": "float16"}, "dtype = 'float16': expected"),
         ("train", {"device": "abacus"}, "device 'abacus': expected auto, cpu"),
         ("train", {"dev": {"path": "none.iob"}}, "[train] dev: "),
         ("train", {"data": {"pathh": "x"}}, "[train] data: dataset, [dataset]: unknown key"),
@@ -285,7 +285,7 @@ def test_sentence_pairs_are_trained_and_attacked(workplace, experiment, pairs):
         (
             "train",
             {"adversarial": [{"attack": "swap_noise", "redraw": "daily"}]},
-            "key 'redraw': input should be 'once' or 'epoch'",
+            "key 'redraw': expected 'once' or 'epoch'",
         ),
         (
             "train",
