@@ -7,7 +7,6 @@ import pytest
 import medstress as ms
 from medstress.analyses import run as analyses
 from medstress.core.errors import MedstressError
-from medstress.training import train as flow
 from medstress.training.train import plan_training, training_costs
 
 
@@ -72,20 +71,6 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(workplace, crossed):
             label = hashes[trial.victim.backend.identity.hash]
             found.setdefault(label, set()).add(trial.item.id)
     assert found == {model.label: set(plan.data_of(model).tested or ()) for model in models}
-
-
-@pytest.mark.release
-def test_a_second_time_nothing_is_trained_and_more_seeds_join(workplace, crossed, monkeypatch):
-    first = ms.train(crossed, out="out").run.summary()
-    with monkeypatch.context() as patched:
-        patched.setattr(flow, "fit", None)
-        again = ms.train(crossed, out="out").run.summary()
-    assert again["results"] == first["results"]
-    crossed["train"]["seeds"] = [0, 1]
-    more = ms.train(crossed, out="out").run.summary()
-    assert {row["victim"] for row in more["results"]} >= {"original-1", "swap_noise-1"}
-    known = [row for row in more["results"] if row["victim"] == "original-0"]
-    assert known == [row for row in first["results"] if row["victim"] == "original-0"]
 
 
 @pytest.mark.release
