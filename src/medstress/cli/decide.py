@@ -7,42 +7,27 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from medstress.cli.options import Command, Json, Junit, Markdown, app
+from medstress.cli.options import Command, Json, Junit, Markdown, app, argument, option
 from medstress.core.errors import MedstressError
 
 if TYPE_CHECKING:
     from medstress.analyses.shown import Decision, Table
 
 _decide = partial(app.command, cls=Command, rich_help_panel="Decide")
+_FACTOR = "what is compared: models, attacks, or what these draw names from"
+_METRIC = (
+    "the measure that decides: accuracy_after (the default for models), accuracy, asr (the default "
+    "for attacks and groups), asr_net, or a score such as f1_after"
+)
 
 
 @_decide()
 def compare(
-    a: Annotated[
-        str,
-        typer.Argument(
-            metavar="A", help="a run, or DIR#victim for a model of a run that has several"
-        ),
-    ],
-    b: Annotated[str, typer.Argument(metavar="B", help="the run that the verdict is about")],
-    factor: Annotated[
-        Literal["victim", "attack", "group"],
-        typer.Option(help="what is compared: models, attacks, or what these draw names from"),
-    ] = "victim",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="the measure that decides: accuracy_after (the default for models), accuracy, asr "
-            "(the default for attacks and groups), asr_net, or a score such as f1_after",
-        ),
-    ] = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(metavar="M", help="the largest difference that does not matter"),
-    ] = None,
+    a: Annotated[str, argument("A", "a run, or DIR#victim for a model of a run with several")],
+    b: Annotated[str, argument("B", "the run that the verdict is about")],
+    factor: Annotated[Literal["victim", "attack", "group"], option(None, _FACTOR)] = "victim",
+    metric: Annotated[str | None, option("NAME", _METRIC)] = None,
+    margin: Annotated[float | None, option("M", "the largest loss that does not matter")] = None,
     as_json: Json = False,
     junit: Junit = None,
     markdown: Markdown = None,

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from medstress.cli.options import (
     Command,
     Folder,
@@ -18,20 +16,21 @@ from medstress.cli.options import (
     Markdown,
     Port,
     app,
+    argument,
     only_one,
+    option,
 )
 from medstress.core.errors import StoreError
 from medstress.core.words import command
 
 _look = partial(app.command, cls=Command, rich_help_panel="Look")
+_ID = "a trial's id or its beginning, the id that the report shows, or an item with one attack"
 
 
 @_look()
 def summary(
     folder: Folder,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="all columns of all tables, by key and by seed")
-    ] = False,
+    wide: Annotated[bool, option(None, "all columns of all tables", "--wide")] = False,
     as_json: Json = False,
     junit: Junit = None,
     markdown: Markdown = None,
@@ -64,11 +63,8 @@ def summary(
 
 @_look()
 def report(
-    folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="run folders")],
-    out: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="default: DIR/report.html, of several ./report.html"),
-    ] = None,
+    folders: Annotated[list[str], argument("DIR...", "run folders")],
+    out: Annotated[str | None, option("FILE", "default: DIR/report.html, or ./report.html")] = None,
 ) -> int:
     """One self-contained HTML file, readable offline.
 
@@ -100,14 +96,7 @@ def view(folder: Folder, port: Port = 0) -> int:
 @_look()
 def case(
     folder: Folder,
-    id_: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ID",
-            help="a trial's id or its beginning, the id that the report shows, or an item with one "
-            "attack",
-        ),
-    ] = None,
+    id_: Annotated[str | None, argument("ID", _ID)] = None,
 ) -> int:
     """One case: what changed, what was sent, what was answered.
 

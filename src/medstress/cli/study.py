@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from medstress.cli.options import (
     Command,
     DryRun,
@@ -25,25 +23,26 @@ from medstress.cli.options import (
     Yes,
     app,
     only_one,
+    option,
 )
 from medstress.cli.process import one_line
 from medstress.core.errors import UsageError
 from medstress.core.words import command, quoted
 
 _study = partial(app.command, cls=Command, rich_help_panel="Study")
+_TUNED = "of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
+_TRAINED = "run folder, with the models in DIR/models (default: runs/<name>-trained)"
+_PERTURBED = "FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll"
+_WRITTEN = "also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet"
+_TRIALS = "trials by id, the start of one or their item; lost or held"
+_ALL = "all successes, and as many attacks of the same arms that failed"
+_DRAWN = "with --all: draw N successes, and as many that failed"
 
 
 @_study()
 def tune(
     experiment: File,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="folder of the report; the split's run is in DIR/tuning, the choice in "
-            "DIR/tune.json (default: runs/<name>-tuned)",
-        ),
-    ] = None,
+    out: Annotated[str | None, option("DIR", _TUNED)] = None,
     limit: Limit = None,
     sets: Sets = [],
     dry_run: DryRun = False,
@@ -94,14 +93,7 @@ def tune(
 @_study()
 def train(
     experiment: File,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="run folder, with the models in DIR/models and the comparison in "
-            "DIR/training.json (default: runs/<name>-trained)",
-        ),
-    ] = None,
+    out: Annotated[str | None, option("DIR", _TRAINED)] = None,
     limit: Limit = None,
     sets: Sets = [],
     dry_run: DryRun = False,
@@ -206,31 +198,11 @@ def significance(
 @_study()
 def explain(
     folder: Folder,
-    trial: Annotated[
-        list[str],
-        typer.Option(
-            metavar="ID ...", help="trials by id, the start of one or their item; lost or held"
-        ),
-    ] = [],
-    all_: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="all successes, and as many attacks of the same arms that failed"
-        ),
-    ] = False,
+    trial: Annotated[list[str], option("ID ...", _TRIALS)] = [],
+    all_: Annotated[bool, option(None, _ALL, "--all")] = False,
     experiment: Own = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet"
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="with --all: draw N successes, and as many that failed"
-        ),
-    ] = None,
+    out: Annotated[str | None, option("FILE", _WRITTEN)] = None,
+    limit: Annotated[int | None, option("N", _DRAWN, min=1)] = None,
     sets: Sets = [],
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -316,13 +288,7 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
 @_study()
 def perturb(
     experiment: File,
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll",
-        ),
-    ],
+    to: Annotated[str, option("FILE", _PERTURBED)],
     limit: Limit = None,
     sets: Sets = [],
     quiet: Quiet = False,
