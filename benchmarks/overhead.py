@@ -65,7 +65,7 @@ def experiment(folder: Path) -> dict[str, Any]:
     """One attack with the random sampler."""
     return {
         "experiment": {"controls": False, "name": "overhead", "seeds": [0]},
-        "dataset": [{"name": "jsonl", "path": str(folder / "items.jsonl")}],
+        "dataset": [{"name": "table", "path": str(folder / "items.jsonl")}],
         "entities": [
             {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
         ],

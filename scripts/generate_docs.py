@@ -59,12 +59,11 @@ PERFORMANCE = """### `performance`
 of the run together ([cost and cache](cost-and-cache.md#after-a-run)).
 Only back ends that tokenise in this process count tokens: `tokens_forwarded` is what the model has
 read, padding and early work included, `tokens_naive` the lengths of all prompts.
-`benchmarks/prefix_sharing.py` counts what no way of asking could avoid.
 """
 SUMMARY = """## `summary --json`: format 3
 
 Within a format fields may be added; what is there keeps its name and meaning. Run folders have a
-number of their own; one of another format is refused ([compatibility](compatibility.md)).
+number of their own; one of another format is refused ([compatibility](versions.md)).
 `summary.json` in a run folder is the summary of the moment when the run was completed or last added
 to.
 
@@ -72,7 +71,7 @@ to.
 | --- | --- |
 | `format` | 3 |
 | `experiment` | `name`, `fingerprint`, `seeds`, `versions`, `started`, `finished`, `complete` |
-| `root` | digest of a complete run with its reviews; null while it goes on ([the ledger](design/005-ledger.md)) |
+| `root` | digest of a complete run with its reviews; null while it goes on ([the ledger](design.md#decisions)) |
 | `verdict` | `lines` (three), `arm` (the row they speak of), `trust` (`level`: `yes`, `no` or `too few`; `reasons`), `models` (the same for each of several models, with `model`) |
 | `results` | a row for each data set, group, victim and attack, over its seeds; rows of controls have `control_of` |
 | `by_seed` | the same rows for each seed: `seed` in place of `seeds`, null for an attack without random numbers |
@@ -96,12 +95,12 @@ These entries are there where the run has something of the kind:
 | `transfer` | `rows`, one for each attack, source and target ([analyses](analyses.md#transfer)) |
 | `reuse` | `names`, `overlap`, `asked` ([analyses](analyses.md#reuse)) |
 | `attempts` | `curve` (a rate by attempt), `lost_by_reason`, gates and judges, for each arm of MedFuzz ([MedFuzz](medfuzz.md)) |
-| `significance` | `null`, `n_family`, `items` (`trial_id, p, p_adjusted, count, n_controls, t_original, t_attack, guess, calls`) ([testing successes](significance.md)) |
-| `faithfulness` | `unfaithful` and rates of mention ([faithfulness](significance.md#faithfulness)) |
+| `significance` | `null`, `n_family`, `items` (`trial_id, p, p_adjusted, count, n_controls, t_original, t_attack, guess, calls`) ([testing successes](medfuzz.md#testing-successes)) |
+| `faithfulness` | `unfaithful` and rates of mention ([faithfulness](medfuzz.md#faithfulness)) |
 | `explanations` | `rows`, `cases` and how exact they are ([words that carry an answer](explain.md)) |
 | `probes` | `rows`: rates over answers and over trials ([probes](probes.md#what-each-number-means)) |
-| `passages` | `gains`, `evidence` ([passages](passages.md)) |
-| `training` | `models`, `adversarial`, `rows`, `scores` ([training](training.md)) |
+| `passages` | `gains`, `evidence` ([passages](probes.md#passages)) |
+| `training` | `models`, `adversarial`, `rows`, `scores` ([training](ner-and-similarity.md#training)) |
 | `tuning` | `grids`, `choices` ([the exponent n](tuning.md)) |
 | `review` | `n_raters`, `n_adjudicators`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |
 """  # noqa: E501
@@ -209,16 +208,16 @@ def cli_page() -> str:
 def schema_page() -> str:
     """Keys of the experiment file and fields of exported rows."""
     titles = {
-        "ExperimentTable": "[experiment]",
-        "DatasetTable": "[[dataset]]",
-        "EntitiesTable": "[[entities]]",
-        "VictimTable": "[[victim]]",
-        "AttackTable": "[[attack]]",
-        "TuneTable": "[tune]",
-        "AnalysisTable": "[analysis]",
-        "SignificanceTable": "[test]",
-        "RequireTable": "[[require]]",
-        "SlicesTable": "[slices]",
+        "Settings": "[experiment]",
+        "Dataset": "[[dataset]]",
+        "Entities": "[[entities]]",
+        "Victim": "[[victim]]",
+        "Attack": "[[attack]]",
+        "Tune": "[tune]",
+        "Analysis": "[analysis]",
+        "Significance": "[test]",
+        "Require": "[[require]]",
+        "Slices": "[slices]",
     }
     tables = SOURCE / "experiment" / "file" / "config.py"
     parts = [f"{HEAD}# Schema\n", SCHEMA, "## The experiment file\n"]
@@ -226,9 +225,9 @@ def schema_page() -> str:
         parts += [f"### `{title}`\n", _table(tables, name)]
     parts += [
         "### `[train]`\n",
-        _table(tables, "TrainTable"),
+        _table(tables, "Train"),
         "Entries of `adversarial`:\n",
-        _table(tables, "AdversarialTable"),
+        _table(tables, "Adversarial"),
         "### Parameters of `entity_substitution`\n",
         _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
         "### Parameters of `discrete_zoo`\n",

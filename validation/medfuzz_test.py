@@ -9,7 +9,7 @@ with up to K insertions, and those where one brought an error are tested togethe
 
 Writes level.csv (share of attacked items with p <= .05 where there is nothing to find) and
 power.csv (of 25 attacked items 7 have a real success; how many of them are found). Judges nothing;
-tests/recovery holds a small version against what docs/significance.md says.
+tests/recovery holds a small version against what docs/medfuzz.md says.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ from typing import Any, cast
 
 import numpy as np
 
-from medstress.analyses.families import (
+from medstress.analyses.significance import (
     LEVEL,
     MAX_CALLS,
+    STOP_AT,
     TURNS,
     Adjust,
     ControlPrice,
     Null,
     Statistic,
 )
-from medstress.analyses.significance import STOP_AT
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
 from medstress.engine.inquiry import HoldConversations
-from medstress.experiment.significance.controls import Stock
-from medstress.experiment.significance.flow import Design, Success, family_flow
+from medstress.experiment.significance.flow import Design, Stock, Success, family_flow
 from medstress.stats.estimate import wilson_ends
 from medstress.stats.permutation import control_p
 from medstress.tasks.victim import Victim

@@ -39,8 +39,8 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder):
     assert told.out.splitlines()[-1] == (
         f"next: medstress run --data {to} --model NAME --set entities.recogniser=given"
     )
-    items = ms.load_dataset(form, to)
-    given = ms.load_dataset("jsonl", folder / "rows.jsonl")
+    items = ms.load_dataset("table", to)
+    given = ms.load_dataset("table", folder / "rows.jsonl")
     for read, original in zip(items, given, strict=True):
         assert (read.id, read.context, read.stem) == (original.id, original.context, original.stem)
         assert (read.options, read.key) == (original.options, original.key)
@@ -67,7 +67,7 @@ def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, fold
     assert medstress("check", "rows.jsonl", "--to", "out.jsonl").code == 0
     experiment = {
         "experiment": {"name": "x", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": "out.jsonl"},
+        "dataset": {"name": "table", "path": "out.jsonl"},
         "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         "victim": {"backend": "mock"},
         "attack": {"name": "entity_substitution", "sampler": "random", "budget": 2},
@@ -109,7 +109,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
         (["--to", "o.jsonl", "--set", "entities.recognizer=given"], "unknown key 'recognizer'"),
         (
             ["--to", "o.jsonl", "--set", "entities.recogniser=given"],
-            "dataset 'jsonl' has no mentions, but recogniser = 'given' needs them",
+            "dataset 'table' has no mentions, but recogniser = 'given' needs them",
         ),
     ],
 )

@@ -244,11 +244,7 @@ def test_a_folder_that_is_a_link_is_read_by_nobody(run_of, medstress, tmp_path):
 
 
 @pytest.mark.usefixtures("umask")
-@pytest.mark.parametrize(("group", "expected"), [(False, (0o700, 0o600)), (True, (0o750, 0o640))])
-def test_a_run_folder_is_its_owners_alone_unless_its_group_may_read(
-    bench, medstress, group, expected
-):
-    bench.tables["experiment"]["group_readable"] = group
+def test_a_run_folder_is_its_owners_alone(bench, medstress):
     seen = {}
 
     class Watched(RunStore):
@@ -266,8 +262,8 @@ def test_a_run_folder_is_its_owners_alone_unless_its_group_may_read(
     export = bench.out / "trials.csv"
     assert medstress("export", bench.out, "--table", "trials", "--to", export).code == 0
     for found in (seen, modes(bench.out)):
-        assert found.pop(".") == expected[0]
-        assert set(found.values()) == {expected[1]}
+        assert found.pop(".") == 0o700
+        assert set(found.values()) == {0o600}
 
 
 @pytest.mark.usefixtures("umask")
@@ -281,24 +277,18 @@ def test_outputs_elsewhere_are_their_owners_alone(run_of, medstress, tmp_path):
     assert set(modes(tmp_path / "figures").values()) == {0o700, 0o600}
 
 
-def test_who_may_read_a_run_is_no_part_of_what_it_is(bench, medstress):
+def test_a_run_that_its_owner_opened_to_the_group_stays_open_to_it(bench, medstress):
     assert bench.run() == 0
-    bench.tables["experiment"]["group_readable"] = True
-    told = medstress("run", bench.write(), "--out", bench.out, "--quiet")
-    assert (told.code, told.err) == (0, "")
-    assert modes(bench.out)["."] == 0o750
-    assert modes(bench.out)["run.sqlite"] == 0o640
-
-
-def test_a_folder_that_others_may_read_keeps_its_mode_and_its_files_are_closed(bench, medstress):
-    assert bench.run() == 0
-    bench.out.chmod(0o755)
+    bench.out.chmod(0o750)
     for path in bench.out.iterdir():
-        path.chmod(0o644)
-    told = medstress("run", bench.write(), "--out", bench.out, "--quiet")
-    assert (told.code, told.err) == (0, "")
-    assert modes(bench.out)["."] == 0o755
-    assert modes(bench.out)["run.sqlite"] == modes(bench.out)["run.lock"] == 0o600
+        path.chmod(0o640)
+    bench.tables["experiment"]["seeds"].append(7)
+    assert bench.run() == 0
+    assert medstress("review", bench.out, "--export", bench.out / "sheet.csv").code == 0
+    found = modes(bench.out)
+    assert found.pop(".") == 0o750
+    assert {"reviews.sqlite", "sheet.csv", "summary.json"} <= set(found)
+    assert set(found.values()) == {0o640}
 
 
 @pytest.mark.usefixtures("umask")

@@ -86,7 +86,7 @@ def test_pairs_keep_their_scores_and_one_text(folder):
 
 def test_the_names_that_a_substitution_draws_are_questions(folder):
     assert perturb("q.toml", "--to", "draws.jsonl") == 0
-    loaded = questions.load_jsonl(DatasetOptions(path=folder / "draws.jsonl"))
+    loaded = questions.load(DatasetOptions(path=folder / "draws.jsonl"))
     by_item: dict[str, set[tuple[str, ...]]] = {}
     for item in loaded.questions:
         by_item.setdefault(item.metadata["original_id"], set()).add(item.options)

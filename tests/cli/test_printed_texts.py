@@ -72,6 +72,25 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, meds
     assert json.loads(told.out)["results"][0]["dataset"] == name
 
 
+def test_odd_names_are_shown_in_one_line_or_refused_in_one_sentence(bench, medstress):
+    labels = ("x" * 64, "near\nmedstress: all is well")
+    bench.tables["attack"] = [
+        bench.attack("random", budget=n, label=x) for n, x in enumerate(labels, 1)
+    ]
+    bench.tables["victim"][0]["name"] = "care\u202eful\nmedstress: all is well"
+    assert medstress("run", bench.write(), "--out", bench.out, "--quiet").code == 0
+    for command in ("summary", "case", "verify"):
+        told = medstress(command, bench.out)
+        assert told.code == 0
+        assert not STEERING.search(told.out + told.err)
+        assert not re.search("^medstress: all is well", told.out + told.err, re.MULTILINE)
+    for name in ("a\u202eb", "a\nb", "a" * 300):
+        bench.tables["experiment"]["name"] = name
+        told = medstress("run", bench.write(), "--quiet")
+        assert (told.code, told.err.count("\n")) == (2, 1), name
+        assert not STEERING.search(told.err)
+
+
 def test_no_file_steers_a_terminal(hostile_run, medstress, tmp_path):
     bench, name = hostile_run
     out = tmp_path / "out"

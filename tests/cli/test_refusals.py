@@ -48,7 +48,7 @@ def test_a_mistyped_key_is_named_with_the_one_that_is_meant(bench, refused, tabl
     [
         ("victim", "backend", "pyhton", "python"),
         ("victim", "answer_by", "leter", "letter"),
-        ("dataset", "name", "jsonlines", "jsonl"),
+        ("dataset", "name", "tables", "table"),
         ("attack", "name", "entity_substitutoin", "entity_substitution"),
         ("entities", "recogniser", "gazeteer", "gazetteer"),
         ("entities", "vocabulary", "drug", "drugs"),

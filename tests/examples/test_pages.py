@@ -1,6 +1,5 @@
 """The code on the pages runs as it stands there."""
 
-import inspect
 import re
 import tomllib
 from collections.abc import Callable
@@ -41,95 +40,29 @@ def modules(workplace, blocks, load):
     return write
 
 
-def run_tests_of(module: ModuleType, folder: Path) -> int:
-    tests = [value for name, value in vars(module).items() if name.startswith("test_")]
-    for test in tests:
-        test(**({"tmp_path": folder} if inspect.signature(test).parameters else {}))
-    return len(tests)
-
-
-def install(name: str, entry_points: str, folder: Path) -> None:
-    """What pip leaves of a package: its metadata."""
-    info = folder / f"{name.replace('-', '_')}-0.1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
-    (info / "entry_points.txt").write_text(entry_points)
-
-
-def test_the_attack_of_the_page_passes_its_tests_and_runs(workplace, modules, blocks, capsys):
-    page = "docs/writing-an-attack.md"
-    *_, tests = modules(page)
-    assert run_tests_of(tests, workplace) == 2
-    install(
-        "medstress-look-alike",
-        "[medstress.attacks]\nlook_alike = look_alike:LookAlike\n",
-        workplace,
-    )
-    assert medstress_cli(["list", "attacks"]) == 0
-    assert capsys.readouterr().out in (ROOT / page).read_text("utf-8")
-    experiment = {
-        **{
-            "experiment": {"controls": False, "name": "x"},
-            "dataset": {"name": "sample", "limit": 20},
-        },
-        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
-        "victim": {"backend": "mock"},
-        **tomllib.loads(blocks(page, "toml")[1]),
-    }
-    (row,) = ms.run(experiment, out="run").summary()["by_seed"]
-    assert row["attack"] == "look_alike"
-    assert row["seed"] is None
-    assert row["n_eligible"] > 0
-
-
-def test_the_back_end_of_the_page_passes_its_tests_and_runs(workplace, modules, blocks):
-    page = "docs/writing-a-back-end.md"
-    *_, tests = modules(page)
-    assert run_tests_of(tests, workplace) == 2
-    install(
-        "medstress-word-counts",
-        "[medstress.backends]\nword_counts = word_counts:open_backend\n",
-        workplace,
-    )
-    (workplace / "corpus.txt").write_text("Scopolamine prevents travel sickness.", "utf-8")
-    experiment = {
-        **{
-            "experiment": {"controls": False, "name": "x"},
-            "dataset": {"name": "sample", "limit": 20},
-        },
-        "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
-        "attack": {"name": "entity_substitution", "sampler": "nearest"},
-        **tomllib.loads(blocks(page, "toml")[1]),
-    }
-    (row,) = ms.run(experiment, out="run").summary()["results"]
-    assert row["victim"] == "words"
-    assert row["n_failed"] == 0
-
-
 def test_the_quick_start_runs_from_python(workplace, blocks, capsys):
-    (code,) = blocks("docs/quickstart.md", "python")
+    _, code = blocks("docs/first-run.md", "python")
     exec(compile(code, "quickstart", "exec"), {})
     assert " flipped" in capsys.readouterr().out
 
 
-def test_the_quick_start_runs_from_the_command_line(workplace, blocks, capsys):
-    page = "docs/quickstart.md"
+def test_the_quick_start_runs_from_the_command_line(workplace, blocks):
+    page = "docs/first-run.md"
     (toml,) = blocks(page, "toml")
     Path("mine.toml").write_text(toml, encoding="utf-8")
     assert medstress_cli(["run", "mine.toml", "--dry-run"]) == 0
-    assert capsys.readouterr().out in (ROOT / page).read_text("utf-8")
     assert medstress_cli(["run", "mine.toml"]) == 0
     assert medstress_cli(["run", "mine.toml", "--set", "attack.near.n=-30", "--out", "30"]) == 0
 
 
 @pytest.mark.parametrize("number", range(2))
 def test_the_functions_of_the_victims_page_are_victims(workplace, blocks, number):
-    codes = blocks("docs/victims.md", "python")
+    codes = blocks("docs/models.md", "python")
     assert len(codes) == 2
     Path("my_model.py").write_text(codes[number], encoding="utf-8")
     prompt = blocks("docs/answers.md", "text")[0]
     Path("mine.txt").write_text(prompt, encoding="utf-8")
-    victim, *_ = tomllib.loads(blocks("docs/victims.md", "toml")[0])["victim"]
+    victim, *_ = tomllib.loads(blocks("docs/models.md", "toml")[0])["victim"]
     item = ms.Question(
         id="q",
         stem="Which?",

@@ -1,7 +1,6 @@
-"""The plug-ins of the pages, installed as printed; and what is said of plug-ins that fail."""
+"""One module to import from, the source of a page, and what is said of plug-ins that fail."""
 
 import ast
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -72,47 +71,6 @@ def test_every_name_of_the_plugin_module_is_there_once_and_loads_no_torch():
     assert all(hasattr(plugin, name) for name in plugin.__all__)
     code = "import sys, medstress.plugin; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-# -- the example as printed -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory, blocks):
-    """The folder that the attack's page describes, and where pip has installed it."""
-    page = "docs/writing-an-attack.md"
-    folder, target = tmp_path_factory.mktemp("look-alike"), tmp_path_factory.mktemp("installed")
-    for code in blocks(page, "python"):
-        (folder / code.partition("\n")[0].removeprefix("# ")).write_text(code, encoding="utf-8")
-    (folder / "pyproject.toml").write_text(blocks(page, "toml")[0], encoding="utf-8")
-    (folder / "mine.toml").write_text(EXPERIMENT, encoding="utf-8")
-    # Its one dependency is installed with medstress, but not in the folder.
-    without_network = ["--no-index", "--no-deps", "--no-build-isolation"]
-    quiet = ["--quiet", "--disable-pip-version-check"]
-    pip = [sys.executable, "-m", "pip", "install", *quiet, *without_network]
-    told = subprocess.run(
-        [*pip, "--target", str(target), "."],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert told.returncode == 0, told.stderr
-    return folder, target
-
-
-def medstress(folder: Path, target: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own that finds what is installed in a folder."""
-    path = os.pathsep.join([str(target), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "MEDSTRESS_CACHE": str(folder / "cache")}
-    return subprocess.run(
-        [sys.executable, "-m", "medstress", *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_the_source_of_the_page_reads_its_format(blocks, load, workplace):

@@ -63,7 +63,7 @@ def run(victim: str, *attacks: dict[str, Any], out: str = "run", **experiment: A
     return ms.run(
         {
             "experiment": {"controls": False, "name": "answers", "seeds": [0], **experiment},
-            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "dataset": {"name": "table", "path": "items.jsonl"},
             "entities": {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
             "victim": {"name": "v", "backend": "python", "target": f"victim.py:{victim}"},
             "attack": [{"name": "entity_substitution", **attack} for attack in attacks],
@@ -162,7 +162,7 @@ def test_marks_of_thoughts_are_named_in_the_table_of_a_model(folder):
     (folder / "thinker.py").write_text(code, encoding="utf-8")
     tables = {
         "experiment": {"name": "thoughts", "controls": False},
-        "dataset": {"name": "jsonl", "path": "items.jsonl"},
+        "dataset": {"name": "table", "path": "items.jsonl"},
         "victim": {"backend": "python", "target": "thinker.py:thinker"},
         "attack": {"name": "none"},
     }

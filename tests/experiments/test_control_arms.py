@@ -130,7 +130,7 @@ def test_a_control_that_is_left_out_names_the_items_and_what_to_do(tmp_path):
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     given = experiment(RANDOM | {"budget": 40}) | {
-        "dataset": {"name": "jsonl", "path": str(tmp_path / "rows.jsonl")}
+        "dataset": {"name": "table", "path": str(tmp_path / "rows.jsonl")}
     }
     reason = prepare(given).left_out["random"]["no_op"]
     assert "on only 1 of 2 items, and too few on 'short'; lower the budget" in reason

@@ -9,7 +9,7 @@ import pytest
 import medstress as ms
 from conversation_server import ConversationServer
 from experiments import GOLDENS, SAMPLERS, substitution, victim
-from medstress.datasets.sample import load
+from medstress.datasets.named import load_sample as load
 from medstress.datasets.source import DatasetOptions
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.prepare import opened_victims, prepare
@@ -126,7 +126,7 @@ def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind
             test = {}
         tables = {
             "experiment": {"name": "planted", "seeds": [0], "controls": False},
-            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "dataset": {"name": "table", "path": "items.jsonl"},
             "victim": victim,
             "role": role,
             "attack": {"name": "medfuzz", "runs": 1},

@@ -72,7 +72,7 @@ def write(folder: Path, items: list[dict[str, Any]]) -> None:
 def experiment(*attacks: dict[str, Any], target: str = "careful", **more: Any) -> dict[str, Any]:
     return {
         "experiment": {"controls": False, "name": "noise", "seeds": [0]},
-        "dataset": [{"name": "jsonl", "path": "items.jsonl"}],
+        "dataset": [{"name": "table", "path": "items.jsonl"}],
         "victim": [{"backend": "python", "target": f"victims.py:{target}", "prompt": "open_book"}],
         "attack": list(attacks),
         **more,
@@ -187,7 +187,7 @@ def test_noise_runs_beside_attacks_that_draw_names(folder):
 def test_what_perturb_writes_is_what_a_run_asks_and_is_read_back(folder):
     tables = experiment(swap("passage"))
     assert perturb(tables, folder / "out.jsonl").n_rows == 4
-    loaded = questions.load_jsonl(DatasetOptions(path=folder / "out.jsonl"))
+    loaded = questions.load(DatasetOptions(path=folder / "out.jsonl"))
     new = {item.id: item for item in loaded.questions}
     assert sorted(new) == ["q1", "q2", "q3", "q4"]
     run = ms.run(tables, out=folder / "run")
@@ -197,7 +197,7 @@ def test_what_perturb_writes_is_what_a_run_asks_and_is_read_back(folder):
     assert {item.stem for item in loaded.questions} == {q["stem"] for q in ITEMS[:4]}
     options = perturb(experiment(swap("options")), folder / "options.jsonl")
     assert options.n_changed == 5
-    assert len(questions.load_jsonl(DatasetOptions(path=folder / "options.jsonl")).questions) == 5
+    assert len(questions.load(DatasetOptions(path=folder / "options.jsonl")).questions) == 5
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def talked(folder: Path) -> Run:
     return run(
         {
             "experiment": {"controls": False, "name": "x", "seeds": [0]},
-            "dataset": {"name": "jsonl", "path": str(folder / "q.jsonl")},
+            "dataset": {"name": "table", "path": str(folder / "q.jsonl")},
             "victim": {"name": "v", **speaker, "target": f"{folder}/speakers.py:target"},
             "role": {"attacker": {**speaker, "target": f"{folder}/speakers.py:attacker"}},
             "attack": {"name": "medfuzz", "attempts": 3, "runs": 1},

@@ -107,7 +107,7 @@ def run(victim: str, *attacks: dict[str, Any], controls: Any = False, **more: An
     return ms.run(
         {
             "experiment": settings,
-            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "dataset": {"name": "table", "path": "items.jsonl"},
             "victim": {"name": "v", "backend": "python", "target": f"victim.py:{victim}"},
             "attack": list(attacks),
         },
@@ -303,42 +303,6 @@ def test_false_statements_by_kind_beside_neutral_sentences(folder):
     assert all(each["accuracy"]["value"] == 0 for each in probe["by_variant"].values())
 
 
-@pytest.mark.release
-def test_controls_ask_all_items_as_often_and_the_run_verifies(folder, capsys):
-    found = run("gives_in", *PROBES, controls=None, limit=12)
-    summary = found.summary()
-    probes, rows = by_attack(summary["probes"]["rows"]), by_attack(summary["results"])
-    assert probes.keys() == rows.keys()
-    for name in ("option_order / no_op", "challenge / repeat", "lasa / no_op"):
-        own = probes[name.partition(" / ")[0]]
-        assert probes[name]["n_answers"] == own["n_answers"] > 0
-        assert probes[name]["consistency"]["value"] == 1
-    assert not any(name.startswith("options_only /") for name in rows)
-    assert medstress_cli(["verify", str(found.folder)]) == 0
-    assert medstress_cli(["summary", str(found.folder), "--wide"]) == 0
-    assert "Accuracy over variants" in capsys.readouterr().out
-    for name in ("trials", "exchanges"):
-        line = ["export", str(found.folder), "--table", name, "--to", f"{name}.jsonl"]
-        assert medstress_cli(line) == 0
-    asked = [json.loads(line) for line in Path("exchanges.jsonl").read_text("utf-8").splitlines()]
-    turns = [row["prompt"] for row in asked if isinstance(row["prompt"], list)]
-    assert turns
-    assert all([turn["role"] for turn in each][-2:] == ["assistant", "user"] for each in turns)
-
-
-def test_a_stopped_run_goes_on_to_the_same_rows(folder):
-    stopped = run("gives_in", *PROBES, settings={"max_queries": 40})
-    assert not stopped.summary()["experiment"]["complete"]
-    resumed = run("gives_in", *PROBES)
-    whole = run("gives_in", *PROBES, fresh=True)
-    shown = ("item_id", "attack", "verdict", "answers", "edits")
-    first, second = (
-        sorted([str(getattr(row, name)) for name in shown] for row in rows_of(each))
-        for each in (resumed, whole)
-    )
-    assert first == second
-
-
 @pytest.mark.parametrize("attack", ["option_order", "none_of_the_others", "options_only"])
 @pytest.mark.parametrize("how", [{"answer_by": "text", "prompt": "cloze"}])
 def test_probes_of_options_refuse_a_prompt_without_options(folder, attack, how, capsys):
@@ -362,7 +326,7 @@ def refused(
 ) -> None:
     keys = "\n".join(f"{key} = {json.dumps(value)}" for key, value in how.items())
     (folder / "e.toml").write_text(
-        f'[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
+        f'[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "table"\n'
         f'path = "items.jsonl"\n[[victim]]\nbackend = "mock"\n{keys}\n'
         f'[[attack]]\nname = "{attack}"\n',
         encoding="utf-8",
@@ -373,7 +337,7 @@ def refused(
 
 def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(folder, capsys):
     (folder / "e.toml").write_text(
-        '[experiment]\nname = "e"\nseeds = [0]\ncontrols = false\n[[dataset]]\nname = "jsonl"\n'
+        '[experiment]\nname = "e"\nseeds = [0]\ncontrols = false\n[[dataset]]\nname = "table"\n'
         'path = "items.jsonl"\n[[victim]]\nbackend = "python"\ntarget = "victim.py:gives_in"\n'
         '[[attack]]\nname = "challenge"\n',
         encoding="utf-8",
@@ -420,7 +384,7 @@ def test_a_probe_gives_its_change_of_accuracy_and_what_is_net_of_the_control(fol
 
 
 def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(folder, capsys):
-    head = '[experiment]\nname = "e"\n[[dataset]]\nname = "jsonl"\npath = "items.jsonl"\n'
+    head = '[experiment]\nname = "e"\n[[dataset]]\nname = "table"\npath = "items.jsonl"\n'
     head += '[[victim]]\nbackend = "mock"\n[[attack]]\nname = '
     (folder / "e.toml").write_text(f'{head}"option_order"\n', encoding="utf-8")
     assert medstress_cli(["perturb", "e.toml", "--to", "p.jsonl"]) == 0

@@ -48,7 +48,7 @@ def substitution(
 name = "golden"
 seeds = {seeds}
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 label = "cases"
 [[entities]]
@@ -289,7 +289,7 @@ name = "golden"
 seeds = [0]
 controls = false
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 label = "vignettes"
 [[victim]]

@@ -25,7 +25,7 @@ def test_an_item_longer_than_the_model_reads_is_not_attackable(
 [experiment]
 name = "long"
 [[dataset]]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 label = "cases"
 [[victim]]

@@ -11,7 +11,7 @@ import pytest
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Generate, Generated, Message, Score, Scored
 from medstress.core.items import Candidate
-from medstress.datasets.sample import load
+from medstress.datasets.named import load_sample as load
 from medstress.datasets.source import DatasetOptions
 from medstress.tasks.templates import load_template
 from medstress.testing import check_backend

@@ -11,7 +11,7 @@ import pytest
 from medstress.attacks.medfuzz.edits import EditError, edits_between, inserted
 from medstress.attacks.medfuzz.gates import Draft, objections
 from medstress.core.items import Candidate, Question
-from medstress.datasets import medqa
+from medstress.datasets.named import load_medqa
 from medstress.datasets.source import DatasetOptions
 from medstress.tasks.prompt_sets import load_prompts
 
@@ -27,7 +27,7 @@ def items(published):
 
 @lru_cache(maxsize=1)
 def read(path: Path) -> tuple[Question, ...]:
-    return medqa.load(DatasetOptions(path=path)).questions
+    return load_medqa(DatasetOptions(path=path)).questions
 
 
 def sentences_of(item: Question) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ MODELS = """
 import json
 from pathlib import Path
 
-from medstress.datasets import medqa
+from medstress.datasets.named import load_medqa
 from medstress.datasets.source import DatasetOptions
 from medstress.testing import rule_target
 
-ITEMS = medqa.load(DatasetOptions(path=Path("items.jsonl"))).questions
+ITEMS = load_medqa(DatasetOptions(path=Path("items.jsonl"))).questions
 WORDS = [
     "Neighbours call {him} a lighthouse keeper.",
     "The family moved here from a village far away.",

@@ -14,7 +14,7 @@ from numpy.random import default_rng
 from medstress.attacks.controls.harmless import NeutralInsertion, NoOp
 from medstress.attacks.controls.paraphrase import Paraphrase
 from medstress.attacks.controls.rewording import facts_of, question_of, share_changed, words_of
-from medstress.datasets import medmcqa, medqa, sample
+from medstress.datasets.named import load_medmcqa, load_medqa, load_sample
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.recognisers import shipped_gazetteer
 from medstress.testing import tiny_resources
@@ -22,7 +22,7 @@ from medstress.testing import tiny_resources
 N = 200
 FOUR_BUDGETS = 32
 FILES = {"medqa": "qa/medqa_dev.jsonl", "medmcqa": "qa/medmcqa_train_leaner_typed.parquet"}
-LOAD = {"medqa": medqa.load, "medmcqa": medmcqa.load, "sample": sample.load}
+LOAD = {"medqa": load_medqa, "medmcqa": load_medmcqa, "sample": load_sample}
 
 
 def _names_in(text: str) -> list[str]:

@@ -5,7 +5,7 @@ import re
 import polars
 import pytest
 
-from medstress.datasets import medmcqa, medqa
+from medstress.datasets.named import load_medmcqa, load_medqa
 from medstress.datasets.source import DatasetOptions, draw
 
 DRUGS = set(
@@ -31,7 +31,7 @@ def mentions_in_distractors(item, types):
 
 
 def test_medmcqa_holds_3877_items_and_11663_annotated_spans(medmcqa_files):
-    loaded = medmcqa.load(medmcqa_files)
+    loaded = load_medmcqa(medmcqa_files)
     keys = [m for item in loaded.questions for m in item.mentions if m.field == item.key]
     assert len(loaded.questions) == len(keys) == 3877
     assert sum(len(item.mentions) for item in loaded.questions) - len(keys) == 11663
@@ -40,7 +40,7 @@ def test_medmcqa_holds_3877_items_and_11663_annotated_spans(medmcqa_files):
 
 
 def test_medmcqa_types_reproduce_the_published_drug_and_disease_flags(medmcqa_files):
-    items = medmcqa.load(medmcqa_files).questions
+    items = load_medmcqa(medmcqa_files).questions
     drugs = [mentions_in_distractors(item, DRUGS) for item in items]
     diseases = [mentions_in_distractors(item, DISEASES) for item in items]
     pairs = list(zip(drugs, diseases, strict=True))
@@ -51,12 +51,12 @@ def test_medmcqa_types_reproduce_the_published_drug_and_disease_flags(medmcqa_fi
 
 
 def test_medmcqa_without_annotations_has_no_mentions(medmcqa_files):
-    loaded = medmcqa.load(DatasetOptions(path=medmcqa_files.path))
+    loaded = load_medmcqa(DatasetOptions(path=medmcqa_files.path))
     assert not any(item.mentions for item in loaded.questions)
 
 
 def test_a_medmcqa_sample_is_nested_and_in_the_order_of_the_file(medmcqa_files):
-    items = medmcqa.load(medmcqa_files).questions
+    items = load_medmcqa(medmcqa_files).questions
     places = {item.id: place for place, item in enumerate(items)}
     small, large = ([places[item.id] for item in draw(items, n)] for n in (100, 200))
     assert set(small) < set(large)
@@ -64,7 +64,7 @@ def test_a_medmcqa_sample_is_nested_and_in_the_order_of_the_file(medmcqa_files):
 
 
 def test_all_1850_medqa_train_records_fit_their_annotations(published):
-    loaded = medqa.load(
+    loaded = load_medqa(
         DatasetOptions(
             path=published("qa/medqa_train_part.jsonl"),
             annotations=published("qa/medqa_usmle_train_choices_annotation.json"),
@@ -82,12 +82,12 @@ def test_all_1850_medqa_train_records_fit_their_annotations(published):
     ("name", "n_items"), [("medqa_dev.jsonl", 1272), ("medqa_test_first.jsonl", 637)]
 )
 def test_the_other_medqa_files_are_read_whole(published, name, n_items):
-    loaded = medqa.load(DatasetOptions(path=published(f"qa/{name}")))
+    loaded = load_medqa(DatasetOptions(path=published(f"qa/{name}")))
     assert len(loaded.questions) == n_items
     assert all(len(item.options) == 4 for item in loaded.questions)
 
 
 def test_every_medqa_question_is_its_context_and_stem(published):
-    items = medqa.load(DatasetOptions(path=published("qa/medqa_dev.jsonl"))).questions
+    items = load_medqa(DatasetOptions(path=published("qa/medqa_dev.jsonl"))).questions
     assert all(item.stem.strip() for item in items)
     assert sum(bool(item.context) for item in items) > 1200

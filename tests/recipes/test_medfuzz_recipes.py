@@ -15,7 +15,7 @@ from medstress.experiment.file.reading import read_experiment
 pytest.importorskip("openai")
 NAMES = ("medfuzz-figure2", "medfuzz-figure3", "medfuzz-significance")
 MODELS = """
-from medstress.datasets.sample import load
+from medstress.datasets.named import load_sample as load
 from medstress.datasets.source import DatasetOptions
 from medstress.testing import rule_target, scripted_attacker, scripted_judge
 

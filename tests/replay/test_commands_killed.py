@@ -68,11 +68,13 @@ medstress_cli(sys.argv[1:])
 """
 
 
-def killed(bench, code, *arguments):
+def killed(bench, workbench, code, *arguments):
     """Run a command in a process that kills itself at a moment of its own."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, env=bench.environment(), capture_output=True, check=False)
+    environment = bench.environment() | workbench.temporary(bench.root)
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
+    assert list((bench.root / "tmp").iterdir()) == []
 
 
 @pytest.mark.kills("tune")
@@ -102,6 +104,7 @@ def test_a_tuning_killed_in_both_of_its_runs_asks_only_for_what_was_in_flight(
         finally:
             workbench.stop(process)
         assert process.returncode == -signal.SIGKILL
+        assert list((bench.root / "tmp").iterdir()) == []
         begun.append((bench.out / "run.sqlite").exists())
     assert begun == [False, True]  # in the run that chooses n, and in the one that reports
     monkeypatch.setenv("VICTIM_LOG", str(log))
@@ -115,7 +118,7 @@ def test_a_tuning_killed_in_both_of_its_runs_asks_only_for_what_was_in_flight(
 
 
 @pytest.mark.kills("merge")
-def test_a_killed_merge_leaves_no_run_and_is_begun_again(bench):
+def test_a_killed_merge_leaves_no_run_and_is_begun_again(bench, workbench):
     bench.tables["experiment"]["seeds"] = [0]
     assert bench.run() == 0
     shards = [bench.root / str(number) for number in (1, 2)]
@@ -126,7 +129,7 @@ def test_a_killed_merge_leaves_no_run_and_is_begun_again(bench):
     merged = bench.root / "merged"
     command = ("merge", *map(str, shards), "--out", str(merged))
     for moment in range(6):
-        killed(bench, DIES_WHILE_IT_MERGES, moment, *command)
+        killed(bench, workbench, DIES_WHILE_IT_MERGES, moment, *command)
         with pytest.raises(StoreError):
             Run(merged).summary()
     assert medstress_cli(list(command)) == 0
@@ -148,7 +151,7 @@ def left_by_a_killed_process(folder):
 
 
 @pytest.mark.kills("review --import")
-def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(bench):
+def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(bench, workbench):
     bench.tables["experiment"]["seeds"] = [0]
     assert bench.run() == 0
     with ReviewStore(bench.out) as store:
@@ -159,7 +162,7 @@ def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(ben
     given = {"format": 1, "room": room.id, "rater": "Anna", "verdicts": verdicts}
     sent.write_text(json.dumps(given), "utf-8")
     command = ("review", str(bench.out), "--import", str(sent))
-    killed(bench, DIES_BEFORE_IT_COMMITS, *command)
+    killed(bench, workbench, DIES_BEFORE_IT_COMMITS, *command)
     assert stored_reviews(bench.out) == []
     assert medstress_cli(list(command)) == 0
     assert len({one.case_id for one in stored_reviews(bench.out)}) == len(verdicts) > 0
@@ -167,7 +170,7 @@ def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(ben
 
 
 @pytest.mark.kills("verify")
-def test_a_killed_verify_changes_nothing(bench):
+def test_a_killed_verify_changes_nothing(bench, workbench):
     assert bench.run() == 0
 
     def held():
@@ -177,6 +180,6 @@ def test_a_killed_verify_changes_nothing(bench):
     for step in ("opening._check_pages", "chain._hash_next", "chain.exchanges_digest"):
         module, name = step.split(".")
         code = DIES_AT.format(module=module, name=name)
-        killed(bench, code, "verify", bench.out)
+        killed(bench, workbench, code, "verify", bench.out)
         assert held() == before
     assert verify_folder(bench.out).holds

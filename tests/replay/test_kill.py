@@ -97,6 +97,7 @@ def kill(workbench, bench, one, n_lines, last, rng):
     finally:
         workbench.stop(process)
     assert process.returncode == -signal.SIGKILL
+    assert list((bench.root / "tmp").iterdir()) == []
     remember(workbench, bench, one, process.pid)
 
 

@@ -49,7 +49,7 @@ EXPLAINED = substitution(victim("careful") + entity("random", 'sampler = "random
     ("files", "parts"),
     [
         pytest.param(GOLDENS["many"].files, 7, id="transfer", marks=pytest.mark.release),
-        pytest.param(MEDFUZZ, 3, id="tests of MedFuzz"),
+        pytest.param(MEDFUZZ, 2, id="tests of MedFuzz"),
         pytest.param(GOLDENS["tagged"].files, 9, id="tagged texts", marks=pytest.mark.release),
     ],
 )
@@ -66,8 +66,6 @@ def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(files, pa
     assert n_stopped == parts - 1, "exactly what is needed is enough"
     assert summary["performance"]["calls"] == n_all, "nothing was bought twice"
     assert summary["root"] == whole["root"] is not None
-    again = run("parts", max_queries=1).summary()
-    assert again["root"] == whole["root"]
 
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_usd"])
@@ -110,14 +108,14 @@ def test_max_seconds_counts_over_processes_and_ends_after_a_call(workplace):
     write({**files, "choosing.py": files["choosing.py"] + SLOW})
     n_all, n = run("whole").summary()["performance"]["calls"], 0
     for processes in range(1, 200):
-        summary = run("parts", max_seconds=0.15 * processes).summary()
+        summary = run("parts", max_seconds=0.3 * processes).summary()
         more = summary["performance"]["calls"] - n
         n += more
-        assert n <= (0.15 * processes) / 0.02 + processes
+        assert n <= (0.3 * processes) / 0.02 + processes
         if summary["experiment"]["complete"]:
             break
-        assert summary["performance"]["wall_seconds"] >= 0.15 * processes
-    assert (n, processes > 2) == (n_all, True)
+        assert summary["performance"]["wall_seconds"] >= 0.3 * processes
+    assert (n, processes > 1) == (n_all, True)
     assert summary["root"] == run("whole").summary()["root"]
 
 

@@ -36,7 +36,7 @@ RUN = """
 name = "repeats"
 seeds = [0, 1]
 [dataset]
-name = "jsonl"
+name = "table"
 path = "items.jsonl"
 [[victim]]
 name = "v"

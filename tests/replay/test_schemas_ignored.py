@@ -70,7 +70,7 @@ class Servers:
         (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         self.experiment = {
             "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
-            "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl")},
+            "dataset": {"name": "table", "path": str(folder / "items.jsonl")},
             "victim": {**_server(self.target), "answer_by": "generate"},
             "role": {"attacker": _server(self.attacker)},
             "attack": {"name": "medfuzz", "attempts": 2, "runs": 1},

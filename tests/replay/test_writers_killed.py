@@ -53,7 +53,9 @@ medstress_cli(arguments)
         pytest.param("export", "parquet", marks=pytest.mark.kills),
     ],
 )
-def test_a_command_that_dies_while_it_writes_leaves_the_old_file_or_none(bench, command, ending):
+def test_a_command_that_dies_while_it_writes_leaves_the_old_file_or_none(
+    bench, workbench, command, ending
+):
     folder = bench.root / "written"
     folder.mkdir()
     to = folder / f"rows.{ending}"
@@ -70,8 +72,10 @@ def test_a_command_that_dies_while_it_writes_leaves_the_old_file_or_none(bench, 
         if old is not None:
             to.write_bytes(old)
         program = [sys.executable, "-c", DIES, moment, str(folder), *arguments, "--to", str(to)]
-        done = subprocess.run(program, env=bench.environment(), capture_output=True, check=False)
+        environment = bench.environment() | workbench.temporary(bench.root)
+        done = subprocess.run(program, env=environment, capture_output=True, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
+        assert list((bench.root / "tmp").iterdir()) == []
         assert (to.read_bytes() if to.exists() else None) == old
     assert any(0 < path.stat().st_size < whole.stat().st_size for path in folder.iterdir())
     assert medstress_cli([*arguments, "--to", str(to)]) == 0

@@ -131,7 +131,7 @@ class Bench:
         self.log = root / "log.jsonl"
         self.tables: dict[str, Any] = {
             "experiment": {"controls": False, "name": "bench", "seeds": [0, 1]},
-            "dataset": [{"name": "jsonl", "path": "items.jsonl", "label": "cases"}],
+            "dataset": [{"name": "table", "path": "items.jsonl", "label": "cases"}],
             "entities": [
                 {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
             ],
@@ -212,6 +212,7 @@ class Bench:
         Its victim answers nothing while the file `hold` is, or once its log has `most_lines`.
         """
         stops = {"VICTIM_HOLD": str(hold or ""), "VICTIM_MOST_LINES": str(most_lines)}
+        stops |= temporary(self.root)
         return subprocess.Popen(
             [sys.executable, "-m", "medstress", *self.arguments(*extra, out=out)],
             env=self.environment(delay, log) | stops,
@@ -324,6 +325,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start `medstress` in a folder whose victims log what they are asked, each after a delay."""
     environment = {**os.environ, "LOG": str(folder / log), "DELAY": str(delay)}
+    environment |= temporary(folder)
     with (folder / "err.txt").open("a") as errors:
         return subprocess.Popen(
             [sys.executable, "-m", "medstress", *arguments, "--quiet"],
@@ -340,6 +342,12 @@ def finished(folder: Path, arguments: list[str], log: str = "log.txt") -> None:
         patch.chdir(folder)
         patch.setenv("LOG", str(folder / log))
         assert medstress_cli([*arguments, "--quiet"]) == 0
+
+
+def temporary(folder: Path) -> dict[str, str]:
+    """Variables that give a process a temporary folder of its own."""
+    (folder / "tmp").mkdir(exist_ok=True)
+    return {"TMPDIR": str(folder / "tmp")}
 
 
 def n_logged(path: Path) -> int:

@@ -33,7 +33,7 @@ def test_repeats_controls_and_several_data_sets_come_to_their_places(
         bench.tables[name][:1] for name in ("victim", "attack")
     )
     bench.write_items(workbench.questions(6))
-    bench.tables["dataset"].append({"name": "jsonl", "path": "more.jsonl", "label": "more"})
+    bench.tables["dataset"].append({"name": "table", "path": "more.jsonl", "label": "more"})
     rows = workbench.questions(5)
     # The second data set has two questions of the first, under other ids.
     for i, row in enumerate(rows):

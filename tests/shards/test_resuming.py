@@ -1,13 +1,11 @@
 """Shards that are killed, extended or merged half-finished lose nothing and pay nothing twice."""
 
 import json
-import shutil
 
 import pytest
 
 from medstress.api.run import Run, merge
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import StoreError
 from medstress.experiment.audit.verify import verify_folder
 from medstress.store.shards import read_shard
 
@@ -105,28 +103,6 @@ def test_failed_trials_are_run_again_in_their_shard(bench, same):
     assert bench.run(out=merged) == 0
     assert verify_folder(merged).holds
     assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
-
-
-def test_a_merge_that_was_killed_leaves_no_run_and_is_begun_again(bench, monkeypatch):
-    folder, merged = bench.root / "1", bench.root / "merged"
-    assert bench.run("--shard", "1/1", out=folder) == 0
-
-    def killed(*_):
-        shutil.copy(next(merged.glob(".*.part")), bench.root / "left")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("medstress.store.shards.link", killed)
-        with pytest.raises(KeyboardInterrupt):
-            merge([folder], merged)
-    assert not merged.exists()
-    merged.mkdir()
-    (bench.root / "left").rename(merged / ".medstress-0123.part")
-    (merged / "run.lock").touch()
-    with pytest.raises(StoreError, match="there is no run"):
-        Run(merged).summary()
-    merge([folder], merged)
-    assert sorted(path.name for path in merged.iterdir()) == ["run.lock", "run.sqlite"]
 
 
 def test_a_shard_is_read_like_any_run_and_says_what_it_is(bench, capsys):

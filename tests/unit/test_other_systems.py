@@ -1,4 +1,4 @@
-"""What macOS and Windows lack must not stop an import or a first use (docs/platforms.md).
+"""What macOS and Windows lack must not stop an import or a first use (docs/install.md).
 
 Their absence is played here; nothing of this says that it was run there.
 """

@@ -216,7 +216,7 @@ def hostile(tmp_path_factory):
     (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     experiment = {
         "experiment": {"name": "hostile", "seeds": [0]},
-        "dataset": {"name": "jsonl", "path": str(folder / "items.jsonl"), "label": HOSTILE[0]},
+        "dataset": {"name": "table", "path": str(folder / "items.jsonl"), "label": HOSTILE[0]},
         "entities": {
             "name": HOSTILE[1],
             "type": "drugs",

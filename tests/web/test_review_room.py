@@ -4,10 +4,10 @@ import json
 import shutil
 
 import pytest
+from medstress.report.review.offline import export_room
 
 from medstress.analyses.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.report.review.offline import export_room
 from medstress.report.review.room import make_room
 from medstress.store.reviews import ReviewStore
 

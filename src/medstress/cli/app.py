@@ -8,12 +8,17 @@ from typing import Annotated
 
 import typer
 
-from medstress.api.wording import flags_are_said
 from medstress.cli import decide, look, machine, share, start, study
 from medstress.cli.options import Group, app, place_of, refused
 from medstress.cli.process import Stopping, outlive_reader, visible_output
 from medstress.cli.refusals import with_next_command
-from medstress.core.errors import MedstressError, UsageError, did_you_mean, reason
+from medstress.core.errors import (
+    MedstressError,
+    UsageError,
+    did_you_mean,
+    flags_are_said,
+    reason,
+)
 from medstress.core.frozen import rare_collections
 from medstress.engine.progress import DRAIN_SECONDS
 from medstress.version import __version__

@@ -40,7 +40,7 @@ def compare(
     from medstress.analyses.compare import LABELS, fails
     from medstress.analyses.shown import Decision
     from medstress.analyses.summary import MISSED
-    from medstress.api.compare import compare as compared
+    from medstress.api.results import compare as compared
     from medstress.cli.terminal import screen, write_file
     from medstress.report.summary_page import junit as junit_of
     from medstress.report.summary_page import markdown as markdown_of

@@ -92,11 +92,10 @@ def review(
     only_one(**{"export": export_to, "import": read})
     from medstress.analyses.run import Run
     from medstress.experiment.kept_summary import keep_summary
-    from medstress.report.local_pages import serve
-    from medstress.report.review.offline import export_room, import_answers
+    from medstress.report.review.pages import export_room, import_answers, routes
     from medstress.report.review.room import make_room
-    from medstress.report.review.routes import routes
     from medstress.report.review.sample import described
+    from medstress.report.view import serve
     from medstress.store.reviews import ReviewStore
 
     run = Run.open(Path(folder))

@@ -283,7 +283,7 @@ def _dry_run(
 ) -> int:
     from medstress.cli.terminal import display, show_dry_run, write_file
     from medstress.experiment.dry_run import dry_run, dry_run_remarks
-    from medstress.experiment.file.reading import Source, find_source
+    from medstress.experiment.file.reading import Source, written
     from medstress.experiment.plan.plan import take_shard
     from medstress.experiment.prepare import opened_victims, prepare
     from medstress.experiment.run import run_folder
@@ -301,7 +301,8 @@ def _dry_run(
         part = f"{prepared.n_trials():,} of {n_planned:,} trials"
         notes.insert(0, f"all of this is the whole plan; shard {shard}: {part}")
     if to is not None:
-        write_file("--to", to, find_source(source).text, new=True)
+        text = written(prepared.experiment, prepared.base, Path(to), limit)
+        write_file("--to", to, text, new=True)
     show_dry_run(costs, notes)
     if to is not None:
         print(f"experiment: {quoted(to)}   next: {command('run', to)}")

@@ -219,12 +219,10 @@ def explain(
         raise UsageError("say what to explain: --trial ID, or --all for all successes")
     if limit is not None and trial:
         raise UsageError(f"--limit {limit}: expected --all with it: it draws successes")
-    endings = (".html", ".jsonl", ".csv", ".parquet")
-    if out is not None and Path(out).suffix not in endings:
-        raise UsageError(f"--out {out}: the name must end in .html, .jsonl, .csv or .parquet")
+    if out is not None and Path(out).suffix != ".html":
+        raise UsageError(f"--out {out}: the name must end in .html")
     from medstress.cli.terminal import display
-    from medstress.experiment.explain.explanation import Settings
-    from medstress.experiment.explain.run import Selection, run_explanations
+    from medstress.experiment.explain.run import Selection, Settings, run_explanations
     from medstress.experiment.kept_summary import keep_summary
 
     plan = list[str]()
@@ -250,11 +248,9 @@ def explain(
 def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> None:
     """Print what explanations show, and write the file of --out."""
     from medstress.analyses.explanations import EXPLANATIONS
-    from medstress.analyses.exported import TOKENS, token_rows
     from medstress.analyses.run import Run
     from medstress.analyses.shown import Shown
     from medstress.cli.terminal import screen, write_file
-    from medstress.files.frames import write_rows
     from medstress.report.page import page_of
     from medstress.report.terminal import print_table
 
@@ -278,10 +274,7 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
     if stopped:
         shown.say(stopped)
     if out is not None:
-        if out.endswith(".html"):
-            write_file("--out", out, page_of(explanations or Shown(), run.name))
-        else:
-            write_rows(token_rows(explanations), Path(out), TOKENS)
+        write_file("--out", out, page_of(explanations or Shown(), run.name))
         print(f"written: {out}")
 
 

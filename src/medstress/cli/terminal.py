@@ -21,7 +21,7 @@ from rich.text import Text
 from medstress.cli.process import STOPPING, one_line, plain_stream
 from medstress.core.errors import UsageError
 from medstress.core.words import command
-from medstress.files.writing import Access, write_text
+from medstress.files.writing import write_text
 
 if TYPE_CHECKING:
     from medstress.analyses.run import Run
@@ -306,7 +306,7 @@ def write_file(flag: str, file: str | Path, text: str, *, new: bool = False) -> 
     if new and Path(file).exists():
         raise UsageError(f"{flag} {file}: it exists already; choose another name, or remove it")
     try:
-        write_text(Path(file), text, Access.ORDINARY)
+        write_text(Path(file), text, ordinary=True)
     except OSError as error:
         raise UsageError(f"{flag} {file}: cannot write it: {error.strerror}") from error
 

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from medstress.core import registry
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
-from medstress.datasets.forms import naming
-from medstress.datasets.forms.kinds import source_of
-from medstress.datasets.forms.naming import called, columns_of
+from medstress.datasets.layouts import ANSWERS, OPTION_LISTS, QUESTIONS, called
 from medstress.datasets.source import refuse_other_formats
-from medstress.datasets.tables.columnar import is_saved
-from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tables import ENDINGS as TABLES
+from medstress.datasets.tables import columns_of, is_saved, read_table, source_of
 from medstress.files.bounded import TooLargeError
 
-QUESTIONS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".xlsx": "xlsx",
-    ".jsonl": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-}
-"""Ending of a table -> the source that reads it if it holds questions."""
 TEXTS = {
     ".iob": "iob",
     ".conll": "iob",
@@ -34,8 +22,8 @@ TEXTS = {
     ".ann": "brat",
     ".txt": "iob",
 }
-"""Ending of another file -> the source that reads it."""
-ENDINGS = (*QUESTIONS, *(ending for ending in TEXTS if ending != ".txt"))
+"""Ending of a file that is no table -> the source that reads it."""
+ENDINGS = (*TABLES, *(ending for ending in TEXTS if ending != ".txt"))
 """Endings that say that a file holds data; `.txt` may be anything."""
 _LOOKED_AT, _LONGEST = 1_000, 1 << 16
 """Lines that tell what a text file is, and how much of each is read."""
@@ -65,9 +53,9 @@ def guess_dataset(given: str) -> dict[str, Any]:
         raise UsageError(f"{given}: {_unread(path)}")
     if given in registry.installed("datasets"):
         return {"name": given}
-    folders = [str(each) for each in path.parent.glob("*") if each.is_dir()]
-    files = [str(each) for each in path.parent.glob("*") if each.suffix.lower() in ENDINGS]
-    is_file = ":" not in given and path.suffix.lower() in (*QUESTIONS, *TEXTS, *_SPREADSHEETS)
+    folders = [str(one) for one in path.parent.glob("*") if one.is_dir()]
+    files = [str(one) for one in path.parent.glob("*") if one.suffix.lower() in ENDINGS]
+    is_file = ":" not in given and path.suffix.lower() in (*TABLES, *TEXTS, *_SPREADSHEETS)
     if given.endswith("/") or (is_file and not path.parent.is_dir()):
         folder = path.parent if is_file else path
         near = did_you_mean(given, folders)
@@ -79,52 +67,24 @@ def guess_dataset(given: str) -> dict[str, Any]:
     if is_hub_name(given):
         return {"name": "hub", "hub": given}
     names = [*registry.installed("datasets"), *files, *folders]
-    known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
     raise UsageError(
-        f"{given}: expected a file ending in {known}, a folder that `datasets` saved, a data set "
-        f"of `medstress list datasets`, or owner/name on the Hugging Face hub"
-        f"{did_you_mean(given, names) or '; see `medstress list datasets`'}"
+        f"{given}: expected a file ending in {', '.join((*TABLES, *TEXTS))}, a folder that "
+        "`datasets` saved, a data set of `medstress list datasets`, or owner/name on the Hugging "
+        f"Face hub{did_you_mean(given, names) or '; see `medstress list datasets`'}"
     )
 
 
 def _unread(path: Path) -> str:
     """Return what is wrong with a file or folder that no source reads, and what to do."""
-    known = ", ".join(dict.fromkeys([*QUESTIONS, *TEXTS]))
+    known, ending = ", ".join((*TABLES, *TEXTS)), path.suffix.lower()
     if path.is_dir():
         return f"expected a folder with data, got one without a file ending in {known}"
-    ending = path.suffix.lower()
     mend = "rename it to end in what it holds, such as .csv or .jsonl"
     if ending in _SPREADSHEETS:
         mend = "open it in a spreadsheet program and save it as .xlsx or .csv"
     elif ending == ".arrow":
         mend = f"give the folder that `datasets` saved: {path.parent}"
     return f"expected a file ending in {known}, got {ending or 'no ending'}; {mend}"
-
-
-def _check_text(path: Path) -> None:
-    """Refuse a table under the ending .txt, which would be read as tagged tokens.
-
-    Raises:
-        UsageError: its first line is the header of a table of questions, or JSON.
-    """
-    with path.open(encoding="utf-8-sig", errors="replace") as stream:
-        first = stream.readline(_LONGEST).strip()
-    tables = {
-        "jsonl": first.startswith("{"),
-        "tsv": _is_header(first.split("\t")),
-        "csv": _is_header(re.split("[,;|]", first)),
-    }
-    for ending, is_table in tables.items():
-        if is_table:
-            name = path.with_suffix(f".{ending}").name
-            raise UsageError(
-                f"{path}: expected tokens and labels, or PubTator, got a table; rename it to {name}"
-            )
-
-
-def _is_header(cells: Sequence[str]) -> bool:
-    keys = (*naming.ANSWERS, *naming.OPTION_LISTS)
-    return len(cells) > 2 and bool(called(cells, naming.QUESTIONS) and called(cells, keys))
 
 
 def _of_file(path: Path) -> str | None:
@@ -137,26 +97,43 @@ def _of_file(path: Path) -> str | None:
         if path.with_suffix(".ann").is_file():
             return "brat"
         _check_text(path)
-    if ending not in QUESTIONS:
+    if ending not in TABLES:
         return TEXTS.get(ending)
     if ending == ".tsv" and _is_tagged(path):
         return "iob"
     try:
-        rows = read_table(path).rows
+        columns = columns_of(read_table(path).good)
     except TooLargeError:
         raise
     except MedstressError:
         refuse_other_formats(path)
-        return QUESTIONS[ending]  # whose reader says what is wrong
-    columns = columns_of(row for _, row in rows if isinstance(row, dict))
+        return "table"  # whose reader says what is wrong
     if {"pair_id", "sentence1", "sentence2", "mean_score"} <= set(columns):
         return "biosses"
     source = source_of(columns)
-    if source != "questions":
-        return source
-    if not called(columns, naming.QUESTIONS):
+    if source == "table" and not called(columns, QUESTIONS):
         refuse_other_formats(path)
-    return QUESTIONS[ending]
+    return source
+
+
+def _check_text(path: Path) -> None:
+    """Refuse a table under the ending .txt, which would be read as tagged tokens.
+
+    Raises:
+        UsageError: its first line is the header of a table of questions, or JSON.
+    """
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
+        first = stream.readline(_LONGEST).strip()
+    form = "jsonl" if first.startswith("{") else ""
+    for ending, marks in (("tsv", "\t"), ("csv", "[,;|]")):
+        cells = re.split(marks, first)
+        if len(cells) > 2 and called(cells, QUESTIONS) and called(cells, (*ANSWERS, *OPTION_LISTS)):
+            form = form or ending
+    if form:
+        raise UsageError(
+            f"{path}: expected tokens and labels, or PubTator, got a table; rename it to "
+            f"{path.with_suffix(f'.{form}').name}"
+        )
 
 
 def _of_folder(path: Path) -> str | None:
@@ -174,7 +151,7 @@ def _of_folder(path: Path) -> str | None:
         return "bc5cdr"
     if abstracts:
         return "pubtator"
-    return "hub" if any(file.suffix.lower() in QUESTIONS for file in files) else None
+    return "hub" if any(file.suffix.lower() in TABLES for file in files) else None
 
 
 def _is_tagged(path: Path) -> bool:

@@ -20,14 +20,17 @@ from pathlib import Path, PurePosixPath
 
 from medstress.core.errors import DataError, MedstressError, UsageError, did_you_mean
 from medstress.datasets import pairs
-from medstress.datasets.forms.kinds import source_of
-from medstress.datasets.forms.naming import columns_of
 from medstress.datasets.questions import read_questions
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, check_keys
 from medstress.datasets.standoff import is_pubtator, read_pubtator
-from medstress.datasets.tables.columnar import is_saved, saved_split
-from medstress.datasets.tables.parts import joined_parts
-from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tables import (
+    columns_of,
+    is_saved,
+    joined_parts,
+    read_table,
+    saved_split,
+    source_of,
+)
 from medstress.datasets.tagged import read_iob, read_token_rows
 from medstress.files.bounded import data_lines
 
@@ -72,8 +75,8 @@ def _read_table(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
     table = read_table(path, encoding=options.encoding, sheet=options.sheet)
     columns = columns_of(row for _, row in table.rows if isinstance(row, dict))
     source = "pairs" if "score" in options.columns else source_of([*columns, *options.columns])
-    if source == "questions":
-        return read_questions("hub", table, options)
+    if source == "table":
+        return read_questions(table, options)
     if source == "pairs":
         return pairs.read_pairs(path, iter(table.rows), options)
     return read_token_rows(path, table, options)
@@ -92,7 +95,7 @@ def _local(source: str, options: DatasetOptions) -> Path:
         raise UsageError(
             f"dataset {source!r}: expected path = a folder that `datasets` saved, or that holds "
             f"the files of a data set, got {folder}; for a file name its format, as in "
-            'name = "parquet"'
+            'name = "table"'
         )
     if is_saved(folder):
         return saved_split(folder, options.split)

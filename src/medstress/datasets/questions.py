@@ -1,25 +1,26 @@
-"""Questions from any file of rows: the sources `csv`, `tsv`, `xlsx`, `jsonl` and `parquet`.
+"""One row of questions, validated once, and the source `table`: questions from any file of rows.
 
-A file in the documented format (`medstress.datasets.rows`) is read as it is. Any other is looked at
-as a whole (`medstress.datasets.forms`), and what was understood is said in one line. A file is in
-the documented format if half of its rows are; the others are then bad rows.
+A row of the documented format holds `id`; `question`, or `context` and `stem`; `options`, a list or
+``{"A": ...}``; the key as `answer_idx` (a letter or a 0-based position), else as `answer` (a
+letter, else the exact text of one option); and optionally `passage` and `mentions`. A null counts
+as absent. Further fields become metadata. Rows of other forms are turned into this one by
+`medstress.datasets.layouts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import asdict
+from sys import intern
+from typing import Annotated, Any
 
-from medstress.core.errors import DataError, UsageError
-from medstress.core.items import Question
-from medstress.datasets.forms.documented import check_documented, documented_told
-from medstress.datasets.forms.headers import check_header
-from medstress.datasets.forms.kinds import source_of
-from medstress.datasets.forms.layout import Layout, Rows, content_id, understand
-from medstress.datasets.forms.naming import columns_of, filled_columns, is_nothing, renaming
-from medstress.datasets.forms.nesting import unnested
-from medstress.datasets.passages import clean_passages
-from medstress.datasets.rows import question_from_row
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.items import LETTERS, Mention, Question, check_words
+from medstress.core.passages import DECIDES
+from medstress.datasets.cleaning import Cleaning, clean_passages
+from medstress.datasets.layouts import content_id, understand
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -28,224 +29,317 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.datasets.tables.columnar import with_names
-from medstress.datasets.tables.reading import TEXT, read_table
-from medstress.datasets.tables.table import Row, RowOrError, Table, raise_error
+from medstress.datasets.tables import (
+    ENDINGS,
+    Row,
+    RowOrError,
+    Table,
+    plain,
+    raise_error,
+    read_table,
+    shown,
+    table_of,
+)
 
 Finish = Callable[[Row, Question], Question]
 """Gets a row and its question, returns what becomes of it; raises `DataError` about the row."""
 
-_ENDINGS = {
-    "csv": (".csv",),
-    "tsv": (".tsv",),
-    "xlsx": (".xlsx",),
-    "jsonl": (".jsonl", ".json"),
-    "parquet": (".parquet",),
+_EXPECTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list of objects",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "missing": "a value",
 }
+"""Pydantic's name of a fault -> what was expected."""
 
 
-def load_csv(options: DatasetOptions) -> Loaded:
-    """Read questions from a CSV file; see `load`."""
-    return load("csv", options)
+def _identifier(value: Any) -> Any:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number else value
 
 
-def load_tsv(options: DatasetOptions) -> Loaded:
-    """Read questions from a TSV file; see `load`."""
-    return load("tsv", options)
+def _options(value: Any) -> Any:
+    """Return the options of an object keyed by letter as a list."""
+    if not isinstance(value, Mapping):
+        return list(value) if isinstance(value, tuple) else value
+    letters = sorted(map(str, value))
+    while len(letters) > 2 and not str(value.get(letters[-1]) or "").strip():
+        letters.pop()  # a file for five options with a question of four
+    if letters != list(LETTERS[: len(letters)]):
+        raise DataError(
+            f"field 'options': expected the letters {', '.join(LETTERS[: len(letters)])}, got "
+            f"{', '.join(letters)}"
+        )
+    return [value[letter] for letter in letters]
 
 
-def load_xlsx(options: DatasetOptions) -> Loaded:
-    """Read questions from an Excel file; see `load`."""
-    return load("xlsx", options)
+class MentionRow(BaseModel):
+    """One mention as a row writes it."""
+
+    model_config = ConfigDict(strict=True)
+
+    field: str
+    start: int
+    end: int
+    type: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
-def load_jsonl(options: DatasetOptions) -> Loaded:
-    """Read questions from a file with one JSON object a line, or a JSON list; see `load`."""
-    return load("jsonl", options)
+class QuestionRow(BaseModel):
+    """One question as a row writes it; other fields are metadata."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    id: Annotated[str, BeforeValidator(_identifier)]
+    question: str | None = None
+    context: str | None = None
+    stem: str | None = None
+    passage: str | None = None
+    passage_decides: bool | None = None
+    options: Annotated[list[str], BeforeValidator(_options)]
+    answer_idx: Any = None
+    answer: Any = None
+    mentions: Annotated[list[MentionRow], BeforeValidator(lambda value: value or [])] = []
 
 
-def load_parquet(options: DatasetOptions) -> Loaded:
-    """Read questions from a parquet file; see `load`."""
-    return load("parquet", options)
+def question_from_row(row: Mapping[str, Any]) -> Question:
+    """Turn one row into a question.
+
+    Raises:
+        DataError: names the field, what was expected and what came, but not file or line.
+
+    >>> item = question_from_row({"id": 7, "question": "Febrile. Why?", "options": ["Flu", "Cold"],
+    ...                           "answer_idx": 1, "year": 2024})
+    >>> item.id, item.context, item.stem, item.key, item.metadata
+    ('7', 'Febrile.', 'Why?', 'B', {'year': 2024})
+    """
+    for name in ("id", "options"):
+        if row.get(name) is None:
+            expected = "a text or a whole number" if name == "id" else "2 to 10 options"
+            others = [one for one in row if one not in QuestionRow.model_fields]
+            hint = did_you_mean(name, others)
+            raise DataError(f"field {name!r}: expected {expected}, got nothing{hint}")
+    try:
+        made = QuestionRow.model_validate(row)
+    except ValidationError as error:
+        raise _fault(error) from error
+    if not made.id.strip():
+        raise DataError(f"field 'id': expected a text or a whole number, got {shown(made.id)}")
+    if not 2 <= len(made.options) <= len(LETTERS):
+        raise DataError(f"field 'options': expected 2 to 10 options, got {len(made.options)}")
+    context, stem = _context_and_stem(made, row)
+    options = tuple(made.options)
+    metadata = {name: plain(value) for name, value in (made.model_extra or {}).items()}
+    if made.answer is not None and _letter_of(made.answer, options) is None:
+        metadata["answer"] = plain(made.answer)
+    if DECIDES in row:
+        metadata[DECIDES] = row[DECIDES]
+    passage = made.passage or ""
+    item = Question(
+        id=made.id,
+        context=context,
+        stem=stem,
+        passage=" " if passage and not passage.strip() else passage,
+        options=options,
+        key=_key(made, options),
+        # Interned: all mentions of all items share a few types.
+        mentions=tuple(
+            Mention(field=one.field, start=one.start, end=one.end, type=intern(one.type))
+            for one in made.mentions
+        ),
+        metadata=metadata,
+    )
+    check_words(item)
+    return item
 
 
-def load(source: str, options: DatasetOptions) -> Loaded:
-    """Read questions from a file.
+def _fault(error: ValidationError) -> DataError:
+    """Return the first fault in our words."""
+    fault = error.errors()[0]
+    first, *rest = fault["loc"]
+    where = "".join(
+        f" option {LETTERS[one] if one < len(LETTERS) else one + 1}"
+        if first == "options"
+        else f", entry {one + 1}"
+        if isinstance(one, int)
+        else f", {one!r}"
+        for one in rest
+    )
+    if first == "options" and fault["type"] == "list_type":
+        expected = "a list or an object keyed by letter"
+    else:
+        expected = _EXPECTED.get(fault["type"], fault["msg"])
+    came = "nothing" if fault["type"] == "missing" else shown(fault["input"])
+    return DataError(f"field {first!r}{where}: expected {expected}, got {came}")
 
-    Args:
-        source: the name of the data set in the experiment file, which tells the format.
-        options: its keys.
+
+def row_from_question(item: Question) -> dict[str, Any]:
+    """Return the row that `question_from_row` reads as this question, without metadata."""
+    return {
+        "id": item.id,
+        **({"passage": item.passage} if item.passage else {}),
+        "context": item.context,
+        "stem": item.stem,
+        "options": dict(zip(item.letters, item.options, strict=True)),
+        "answer_idx": item.key,
+        "mentions": [asdict(mention) for mention in item.mentions],
+    }
+
+
+def split_question(text: str) -> tuple[str, str]:
+    """Split a question at the last ``". "`` into context and stem.
+
+    Context, one space and stem joined give exactly the question. Differs from the rule of Xian et
+    al. (METHODS 1.1) in two points: the context keeps its full stop, and white space at the very
+    end is ignored, since it would leave an empty stem.
+
+    >>> split_question("A man coughs. He smokes. What is next?")
+    ('A man coughs. He smokes.', 'What is next?')
+    >>> split_question("What is next?")
+    ('', 'What is next?')
+    """
+    at = text.rfind(". ", 0, len(text.rstrip()))
+    return ("", text) if at < 0 else (text[: at + 1], text[at + 2 :])
+
+
+def _context_and_stem(made: QuestionRow, row: Mapping[str, Any]) -> tuple[str, str]:
+    question, context, stem = made.question, made.context, made.stem
+    if question is None and stem is None:
+        name = "question" if context is None else "stem"
+        others = [one for one in row if one not in QuestionRow.model_fields]
+        raise DataError(
+            f"field {name!r}: expected a text ('question', or 'context' and 'stem'), got nothing"
+            f"{did_you_mean(name, others)}"
+        )
+    if stem is None:
+        if context is not None:
+            raise DataError("field 'context': expected it with 'stem', got it with 'question'")
+        return split_question(question or "")
+    if question is not None and question != (f"{context} {stem}" if context else stem):
+        raise DataError(
+            "field 'question': expected 'context', one space and 'stem' joined (or leave those "
+            f"two out), got {shown(question)}"
+        )
+    return context or "", stem
+
+
+def _key(made: QuestionRow, options: tuple[str, ...]) -> str:
+    letters = LETTERS[: len(options)]
+    index, answer = made.answer_idx, made.answer
+    key = _letter_of(answer, options)
+    if index is None:
+        if key is None:
+            raise DataError(
+                f"field {'answer_idx' if answer is None else 'answer'!r}: expected one of "
+                f"{', '.join(letters)} or the exact text of an option, got {shown(answer)}"
+            )
+        return key
+    if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(letters):
+        index = letters[index]
+    if not isinstance(index, str) or len(index) != 1 or index not in letters:
+        raise DataError(
+            f"field 'answer_idx': expected one of {', '.join(letters)} or a position from 0 to "
+            f"{len(letters) - 1}, got {shown(index)}"
+        )
+    # A letter can also be the text of another option (blood groups), so both readings are allowed.
+    if key not in (None, index) and answer != options[letters.index(index)]:
+        raise DataError(
+            f"field 'answer': expected option {index} as in 'answer_idx', got {shown(answer)}, "
+            f"which is option {key}"
+        )
+    return index
+
+
+def _letter_of(answer: Any, options: tuple[str, ...]) -> str | None:
+    if not isinstance(answer, str):
+        return None
+    letters = LETTERS[: len(options)]
+    if len(answer) == 1 and answer in letters:
+        return answer
+    return letters[options.index(answer)] if answer in options else None
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def load(options: DatasetOptions) -> Loaded:
+    """Read questions from a file of rows, or from rows that Python gives.
 
     Raises:
         UsageError: no path, a missing file, or a key that does not apply.
-        DataError: an empty file, rows that fit no form or two, or a bad row, if `on_bad_row` is
+        DataError: an empty file, rows that fit no layout or two, or a bad row, if `on_bad_row` is
             ``error``.
     """
-    endings = _ENDINGS[source]
-    special = {"xlsx": ("sheet",), "parquet": ()}.get(source, ("encoding",))
-    check_keys(source, options, "path", "columns", "answer_base", *special)
-    path = required_file(source, "path", options.path)
-    ending = path.suffix.lower()
-    other = next((name for name, known in _ENDINGS.items() if ending in known), source)
-    if other != source:
+    if options.rows is not None:
+        check_keys("table", options, "rows", "columns", "answer_base")
+        return read_questions(table_of(options.rows), options)
+    check_keys("table", options, "path", "columns", "answer_base", "encoding", "sheet")
+    path = required_file("table", "path", options.path)
+    if path.suffix.lower() not in ENDINGS:
         raise UsageError(
-            f"dataset {source!r}: expected a file {' or '.join(endings)}, got {path}; give "
-            f'name = "{other}"'
+            f"dataset 'table': expected a file ending in {', '.join(ENDINGS)}, got {path}; rename "
+            "it to end in what it holds"
         )
-    table = read_table(
-        path,
-        encoding=options.encoding,
-        sheet=options.sheet,
-        ending=ending if ending in endings else endings[0],
-    )
-    return read_questions(source, table, options)
+    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
+    return read_questions(table, options)
 
 
-def read_questions(
-    source: str, table: Table, options: DatasetOptions, finish: Finish | None = None
-) -> Loaded:
+def read_questions(table: Table, options: DatasetOptions, finish: Finish | None = None) -> Loaded:
     """Turn the rows of a file into questions; see `load`.
 
     Args:
-        source: the data set's name, for messages.
         table: the rows.
         options: the keys `columns`, `answer_base` and `on_bad_row`.
         finish: changes the questions.
     """
-    rows = _prepared(source, table, options)
-    readable: Rows = [(place, row) for place, row in rows if isinstance(row, dict)]
-    check_header(table)
-    layout = _layout(table, readable, options)
-    if layout is not None:
-        places = iter(_named(readable, table.names))
-        rows = [next(places) if isinstance(row, dict) else (place, row) for place, row in rows]
-    seen: dict[str, int] = {}
-    common = filled_columns([row for _, row in readable], above=len(readable) / 2 - 1 / 2)
+    layout, rows = understand(table, options.columns, options.answer_base)
+    cleaning = Cleaning(skips_figures=options.on_bad_row == "skip")
+    numbers: dict[str, int] = {}
 
-    def convert(given: RowOrError) -> Question:
-        row = raise_error(given)
-        try:
-            translated = row if layout is None else layout.row(row)
-            if layout is not None and layout.identifier is None:
-                translated["id"] = _unrepeated(content_id(translated), seen)
-            item = question_from_row(translated)
-        except DataError as error:
-            raise _of_another_shape(row, common) or error from error
-        return finish(row, item) if finish else item
+    def convert(placed: tuple[str, RowOrError]) -> Question:
+        place, given = placed[0], raise_error(placed[1])
+        row = cleaning.row(place, layout.row(place, given))
+        if layout.identifier is None:
+            name = content_id(row)
+            numbers[name] = n = numbers.get(name, 0) + 1
+            row["id"] = name if n == 1 else f"{name}-{n}"
+        item = question_from_row(row)
+        return finish(given, item) if finish else item
 
-    questions, skipped = collect(table.path, rows, convert, options.on_bad_row)
+    placed = ((place, (place, row)) for place, row in rows)
+    questions, skipped = collect(table.path, placed, convert, options.on_bad_row)
     questions, notes = clean_passages(questions)
-    if repeated := sum(n > 1 for n in seen.values()):
-        notes = (
-            *notes,
-            f"{table.path.name}: questions that stand in more than one row: {repeated}; each row "
-            "is an item of its own",
-        )
-    how = documented_told(readable) if layout is None else layout.told(options.columns)
+    how = layout.words(options.columns)
+    unusual = f" ({table.unusual})" if table.unusual else ""
+    n = len(questions)
+    understood = f"{table.path.name}{unusual}: {n:,} question{'s' * (n != 1)}; {how}"
     return Loaded(
         questions=questions,
         skipped=skipped,
-        source_hash=hash_files(table.path),
-        notes=notes,
-        understood=told(table, len(questions), how) if how else "",
+        source_hash=table.hash if options.rows is not None else hash_files(table.path),
+        notes=(*cleaning.notes(len(rows)), *_again(questions), *notes),
+        understood="" if layout.is_documented and not unusual else understood,
     )
 
 
-def told(table: Table, n: int, layout: str) -> str:
-    """Return what was understood of a file, in one line."""
-    how = f" ({table.told})" if table.told else ""
-    return f"{table.path.name}{how}: {n:,} question{'s' * (n != 1)}; {layout}"
-
-
-def _prepared(source: str, table: Table, options: DatasetOptions) -> list[tuple[str, RowOrError]]:
-    """Return the rows with their fields named by `columns` and without nesting."""
-    renamed = renaming(source, options.columns)
-    dropped = table.path.suffix.lower() not in TEXT
-    rows: list[tuple[str, RowOrError]] = []
-    for place, row in unnested(table.rows):
-        try:
-            given = renamed(raise_error(row))
-            rows.append((place, _without_nulls(given) if dropped else given))
-        except DataError as error:
-            rows.append((place, error))
-    return rows
-
-
-def _without_nulls(row: Row) -> Row:
-    """Drop the nulls of a struct of options: the columns of a struct are those of all rows."""
-    options = row.get("options")
-    if not isinstance(options, dict):
-        return row
-    return {**row, "options": {name: text for name, text in options.items() if text is not None}}
-
-
-def _layout(table: Table, rows: Rows, options: DatasetOptions) -> Layout | None:
-    """Return how the file holds questions; None: in the documented format.
-
-    Raises:
-        DataError: it holds none, or is ambiguous.
-    """
-    special = options.answer_base is not None or any(
-        not isinstance(own, str) or name == "answer_text" for name, own in options.columns.items()
-    )
-    n = 0 if special else sum(_fits(question_from_row, row) for _, row in rows)
-    if not rows or (not special and n >= len(rows) / 2):
-        check_documented(table.path, rows)
-        return None
-    named = _named(rows, table.names)
-    try:
-        layout = understand(table.path, named, options)
-    except DataError as error:
-        if n:
-            return None
-        raise _of_another_source(table.path, rows) or error from error
-    # A few good rows among many bad ones: the bad ones are named as such, unless most of the file
-    # is in another form.
-    return (
-        None if n and sum(_fits(layout.row, row) for _, row in named) <= len(rows) / 2 else layout
-    )
-
-
-def _of_another_source(path: Path, rows: Rows) -> DataError | None:
-    """Return the error about rows that another source reads, as their columns say."""
-    source = source_of(columns_of(row for _, row in rows))
-    if source == "questions":
-        return None
-    return DataError(
-        f"{path}: expected questions with options, got rows for another source; give "
-        f'name = "{source}"'
-    )
-
-
-def _of_another_shape(row: Row, common: Sequence[str]) -> DataError | None:
-    """Return the error about a row that lacks most of the columns that the others have."""
-    filled = {name for name, value in row.items() if not is_nothing(value)}
-    if len(filled & set(common)) >= len(common) / 2:
-        return None
-    return DataError(
-        f"expected the fields of the other rows ({', '.join(common)}), got "
-        f"{', '.join(name for name in row if name in filled) or 'none'}; fix the row, or leave "
-        'such rows out with on_bad_row = "skip"'
-    )
-
-
-def _fits(read: Callable[[Row], object], row: Row) -> bool:
-    try:
-        read(row)
-    except DataError:
-        return False
-    return True
-
-
-def _named(rows: Rows, names: Mapping[str, Sequence[str]]) -> Rows:
-    """Return rows in which the numbers of columns with names are those names."""
-    if not names:
-        return rows
-    named = with_names([row for _, row in rows], names)
-    return [(place, row) for (place, _), row in zip(rows, named, strict=True)]
-
-
-def _unrepeated(identifier: str, seen: dict[str, int]) -> str:
-    """Return the id, with a number behind it from its second time on."""
-    seen[identifier] = n = seen.get(identifier, 0) + 1
-    return identifier if n == 1 else f"{identifier}-{n}"
+def _again(questions: Sequence[Question]) -> list[str]:
+    """Return one sentence about questions that come again under another id, if there are any."""
+    first: dict[tuple[str, ...], str] = {}
+    again: list[tuple[str, str]] = []
+    for item in questions:
+        key, question, passage, *options = (
+            " ".join(text.split()).casefold()
+            for text in (item.key_text, item.question, item.passage, *item.options)
+        )
+        name = first.setdefault((key, question, passage, *sorted(options)), item.id)
+        again += [(item.id, name)] if name != item.id else []
+    if not again:
+        return []
+    one, other = again[0]
+    return [
+        f"{len(again)} of {len(questions)} questions are asked again under another id, such as "
+        f"{one!r}, which is {other!r}; each is an item of its own"
+    ]

@@ -14,7 +14,7 @@ from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest, file_hash
 from medstress.core.items import OUTSIDE, Question
 from medstress.core.label_schemes import Scheme
-from medstress.datasets.tables.parts import parts_of
+from medstress.datasets.tables import parts_of
 from medstress.files.bounded import read_data
 
 Raw = TypeVar("Raw")
@@ -31,6 +31,11 @@ _SPANS = (
     r'(?:\[\s*\d+\s*,\s*\d+\s*,\s*"|\{[^{}]*"start(?:_offset|_char)?"\s*:\s*\d+)'
 )
 """Lists of [start, end, type], or of objects with a start, as doccano, Prodigy and GLiNER write."""
+_LABEL_STUDIO = r'"(?:annotations|completions)"\s*:\s*\[\s*\{[^\]]*"result"\s*:\s*\['
+
+
+class BadRowError(DataError):
+    """One row breaks the contract; the others may be read with `on_bad_row = "skip"`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,9 @@ class DatasetOptions:
     """Text files of rows: their encoding; None: UTF-8, or what a byte order mark says."""
     sheet: str | None = None
     """xlsx: the name of the sheet; None: the only one with content."""
+    rows: Any = None
+    """table: rows from Python instead of a file, a list of dicts or a data frame of polars or
+    pandas."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; None: 0 to 4."""
     documents: str | None = None
@@ -274,6 +282,11 @@ def refuse_other_formats(path: Path) -> None:
             f'bconv.load("{path.name}", fmt="{form}") to brat with the package bconv, '
             'bconv.dump(d, d.id + ".txt", fmt="txt") and bconv.dump(d, d.id + ".ann", fmt="brat")'
         )
+    if re.search(_LABEL_STUDIO, head):
+        raise UsageError(
+            f"{path} looks like an export of Label Studio, which medstress does not read: export "
+            "the project as CONLL2003 there, and give the .conll file"
+        )
     if re.search(_SPANS, head):
         raise UsageError(
             f"{path} lists spans of texts, which medstress does not read: convert each text with "
@@ -316,7 +329,7 @@ def collect(
         except DataError as error:
             sentence = f"{path}, {place}: {error}"
             if on_bad_row == "error":
-                raise DataError(sentence) from error
+                raise BadRowError(sentence) from error
             skipped.append(sentence)
         else:
             places[item.id] = place

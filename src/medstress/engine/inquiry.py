@@ -33,8 +33,8 @@ class InquiryVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What inquiries and studies have in common."""
+class Asked:
+    """What inquiries, studies and explanations have in common."""
 
     purpose: Purpose
     """`transfer` or `reuse`; of studies `test`, `judge` or `explain`."""
@@ -59,6 +59,11 @@ class _Asked:
     repeat: ClassVar[int] = 0
     place: ClassVar[int] = 0
 
+    @property
+    def id(self) -> str:
+        """Content hash of its place in the ledger, its item and its spec."""
+        return self._hash_with()
+
     def _hash_with(self, *more: Any) -> str:
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
         item = [self.item.id, self.item.hash]
@@ -66,7 +71,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inquiry(_Asked):
+class Inquiry(Asked):
     """Candidates of one item, asked of one victim in order until one is a success."""
 
     goal: Goal
@@ -181,7 +186,7 @@ StudyFlow: TypeAlias = Generator[HoldConversations | Consult, Replies, dict[str,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Study(_Asked):
+class Study(Asked):
     """A study with one victim, of one item or of several."""
 
     steps: Callable[[], StudyFlow]
@@ -191,11 +196,6 @@ class Study(_Asked):
     def start(self) -> InquiryFlow:
         """See `conduct_study`."""
         return conduct_study(self)
-
-    @property
-    def id(self) -> str:
-        """Content hash of its place in the ledger, its item and its spec."""
-        return self._hash_with()
 
 
 def conduct_study(study: Study) -> InquiryFlow:

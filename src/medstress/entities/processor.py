@@ -7,7 +7,7 @@ computation runs in one thread, whichever thread calls it.
 
 *oneDNN.* MKL, torch's default, is fastest on Intel's processors. On an AMD EPYC with AVX-512 a
 language model in float32 read 1.6 to 2 times as fast with oneDNN, which torch also ships
-(docs/performance.md).
+(docs/results/performance.md).
 """
 
 from __future__ import annotations

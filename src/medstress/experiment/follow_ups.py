@@ -17,12 +17,12 @@ from medstress.analyses.run import Run
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.engine.work import Purpose, Work
 from medstress.entities.embeddings import PromptEncoder
-from medstress.experiment.file.config import AnalysisTable
+from medstress.experiment.file.config import Analysis as AnalysisTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.store.prompts import Prompts
-from medstress.store.reader import RunReader
+from medstress.store.reader import RunReader, StoredInquiry
 from medstress.store.reviews import reviews_digests
-from medstress.store.run_store import EndedFollowUp, RunStore
+from medstress.store.run_store import RunStore
 
 # -- stages ----------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class Stage:
     """Whether works of these purposes that it does not name are superseded."""
 
 
-def superseded(stage: Stage, works: Sequence[FollowUp], ended: Iterable[EndedFollowUp]) -> set[str]:
+def superseded(stage: Stage, works: Sequence[FollowUp], ended: Iterable[StoredInquiry]) -> set[str]:
     """Return the follow-ups of a folder that a stage replaces.
 
     An extension changes what is asked: other names lead, other controls are shared. The root and
@@ -86,9 +86,14 @@ def superseded(stage: Stage, works: Sequence[FollowUp], ended: Iterable[EndedFol
         if one.id not in now
         and (
             (stage.is_whole and one.purpose in stage.purposes)
-            or _place(one.purpose, one.place, one.spec) in places
+            or _place(one.purpose, place_of(one), one.spec) in places
         )
     }
+
+
+def place_of(one: StoredInquiry) -> tuple[str, ...]:
+    """Return data set, group, victim, attack and item of a follow-up that has ended."""
+    return (one.dataset, one.group, one.victim, one.attack, one.item_id)
 
 
 def names_of(work: FollowUp) -> tuple[str, ...]:
@@ -182,11 +187,8 @@ def prompts_to_embed(run: Run, encoder: PromptEncoder) -> Sequence[ToEmbed]:
             first, place = trial.first, trial.arm.place
             if first is None or (is_same and first.similarity is not None):
                 continue
-            is_pick = first is trial.pick
             if stored := reader.result(trial.number).get("listings"):
-                # Folders with two prompts lack that of a first success that is not the pick.
-                before, after = stored[0], stored[2] if len(stored) > 2 else None
-                after = stored[1] if after is None and is_pick else after
+                before, after = stored[0], stored[-1]  # that of the first success comes last
             else:
                 before, after = (
                     prompts.shown(place.victim, place.dataset, trial.item.candidate(edits))[1]

@@ -8,8 +8,8 @@ from pathlib import Path
 from medstress.analyses.run import Run
 from medstress.analyses.summary import summary
 from medstress.files.inside import read_inside
-from medstress.files.writing import access_of, write_text
-from medstress.store.database import FILE, SUMMARY, translated
+from medstress.files.writing import write_text
+from medstress.store.database import SUMMARY, translated
 from medstress.store.reviews import reviews_digests, with_reviews
 
 
@@ -56,4 +56,4 @@ def _keep(run: Run) -> None:
     folder = run.folder.path
     text = json.dumps(summary(run), indent=1, allow_nan=False)
     with translated(folder):
-        write_text(folder / SUMMARY, f"{text}\n", access_of(folder / FILE))
+        write_text(folder / SUMMARY, f"{text}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -11,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.analyses.run import Run
-from medstress.core.calls import ModelIdentity
-from medstress.core.errors import StoreError, UnreachableError, UsageError
+from medstress.core.errors import StoreError, UnreachableError, UsageError, setting
 from medstress.core.queries import JUDGE
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
 from medstress.engine.scheduler import Scheduler
-from medstress.engine.work import VICTIM, Purpose
+from medstress.engine.work import Purpose
 from medstress.experiment import criteria
 from medstress.experiment.file.config import LIMITS, Experiment
 from medstress.experiment.file.reading import Source
@@ -140,7 +138,7 @@ def perform(
     folder = run_folder(bench, out, wish.shard)
     if wish.fresh:
         check_may_be_deleted(folder)
-    with locked(folder, bench, wait=wait) as lock:
+    with locked(folder, wait=wait) as lock:
 
         def work(absent: UsageError | None) -> Outcome:
             if wish.shard is not None:
@@ -187,7 +185,8 @@ def check_can_be_cut(prepared: Prepared) -> None:
     """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
+            f"{setting('shard')}: [tune] chooses n by the answers to a split of all items, so "
+            "it comes before "
             "shards: run `medstress tune`, or write the chosen n (tune.json) into [[attack]], and "
             "leave [tune] out"
         ).with_flag("--shard", None)
@@ -207,7 +206,7 @@ def run_folder(
             suffix = f"-shards/{shard.number}"
         return Path("runs") / f"{prepared.experiment.experiment.name}{suffix}"
     if not str(out).strip():
-        raise UsageError("--out: expected a folder, got an empty text")
+        raise UsageError(f"{setting('out')}: expected a folder, got an empty text")
     return Path(out)
 
 
@@ -225,23 +224,24 @@ def check_may_be_deleted(folder: Path, *inner: str) -> None:
         return
     # The lock of a run that was killed early may be there.
     if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
-        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
+        raise StoreError(
+            f"{setting('fresh')}: {folder} holds files but no run, so it is left as it is"
+        )
 
 
 @contextmanager
 def locked(
-    folder: Path, bench: Prepared, others: Sequence[str] = (), *, wait: float = A_MOMENT
+    folder: Path, others: Sequence[str] = (), *, wait: float = A_MOMENT
 ) -> Iterator[FileLock]:
     """Hold a folder's lock; a folder in which no run was begun is left as it was.
 
     Args:
         folder: of the run.
-        bench: its experiment.
         others: names of further files that will be written in it.
         wait: seconds to wait for another process that works in it.
     """
     is_new = not folder.exists()
-    lock = lock_folder(folder, bench.experiment.experiment.access, others=others, wait=wait)
+    lock = lock_folder(folder, others=others, wait=wait)
     try:
         yield lock
     finally:
@@ -289,7 +289,6 @@ def execute(
             folder,
             lock=lock,
             fresh=wish.fresh,
-            access=None if wish.asks_again else settings.access,
             alone=bench.portion.shard is not None,
         ) as store,
     ):
@@ -302,7 +301,6 @@ def execute(
         if opening.verb is Verb.BEGIN or (is_own and not wish.asks_again):
             is_own = keep_own(store, bench, watcher)  # after a kill, too, it is one's own
         if not wish.asks_again:
-            share_again(store, bench)
             for line in (line for part in bench.datasets for line in part.understood):
                 watcher.announce(line)  # rows that are misread are paid for as well
         stop = None
@@ -525,7 +523,7 @@ def _keep_plan(
         entries[CHOICES] = {**choices, stage.name: [*choices.get(stage.name, ()), choice]}
     before = set(manifest.get(SUPERSEDED, ()))
     own = {work.id for work in works}
-    now = (before | left) - own | superseded(stage, works, store.follow_ups())
+    now = (before | left) - own | superseded(stage, works, run.folder.inquiries)
     if now != before:
         entries[SUPERSEDED] = sorted(now)
     store.write_manifest(entries)
@@ -558,36 +556,6 @@ def _account(
             performance[name] = performance.get(name, 0) + count - at_start.get(name, 0)
     endpoints = manifests.endpoints([*bench.victims, *bench.roles])
     store.write_manifest({"performance": performance, "endpoints": endpoints})
-
-
-def share_again(store: RunStore, prepared: Prepared) -> None:
-    """Give the shared cache the computed answers of the run that it lacks; no cache, no work.
-
-    Answers whose model is unknown are left out: those of models under one name in results (folds)
-    and, if there are roles, those that no trial has used yet.
-    """
-    if prepared.shared is None:
-        return
-    models = _models(prepared)
-    unused = None if prepared.roles else VICTIM
-    for part in store.computed_keys():
-        rows = [part[key] for key in prepared.shared.missing(list(part))]
-        for answer in store.computed(rows) if rows else ():
-            role = answer.role or unused
-            model = models.get(answer.victim if role == VICTIM else f"role.{role}")
-            if model is not None:
-                prepared.shared.keep(model, {answer.key: answer.answer}, answer.seconds)
-    prepared.shared.flush()
-
-
-def _models(prepared: Prepared) -> dict[str, ModelIdentity]:
-    """Return the model behind each name in results, and behind each role."""
-    by_name = defaultdict[str, list[ModelIdentity]](list)
-    for victim in prepared.victims:
-        name = prepared.portion.names.get(victim.label, victim.label)
-        by_name[name].append(victim.backend.identity)
-    unique = {name: models[0] for name, models in by_name.items() if len(models) == 1}
-    return unique | {part.label: part.backend.identity for part in prepared.roles}
 
 
 # -- more about the trials of a run ----------------------------------------------------------------

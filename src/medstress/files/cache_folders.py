@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from medstress.files.writing import Access
-
 
 def cache_dir(part: str) -> Path:
     """Return a folder of the user's cache, e.g. ``models`` or ``vectors``; make it if needed.
@@ -42,7 +40,7 @@ def state_dir(part: str) -> Path:
 def _made(base: Path, part: str, *, is_own: bool) -> Path:
     folder = base / part
     for place in (base, folder):
-        place.mkdir(Access.OWNER.folder, parents=True, exist_ok=True)
+        place.mkdir(0o700, parents=True, exist_ok=True)
         if is_own and place.stat().st_mode & 0o077:
-            place.chmod(Access.OWNER.folder)
+            place.chmod(0o700)
     return folder

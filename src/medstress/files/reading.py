@@ -146,15 +146,17 @@ def check_json(value: T) -> T:
 
 
 def _is_deep(value: Any) -> bool:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_JSON_DEPTH):
+        if not level:
+            return False
         level = [
             part
-            for value in level
-            if isinstance(value, dict | list)
-            for part in (value.values() if isinstance(value, dict) else value)
+            for outer in level
+            for part in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(part, dict | list)
         ]
-    return any(isinstance(value, dict | list) for value in level)
+    return bool(level)
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:

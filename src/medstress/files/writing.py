@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from enum import Enum
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
@@ -27,34 +26,12 @@ class PlaceTaken(OSError):
     """The path cannot be written; `strerror` says why and what to do."""
 
 
-class Access(Enum):
-    """Who may read a written file."""
-
-    OWNER = (0o700, 0o600)
-    """The owner alone: texts of questions, patients and models."""
-    GROUP = (0o750, 0o640)
-    """The owner and the owner's group."""
-    ORDINARY = (0o777, 0o666)
-    """Anyone the umask allows: files that contain nothing of a run."""
-
-    @property
-    def folder(self) -> int:
-        """The mode of a folder."""
-        return self.value[0]
-
-    @property
-    def file(self) -> int:
-        """The mode of a file."""
-        return self.value[1]
-
-
-def access_of(path: Path) -> Access:
-    """Return who may read a new file at `path`: in a run folder, whoever may read the run."""
+def _mode(path: Path) -> int:
+    """Return the mode of a new file: its owner's alone, or as far as the run beside it is open."""
     try:
-        mode = (path.parent / DATABASE).stat().st_mode
+        return 0o600 | (path.parent / DATABASE).stat().st_mode & stat.S_IRGRP
     except OSError:
-        return Access.OWNER
-    return Access.GROUP if mode & stat.S_IRGRP else Access.OWNER
+        return 0o600
 
 
 def refuse_link(path: Path) -> None:
@@ -90,7 +67,7 @@ def unfinished_parts(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def atomic_path(path: Path, access: Access | None = None) -> Iterator[Path]:
+def atomic_path(path: Path, *, ordinary: bool = False) -> Iterator[Path]:
     """Yield the path of a new, empty file that replaces `path` at the end.
 
     After any error, such as a full disk or an interrupt, the new file is removed and `path` stays
@@ -98,22 +75,23 @@ def atomic_path(path: Path, access: Access | None = None) -> Iterator[Path]:
 
     Args:
         path: the file to write.
-        access: who may read it; default: see `access_of`.
+        ordinary: whether anyone may read it whom the umask allows, as it holds nothing of a run;
+            else its owner, and the group where it may read the run in the folder.
 
     Raises:
         OSError: `path` is a link or not a file, or writing failed.
     """
     _refuse_other(path)
-    mode = (access or access_of(path)).file
+    mode = 0o666 if ordinary else _mode(path)
     part = path.with_name(_PART.replace("*", token_hex(8)))
     # Nobody can have created this name before; the umask can only narrow the mode.
     os.close(os.open(part, _NEW, mode))
     try:
-        if access is not Access.ORDINARY:
+        if not ordinary:
             part.chmod(mode)
         yield part
         _sync(part)
-        if access is not Access.ORDINARY:
+        if not ordinary:
             part.chmod(mode)  # a library may have replaced the file
         part.replace(path)
     except BaseException:
@@ -122,27 +100,27 @@ def atomic_path(path: Path, access: Access | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_stream(path: Path, access: Access | None = None) -> Iterator[BinaryIO]:
+def atomic_stream(path: Path, *, ordinary: bool = False) -> Iterator[BinaryIO]:
     """Yield a stream whose content replaces `path` at the end; see `atomic_path`."""
-    with atomic_path(path, access) as part, part.open("r+b") as stream:
+    with atomic_path(path, ordinary=ordinary) as part, part.open("r+b") as stream:
         yield stream
 
 
-def write_bytes(path: Path, data: bytes | memoryview, access: Access | None = None) -> None:
+def write_bytes(path: Path, data: bytes | memoryview, *, ordinary: bool = False) -> None:
     """Write a file completely or not at all; see `atomic_path`."""
-    with atomic_stream(path, access) as stream:
+    with atomic_stream(path, ordinary=ordinary) as stream:
         stream.write(data)
 
 
-def write_text(path: Path, text: str, access: Access | None = None) -> None:
+def write_text(path: Path, text: str, *, ordinary: bool = False) -> None:
     """Write a file as UTF-8 with unchanged line ends; see `atomic_path`."""
-    write_bytes(path, text.encode("utf-8"), access)
+    write_bytes(path, text.encode("utf-8"), ordinary=ordinary)
 
 
-def make_folder(folder: Path, access: Access = Access.OWNER) -> None:
-    """Make a folder with the given access unless it exists; its parents get ordinary modes.
+def make_folder(folder: Path) -> None:
+    """Make a folder that is its owner's alone; one that exists keeps its mode.
 
-    An existing folder keeps its mode, except that `Access.GROUP` adds the group.
+    Its parents get ordinary modes.
 
     Raises:
         OSError: the path is a link or a file, or the folder cannot be made.
@@ -150,47 +128,35 @@ def make_folder(folder: Path, access: Access = Access.OWNER) -> None:
     refuse_link(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        folder.mkdir(access.folder)
+        folder.mkdir(0o700)
     except FileExistsError:
         if not folder.is_dir():
             raise
-        mode = stat.S_IMODE(folder.stat().st_mode)
-        if access is Access.GROUP and mode & 0o050 != 0o050:
-            folder.chmod(mode | 0o050)
-        return
-    if access is not Access.ORDINARY:
-        folder.chmod(access.folder)
+    else:
+        folder.chmod(0o700)
 
 
-def create_in_place(path: Path, access: Access | None) -> None:
-    """Create an empty file that will be changed in place, or set the mode of the existing one.
-
-    Args:
-        path: the file.
-        access: who may read it; None keeps the mode of an existing file and makes a new one
-            private to its owner.
+def create_in_place(path: Path) -> None:
+    """Create an empty file that will be changed in place; one that exists keeps its mode.
 
     Raises:
         OSError: see `refuse_occupied`.
     """
     refuse_occupied(path)
-    mode = (access or Access.OWNER).file
+    mode = _mode(path)
     # An existing file is not opened, because closing it would release SQLite's locks on it.
     with suppress(FileExistsError):
         os.close(os.open(path, _NEW, mode))
         path.chmod(mode)
-        return
-    if access is not None:
-        path.chmod(mode)
 
 
-def set_access(folder: Path, access: Access) -> None:
-    """Set the access of a folder that a library filled, and of everything in it."""
+def make_private(folder: Path) -> None:
+    """Let its owner alone read a folder that a library filled, and everything in it."""
     for place, _, files in os.walk(folder):
-        Path(place).chmod(access.folder)
+        Path(place).chmod(0o700)
         for name in files:
-            if not (each := Path(place, name)).is_symlink():
-                each.chmod(access.file)
+            if not (path := Path(place, name)).is_symlink():
+                path.chmod(0o600)
 
 
 # Windows has neither flag: there O_EXCL refuses links, too, and no descriptor is inherited.

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
-from medstress.store.database import FILE
+from medstress.store.database import FILE, make_views
 from medstress.store.key_index import KEY_BYTES
 from medstress.store.opening import reading
-from medstress.store.views import make_views
 
 Numbers: TypeAlias = NDArray[np.int64]
 _CALLS = """

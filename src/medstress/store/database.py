@@ -11,10 +11,9 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any, TypeVar
 
-from medstress.core.errors import StoreError
+from medstress.core.errors import StoreError, setting
 from medstress.files.writing import (
     DATABASE,
-    Access,
     PlaceTaken,
     atomic_path,
     create_in_place,
@@ -52,9 +51,11 @@ def translated(folder: Path) -> Iterator[None]:
     except Exception as error:
         text = str(error)
         if "readonly" in text or isinstance(error, PermissionError):
-            hint = "the folder or its files are read-only; choose another with --out"
+            hint = f"the folder or its files are read-only; choose another with {setting('out')}"
         elif isinstance(error, FileExistsError | NotADirectoryError):
-            hint = "a file is where a folder is needed; choose another folder with --out"
+            hint = (
+                f"a file is where a folder is needed; choose another folder with {setting('out')}"
+            )
         elif "full" in text or getattr(error, "errno", None) == 28:
             hint = "the disk is full; free some space and run the same command again to resume"
         elif "disk I/O" in text:
@@ -83,7 +84,6 @@ class Database:
         self,
         file: Path,
         prepare: Callable[[sqlite3.Connection], None],
-        access: Access | None = None,
         *,
         chained: Chained | None = None,
         alone: bool = False,
@@ -94,7 +94,6 @@ class Database:
             file: the database; errors name its folder.
             prepare: called before the first transaction.
             chained: the tables whose rows every commit adds to the chain.
-            access: who may read it; None keeps the permissions, and limits a new file to its owner.
             alone: nobody else may open it, so that its log needs no memory that processes share;
                 and every commit checks that it is still the file of its name (`take_over`).
 
@@ -108,7 +107,7 @@ class Database:
         self._is_open = True
         try:
             with translated(self._folder):
-                self._db = self._thread.submit(_open, file, prepare, access, alone).result()
+                self._db = self._thread.submit(_open, file, prepare, alone).result()
         except BaseException:
             self._thread.shutdown()
             raise
@@ -244,7 +243,7 @@ def _identity(file: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def take_over(file: Path, check: Callable[[Path], None], access: Access | None) -> None:
+def take_over(file: Path, check: Callable[[Path], None]) -> None:
     """Put a copy in the place of a file that a process, which has lost its lock, may still write.
 
     Where many machines share a disk, a lock can be lost by a process that is only stopped or cut
@@ -255,7 +254,6 @@ def take_over(file: Path, check: Callable[[Path], None], access: Access | None) 
     Args:
         file: the database; its log is made part of the copy.
         check: refuses a file that is no database of ours.
-        access: who may read the copy; None keeps the permissions.
 
     Raises:
         StoreError: it is no database of ours, or the copy cannot be written.
@@ -265,7 +263,7 @@ def take_over(file: Path, check: Callable[[Path], None], access: Access | None) 
     log = Path(f"{file}-wal")
     for left in unfinished_parts(file.parent):  # of a process that was killed in here
         left.unlink()
-    with translated(file.parent), atomic_path(file, access) as part:
+    with translated(file.parent), atomic_path(file) as part:
         copy_of_log = Path(f"{part}-wal")
         try:
             copyfile(file, part)
@@ -289,16 +287,13 @@ def take_over(file: Path, check: Callable[[Path], None], access: Access | None) 
 
 
 def _open(
-    file: Path,
-    prepare: Callable[[sqlite3.Connection], None],
-    access: Access | None,
-    alone: bool,
+    file: Path, prepare: Callable[[sqlite3.Connection], None], alone: bool
 ) -> sqlite3.Connection:
     # SQLite creates its side files with the mode of the database; leftovers of a killed process
     # keep theirs.
     for side in SIDES:
         if not side or Path(f"{file}{side}").exists():
-            create_in_place(Path(f"{file}{side}"), access)
+            create_in_place(Path(f"{file}{side}"))
     is_new = file.stat().st_size == 0
     db = sqlite3.connect(file, isolation_level=None)
     try:
@@ -314,3 +309,77 @@ def _open(
         db.close()
         raise
     return db
+
+
+INQUIRIES = "('asked', 'unanswered')"
+"""Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
+UNFINISHED = ("failed", "unanswered", "cut_short")
+"""Verdicts of trials that may begin again."""
+SIMILARITY = "prompt_similarity"
+"""What is found about a trial after it has ended, by its name in the result."""
+
+_CALLS = """
+CREATE TEMP VIEW calls AS
+SELECT e.trial, e.seq, e.role, e.purpose, e.query, e.call, COALESCE(s.key, e.key) AS key, e.edits,
+       e.flags, e.request, e.error, s.trial AS answered_for, s.body, s.seconds, s.tokens_in,
+       s.tokens_out
+FROM exchanges e LEFT JOIN answers s ON s.id = e.answer
+"""
+# What counts of an append-only run: views that hide the tables of these names.
+_MANIFEST = """
+CREATE TEMP VIEW manifest AS SELECT key, value FROM main.manifest
+WHERE id IN (SELECT MAX(id) FROM main.manifest GROUP BY key)
+"""
+_TRIALS = """
+CREATE TEMP VIEW trials AS
+SELECT t.id, t.trial_id, t.arm, t.item, t.repeat, v.verdict, {result} AS result
+FROM main.trials t LEFT JOIN main.verdicts v
+ON v.id = (SELECT MAX(id) FROM main.verdicts WHERE trial = t.id)
+"""
+# The last finding of each name joins the result.
+_WITH_FINDINGS = """
+CASE WHEN v.verdict IS NULL OR NOT EXISTS (SELECT 1 FROM main.findings WHERE trial = t.id)
+THEN v.result ELSE json_patch(v.result, (
+    SELECT json_group_object(name, json(value)) FROM main.findings WHERE id IN (
+        SELECT MAX(id) FROM main.findings WHERE trial = t.id GROUP BY name)))
+END
+"""
+_EXCHANGES = """
+CREATE TEMP VIEW exchanges AS
+SELECT e.trial, e.attempt, e.seq, e.role, e.purpose, e.query, e.call, e.answer, e.key, e.edits,
+       e.flags, e.request, e.error
+FROM main.exchanges e WHERE e.attempt = (
+    SELECT COUNT(*) FROM main.verdicts v WHERE v.trial = e.trial AND v.verdict IS NULL)
+"""
+# Joined, not looked up item by item: `renewals` has no index.
+_ITEMS = """
+CREATE TEMP VIEW items AS
+SELECT i.id, i.dataset, i.item_id, i.hash, COALESCE(r.body, i.body) AS body FROM main.items i
+LEFT JOIN (SELECT item, MAX(id) AS id FROM main.renewals GROUP BY item) last ON last.item = i.id
+LEFT JOIN main.renewals r ON r.id = last.id
+"""
+VIEWS = ("calls", "manifest", "trials", "exchanges", "items")
+"""The views that `make_views` may make."""
+
+
+def make_views(db: sqlite3.Connection) -> None:
+    """Create the temporary views that readers query, or make them again.
+
+    `calls` are exchanges with their keys and answers; `manifest`, `trials`, `exchanges` and `items`
+    show what counts.
+    """
+    for name in VIEWS:
+        db.execute(f"DROP VIEW IF EXISTS temp.{name}")
+    db.execute(_MANIFEST)
+    # What most runs do not have costs nothing there.
+    (has_findings, has_begun_again, has_renewals) = db.execute(
+        "SELECT EXISTS (SELECT 1 FROM main.findings), "
+        "EXISTS (SELECT 1 FROM main.verdicts WHERE verdict IS NULL), "
+        "EXISTS (SELECT 1 FROM main.renewals)"
+    ).fetchone()
+    db.execute(_TRIALS.format(result=_WITH_FINDINGS if has_findings else "v.result"))
+    if has_begun_again:
+        db.execute(_EXCHANGES)
+    if has_renewals:
+        db.execute(_ITEMS)
+    db.execute(_CALLS)

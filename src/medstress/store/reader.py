@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import orjson
@@ -17,12 +17,11 @@ import orjson
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
-from medstress.core.frozen import fast_init
 from medstress.files.inside import check_regular, refuse_linked
 from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import Counts, Spending, count, read_spending
-from medstress.store.database import FILE
+from medstress.store.database import FILE, INQUIRIES, make_views
 from medstress.store.opening import (
     interpreting,
     never_began,
@@ -32,13 +31,12 @@ from medstress.store.opening import (
 )
 from medstress.store.reviews import Review, in_order, stored_reviews
 from medstress.store.root import KeptRoot, current_root, kept_roots
-from medstress.store.views import INQUIRIES, make_views
 
 R = TypeVar("R")
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
 """Data set, group, victim, label of the attack, seed."""
 
-_PLACE = ("dataset", "group", "victim", "attack", "seed", "item_id")
+_PLACE = ("id", "dataset", "group", "victim", "attack", "seed", "item_id")
 _CONSUMED = "SELECT key FROM calls WHERE error IS NULL"
 _WORK = """
 SELECT t.id, t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed, t.item, t.repeat,
@@ -54,9 +52,7 @@ ORDER BY e.trial, e.seq
 """
 
 
-@fast_init
-@dataclass(frozen=True, slots=True)
-class StoredTrial:
+class StoredTrial(NamedTuple):
     """One finished trial, as stored."""
 
     trial: int
@@ -114,6 +110,8 @@ class StoredInquiry:
     findings: dict[str, Any] | None
     calls: int = 0
     """Calls that it consumed, of models and roles."""
+    id: str = ""
+    """As it was planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,14 +231,13 @@ class RunReader:
             "SELECT id, trial_id, arm, item, repeat, verdict, result FROM trials "
             f"WHERE verdict NOT IN {INQUIRIES} ORDER BY id"
         )
-        for row, trial_id, arm, item, repeat, verdict, result in rows:
-            decoded = orjson.loads(result)
-            yield StoredTrial(row, trial_id, arm, item, repeat, verdict, decoded, *queries[row])
+        for *row, result in rows:
+            yield StoredTrial._make((*row, orjson.loads(result), *queries[row[0]]))
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
         rows = self._db.execute(
-            "SELECT a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
+            "SELECT t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
             "(SELECT COUNT(*) FROM exchanges e WHERE e.trial = t.id), t.result "
             "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
             f"WHERE t.id IN (SELECT trial FROM main.verdicts WHERE verdict IN {INQUIRIES}) "

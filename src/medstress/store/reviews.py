@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 import orjson
 
 from medstress.files.inside import check_regular
-from medstress.files.writing import access_of, refuse_occupied
+from medstress.files.writing import refuse_occupied
 from medstress.store.chain import DIGEST_BYTES, REVIEW_CHAIN
 from medstress.store.database import SIDES, Database, translated
 from medstress.store.opening import (
@@ -156,9 +156,7 @@ class ReviewStore:
             for side in SIDES:
                 refuse_occupied(folder / f"{FILE}{side}")
         check_file(path, REVIEWS)
-        # Names of experts are in it: it is never opened to more than may read the run.
-        access = None if path.exists() else access_of(path)
-        self._db = Database(path, self._prepare, access, chained=REVIEW_CHAIN)
+        self._db = Database(path, self._prepare, chained=REVIEW_CHAIN)
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         # Few, precious rows: unlike answers of models, they should survive a power cut too.

@@ -7,22 +7,20 @@ import json
 import shlex
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from medstress.core.calls import FROM_CACHE, Answer
-from medstress.core.errors import StoreError
+from medstress.core.calls import Answer
+from medstress.core.errors import StoreError, setting
 from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Item
 from medstress.files.writing import (
-    Access,
     create_in_place,
     make_folder,
     refuse_link,
@@ -35,9 +33,12 @@ from medstress.store.database import (
     FILE,
     LOCK,
     SIDES,
+    SIMILARITY,
     SUMMARY,
+    UNFINISHED,
     Database,
     insert_rows,
+    make_views,
     take_over,
     translated,
 )
@@ -45,12 +46,6 @@ from medstress.store.key_index import NEWEST, CallsInFlight, KeyIndex
 from medstress.store.opening import check_file, make_schema
 from medstress.store.reviews import remove_reviews
 from medstress.store.root import SUPERSEDED_IDS, keep_root
-from medstress.store.views import (
-    INQUIRIES,
-    SIMILARITY,
-    UNFINISHED,
-    make_views,
-)
 
 A_MOMENT = 0.2
 """Seconds to wait for a lock that a reader may try."""
@@ -58,21 +53,11 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 _DERIVED = "main.exchanges (trial, attempt, seq, role, purpose, query, call, answer, edits)"
 
 _CHOSEN = "(SELECT value FROM json_each(?))"
-_ROLES = f"SELECT answer, role FROM exchanges WHERE answer IN {_CHOSEN}"
-_COMPUTED = f"""
-SELECT s.id, s.key, a.victim, s.body, s.seconds, s.tokens_in, s.tokens_out
-FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE s.id IN {_CHOSEN}
-"""
 _LOST = f"""
 SELECT id FROM trials WHERE verdict IN {UNFINISHED} AND trial_id NOT IN ({SUPERSEDED_IDS})
 AND (verdict != 'unanswered'
      OR json_extract(result, '$.purpose') IN (SELECT value FROM json_each(:purposes)))
 ORDER BY id
-"""
-_ENDED = f"""
-SELECT t.trial_id, t.result, a.dataset, a.grp, a.victim, a.attack, i.item_id
-FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item
-WHERE t.verdict IN {INQUIRIES} ORDER BY t.id
 """
 _JOURNAL = """
 SELECT e.seq, COALESCE(a.key, e.key), e.error FROM exchanges e
@@ -87,36 +72,8 @@ _CHILDREN_FIRST = (
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class EndedFollowUp:
-    """A follow-up that has ended."""
-
-    id: str
-    purpose: str
-    place: tuple[str, ...]
-    """Data set, group, victim, attack and item."""
-    spec: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Computed:
-    """An answer computed by this run."""
-
-    key: bytes
-    """Its cache key."""
-    victim: str
-    """Label of the victim of the trial that asked."""
-    role: str | None
-    """Who answered: `victim` or another role; None if no trial has consumed it yet."""
-    answer: Answer
-    """The answer."""
-    seconds: float
-    """Time that a worker spent on it."""
-
-
 def lock_folder(
     folder: Path,
-    access: Access | None = None,
     *,
     others: Iterable[str] = (),
     wait: float = A_MOMENT,
@@ -125,7 +82,6 @@ def lock_folder(
 
     Args:
         folder: the run folder.
-        access: who may read it; None keeps the permissions, and limits a new folder to its owner.
         others: names of further files that will be written in it.
         wait: seconds to wait for a process that holds it.
 
@@ -134,12 +90,12 @@ def lock_folder(
             link, or its disk has no locks.
     """
     with translated(folder):
-        make_folder(folder, access or Access.OWNER)
+        make_folder(folder)
         for name in (*(f"{FILE}{side}" for side in SIDES), LOCK):
             refuse_occupied(folder / name)
         for name in others:
             refuse_link(folder / name)
-        create_in_place(folder / LOCK, access)
+        create_in_place(folder / LOCK)
         lock = FileLock(folder / LOCK, mode=(folder / LOCK).stat().st_mode & 0o777)
         try:
             with warnings.catch_warnings():
@@ -150,7 +106,7 @@ def lock_folder(
                 raise _unlockable(folder) from None
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
-                "or choose another folder with --out"
+                f"or choose another folder with {setting('out')}"
             ).with_command(shlex.join(["medstress", "view", str(folder)])) from None
         except (NotImplementedError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
@@ -179,7 +135,7 @@ def throw_away(folder: Path) -> None:
 def _unlockable(folder: Path) -> StoreError:
     return StoreError(
         f"the disk of {folder} has no file locks, without which two processes could write one run; "
-        "choose a folder on another disk with --out"
+        f"choose a folder on another disk with {setting('out')}"
     )
 
 
@@ -198,7 +154,6 @@ class RunStore:
         *,
         lock: FileLock | None = None,
         fresh: bool = False,
-        access: Access | None = None,
         alone: bool = False,
     ) -> None:
         """Open the folder's run, or create one.
@@ -207,12 +162,11 @@ class RunStore:
             folder: the run folder.
             lock: the folder's lock if the caller holds it already (`lock_folder`).
             fresh: delete the run that the folder holds, whatever its state.
-            access: as in `lock_folder`.
             alone: nobody reads the run before it is closed, and another process may believe that it
                 holds the lock: for shards, whose disk many machines share.
         """
         self.folder = folder
-        self._lock = lock or lock_folder(folder, access)
+        self._lock = lock or lock_folder(folder)
         self._is_empty = False
         self._learned: Callable[[], dict[str, Any]] = dict
         self._learned_before: dict[str, Any] = {}
@@ -221,13 +175,11 @@ class RunStore:
                 with translated(folder):
                     throw_away(folder)
             if alone:
-                take_over(folder / FILE, check_file, access)
+                take_over(folder / FILE, check_file)
             else:
                 check_file(folder / FILE)
             self._is_empty = not (folder / FILE).exists()
-            self._db = Database(
-                folder / FILE, self._prepare, access, chained=RUN_CHAIN, alone=alone
-            )
+            self._db = Database(folder / FILE, self._prepare, chained=RUN_CHAIN, alone=alone)
             try:
                 self._read_keys()
                 self._attempts = self._read_attempts()
@@ -442,11 +394,6 @@ class RunStore:
         values = {"manifest": 2**62, "purposes": json.dumps(sorted(purposes))}
         return self._run(lambda db: db.execute(_LOST, values).fetchall())
 
-    def follow_ups(self) -> list[EndedFollowUp]:
-        """Return every follow-up that has ended."""
-        ended = ((own, json.loads(text), tuple(place)) for own, text, *place in self._fetch(_ENDED))
-        return [EndedFollowUp(own, one["purpose"], place, one["told"]) for own, one, place in ended]
-
     def open_ids(self) -> set[str]:
         """Return the ids of the trials and follow-ups that have begun and not ended."""
         rows = self._fetch("SELECT trial_id FROM trials WHERE verdict IS NULL")
@@ -513,23 +460,6 @@ class RunStore:
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens so far, by victim and role."""
         return self._run(read_spending)
-
-    def computed_keys(self) -> Iterator[dict[bytes, int]]:
-        """Yield key -> row of the answers that this run computed, page by page."""
-        part = "SELECT key, id FROM answers WHERE id > ? AND trial > ? ORDER BY id LIMIT ?"
-        last = 0
-        while pairs := self._fetch(part, last, FROM_CACHE, NEWEST):
-            last = pairs[-1][1]
-            yield dict(pairs)
-
-    def computed(self, rows: Sequence[int]) -> list[Computed]:
-        """Return the computed answers in these rows, with victim and role."""
-        listed = json.dumps(list(rows))
-        roles = dict(self._fetch(_ROLES, listed))
-        return [
-            Computed(key, victim, roles.get(row), decode_answer(body, *tokens), seconds)
-            for row, key, victim, body, seconds, *tokens in self._fetch(_COMPUTED, listed)
-        ]
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""

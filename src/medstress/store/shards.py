@@ -24,7 +24,7 @@ from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
 from medstress.store.chain import RUN_CHAIN, first_break, head, link, wrong_exchanges
-from medstress.store.database import FILE
+from medstress.store.database import FILE, make_views
 from medstress.store.opening import (
     WITHOUT_LOCKS,
     ChainError,
@@ -38,7 +38,6 @@ from medstress.store.opening import (
     restrict,
     stamps,
 )
-from medstress.store.views import make_views
 
 KEY = "shard"
 """Manifest entry of a shard: `number`, `of` how many, `n_trials` of the whole plan, and the place

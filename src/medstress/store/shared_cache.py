@@ -81,7 +81,7 @@ class SharedCache:
         with self._translated():
             _check_sides(self._path)
             make_folder(folder)
-            create_in_place(self._path, None)
+            create_in_place(self._path)
             # It may be closed by another thread; only one thread at a time uses it.
             self._db = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
@@ -108,14 +108,6 @@ class SharedCache:
         with self._translated():
             rows = self._db.execute(query, list(keys)).fetchall()
         return {row[0]: answer for row in rows if (answer := _answer_of(row)) is not None}
-
-    def missing(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Return the keys without an entry."""
-        marks = ",".join("?" * len(keys))
-        with self._translated():
-            rows = self._db.execute(f"SELECT key FROM answers WHERE key IN ({marks})", list(keys))
-            known = {key for (key,) in rows}
-        return [key for key in keys if key not in known]
 
     def keep(self, model: ModelIdentity, answers: Mapping[bytes, Answer], seconds: float) -> None:
         """Keep computed answers of a model for writing; `seconds` is the time per answer."""

@@ -36,6 +36,7 @@ from medstress.store.reviews import Review, reviews_digests, stored_rooms, with_
 Span: TypeAlias = tuple[str, int, int]
 """Field, start and end of the text that an edit replaces."""
 R = TypeVar("R")
+_VERDICTS = {one.value: one for one in Verdict}
 MANY = 0.1
 """Share of the trials from which on all are read at once, not each by a query of its own."""
 
@@ -224,12 +225,7 @@ def _root(reader: RunReader, path: Path) -> str | None:
 
 def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Trial]:
     """Decode the finished trials, in the plan's order."""
-    records = reader.manifest.get("records")
-    if records is None:
-        raise StoreError(
-            f"{reader.folder} was written by a medstress that did not store its attacks' records; "
-            "run the experiment again"
-        )
+    records = reader.manifest["records"]
     embedder = (reader.manifest.get("similarity") or {}).get("hash")
     clusters = clusters_by_dataset(stored.values())
     specs = reader.specs()
@@ -240,11 +236,12 @@ def _trials(reader: RunReader, stored: Mapping[int, tuple[str, Any]]) -> list[Tr
     units: dict[tuple[int, str], tuple[Any, str]] = {}
     trials = []
     for row in reader.trials():
-        unit = row.item, row.result.get("unit", WHOLE)
-        if unit not in units:
+        at = row.item, row.result.get("unit", WHOLE)
+        unit = units.get(at)
+        if unit is None:
             dataset, whole = stored[row.item]
-            units[unit] = whole.of_unit(unit[1]), clusters[dataset][whole.id]
-        trials.append(trial_of(row, arms[row.arm], *units[unit], embedder))
+            units[at] = unit = whole.of_unit(at[1]), clusters[dataset][whole.id]
+        trials.append(trial_of(row, arms[row.arm], *unit, embedder))
     return trials
 
 
@@ -290,13 +287,12 @@ def trial_of(
     Raises:
         StoreError: its counts contradict the ledger.
     """
-    result = row.result
-    queries = _queries(row)
-    verdict = Verdict(row.verdict)
-    first, pick = _successes(row, embedder) if verdict is Verdict.FLIPPED else (None, None)
+    get, verdict, first, pick = row.result.get, _VERDICTS[row.verdict], None, None
+    if verdict is Verdict.FLIPPED:
+        first, pick = _successes(row, embedder)
     # The answer about a perturbed copy is whole; the last of a search that held is rounded.
-    kept = ("after", "last") if arm.attack.whole_copy else ("last", "after")
-    last = next((result[name] for name in kept if result.get(name)), None)
+    last, after = get("last"), get("after")
+    last = (after or last) if arm.attack.whole_copy else (last or after)
     return Trial(
         id=row.trial_id,
         number=row.trial,
@@ -305,18 +301,18 @@ def trial_of(
         cluster=cluster,
         repeat=row.repeat,
         verdict=verdict,
-        before=_answer(result.get("before")),
+        before=_answer(get("before")),
         first=first,
         pick=pick,
-        last=pick.answer if pick is not None else _answer(last),
-        edits=pick.edits if pick else edits_of(result["edits"]) if result.get("edits") else (),
-        queries=queries,
-        at=result.get("at"),
-        corrected=result.get("corrected"),
-        answers=tuple(result.get("answers", ())),
-        excluded=result.get("n_excluded"),
-        records=tuple(result.get("records", ())),
-        note=result.get("note"),
+        last=pick.answer if pick is not None else _answer(last or None),
+        edits=pick.edits if pick is not None else edits_of(get("edits") or ()),
+        queries=_queries(row),
+        at=get("at"),
+        corrected=get("corrected"),
+        answers=tuple(get("answers") or ()),
+        excluded=get("n_excluded"),
+        records=tuple(get("records") or ()),
+        note=get("note"),
     )
 
 
@@ -326,32 +322,30 @@ def _queries(row: StoredTrial) -> Queries:
     Raises:
         StoreError: they contradict the ledger.
     """
-    result = row.result
-    queries = Queries(
-        asked=result.get("n_asked", 0),
-        paid=row.n_paid,
-        cached=row.n_cached,
-        failed=row.n_failed,
-        unreadable=result.get("n_unreadable", 0),
-        cut_off=result.get("n_length") or 0,
-        unchanged=result.get("n_unchanged") or 0,
-        ties=result.get("n_ties") or 0,
-        probes=len(result.get("probes", ())),
-        rejected=_n_rejected(result["records"]) if result.get("records") else 0,
+    get = row.result.get
+    asked, records = get("n_asked", 0), get("records")
+    in_ledger = row.n_paid + row.n_cached + row.n_failed
+    if not 0 <= asked <= in_ledger:
+        raise StoreError(
+            f"trial {row.trial_id} counts {asked} queries, but the ledger has {in_ledger}; the run "
+            "was damaged or changed"
+        )
+    first = get("first_success")
+    if first is not None and not 1 <= first <= asked:
+        raise StoreError(
+            f"trial {row.trial_id} has query {first} of {asked} as its first success; the run was "
+            "damaged or changed"
+        )
+    return Queries(
+        asked,
+        *row[-3:],
+        unreadable=get("n_unreadable") or 0,
+        cut_off=get("n_length") or 0,
+        unchanged=get("n_unchanged") or 0,
+        ties=get("n_ties") or 0,
+        probes=len(get("probes") or ()),
+        rejected=_n_rejected(records) if records else 0,
     )
-    in_ledger = queries.paid + queries.cached + queries.failed
-    if not 0 <= queries.asked <= in_ledger:
-        raise StoreError(
-            f"trial {row.trial_id} counts {queries.asked} queries, but the ledger has {in_ledger}; "
-            "the run was damaged or changed"
-        )
-    first = result.get("first_success")
-    if first is not None and not 1 <= first <= queries.asked:
-        raise StoreError(
-            f"trial {row.trial_id} has query {first} of {queries.asked} as its first success; the "
-            "run was damaged or changed"
-        )
-    return queries
 
 
 def _n_rejected(records: Sequence[Mapping[str, Any]]) -> int:

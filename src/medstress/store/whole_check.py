@@ -18,7 +18,7 @@ from medstress.store.chain import (
     wrong_rows,
 )
 from medstress.store.codec import decode_answer, decode_item
-from medstress.store.database import FILE
+from medstress.store.database import FILE, UNFINISHED
 from medstress.store.opening import REVIEWS, reading, restrict
 from medstress.store.reviews import FILE as REVIEW_FILE
 from medstress.store.root import (
@@ -29,7 +29,6 @@ from medstress.store.root import (
     kept_roots,
     last_rows,
 )
-from medstress.store.views import UNFINISHED
 
 _VERDICTS = (*(one.value for one in Verdict), "asked", "unanswered")
 """How a trial ends, or a question of an analysis."""
@@ -97,8 +96,6 @@ class Whole:
     """The first place that does not agree."""
     roots: tuple[KeptRoot, ...] = ()
     """The roots that the run once had, the earliest first; each was computed again."""
-    is_current: bool = False
-    """Whether the last of them is of all that the file holds."""
     last: tuple[tuple[str, int], ...] = ()
     """The last row of every table that a root is about."""
     n_open: int = 0
@@ -125,7 +122,6 @@ def check_whole(folder: Path) -> Whole:
         return Whole(
             broken=None,
             roots=roots,
-            is_current=bool(roots) and roots[-1].last == last,
             last=tuple(last.items()),
             n_open=n_open,
         )

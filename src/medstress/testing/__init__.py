@@ -6,26 +6,30 @@ raise AssertionError with one sentence. Nothing here needs a model or a network.
 
 from __future__ import annotations
 
-from medstress.testing.attacks import check_attack
-from medstress.testing.backends import check_backend
+from medstress.testing.attacks import Driven, check_attack, drive
+from medstress.testing.backends import ScriptedBackend, check_backend, scripted_reply
 from medstress.testing.conversations import rule_target, scripted_attacker, scripted_judge
 from medstress.testing.datasets import check_dataset
-from medstress.testing.perturbations import PerturbationTable, tiny_resources
-from medstress.testing.questions import REPLACEMENTS, TINY_TYPE, tiny_questions
-from medstress.testing.scripted import ScriptedBackend, scripted_reply
 from medstress.testing.tasks import check_task
-from medstress.testing.victims import (
+from medstress.testing.tiny import (
+    REPLACEMENTS,
+    TINY_TYPE,
+    PerturbationTable,
     PromptVictim,
     errs_on_any_change,
     errs_on_cue,
     errs_on_names,
     never_errs,
     planted,
+    small_run,
+    tiny_questions,
+    tiny_resources,
 )
 
 __all__ = [
     "REPLACEMENTS",
     "TINY_TYPE",
+    "Driven",
     "PerturbationTable",
     "PromptVictim",
     "ScriptedBackend",
@@ -33,6 +37,7 @@ __all__ = [
     "check_backend",
     "check_dataset",
     "check_task",
+    "drive",
     "errs_on_any_change",
     "errs_on_cue",
     "errs_on_names",
@@ -42,6 +47,7 @@ __all__ = [
     "scripted_attacker",
     "scripted_judge",
     "scripted_reply",
+    "small_run",
     "tiny_questions",
     "tiny_resources",
 ]

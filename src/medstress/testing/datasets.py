@@ -35,8 +35,8 @@ def check_dataset(load: Load, options: DatasetOptions) -> None:
     Raises:
         AssertionError: one sentence.
 
-    >>> from medstress.datasets.sample import load
-    >>> check_dataset(load, DatasetOptions())
+    >>> from medstress.datasets.named import load_sample
+    >>> check_dataset(load_sample, DatasetOptions())
     """
     loaded = load(options)
     _check_loaded(loaded)

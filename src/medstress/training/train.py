@@ -18,7 +18,7 @@ from medstress.analyses.training import TRAINING, on_names
 from medstress.analyses.training import Kind as KindRecord
 from medstress.attacks.noise import Synonym
 from medstress.core.clusters import clusters_of
-from medstress.core.errors import StoreError, UsageError, did_you_mean
+from medstress.core.errors import StoreError, UsageError, did_you_mean, setting
 from medstress.core.hashing import content_hash
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.file.config import (
@@ -26,17 +26,20 @@ from medstress.experiment.file.config import (
     ORIGINAL_TWICE,
     UNTRAINED,
     Experiment,
-    TrainTable,
-    VictimTable,
+)
+from medstress.experiment.file.config import (
+    Train as TrainTable,
+)
+from medstress.experiment.file.config import (
+    Victim as VictimTable,
 )
 from medstress.experiment.file.reading import Source
 from medstress.experiment.perturb import check_perturbed_alone
-from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import execute, run_folder
 from medstress.files.reading import reading
-from medstress.files.writing import Access, make_folder, refuse_link, set_access, write_text
+from medstress.files.writing import make_folder, make_private, refuse_link, write_text
 from medstress.stats.trainings import ASSUMED, ENOUGH_SEEDS, least_gain
 from medstress.store.database import translated
 from medstress.store.reader import stored_manifest
@@ -135,11 +138,8 @@ class TrainingPlan:
             return
         items = self.prepared.datasets[0].questions
         n_units = len(set(clusters_of(items).values()))
-        unit = "documents"
-        if self.prepared.kind is SIMILARITY:
-            unit = "pairs"
-        elif n_units == len(items):
-            unit = "sentences"
+        unit = "sentences" if n_units == len(items) else "documents"
+        unit = "pairs" if self.prepared.kind is SIMILARITY else unit
         error = _DEVIATIONS[unit] / sqrt(n_units)
 
         def least(n: int) -> str:
@@ -243,8 +243,6 @@ def plan_training(
         UsageError, DataError: the experiment or its data are invalid.
     """
     watcher = watcher or Watcher()
-    if isinstance(experiment, Experiment):
-        experiment = used_tables(experiment)
     prepared = prepare(
         experiment, limit=limit, overrides=overrides, watcher=watcher, complete=_put_victim
     )
@@ -428,8 +426,7 @@ def train_experiment(
     watcher = watcher or Watcher()
     plan = plan_training(experiment, limit=limit, overrides=overrides, watcher=watcher)
     folder = run_folder(plan.prepared, out, suffix="-trained")
-    access = plan.prepared.experiment.experiment.access
-    lock = lock_folder(folder, access, others=(MODELS, RESULT_FILE))
+    lock = lock_folder(folder, others=(MODELS, RESULT_FILE))
     try:
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
         check_folder(plan, folder, start)
@@ -460,14 +457,14 @@ def check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
     models = folder / MODELS
     manifest = stored_manifest(folder)
     if manifest and "training" not in manifest:
-        raise StoreError(f"{folder} holds a run without training; choose another --out")
+        raise StoreError(f"{folder} holds a run without training; choose another {setting('out')}")
     for model in plan.models:
         begun = _read(models / f"{model.folder}{_CHECKPOINTS}" / "training.json")
         stored = _result(models, model) or begun
         if stored is not None and stored["hash"] != plan.hash_of(model, start):
             raise StoreError(
                 f"{folder} holds a model {model.label!r} that was trained on other data or with "
-                "other settings; choose another folder with --out, or delete this one"
+                f"other settings; choose another folder with {setting('out')}, or delete this one"
             )
 
 
@@ -490,12 +487,11 @@ def trained(
     if done is None:
         checkpoints = folder / f"{model.folder}{_CHECKPOINTS}"
         own, table = {"hash": plan.hash_of(model, start)}, plan.table
-        access = plan.prepared.experiment.experiment.access
         with translated(folder):
             for place in (folder, checkpoints):
-                make_folder(place, access)
+                make_folder(place)
             refuse_link(folder / model.folder)
-        _write(checkpoints / "training.json", own, access)
+        _write(checkpoints / "training.json", own)
         note(f"{model.label}: opening {start.name}")
         learner = open_learner(
             plan.prepared.kind,
@@ -528,14 +524,14 @@ def trained(
             building = Path(mkdtemp(prefix=".medstress-", suffix=".part", dir=folder))
             try:
                 learner.save(building)
-                set_access(building, access)
+                make_private(building)
                 if (folder / model.folder).is_dir():
                     shutil.rmtree(folder / model.folder)
                 building.rename(folder / model.folder)
             finally:
                 shutil.rmtree(building, ignore_errors=True)
         done = {**own, "measure": learner.measure, "curve": [asdict(point) for point in curve]}
-        _write(_result_file(folder, model), done, access)
+        _write(_result_file(folder, model), done)
         shutil.rmtree(checkpoints, ignore_errors=True)
     return {"measure": done["measure"], "curve": done["curve"]}
 
@@ -567,7 +563,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     return content
 
 
-def _write(path: Path, content: Mapping[str, Any], access: Access | None = None) -> None:
+def _write(path: Path, content: Mapping[str, Any]) -> None:
     """Write a file that is complete or absent."""
     with translated(path.parent):
-        write_text(path, json.dumps(dict(content), indent=1, allow_nan=False) + "\n", access)
+        write_text(path, json.dumps(dict(content), indent=1, allow_nan=False) + "\n")

@@ -2,12 +2,68 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
+
+from medstress.core import registry
+from medstress.datasets.source import DatasetOptions, Loaded
+
+
+class Read(Protocol):
+    """Writes rows, or a text as it is, to a file, and reads it as questions."""
+
+    def __call__(self, given: Any, form: str = "jsonl", name: str = "table", **keys: Any) -> Loaded:
+        """Return what was read."""
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def load(given: Any, form: str = "jsonl", name: str = "table", **keys: Any) -> Loaded:
+        source = registry.load("datasets", name)
+        if form == "rows":
+            return source(DatasetOptions(rows=given, **keys))  # type: ignore[no-any-return]
+        path = tmp_path / f"rows.{form}"
+        write_rows(path, given)
+        return source(DatasetOptions(path=path, **keys))  # type: ignore[no-any-return]
+
+    return load
+
+
+def write_rows(path: Path, given: Any) -> None:
+    """Write rows in the format that the ending of a path names, or bytes or text as they are."""
+    form = path.suffix.removeprefix(".")
+    if isinstance(given, str | bytes):
+        path.write_bytes(given if isinstance(given, bytes) else given.encode())
+    elif form == "json":
+        path.write_text(json.dumps(given, ensure_ascii=False), "utf-8")
+    elif form == "jsonl":
+        lines = [one if isinstance(one, str) else json.dumps(one) for one in given]
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    elif form in ("csv", "tsv"):
+        stream = io.StringIO(newline="")
+        mark = "," if form == "csv" else "\t"
+        writer = csv.DictWriter(stream, list(given[0]), delimiter=mark, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(given)
+        path.write_text(stream.getvalue(), "utf-8")
+    elif form == "xlsx":
+        from openpyxl import Workbook
+
+        book = Workbook()
+        book.active.append(list(given[0]))
+        for one in given:
+            book.active.append([one.get(name) for name in given[0]])
+        book.save(path)
+    else:
+        import polars
+
+        polars.DataFrame(given).write_parquet(path)
 
 
 @pytest.fixture
@@ -15,10 +71,8 @@ def jsonl(tmp_path: Path) -> Callable[..., Path]:
     """Write rows (objects, or lines of text as they are) to a JSONL file."""
 
     def write(*rows: Any, name: str = "rows.jsonl") -> Path:
-        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-        path = tmp_path / name
-        path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        return path
+        write_rows(tmp_path / "rows.jsonl", list(rows))
+        return (tmp_path / "rows.jsonl").rename(tmp_path / name)
 
     return write
 

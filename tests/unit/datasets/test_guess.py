@@ -9,21 +9,21 @@ from medstress.core.errors import UsageError
 from medstress.datasets.guess import guess_dataset
 
 CONTENT = {
-    "q.csv": ("question,A,B,answer\nWhich?,x,y,A\n", "csv"),
-    "q.CSV": ("question,A,B,answer\nWhich?,x,y,A\n", "csv"),
-    "q.tsv": ("question\tA\tB\tanswer\nWhich?\tx\ty\tA\n", "tsv"),
+    "q.csv": ("question,A,B,answer\nWhich?,x,y,A\n", "table"),
+    "q.CSV": ("question,A,B,answer\nWhich?,x,y,A\n", "table"),
+    "q.tsv": ("question\tA\tB\tanswer\nWhich?\tx\ty\tA\n", "table"),
     "tags.tsv": ("-DOCSTART-\tO\n\nAspirin\tB-Drug\nhelps\tO\n", "iob"),
     "tags.conll": ("Aspirin B-Drug\n", "iob"),
     "bare.tsv": ("Aspirin\tB\nhelps\tO\n", "iob"),
     "a.txt": ("1|t|Aspirin\n1|a|It helps.\n", "pubtator"),
-    "q.json": (json.dumps([{"question": "?", "choices": ["x", "y"]}]), "jsonl"),
+    "q.json": (json.dumps([{"question": "?", "choices": ["x", "y"]}]), "table"),
     "pairs.csv": ("text_a,text_b,score\na,b,3\n", "pairs"),
     "biosses.tsv": ("pair_id\tsentence1\tsentence2\tmean_score\n1\ta\tb\t3\n", "biosses"),
     "tokens.jsonl": ('{"tokens": ["a"], "ner_tags": ["O"]}\n', "iob"),
     "set.jsonl": ('{"id": "1", "attacked": [], "attack_set": "{}"}\n', "attacked"),
     "tags.txt": (",\tO\nAspirin\tB-Drug\n", "iob"),
     "words.txt": ("Answers\tO\nQuestion\tO\n", "iob"),
-    "broken.jsonl": ("{\n", "jsonl"),
+    "broken.jsonl": ("{\n", "table"),
 }
 
 

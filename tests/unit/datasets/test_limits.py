@@ -13,8 +13,7 @@ from medstress.core.errors import DataError, MedstressError
 from medstress.datasets.guess import guess_dataset
 from medstress.datasets.source import DatasetOptions
 from medstress.datasets.standoff import load_brat, load_pubtator
-from medstress.datasets.tables.parquet_footer import counts
-from medstress.datasets.tables.reading import read_table
+from medstress.datasets.tables import read_table
 from medstress.datasets.tagged import load as load_iob
 from medstress.files import bounded
 
@@ -34,15 +33,15 @@ def workbook(path, **cells):
     book.save(path)
 
 
-def with_sheet(path, begin, piece, n, end, part=SHEET):
+def with_sheet(path, begin, piece, n, end):
     """A workbook whose sheet is `begin`, `piece` n times, `end`."""
     workbook(path)
     with zipfile.ZipFile(path) as book:
-        parts = {name: book.read(name) for name in book.namelist() if name != part}
+        parts = {name: book.read(name) for name in book.namelist() if name != SHEET}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
         for name, data in parts.items():
             book.writestr(name, data)
-        with book.open(part, "w", force_zip64=True) as stream:
+        with book.open(SHEET, "w", force_zip64=True) as stream:
             stream.write(begin)
             for _ in range(n):
                 stream.write(piece)
@@ -63,11 +62,6 @@ def spaces(path):
 
 def cells(path):
     with_sheet(path, BEGIN, b"<row>" + b"<c/>" * 10_000 + b"</row>", 60, END)
-
-
-def texts(path):
-    begin = f'<sst xmlns="{NAMESPACE}">'.encode()
-    with_sheet(path, begin, b"<si/>" * 10_000, 60, b"</sst>", "xl/sharedStrings.xml")
 
 
 def merged(path):
@@ -121,17 +115,15 @@ def lists(path):
 FILES = [
     ("q.xlsx", corner, "500,000 cells in sheet 'Sheet', got 17,179,869,184"),
     pytest.param("q.xlsx", spaces, "134,217,728 bytes once unpacked", marks=pytest.mark.release),
-    ("q.xlsx", cells, "500,000 cells, got 600,000"),
-    ("q.xlsx", texts, "500,000 cells, got 600,000"),
-    ("q.xlsx", merged, "500,000 cells, got 17,179,869,184"),
+    ("q.xlsx", cells, "500,000 cells in sheet"),
+    ("q.xlsx", merged, "cells and texts, got 17,179,869,184"),
     pytest.param("q.parquet", rows, "500,000 rows, got 30,000,000", marks=pytest.mark.release),
     ("q.parquet", fewer_rows, "500,000 rows, got 600,000"),
-    ("q.parquet", long_lists, "10,000,000 values, got 12,000,001"),
+    ("q.parquet", long_lists, "10,000,000 values, got 12,000,000"),
     ("q.parquet", categories, "268,435,456 bytes of text, got 1,000,000,000"),
     ("q.csv", columns, "1,000 columns, got 40,000"),
     ("q.csv", lines, "5,000,000 lines, got 6,000,000"),
     ("q.tsv", lines, "5,000,000 lines, got 6,000,000"),
-    ("q.jsonl", lines, "500,000 lines, got 6,000,000"),
     ("q.jsonl", sparse, "268,435,456 bytes, got 2,147,483,648"),
     ("q.jsonl", one_line, "lines of at most 16,777,216 bytes"),
     ("q.csv", one_line, "lines of at most 16,777,216 bytes"),
@@ -193,12 +185,6 @@ def test_a_brat_folder_is_read_without_links_and_pipes(tmp_path, what):
     loaded = load_brat(DatasetOptions(path=folder, on_bad_row="skip"))
     assert "SECRET" not in " ".join(token for item in loaded.items for token in item.tokens)
     assert len(loaded.skipped) == 1
-
-
-def test_the_footer_of_a_parquet_file_tells_rows_and_values(tmp_path):
-    frame = polars.DataFrame({"a": [[1, 2], [3]], "b": [{"x": "y"}, None], "c": [True, None]})
-    frame.write_parquet(tmp_path / "q.parquet")
-    assert counts((tmp_path / "q.parquet").read_bytes()) == (2, 7)
 
 
 def test_rows_within_the_limits_are_read(tmp_path, monkeypatch):

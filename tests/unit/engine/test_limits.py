@@ -82,8 +82,10 @@ def plan(trial_of):
 
 
 @pytest.mark.parametrize("traits", KINDS, ids=str)
-@pytest.mark.parametrize("step", [1, 7, 20])
-@pytest.mark.parametrize("limit", ["max_queries", "max_tokens", "max_usd"])
+@pytest.mark.parametrize(
+    ("limit", "step"),
+    [("max_queries", 1), ("max_queries", 20), ("max_tokens", 3), ("max_usd", 7)],
+)
 def test_a_run_that_stops_again_and_again_stays_within_its_limits_and_loses_nothing(
     tmp_path, plan, limit, step, traits
 ):

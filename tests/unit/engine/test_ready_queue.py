@@ -4,7 +4,6 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def drive(
 def stored(folder: Path) -> list[dict[str, Any]]:
     reader = RunReader(folder)
     try:
-        return [asdict(trial) for trial in reader.trials()]
+        return [trial._asdict() for trial in reader.trials()]
     finally:
         reader.close()
 

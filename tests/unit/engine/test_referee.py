@@ -9,8 +9,7 @@ from medstress.attacks import EntitySubstitution
 from medstress.attacks.protocol import Validity
 from medstress.core.calls import Chosen, Failure, Reply
 from medstress.core.errors import TrialError
-from medstress.core.outcomes import Outcome, Verdict
-from medstress.core.queries import Ask, Predict
+from medstress.core.outcomes import Verdict
 from medstress.engine.referee import TrialResult
 from medstress.engine.trial import Trial, conduct
 from medstress.engine.work import CallRound, Purpose
@@ -140,19 +139,6 @@ def test_a_success_before_a_failure_stands(attacked: Make) -> None:
     assert (result.verdict, result.first_success, result.n_asked) == (Verdict.FLIPPED, 2, 3)
     assert result.first_unrefuted_success is None
     assert result.note == "the server is gone"
-
-
-def test_a_probe_counts_and_is_never_a_success(by_hand, trial_of, query_of):
-    told = []
-
-    def body(item: Any, rng: Any) -> Any:
-        told.append((yield Ask((Predict(query_of("bad").candidate, probe=True),))))
-        told.append((yield Ask((query_of("bad"),))))
-
-    _, result = play(trial_of(by_hand(body=body)), {"bad": WRONG})
-    ((probe,),) = told
-    assert (probe.outcome, probe.is_success, probe.reached_goal) == (Outcome.WRONG, False, False)
-    assert (result.first_success, result.n_asked) == (2, 2)
 
 
 def test_an_attack_learns_of_a_success_after_which_the_search_goes_on(by_hand, trial_of):

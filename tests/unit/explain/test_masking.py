@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.core.calls import Choose, Message, Rank, Score
-from medstress.experiment.explain.shapley import Tree, first_masks, tree_of
-from medstress.experiment.explain.texts import Masker, pieces, texts_of, with_texts, word_cuts
+from medstress.experiment.explain.values import (
+    Masker,
+    Tree,
+    first_masks,
+    pieces,
+    texts_of,
+    tree_of,
+    with_texts,
+    word_cuts,
+)
 
 HARD = st.text(
     st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" \t\r\n\u00a0\u2028é💊"))

@@ -1,7 +1,5 @@
 """Planted truths: games whose Shapley values are known by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import permutations
 
@@ -9,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medstress.experiment.explain.shapley import Owen, Tree, owen_values, tree_of
+from medstress.experiment.explain.values import Owen, Tree, owen_values, tree_of
 
 Game = Callable[[NDArray[np.bool_]], list[float]]
 

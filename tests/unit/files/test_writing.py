@@ -11,14 +11,13 @@ import pytest
 
 from medstress.files.cache_folders import cache_dir
 from medstress.files.writing import (
-    Access,
     PlaceTaken,
     atomic_path,
     atomic_stream,
     create_in_place,
     make_folder,
+    make_private,
     refuse_occupied,
-    set_access,
     write_bytes,
     write_text,
 )
@@ -91,10 +90,8 @@ def test_a_full_disk_leaves_the_old_file_whole_and_nothing_beside_it(tmp_path, i
 
 def test_files_are_their_owners_whatever_the_umask(tmp_path, umask):
     write_text(tmp_path / "sheet.csv", "text")
-    write_text(tmp_path / "shared.csv", "text", Access.GROUP)
-    write_text(tmp_path / "recipe.toml", "text", Access.ORDINARY)
+    write_text(tmp_path / "recipe.toml", "text", ordinary=True)
     assert mode(tmp_path / "sheet.csv") == 0o600
-    assert mode(tmp_path / "shared.csv") == 0o640
     assert mode(tmp_path / "recipe.toml") == 0o666 & ~umask
 
 
@@ -106,28 +103,16 @@ def test_beside_a_run_whoever_may_read_the_run_may_read_the_file(tmp_path, datab
     assert mode(tmp_path / "report.html") == expected
 
 
-def test_folders_are_their_owners_and_those_above_ordinary(tmp_path, umask):
+def test_new_folders_are_their_owners_and_those_above_ordinary(tmp_path, umask):
     make_folder(tmp_path / "runs" / "first")
-    make_folder(tmp_path / "runs" / "second", Access.GROUP)
     assert mode(tmp_path / "runs" / "first") == 0o700
-    assert mode(tmp_path / "runs" / "second") == 0o750
     assert mode(tmp_path / "runs") == 0o777 & ~umask
+    (tmp_path / "runs" / "first").chmod(0o755)
+    make_folder(tmp_path / "runs" / "first")
+    assert mode(tmp_path / "runs" / "first") == 0o755
 
 
-def test_a_folder_that_is_there_keeps_its_mode_unless_the_group_is_let_in(tmp_path):
-    for given, access, expected in (
-        (0o755, Access.OWNER, 0o755),
-        (0o700, Access.OWNER, 0o700),
-        (0o700, Access.GROUP, 0o750),
-    ):
-        folder = tmp_path / f"{given}-{access.name}"
-        folder.mkdir()
-        folder.chmod(given)
-        make_folder(folder, access)
-        assert mode(folder) == expected
-
-
-@pytest.mark.parametrize("write", [write_text, lambda p, t: create_in_place(p, None)])
+@pytest.mark.parametrize("write", [write_text, lambda path, _: create_in_place(path)])
 @pytest.mark.parametrize("is_dangling", [True, False])
 def test_no_link_is_written_through(tmp_path, write, is_dangling):
     outside = tmp_path / "outside"
@@ -182,14 +167,14 @@ def test_a_file_that_a_library_renames_into_place_has_the_mode_as_well(tmp_path)
     assert mode(tmp_path / "weights") == 0o600
 
 
-def test_a_folder_that_a_library_filled_gets_one_access_and_its_links_stay(tmp_path):
+def test_a_folder_that_a_library_filled_is_made_private_and_its_links_stay(tmp_path):
     outside, folder = tmp_path / "outside", tmp_path / "model"
     outside.write_text("mine")
     outside.chmod(0o644)
     (folder / "1_Pooling").mkdir(parents=True)
     (folder / "1_Pooling" / "config.json").touch(0o644)
     (folder / "link").symlink_to(outside)
-    set_access(folder, Access.OWNER)
+    make_private(folder)
     assert [mode(folder), mode(folder / "1_Pooling")] == [0o700, 0o700]
     assert mode(folder / "1_Pooling" / "config.json") == 0o600
     assert mode(outside) == 0o644

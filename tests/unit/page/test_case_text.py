@@ -10,7 +10,7 @@ from medstress.report.cases import Cases
 from medstress.testing.planted_trials import attacked_run, fooled, right
 
 
-@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("width", [120, 160])
 def test_the_list_names_attack_and_model_and_one_command_for_the_rest(width):
     run = attacked_run({"careful": fooled, "right": right}, 30, arms=2)
     stream = StringIO()

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from medstress.analyses.families import MOST_TURNS, TURNS, ControlPrice, Null, Statistic
+from medstress.analyses.significance import MOST_TURNS, TURNS, ControlPrice, Null, Statistic
 from medstress.attacks.controls.neutral import Form, Part, Slot
 from medstress.core.calls import Decoding, Generated
 from medstress.core.errors import TrialError
@@ -16,8 +16,14 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
-from medstress.experiment.significance.controls import LEAST_STOCK, Stock, asks_writer
-from medstress.experiment.significance.flow import Design, Success, family_flow
+from medstress.experiment.significance.flow import (
+    LEAST_STOCK,
+    Design,
+    Stock,
+    Success,
+    asks_writer,
+    family_flow,
+)
 from medstress.tasks.victim import Victim
 
 SLOT = Slot(

@@ -133,13 +133,6 @@ def test_closing_twice_is_closing_once(opened: Opened) -> None:
     assert opened().run(numbers) == [1]
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no database" * 100)
-    with pytest.raises(StoreError, match="file is not a database"):
-        Database(tmp_path / "file", lambda db: None)
-    assert not [one for one in threading.enumerate() if one.name.startswith("medstress-store")]
-
-
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 200])
 def test_rows_are_inserted_whatever_their_number(tmp_path: Path, n: int) -> None:
     with closing(sqlite3.connect(tmp_path / "file")) as db:

@@ -9,7 +9,7 @@ import pytest
 
 from medstress.attacks import MedFuzz
 from medstress.core.errors import UsageError
-from medstress.datasets.sample import load
+from medstress.datasets.named import load_sample as load
 from medstress.datasets.source import DatasetOptions
 from medstress.tasks.prompt_sets import (
     FILES,
@@ -84,7 +84,7 @@ def test_a_list_of_evidence_of_ones_own_is_read(tmp_path):
 def test_the_assumption_that_the_docs_show_is_a_set(tmp_path):
     page = (Path(__file__).parents[3] / "docs" / "medfuzz.md").read_text("utf-8")
     section = page.partition("## An assumption of your own")[2].partition("\n## ")[0]
-    _, attacker, rules = re.findall(r"```(?:toml)?\n(.*?)```", section, re.DOTALL)
+    attacker, rules = re.findall(r"```(?:toml)?\n(.*?)```", section, re.DOTALL)
     shown = load_prompts(folder(tmp_path, attacker=attacker, rules=rules))
     assert shown.rules.lever == "praise of new technology"
     told = shown.instructions(max_words=80, attempts=5, allow_history=False)
@@ -106,7 +106,7 @@ KIND = 'lever = "x"\n[[category]]\nname = "a"\ndescription = "b"\n'
         ({"rules": "[[category"}, "rules.toml is not valid TOML"),
         ({"rules": KIND + "[evidence]\nstrong = 3"}, "evidence.strong"),
         ({"rules": KIND + '[evidence]\nstrong = [["a", "b"]]'}, "evidence.strong"),
-        ({"rules": KIND + '[evidence]\npairs = [["a", "b"]]'}, "evidence.pairs"),
+        ({"rules": KIND + '[evidence]\npairs = [["a", "b"]]'}, "evidence: pairs: expected"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(tmp_path, changed, named):

@@ -14,10 +14,9 @@ from typing import Any, cast
 
 import orjson
 
-from medstress.analyses.families import SETTINGS
 from medstress.analyses.requirements import NO_BASELINE
 from medstress.analyses.run import Run
-from medstress.analyses.significance import FIXED
+from medstress.analyses.significance import FIXED, SETTINGS
 from medstress.analyses.summary import summary as summary_of
 from medstress.attacks.discrete_zoo.attack import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
@@ -45,21 +44,20 @@ from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.audit.recorded import Bench, recorded
 from medstress.experiment.criteria import KEY, describe_baseline
-from medstress.experiment.explain.explanation import Settings as ExplainSettings
+from medstress.experiment.explain.run import Settings as ExplainSettings
 from medstress.experiment.explain.run import explanations, last_edits
-from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.file.config import Significance as SignificanceTable
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance.plan import Tools, families, mention_studies, tools_of
 from medstress.experiment.transfer import plan
 from medstress.files.inside import check_regular, read_inside
 from medstress.store.chain import Break
-from medstress.store.database import FILE, SUMMARY
+from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import interpreting, no_run
 from medstress.store.reader import RunReader, StoredWork
 from medstress.store.reviews import reviews_digests, with_reviews
 from medstress.store.root import SUPERSEDED, checked_root
-from medstress.store.views import INQUIRIES
 from medstress.store.whole_check import Whole, check_whole
 from medstress.tasks.victim import Victim
 from medstress.version import __version__
@@ -196,32 +194,23 @@ def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) 
         yield _of_file(f"{place} {_short(expected)}", _short(given))
 
 
-def _absent_baselines(run: RunReader) -> dict[str, str]:
-    """Return the runs that criteria compare with and that are not here as they were -> why."""
-    found: dict[str, str] = {}
-    for name, known in (run.manifest.get(KEY) or {}).get("baselines", {}).items():
-        try:
-            now = describe_baseline(Path(run.manifest["base"]), name)
-        except MedstressError:
-            found[name] = "which is not here"
-            continue
-        if now["outcomes"] != known["outcomes"]:
-            found[name] = "which has changed"
-    return found
-
-
 def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, tuple[str, str]]]:
     """Yield (criterion, (its baseline, why)) of what cannot be judged again from this folder."""
-    absent = _absent_baselines(run)
+    known = (run.manifest.get(KEY) or {}).get("baselines", {})
     pairs = zip(now["requirements"], _list(kept.get("requirements")), strict=False)
     for n, (one, other) in enumerate(pairs):
-        name = (one["against"] or {}).get("run")
-        if name in absent:
-            yield n, (name, absent[name])
+        name = str((one["against"] or {}).get("run"))
+        if name not in known:
             continue
-        # It was not there as the run ended, and is there again.
-        is_open = other.get("met") is None and other != one
-        if name is not None and is_open and str(other.get("reason")).startswith(NO_BASELINE):
+        try:
+            outcomes = describe_baseline(Path(run.manifest["base"]), name)["outcomes"]
+        except MedstressError:
+            yield n, (name, "which is not here")
+            continue
+        was_absent = other.get("met") is None and other != one
+        if outcomes != known[name]["outcomes"]:
+            yield n, (name, "which has changed")
+        elif was_absent and str(other.get("reason")).startswith(NO_BASELINE):
             yield n, (name, "which was not there as the run ended")
 
 

@@ -1,23 +1,52 @@
-"""Choose the trials of a run that are explained, and explain them."""
+"""Explain trials of a run: their choice, and for each its prompt before and after the edits.
+
+An explanation is work for the scheduler: journalled, answered, cached and replayed like a trial.
+Its calls have the purpose `explain` and count in the ledger under `other`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from medstress.analyses.run import Run
 from medstress.core.arms import Place
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.calls import Reply
+from medstress.core.errors import TrialError, UsageError, did_you_mean
 from medstress.core.hashing import digest
 from medstress.core.items import Question
-from medstress.core.outcomes import Verdict
+from medstress.core.outcomes import Prediction, Verdict
+from medstress.core.text import Edit
 from medstress.core.trials import Trial
 from medstress.core.words import plural
-from medstress.engine.work import Purpose
-from medstress.experiment.explain.explanation import Explanation, Settings
+from medstress.engine.asking import Guard, answer_all
+from medstress.engine.inquiry import Asked, InquiryFlow, InquiryResult
+from medstress.engine.work import CallRound, Purpose
+from medstress.experiment.explain.values import (
+    BATCH,
+    EVALUATIONS,
+    MASK,
+    Floats,
+    Masker,
+    Masks,
+    Owen,
+    Segment,
+    Texts,
+    masked_flow,
+    owen_values,
+    pieces,
+    segments_of,
+    tree_of,
+    word_cuts,
+)
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
@@ -27,6 +56,215 @@ from medstress.store.codec import decode_edits, edits_text
 from medstress.store.reader import RunReader
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import ShuffledOptions, Wrapper
+
+# -- what is explained of an answer ----------------------------------------------------------------
+
+
+class Value(StrEnum):
+    """What the outputs of an explanation are."""
+
+    PROBABILITY = "probability"
+    """P(option) among the options, by the victim's scores."""
+    ANSWER = "answer"
+    """1 for the option that was answered, 0 for the others: the victim gives no scores."""
+    MIXED = "mixed"
+    """The one or the other, by masked text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """Reads the outputs of one question from predictions."""
+
+    names: tuple[str, ...]
+    """Option letters."""
+    key: str
+    """The output of the right answer."""
+
+    def read(self, prediction: Prediction) -> NDArray[np.float64]:
+        """Return the outputs, `(n_outputs,)`; an unreadable answer has 0 for all.
+
+        Probabilities stay between 0 and 1, so that values are shares of a change of probability,
+        and victims with and without scores are on one scale; log odds would be ruled by prompts
+        that nobody would ask.
+        """
+        if prediction.scores is not None:
+            return np.array([math.exp(value) for value in prediction.scores])
+        return np.array([float(name == prediction.answer) for name in self.names])
+
+    def value(self, predictions: Sequence[Prediction]) -> Value:
+        """Return what the outputs of predictions are."""
+        scored = {prediction.scores is not None for prediction in predictions}
+        if len(scored) > 1:
+            return Value.MIXED
+        return Value.PROBABILITY if scored == {True} else Value.ANSWER
+
+
+# -- the explanation -------------------------------------------------------------------------------
+
+
+DIGITS = 9
+"""Decimals of stored values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How prompts are explained."""
+
+    mask: str = MASK
+    """Stands for masked tokens; empty leaves them out."""
+    evaluations: int = EVALUATIONS
+    """Masked texts of one prompt at most."""
+    batch: int = BATCH
+    """Masked texts of one prompt that are asked at once."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what defines an explanation."""
+        return {"mask": self.mask, "evaluations": self.evaluations, "batch": self.batch}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation(Asked):
+    """The explanation of one trial's prompt, clean and edited."""
+
+    edits: tuple[Edit, ...]
+    """Of the success, or of the last query of an attack that failed."""
+    settings: Settings
+    """How it is explained."""
+
+    def start(self) -> InquiryFlow:
+        """Begin to explain.
+
+        Yields:
+            Rounds of calls; every masked text is a query, numbered from 1.
+
+        Returns:
+            The result, with the values as its findings.
+        """
+        result = InquiryResult(purpose=self.purpose, spec=self.spec)
+        with Guard(result):
+            result.findings = yield from _explain(self)
+        return result
+
+
+Search: TypeAlias = Generator[Masks, Floats, Owen]
+
+
+class _Side:
+    """One of the two prompts: its tokens, and the search for their values."""
+
+    def __init__(
+        self, work: Explanation, segments: Sequence[Segment], edits: Sequence[Edit]
+    ) -> None:
+        self._work = work
+        self._candidate = work.item.candidate(tuple(edits))
+        self.segments = segments
+        cut = [_cut(segment.text, work.victim) for segment in segments]
+        self.sizes = [len(tokens) for tokens in cut]
+        self.tokens = [token for tokens in cut for token in tokens]
+        self.masker = _masker(segments, cut, work.settings.mask)
+        tree = tree_of(self.sizes)
+        if tree is None:
+            raise TrialError("not explained: the prompt is empty")
+        n = len(self.tokens)
+        self._whole = self.masker(np.ones(n, dtype=bool))
+        self.search: Search = owen_values(
+            tree, n, evaluations=work.settings.evaluations, batch=work.settings.batch
+        )
+        self.masks: Masks = next(self.search)
+        self.found: Owen | None = None
+        self.answer: Prediction | None = None
+
+    @property
+    def texts(self) -> list[Texts]:
+        """What is asked next."""
+        return [self.masker(mask) for mask in self.masks]
+
+    def flow(self, texts: Texts) -> Any:
+        """Return the victim's flow about masked texts."""
+        flow = self._work.victim.flow(self._candidate)
+        return flow if texts == self._whole else masked_flow(flow, self._whole, texts)
+
+    def take(self, predictions: Sequence[Prediction], outputs: Outputs) -> None:
+        """Go on with the answers to `masks`."""
+        for mask, prediction in zip(self.masks, predictions, strict=True):
+            if mask.all():
+                self.answer = prediction
+        try:
+            self.masks = self.search.send(np.stack([outputs.read(one) for one in predictions]))
+        except StopIteration as stop:
+            self.masks, self.found = [], stop.value
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the findings."""
+        assert self.found is not None
+        assert self.answer is not None
+        values = np.round(self.found.values, DIGITS)
+        base, full = np.round(self.found.base, DIGITS), np.round(self.found.full, DIGITS)
+        return {
+            "answer": self.answer.answer,
+            "segments": [
+                [segment.place, segment.edited, size]
+                for segment, size in zip(self.segments, self.sizes, strict=True)
+            ],
+            "tokens": self.tokens,
+            "values": values.tolist(),
+            "base": base.tolist(),
+            "full": full.tolist(),
+            "evaluations": self.found.n_evaluations,
+            # Of the values as stored, so that readers can check it.
+            "gap": float(np.max(np.abs(values.sum(axis=0) + base - full))),
+        }
+
+
+def _explain(
+    work: Explanation,
+) -> Generator[CallRound, tuple[Reply, ...], dict[str, Any]]:
+    """Search both prompts at once: they share batches, and texts in which the edit is masked."""
+    outputs = Outputs(names=tuple(work.item.choices), key=work.item.key)
+    fields = work.item.texts
+    pair = segments_of(work.victim.flow, work.item, fields, work.edits)
+    sides = [_Side(work, pair.before, ()), _Side(work, pair.after, work.edits)]
+    n_asked, predictions = 0, list[Prediction]()
+    try:
+        while open_ := [side for side in sides if side.masks]:
+            flows = [side.flow(texts) for side in open_ for texts in side.texts]
+            held = yield from answer_all(flows, work.purpose, n_asked)
+            answers = [one.answer for one in held]
+            n_asked += len(answers)
+            predictions += answers
+            given = iter(answers)
+            for side in open_:
+                side.take([next(given) for _ in side.masks], outputs)
+    finally:
+        for side in sides:
+            side.search.close()
+    before, after = (side.as_json() for side in sides)
+    return {
+        "outputs": list(outputs.names),
+        "key": outputs.key,
+        "value": outputs.value(predictions).value,
+        "units": "words" if work.victim.backend.token_starts("a") is None else "tokens",
+        "before": before,
+        "after": after,
+    }
+
+
+def _masker(segments: Sequence[Segment], cut: Sequence[tuple[str, ...]], mask: str) -> Masker:
+    texts: dict[int, list[str]] = {}
+    for segment, part in zip(segments, cut, strict=True):
+        texts.setdefault(segment.number, []).extend(part)
+    return Masker(texts=tuple(map(tuple, texts.values())), mask=mask)
+
+
+def _cut(text: str, victim: Victim) -> tuple[str, ...]:
+    """Cut a text into the victim's tokens; into words if the victim does not say which they are."""
+
+    def cuts(text: str) -> Sequence[int]:
+        starts = victim.backend.token_starts(text)
+        return word_cuts(text) if starts is None else starts
+
+    return pieces(text, cuts) if text else ()
+
 
 # -- which trials ----------------------------------------------------------------------------------
 
@@ -199,6 +437,7 @@ def explanations(
         _check_prompt(victim)
         work.append(
             Explanation(
+                purpose=Purpose.EXPLAIN,
                 dataset=dataset,
                 group=group,
                 victim=victim,

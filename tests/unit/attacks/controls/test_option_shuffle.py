@@ -189,7 +189,7 @@ def test_in_a_run_it_tells_a_victim_that_always_says_b_from_one_that_knows(
     run = ms.run(
         {
             "experiment": {"name": "shuffle", "seeds": [0]},
-            "dataset": {"name": "jsonl", "path": "items.jsonl"},
+            "dataset": {"name": "table", "path": "items.jsonl"},
             "victim": victims,
             "attack": [{"name": "option_shuffle", "budget": 20}],
         },

@@ -1,0 +1,1105 @@
+"""How a file holds questions: documented names of columns, and what all its rows say together.
+
+A file says the same thing in every row: which columns hold the options, whether answers are
+letters, numbers or texts, from where numbers count. So all rows are looked at before one is read.
+What more than one reading fits is refused with the key that settles it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.hashing import content_hash, digest
+from medstress.core.items import LETTERS
+from medstress.datasets.tables import (
+    Row,
+    RowOrError,
+    Table,
+    columns_of,
+    is_nothing,
+    plain_name,
+    shown,
+    source_of,
+)
+
+NAMED = (
+    *("answer", "answer_idx", "answer_text", "context", "id"),
+    *("options", "passage", "question", "stem"),
+)
+"""Fields that `columns` may name."""
+QUESTIONS = (
+    "question",
+    "questiontext",
+    "questionstem",
+    "stem",
+    "query",
+    "prompt",
+    "qtext",
+    "sent1",
+)
+PARTS = (
+    *("context", "vignette", "casevignette", "case", "scenario"),
+    *("leadin", "text", "problem", "item", "input"),
+)
+"""Names of a text that may belong to the question beside it."""
+OPTION_LISTS = ("options", "choices", "answeroptions", "answerchoices", "alternatives", "answers")
+ANSWERS = (
+    *("answeridx", "answer", "answerkey", "correctoption", "correctanswer", "answerindex"),
+    *("answerletter", "correctchoice", "correctletter", "correctindex", "correctidx", "correct"),
+    *("correctansweridx", "rightanswer", "rightoption", "answertext", "cop", "ra", "ans"),
+)
+IDS = (
+    *("id", "questionid", "qid", "itemid", "uid", "uuid", "guid", "exampleid", "sampleid"),
+    *("caseid", "recordid", "uniqueid", "idx", "index"),
+)
+RIGHT = ("correctanswer", "rightanswer", "correct", "answer")
+"""Names of the right answer beside columns of wrong ones."""
+_COLUMN = re.compile(
+    r"(answeroption|answerchoice|options?|opt|op|choices?|alternative|endings?|answers?|ans|)"
+    r"([a-j]|\d\d?)"
+)
+_WRONG = re.compile(r"(?:distractor|incorrect|incorrectanswer|wronganswer)(\d\d?)")
+_WRONG_LISTS = ("incorrectanswers", "distractors", "wronganswers")
+_SEPARATORS = {"|": "vertical bars", ";": "semicolons"}
+_LABELS = ("key", "label", "letter", "aid", "id", "option_id", "option", "name")
+_TEXTS = ("value", "text", "atext", "content", "answer", "option")
+_LETTERED = re.compile(r"\(?([A-Ja-j])[).:]\s+(\S.*)", re.DOTALL)
+_LETTER = re.compile(
+    r"[\s(\[\"']*(?:option|choice|answer)?[\s:]*([A-Ja-j])[\s)\].:,\"']*", re.IGNORECASE
+)
+_WITH_TEXT = re.compile(r"\(?([A-Ja-j])[).:\-]\s*(\S.*)", re.DOTALL)
+_NUMBER = re.compile(r"\(?\s*(-?\d{1,9})(?:\.0+)?\s*[).]?")
+_SEVERAL = re.compile(r"\s*(?:[,;/&+|]|\band\b)\s*")
+_YES_FIRST = (("true", "false"), ("yes", "no"))
+"""Two options of which the first, number 0, is what 1 often means."""
+_AGREE = 0.8
+"""A second column of answers is one if it agrees with the first in this share of rows."""
+
+Rows: TypeAlias = Sequence[tuple[str, Row]]
+Form = Literal["letter", "label", "text", "number"]
+_WORDS: dict[Form, str] = {
+    "letter": "letters",
+    "label": "names of options",
+    "text": "texts of options",
+    "number": "numbers",
+}
+_GIVEN: dict[str, tuple[Form, ...]] = {
+    "answer_text": ("text",),
+    "answer_idx": ("letter", "number"),
+    "answer": ("letter", "label", "text", "number"),
+}
+"""Field that `columns` names -> the forms its cells may have."""
+
+
+class Unsettled(DataError):
+    """More than one reading of a column of answers fits; the message names the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of one row."""
+
+    texts: tuple[str, ...]
+    """In order."""
+    labels: tuple[str, ...] = ()
+    """What the file calls them, where that is not A, B, C, ... in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionsForm:
+    """Where and how a file holds options."""
+
+    columns: tuple[str, ...]
+    """The columns that hold them."""
+    words: str
+    """In words."""
+    read: Callable[[Row], Options]
+    """Reads one row; raises `DataError`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One row as far as the answer needs it."""
+
+    place: str
+    row: Row
+    options: Options
+
+    def value(self, column: str) -> Any:
+        """Return a cell with an answer; a list of one answer is that answer."""
+        cell = self.row.get(column)
+        return cell[0] if isinstance(cell, list) and len(cell) == 1 else cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerForm:
+    """How one column says the answer."""
+
+    column: str
+    form: Form
+    base: int = 0
+    """The number of the first option."""
+    only_zero: str = ""
+    """The place of the only 0, where numbers count from 0 for it alone."""
+    doubt: Unsettled | None = None
+    """What a few rows leave open, unless another column says the same as this one."""
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        of = f" from {self.base}" if self.form == "number" else ""
+        of += f" (0 only in {self.only_zero})" if self.only_zero else ""
+        return f"answers in {self.column!r} as {_WORDS[self.form]}{of}"
+
+    def find(self, value: Any, options: Options) -> int | None:
+        """Return the position of the right option, or None if the value names none."""
+        at = _READERS[self.form](value, options)
+        at = at - self.base if at is not None and self.form == "number" else at
+        return at if at is not None and 0 <= at < len(options.texts) else None
+
+    def position(self, case: Case) -> int:
+        """Return the position of the right option.
+
+        Raises:
+            DataError: no answer, several, or one that is none of the options.
+        """
+        value, options = case.value(self.column), case.options
+        at = None if is_nothing(value) else self.find(value, options)
+        if at is not None:
+            return at
+        n = len(options.texts)
+        if _n_answers(value, self, options) > 1:
+            raise DataError(
+                f"field {self.column!r}: expected one right answer, got several right answers: "
+                f"{shown(value)}; medstress asks questions with one"
+            )
+        expected = {
+            "letter": f"one of the letters {', '.join(LETTERS[:n])}",
+            "number": f"a number from {self.base} to {self.base + n - 1}",
+            "text": "the text of one option",
+            "label": f"one of {', '.join(options.labels or LETTERS[:n])}",
+        }[self.form]
+        raise DataError(
+            f"field {self.column!r}: expected {expected}, as the file's other answers are "
+            f"{_WORDS[self.form]}, got {shown(value)}; fix the row"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How one file holds questions."""
+
+    question: tuple[str, str]
+    """Columns of context ("" if none) and stem, or "" and that of the whole question; "" twice
+    where some rows have a `question` and others a `stem`."""
+    options: OptionsForm
+    """Where the options are."""
+    answers: tuple[AnswerForm, ...]
+    """How the answer is said; the first that is filled decides, the others have to agree."""
+    identifier: str | None = None
+    """The column of ids; None: ids are made from the content."""
+
+    def words(self, columns: Mapping[str, Any]) -> str:
+        """Return it in words, on one line.
+
+        Args:
+            columns: the user's key: fields named here, whose names in the file are used.
+        """
+        context, stem = self.question
+        question = f"context in {context!r}, " if context else ""
+        ids = "ids from the content" if self.identifier is None else f"ids in {self.identifier!r}"
+        stem = stem or "question"
+        words = (
+            f"{question}question in {stem!r}, {self.options.words}, {self.answers[0].words}, {ids}"
+        )
+        for name, own in columns.items():
+            words = words.replace(f"in {name!r}", f"in {own!r}") if isinstance(own, str) else words
+        return words
+
+    @property
+    def is_documented(self) -> bool:
+        """Whether the file is in medstress's own format, and nothing had to be chosen."""
+        answer = self.answers[0]
+        return (
+            self.identifier == "id"
+            and self.question in (("", "question"), ("context", "stem"), ("", "stem"), ("", ""))
+            and self.options.columns == ("options",)
+            and answer.column in ("answer", "answer_idx")
+            and answer.form != "number"
+        )
+
+    def row(self, place: str, given: Row) -> Row:
+        """Return a row in the documented format; ``id`` is None where it comes from the content.
+
+        Raises:
+            DataError: names the column, what was expected and what came.
+        """
+        context, stem = self.question
+        if stem and (not isinstance(given.get(stem), str) or is_nothing(given[stem])):
+            raise DataError(
+                f"field {stem!r}: expected the text of the question, got {shown(given.get(stem))}"
+            )
+        case = Case(place=place, row=given, options=self.options.read(given))
+        filled = [a for a in self.answers if not is_nothing(case.value(a.column))]
+        first = filled[0] if filled else self.answers[0]
+        position = first.position(case)
+        for other in filled[1:]:
+            value = case.value(other.column)
+            if other.find(value, case.options) != position:
+                raise DataError(
+                    f"field {other.column!r}: expected option {LETTERS[position]} as in "
+                    f"{first.column!r}, got {shown(value)}; fix the row"
+                )
+        used = {context, stem, self.identifier, *self.options.columns}
+        used |= {answer.column for answer in self.answers}
+        row = {name: value for name, value in given.items() if name not in used}
+        row |= {
+            "id": None if self.identifier is None else given.get(self.identifier),
+            "options": list(case.options.texts),
+            "answer_idx": LETTERS[position] if position < len(LETTERS) else position,
+            **({"context": given.get(context)} if context else {}),
+        }
+        if stem:
+            name = "stem" if context or plain_name(stem) == "stem" else "question"
+            row[name] = given.get(stem)
+        if stem and not context and is_nothing(row.get("context")):
+            row.pop("context", None)  # empty in all rows
+        if isinstance(mentions := row.get("mentions"), str):
+            row["mentions"] = parsed(mentions, "mentions") if mentions.strip() else None
+        return row
+
+
+def understand(
+    table: Table, columns: Mapping[str, str | Sequence[str]], answer_base: int | None
+) -> tuple[Layout, list[tuple[str, RowOrError]]]:
+    """Find the layout of a file.
+
+    Args:
+        table: its rows.
+        columns: field -> its name in the file; `options` may be a list of names.
+        answer_base: the number of the first option, or None.
+
+    Returns:
+        The layout, and all rows as it reads them.
+
+    Raises:
+        UsageError: `columns` names what no field or column is called.
+        DataError: something is missing, or fits in two ways; the message names the key.
+    """
+    _check_header(table)
+    rows = _renamed(table, columns)
+    good = [(place, row) for place, row in rows if isinstance(row, dict)]
+    if not good:
+        place, error = rows[0]
+        raise DataError(f"{table.path}, {place}: {error}")
+    try:
+        return _understood(good, columns, answer_base), rows
+    except DataError as error:
+        _refuse_others(table)
+        raise type(error)(f"{table.path}: {error}") from error
+
+
+def _renamed(
+    table: Table, columns: Mapping[str, str | Sequence[str]]
+) -> list[tuple[str, RowOrError]]:
+    """Return rows with fields named by `columns`, without nesting, and classes by their names."""
+    known = columns_of(table.good)
+    for name, own in columns.items():
+        if name not in NAMED:
+            raise UsageError(
+                f"columns: expected fields of {', '.join(NAMED)}, got {name!r}"
+                f"{did_you_mean(name, NAMED)}"
+            )
+        if not isinstance(own, str) and name != "options":
+            raise UsageError(f"columns: expected one name for {name!r}, got {list(own)!r}")
+        for column in [own] if isinstance(own, str) else own:
+            if known and column not in known:
+                raise UsageError(
+                    f"{table.path}: columns: expected a column {column!r}, got {', '.join(known)}"
+                    f"{did_you_mean(column, known)}"
+                )
+    single = {name: own for name, own in columns.items() if isinstance(own, str)}
+    inner = next(
+        (
+            name
+            for name in ("data", "question")
+            if 2 * sum(_has_question(row.get(name)) for row in table.good) > len(table.good)
+        ),
+        None,
+    )
+
+    def renamed(row: Row) -> Row:
+        if inner and isinstance(row.get(inner), dict):
+            row = {**{k: v for k, v in row.items() if k != inner}, **row[inner]}
+        if table.names:
+            row = {name: _class(value, table.names.get(name, ())) for name, value in row.items()}
+        if isinstance(options := row.get("options"), dict):  # Parquet has a field for each letter
+            row = {**row, "options": {k: v for k, v in options.items() if v is not None}}
+        rest = {name: value for name, value in row.items() if name not in single.values()}
+        return {**rest, **{name: row.get(own) for name, own in single.items()}}
+
+    return [
+        (place, row if isinstance(row, DataError) else renamed(row)) for place, row in table.rows
+    ]
+
+
+def _has_question(value: Any) -> bool:
+    return isinstance(value, dict) and bool(called(value, QUESTIONS))
+
+
+def _class(value: Any, names: Sequence[str]) -> Any:
+    if isinstance(value, list):
+        return [_class(part, names) for part in value]
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return names[value] if is_number and 0 <= value < len(names) else value
+
+
+def _refuse_others(table: Table) -> None:
+    """Refuse rows that another source or no source reads.
+
+    Raises:
+        DataError: names the source, or what the rows look like.
+    """
+    columns = columns_of(table.good)
+    if (source := source_of(columns)) != "table":
+        raise DataError(
+            f"{table.path}: expected questions with options, got rows for another source; give "
+            f'name = "{source}"'
+        )
+    if "data" in columns and {"annotations", "completions"} & set(columns):
+        raise DataError(
+            f"{table.path} looks like a Label Studio export, whose annotated texts are no "
+            "questions; export them from there as CoNLL and read that"
+        )
+
+
+def _check_header(table: Table) -> None:
+    """Refuse a table without a header, such as MMLU's own files: its first question would be lost.
+
+    Raises:
+        DataError: the first row looks like a question.
+    """
+    columns, names = columns_of(table.good), (*QUESTIONS, *PARTS, *OPTION_LISTS, *ANSWERS, *IDS)
+    if table.path.suffix.lower() not in (".csv", ".tsv", ".xlsx") or len(columns) < 4:
+        return
+    cells = [columns[-1], *(str(row.get(columns[-1]) or "") for row in table.good)]
+    is_named = called(columns, names) or option_columns(columns)
+    if not is_named and all(re.fullmatch("[A-Ja-j0-9]", cell) for cell in cells):
+        header = ",".join(["question", *LETTERS[: len(columns) - 2], "answer"])
+        raise DataError(
+            f"{table.path}: expected a header with the names of the columns, got what looks like a "
+            f"question ({shown(columns[0])}); add a first row such as {header}"
+        )
+
+
+def _understood(
+    rows: Rows, given: Mapping[str, str | Sequence[str]], answer_base: int | None
+) -> Layout:
+    fields = [row for _, row in rows]
+    columns = columns_of(fields)
+    n = Counter(name for row in fields for name, value in row.items() if not is_nothing(value))
+    own = ("answer", "answer_idx")  # of which each row of the documented format has one
+    common = [name for name in columns if name in own or n[name] > (len(fields) - 1) / 2]
+    identifier = _identifier(fields, [name for name in columns if n[name]], given)
+    asked = called(columns, QUESTIONS)
+
+    def seed(row: Row) -> Any:
+        return str(row.get(identifier)) if identifier else [row.get(name) for name in asked]
+
+    options = _options(fields, columns, given.get("options"), seed)
+    question = _question(fields, [c for c in common if c not in options.columns], given)
+    cases, first = [], None
+    for place, row in rows:
+        try:
+            cases.append(Case(place=place, row=row, options=options.read(row)))
+        except DataError as error:
+            first = first or DataError(f"{place}: {error}")
+    if not cases and first is not None:
+        raise first
+    right = {c for c in options.columns if plain_name(c) in RIGHT}
+    taken = {*question, *options.columns} - right
+    answers = _answers(cases, [c for c in common if c not in taken], given, answer_base)
+    return Layout(question=question, options=options, answers=answers, identifier=identifier)
+
+
+def content_id(row: Row) -> str:
+    """Return an id made from the content of a row in the documented format."""
+    names = ("context", "stem", "question", "passage", "options", "answer_idx")
+    return content_hash([row.get(name) for name in names]).rpartition(":")[2][:12]
+
+
+def called(columns: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Return the columns that go by one of `names`, in the order of `names`."""
+    by_name: dict[str, list[str]] = {}
+    for column in columns:
+        by_name.setdefault(plain_name(column), []).append(column)
+    return [column for name in names for column in by_name.get(name, ())]
+
+
+def _identifier(rows: Sequence[Row], filled: Sequence[str], given: Any) -> str | None:
+    """Return the column of ids; one that is not called `id` counts if it tells all rows apart."""
+    if "id" in given or "id" in filled:
+        return "id"
+    for column in called(filled, IDS):
+        values = [row.get(column) for row in rows]
+        is_good = all(isinstance(v, str | int) and not isinstance(v, bool) for v in values)
+        if plain_name(column) == "id" or (is_good and len(set(map(str, values))) == len(values)):
+            return column
+    return None
+
+
+# -- the question --------------------------------------------------------------------------------
+
+
+def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[str, str]:
+    """Return the columns of context and stem."""
+    if "question" in given:
+        return "", "question"
+    if "stem" in given:
+        return ("context" if "context" in given else ""), "stem"
+    texts = [c for c in columns if any(isinstance(row.get(c), str) for row in rows)]
+    asked = called(texts, QUESTIONS)
+    if all(any(isinstance(row.get(name), str) for row in rows) for name in ("question", "stem")):
+        return "", ""
+    if not asked:
+        raise DataError(
+            "expected a column such as 'question', got the columns "
+            f'{", ".join(columns)}; name it with columns = {{question = "..."}}'
+        )
+    parts = [c for c in called(texts, PARTS) if c not in given and _is_prose(rows, c)]
+    stem = next((column for column in asked if plain_name(column) == "stem"), None)
+    if stem and parts and plain_name(parts[0]) == "context":
+        asked, parts, context = [stem], parts[1:], parts[0]
+    else:
+        context = ""
+    other = next(
+        (c for c in asked[1:] if any(row.get(c) != row.get(asked[0]) for row in rows)), None
+    )
+    if other is not None:
+        raise DataError(
+            f"expected one column that holds the question, got {asked[0]!r} and {other!r}; choose "
+            f'with columns = {{question = "{asked[0]}"}}, or columns = {{context = "{other}", stem '
+            f'= "{asked[0]}"}} if it has two parts'
+        )
+    if parts:
+        raise DataError(
+            f"expected to know what {parts[0]!r} is beside {asked[0]!r}; give columns = {{context ="
+            f' "{parts[0]}", stem = "{asked[0]}"}} for the first part of the question, or columns '
+            f'= {{passage = "{parts[0]}"}} for a text to read before it'
+        )
+    return context, asked[0]
+
+
+def _is_prose(rows: Sequence[Row], column: str) -> bool:
+    """Return whether most cells hold three words or more, as no number or name of a row does."""
+    cells = [row.get(column) for row in rows if not is_nothing(row.get(column))]
+    return 2 * sum(isinstance(cell, str) and len(cell.split()) > 2 for cell in cells) > len(cells)
+
+
+# -- the options ---------------------------------------------------------------------------------
+
+
+def _options(
+    rows: Sequence[Row], columns: Sequence[str], given: Any, seed: Callable[[Row], Any]
+) -> OptionsForm:
+    """Find the options of a file.
+
+    Args:
+        rows: all rows, with fields named by `columns` under their names here.
+        columns: all columns.
+        given: what the key `columns` says of options: a name, a list of names, or None.
+        seed: what the order of right and wrong answers is drawn from.
+
+    Raises:
+        DataError: there are none, or two columns hold different ones.
+    """
+    if given is not None and not isinstance(given, str):
+        return _in_columns(tuple(given))
+    forms: list[OptionsForm] = []
+    for column in ["options"] if given else called(columns, OPTION_LISTS):
+        if any(isinstance(row.get(column), list | tuple | dict | str) for row in rows):
+            forms += _in_cells(rows, column, is_certain=given is not None or column == "options")
+    if given is None:
+        forms += [_in_columns(group) for group in option_columns(columns)]
+        forms += _right_and_wrong(rows, columns, seed) if not forms else []
+    if not forms:
+        raise DataError(
+            f"expected options in columns such as A, B, C, D, or in one column 'options', got the "
+            f'columns {", ".join(columns)}; name them with columns = {{options = ["...", "..."]}}, '
+            'or columns = {options = "..."} for one column'
+        )
+    readings = [[_texts(form, row) for row in rows] for form in forms]
+    n = [sum(texts is not None for texts in reading) for reading in readings]
+    kept = [i for i, count in enumerate(n) if count and count >= max(n) / 2] or [0]
+    first = forms[kept[0]]
+    for i in kept[1:]:
+        pairs = zip(readings[kept[0]], readings[i], strict=True)
+        if any(a is not None and b is not None and a != b for a, b in pairs):
+            quoted = [json.dumps(column, ensure_ascii=False) for column in first.columns]
+            choice = quoted[0] if len(quoted) == 1 else f"[{', '.join(quoted)}]"
+            raise DataError(
+                f"expected options in one place, got {first.words} and {forms[i].words}; choose "
+                f"with columns = {{options = {choice}}}"
+            )
+    same = dict.fromkeys(column for i in kept for column in forms[i].columns)
+    form = OptionsForm(columns=tuple(same), words=first.words, read=first.read)
+    return _without_letters(rows, form)
+
+
+def _texts(form: OptionsForm, row: Row) -> tuple[str, ...] | None:
+    try:
+        return form.read(row).texts
+    except DataError:
+        return None
+
+
+def option_columns(columns: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return each set of columns that hold one option each, in order.
+
+    >>> option_columns(["id", "opa", "opb", "opc", "Option 2", "Option 1", "B"])
+    [('opa', 'opb', 'opc'), ('Option 1', 'Option 2')]
+    """
+    groups: dict[tuple[str, bool], dict[int, str]] = {}
+    for column in columns:
+        match = _COLUMN.fullmatch(plain_name(column))
+        if match is None or (not match[1] and match[2].isdigit()):
+            continue
+        mark, at = match[2], _place(match[2])
+        group = groups.setdefault((match[1].removesuffix("s"), mark.isdigit()), {})
+        if at in group:
+            raise DataError(
+                f"expected one column for each option, got {group[at]!r} and {column!r}; name "
+                'them with columns = {options = ["...", "..."]}'
+            )
+        group[at] = column
+    whole = []
+    for (_, is_numbered), group in groups.items():
+        first, last = min(group), max(group)
+        if len(group) > 1 and first <= is_numbered:
+            if last - first + 1 != len(group):
+                raise DataError(
+                    f"expected columns of options without a gap, got {', '.join(group.values())}; "
+                    'name them with columns = {options = ["...", "..."]}'
+                )
+            whole.append(tuple(group[at] for at in sorted(group)))
+    return whole
+
+
+def _place(mark: str) -> int:
+    return int(mark) if mark.isdigit() else LETTERS.lower().index(mark)
+
+
+def _in_columns(columns: tuple[str, ...]) -> OptionsForm:
+    def read(row: Row) -> Options:
+        values = [None if is_nothing(row.get(column)) else row[column] for column in columns]
+        while values and values[-1] is None:
+            values.pop()
+        if None in values:
+            gap = columns[values.index(None)]
+            raise DataError(f"field {gap!r}: expected an option, got nothing; fill the gap")
+        labels = () if are_letters(columns) else columns[: len(values)]
+        return Options(texts=tuple(map(_text_of, values)), labels=labels)
+
+    words = f"options in the columns {columns[0]!r} to {columns[-1]!r}"
+    return OptionsForm(columns=columns, words=words, read=read)
+
+
+def _right_and_wrong(
+    rows: Sequence[Row], columns: Sequence[str], seed: Callable[[Row], Any]
+) -> list[OptionsForm]:
+    """Return the form of a right answer beside wrong ones, as SciQ and GPQA are published.
+
+    The right one is nowhere in particular, so the order is drawn from the item's id.
+    """
+    right = next(iter(called(columns, RIGHT)), None)
+    numbered = {int(m[1]): c for c in columns if (m := _WRONG.fullmatch(plain_name(c)))}
+    wrong = [numbered[at] for at in sorted(numbered)] or called(columns, _WRONG_LISTS)[:1]
+    if right is None or not wrong:
+        return []
+
+    def read(row: Row) -> Options:
+        values = [row.get(right)]
+        for column in wrong:
+            cell = row.get(column)
+            cell = parsed(cell, column) if isinstance(cell, str) and cell[:1] == "[" else cell
+            values += cell if isinstance(cell, list) else [cell]
+        texts = [_text_of(value) for value in values if not is_nothing(value)]
+        if is_nothing(values[0]):
+            raise DataError(f"field {right!r}: expected the right option, got nothing; fill it")
+        drawn = sorted(texts, key=lambda text: digest(["order", seed(row), text]))
+        return Options(texts=tuple(drawn))
+
+    words = f"options in {right!r} and {', '.join(map(repr, wrong))}, their order drawn from the id"
+    return [OptionsForm(columns=(right, *wrong), words=words, read=read)]
+
+
+def _in_cells(rows: Sequence[Row], column: str, *, is_certain: bool) -> list[OptionsForm]:
+    """Return the form of a column of options, or none if it holds something else."""
+    values = [row[column] for row in rows if not is_nothing(row.get(column))]
+    texts = [value.strip() for value in values if isinstance(value, str)]
+    split = [text for text in texts if not text.startswith(("[", "{"))]
+    marks = [
+        mark
+        for mark in _SEPARATORS
+        if sum(_is_split(text, mark) for text in split) > len(split) / 2
+    ]
+    if len(marks) > 1 or (not marks and len(split) > len(values) / 2):
+        if not marks and not is_certain:
+            return []
+        raise DataError(
+            f"field {column!r}: expected a list, an object keyed by letter, or texts divided by | "
+            f"or ; alone, got {shown(split[0])}; write a JSON list, such as "
+            '["aspirin", "codeine"], or one column for each option'
+        )
+    mark = marks[0] if marks else ""
+    kind = f"texts divided by {_SEPARATORS[mark]}" if mark else "a list"
+    if values and all(isinstance(value, Mapping) or str(value)[:1] == "{" for value in values):
+        kind = "an object"
+
+    def read(row: Row) -> Options:
+        value = row.get(column)
+        if is_nothing(value):
+            raise DataError(f"field {column!r}: expected 2 to 10 options, got nothing; fill it")
+        if isinstance(value, str) and value.strip().startswith(("[", "{")):
+            value = parsed(value.strip(), column)
+        elif isinstance(value, str) and mark and _is_split(value, mark):
+            value = [part.strip() for part in value.split(mark)]
+        if isinstance(value, Mapping):
+            return _from_object(value, column)
+        if not isinstance(value, list | tuple):
+            raise DataError(
+                f"field {column!r}: expected a list of options or an object keyed by letter, as in "
+                f"the other rows, got {shown(value)}"
+            )
+        if value and all(isinstance(part, Mapping) for part in value):
+            return _from_objects(value, column)
+        return Options(texts=tuple(_text_of(text, column) for text in value))
+
+    return [OptionsForm(columns=(column,), words=f"options in {column!r} ({kind})", read=read)]
+
+
+def _is_split(text: str, mark: str) -> bool:
+    parts = text.strip().split(mark)
+    return 2 <= len(parts) <= len(LETTERS) and all(part.strip() for part in parts)
+
+
+def parsed(text: str, column: str) -> Any:
+    """Return a list or object written as JSON or as Python writes it.
+
+    Raises:
+        DataError: neither, or texts side by side without a comma, as numpy prints them.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+        kinds = [kind for kind in kinds if kind not in (tokenize.NL, tokenize.NEWLINE)]
+        if any(a == b == tokenize.STRING for a, b in pairwise(kinds)):
+            raise ValueError("texts without a comma between them, as numpy prints arrays")
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, tokenize.TokenError, MemoryError, RecursionError) as error:
+        raise DataError(
+            f"field {column!r}: expected a list written as JSON, got {shown(text)} ({error}); "
+            'write it as in ["aspirin", "codeine"]'
+        ) from error
+
+
+def _text_of(value: Any, column: str = "options") -> str:
+    """Return the text of an option; a number is written as it is."""
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise DataError(
+        f"field {column!r}: expected texts, got {shown(value)}; write it as text (spreadsheets "
+        "turn some texts into dates)"
+    )
+
+
+def _from_object(value: Mapping[Any, Any], column: str) -> Options:
+    texts = next((value[key] for key in _TEXTS if isinstance(value.get(key), list)), None)
+    labels = next((value[key] for key in _LABELS if isinstance(value.get(key), list)), None)
+    if texts is not None and labels is not None:
+        if len(texts) != len(labels):
+            raise DataError(
+                f"field {column!r}: expected as many labels as texts, got {len(labels)} and "
+                f"{len(texts)}; fix the row"
+            )
+        return _labelled([str(label) for label in labels], [_text_of(text) for text in texts])
+    present = {str(name).strip(): text for name, text in value.items()}
+    names = sorted(present, key=lambda name: (len(plain_name(name)), plain_name(name)))
+    while len(names) > 2 and is_nothing(present[names[-1]]):
+        names.pop()  # a file for five options with a question of four
+    marks = [_COLUMN.fullmatch(plain_name(name)) for name in names]
+    places = [_place(match[2]) if match else -1 for match in marks]
+    one_name = len({match[1] if match else None for match in marks}) == 1
+    if not one_name or None in marks or places != list(range(places[0], places[0] + len(places))):
+        raise DataError(
+            f"field {column!r}: expected options with the letters "
+            f"{', '.join(LETTERS[: len(names)])}, got {', '.join(names)}; fix the row"
+        )
+    return _labelled(names, [_text_of(present[name], column) for name in names])
+
+
+def _from_objects(parts: Sequence[Mapping[str, Any]], column: str) -> Options:
+    first = parts[0]
+    text_key = next((key for key in _TEXTS if isinstance(first.get(key), str | int | float)), None)
+    label_key = next((key for key in _LABELS if key in first and key != text_key), None)
+    if text_key is None or any(text_key not in part for part in parts):
+        raise DataError(
+            f"field {column!r}: expected objects with a text, such as "
+            f'{{"label": "A", "text": "aspirin"}}, got {shown(dict(first))}; fix the row'
+        )
+    texts = [_text_of(part[text_key]) for part in parts]
+    if label_key is None or any(label_key not in part for part in parts):
+        return Options(texts=tuple(texts))
+    return _labelled([str(part[label_key]).strip() for part in parts], texts)
+
+
+def _labelled(labels: Sequence[str], texts: Sequence[str]) -> Options:
+    """Return options in the order of the file, or of their letters if they have letters."""
+    letters = [label.upper() for label in labels]
+    if are_letters(letters):
+        pairs = sorted(zip(letters, texts, strict=True))
+        return Options(texts=tuple(text for _, text in pairs))
+    return Options(texts=tuple(texts), labels=tuple(labels))
+
+
+def are_letters(labels: Sequence[str]) -> bool:
+    """Return whether labels are A, B, C, ..., in any order."""
+    return bool(labels) and sorted(labels) == list(LETTERS[: len(labels)])
+
+
+def _letters_before(texts: Sequence[str]) -> str:
+    """Return the letters before the options of a row, such as those of "A. "; "" if not all."""
+    matches = [_LETTERED.fullmatch(text.strip()) for text in texts]
+    letters = "".join(match[1].upper() if match else "-" for match in matches)
+    return letters if are_letters(letters) else ""
+
+
+def _without_letters(rows: Sequence[Row], form: OptionsForm) -> OptionsForm:
+    """Drop "A. " before each option, if every option of every row has its letter there.
+
+    Raises:
+        DataError: some rows have letters in another order, and some have none.
+    """
+    readings = [texts for row in rows if (texts := _texts(form, row)) is not None]
+    letters = [_letters_before(texts) for texts in readings]
+    if not letters or not all(letters):
+        mixed = (t for t, x in zip(readings, letters, strict=True) if x != LETTERS[: len(x)])
+        if (texts := next(mixed, None)) is not None:
+            raise DataError(
+                f"field {form.columns[0]!r}: expected the letters before the options in the order "
+                f"A, B, C, ..., or in every row, got {shown(list(texts))} and rows without; write "
+                'an object, such as {"A": "aspirin", "B": "codeine"}'
+            )
+        return form
+
+    def read(row: Row) -> Options:
+        options = form.read(row)
+        own = _letters_before(options.texts)
+        texts = tuple(_LETTERED.sub(r"\2", text.strip(), count=1) for text in options.texts)
+        in_order = not own or own == LETTERS[: len(own)]
+        return Options(texts=texts, labels=options.labels if in_order else tuple(own))
+
+    return OptionsForm(
+        columns=form.columns, words=f"{form.words}, without their letters", read=read
+    )
+
+
+# -- the answer ----------------------------------------------------------------------------------
+
+
+def _answers(
+    cases: Sequence[Case], columns: Sequence[str], given: Any, base: int | None
+) -> tuple[AnswerForm, ...]:
+    """Return the form of the answers, and those of further columns that say the same.
+
+    Raises:
+        DataError: no column does, one fits in two ways, or two contradict each other.
+    """
+    named = [name for name in _GIVEN if name in given]
+    candidates = named or [c for c in called(columns, ANSWERS) if not _is_flag(c, cases)]
+    forms: list[AnswerForm] = []
+    unsettled: dict[str, Unsettled] = {}
+    for column in candidates:
+        allowed = _GIVEN[column] if column in named else _GIVEN["answer"]
+        try:
+            form = _form(column, cases, base, allowed)
+        except Unsettled as error:
+            unsettled[column] = error
+        else:
+            forms += [form] if form else []
+    if not forms:
+        raise next(iter(unsettled.values()), None) or _no_answer(cases, columns, candidates)
+    first, *others = forms
+    rivals = [*others, *(_closest(column, first, cases) for column in unsettled)]
+    for other in rivals:
+        if _agreement(first, other, cases) < _AGREE:
+            raise DataError(
+                f"expected one column that holds the answer, got {first.column!r} and "
+                f"{other.column!r}, which say different things; choose with columns = "
+                f'{{answer = "{first.column}"}}'
+            )
+    if first.doubt is not None and not rivals:
+        raise first.doubt
+    return (first, *rivals)
+
+
+def _is_flag(column: str, cases: Sequence[Case]) -> bool:
+    """Return whether `correct` says if something was right, not which option is."""
+    values = {str(case.value(column)).casefold() for case in cases}
+    many = any(len(case.options.texts) > 2 for case in cases)
+    return (
+        plain_name(column) == "correct" and many and values <= {"0", "1", "true", "false", "none"}
+    )
+
+
+def _form(
+    column: str, cases: Sequence[Case], base: int | None, allowed: Sequence[Form]
+) -> AnswerForm | None:
+    """Find how a column says the answers; None if it does not.
+
+    The form is the one that every filled cell fits, or, where rows are broken, most of them.
+
+    Raises:
+        Unsettled: several readings fit, or a base is needed.
+    """
+    filled = [case for case in cases if not is_nothing(case.value(column))]
+    read: dict[Form, list[int | None]] = {
+        form: [_READERS[form](case.value(column), case.options) for case in filled]
+        for form in allowed
+    }
+    if "number" in read:  # a number beyond the options speaks for no number of an option
+        read["number"] = [
+            n if n is not None and 0 <= n <= len(case.options.texts) else None
+            for n, case in zip(read["number"], filled, strict=True)
+        ]
+    fits = {form: sum(at is not None for at in readings) for form, readings in read.items()}
+    best = max(fits.values(), default=0)
+    if best <= len(filled) / 2:
+        return None
+    if base is not None and fits.get("number") == best:
+        return AnswerForm(column=column, form="number", base=base)
+    forms = [form for form in read if fits[form] > len(filled) / 2]
+    if fits.get("label") == len(filled) and "number" in forms:
+        forms.remove("number")  # the options' own numbers
+    leading = next(form for form in forms if fits[form] == best)
+    first, only_zero = 0, ""
+    if "number" in forms:
+        first = _base(column, filled, read["number"], [form for form in forms if form != "number"])
+        zeros = [c.place for c, n in zip(filled, read["number"], strict=True) if n == 0]
+        only_zero = zeros[0] if len(zeros) == 1 < len(filled) and leading == "number" else ""
+        read["number"] = [None if n is None else n - first for n in read["number"]]
+    doubt = None
+    for rival in read:
+        # A few texts that are also letters, or numbers, are a doubt; most of them are another form.
+        is_form = rival in forms
+        if rival == leading or not (is_form or {rival, leading} & {"text"}):
+            continue
+        for case, a, b in zip(filled, read[leading], read[rival], strict=True):
+            value = case.value(column)
+            if a is None or b is None or a == b or not (is_form or isinstance(value, str)):
+                continue
+            if rival == "number" and not is_form:
+                continue
+            error = _two_readings(column, case, leading, rival)
+            if is_form:
+                raise error
+            doubt = doubt or error
+    return AnswerForm(column=column, form=leading, base=first, only_zero=only_zero, doubt=doubt)
+
+
+def _base(
+    column: str, cases: Sequence[Case], numbers: Sequence[int | None], rivals: Sequence[Form]
+) -> int:
+    """Return the number of the first option, as far as the file shows it.
+
+    Raises:
+        Unsettled: it shows neither, or both.
+    """
+    pairs = [(case, n) for case, n in zip(cases, numbers, strict=True) if n is not None]
+    case, n = pairs[0]
+    settle = "give answer_base = 0 or answer_base = 1"
+    if all(tuple(map(_same, case.options.texts)) in _YES_FIRST for case, _ in pairs):
+        raise Unsettled(
+            f"field {column!r}: expected the texts {' and '.join(case.options.texts)}, got {n} in "
+            f"{case.place}, which may be the number of an option, or 1 for "
+            f"{case.options.texts[0]}; write the texts, or {settle} if it is the number"
+        )
+    zero = next((case for case, n in pairs if n == 0), None)
+    top = next((case for case, n in pairs if n == len(case.options.texts)), None)
+    if rivals and (zero is None) == (top is None):
+        raise _two_readings(column, case, rivals[0], "number")
+    if zero is not None and top is not None:
+        raise Unsettled(
+            f"field {column!r}: expected numbers from 0 or from 1, got 0 in {zero.place} and "
+            f"{len(top.options.texts)} of as many options in {top.place}; fix the one that is "
+            f"wrong, and {settle}"
+        )
+    if column == "answer_idx" and top is not None:
+        raise Unsettled(
+            f"field 'answer_idx': expected positions from 0, got {len(top.options.texts)} of as "
+            f"many options in {top.place}, and no row has 0; give answer_base = 1 if they count "
+            "from 1, else answer_base = 0"
+        )
+    if zero is None and top is None and column != "answer_idx":
+        seen = sorted({n for _, n in pairs})
+        raise Unsettled(
+            f"field {column!r}: expected answers that show whether numbers count from 0 or from 1, "
+            f"got {' to '.join(str(n) for n in dict.fromkeys((seen[0], seen[-1])))} ({n} in "
+            f"{case.place}), which both fit; {settle}"
+        )
+    return 0 if top is None else 1
+
+
+def _two_readings(column: str, case: Case, one: Form, other: Form) -> Unsettled:
+    keys: dict[Form, str] = {
+        "number": "answer_base = 0 or answer_base = 1 if it is a number",
+        "letter": f'columns = {{answer_idx = "{column}"}} if it is a letter',
+        "text": f'columns = {{answer_text = "{column}"}} if it is the text of an option',
+        "label": "letters as answers if it is the name of an option",
+    }
+    return Unsettled(
+        f"field {column!r}: expected answers that can be read in one way, got "
+        f"{shown(case.value(column))} in {case.place}, which fits as one of the {_WORDS[one]} and "
+        f"as one of the {_WORDS[other]}; give {keys[one]}, or {keys[other]}"
+    )
+
+
+def _closest(column: str, first: AnswerForm, cases: Sequence[Case]) -> AnswerForm:
+    """Return the reading of an unsettled column that agrees best with a settled one."""
+    forms = [AnswerForm(column=column, form="number", base=base) for base in (0, 1)]
+    forms += [AnswerForm(column=column, form="text"), AnswerForm(column=column, form="letter")]
+    return max(forms, key=lambda form: _agreement(first, form, cases))
+
+
+def _agreement(one: AnswerForm, other: AnswerForm, cases: Sequence[Case]) -> float:
+    """Return the share of rows with both answers in which they are the same; 1 without any."""
+    pairs = [(case.value(one.column), case.value(other.column), case.options) for case in cases]
+    same = [
+        one.find(a, options) == other.find(b, options)
+        for a, b, options in pairs
+        if not is_nothing(a) and not is_nothing(b)
+    ]
+    return sum(same) / len(same) if same else 1.0
+
+
+def _no_answer(
+    cases: Sequence[Case], columns: Sequence[str], candidates: Sequence[str]
+) -> DataError:
+    """Return the error about a file in which no column says the answer."""
+    if not candidates:
+        likely = (c for c in columns if plain_name(c) not in IDS and _likely(c, cases))
+        near = next(likely, "...")
+        return DataError(
+            "expected a column with the right option, such as 'answer', got besides question and "
+            f"options {', '.join(columns) or 'no column'}; name it with columns = "
+            f'{{answer = "{near}"}}, or take a split that is published with its answers'
+        )
+    column = candidates[0]
+    if all(str(case.value(column)) == "-1" for case in cases):
+        return DataError(
+            f"field {column!r}: expected the right options, got -1 in every row: this split is "
+            "published without answers; take train or validation"
+        )
+    case = next((case for case in cases if not is_nothing(case.value(column))), cases[0])
+    if _n_answers(case.value(column), None, case.options) > 1:
+        return DataError(
+            f"field {column!r}: expected one right answer in most rows, got several right answers, "
+            f"such as {shown(case.value(column))} in {case.place}"
+        )
+    last = LETTERS[min(len(case.options.texts), len(LETTERS)) - 1]
+    return DataError(
+        f"field {column!r}: expected letters, numbers or texts of options in most rows, got "
+        f"{shown(case.value(column))} in {case.place}, whose options are A to {last}; fix the "
+        'answers, or name their column with columns = {answer = "..."}'
+    )
+
+
+def _likely(column: str, cases: Sequence[Case]) -> bool:
+    """Return whether the cells of a column could be answers."""
+    try:
+        return _form(column, cases, None, _GIVEN["answer"]) is not None
+    except Unsettled:
+        return True
+
+
+def _n_answers(value: Any, form: AnswerForm | None, options: Options) -> int:
+    """Return how many options a value names: letters, names, numbers or texts in a row."""
+    forms = [form] if form else [AnswerForm(column="", form=name) for name in _READERS]
+    parts = value if isinstance(value, list) else _SEVERAL.split(str(value))
+    if len(parts) == 1 and isinstance(value, str) and re.fullmatch("[A-J]{2,}", value.strip()):
+        parts = list(value.strip())
+    for one in (*forms, AnswerForm(column="", form="text")):
+        places = {one.find(part, options) for part in parts}
+        if None not in places:
+            return len(places)
+    return 0
+
+
+def _letter(value: Any, options: Options) -> int | None:
+    if not isinstance(value, str):
+        return None
+    own = options.labels if are_letters(options.labels) else LETTERS
+    if match := _LETTER.fullmatch(value):
+        letter = match[1].upper()
+        return own.index(letter) if letter in own else LETTERS.index(letter)
+    if match := _WITH_TEXT.fullmatch(value.strip()):
+        letter = match[1].upper()
+        at = own.index(letter) if letter in own else len(options.texts)
+        if at < len(options.texts) and _same(options.texts[at]) == _same(match[2]):
+            return at
+    return None
+
+
+def _label(value: Any, options: Options) -> int | None:
+    """Return the position of an option by what the file calls it, a letter if by nothing."""
+    if not options.labels:
+        return _letter(value, options)
+    names = [plain_name(label) for label in options.labels]
+    name = plain_name(str(value)) if isinstance(value, str | int) else ""
+    return names.index(name) if name and names.count(name) == 1 else None
+
+
+def _number(value: Any, options: Options) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    return int(match[1]) if match else None
+
+
+def _text(value: Any, options: Options) -> int | None:
+    if not isinstance(value, str | int | float):  # of true and false too: TRUE is Excel's True
+        return None
+    text = str(value)
+    if options.texts.count(text) == 1:
+        return options.texts.index(text)
+    same = [_same(option) for option in options.texts]
+    return same.index(_same(text)) if same.count(_same(text)) == 1 else None
+
+
+def _same(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+_READERS: dict[Form, Callable[[Any, Options], int | None]] = {
+    "letter": _letter,
+    "label": _label,
+    "text": _text,
+    "number": _number,
+}

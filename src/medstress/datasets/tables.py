@@ -1,0 +1,903 @@
+"""Files and folders of rows, and rows from Python, whatever their format.
+
+CSV and TSV are read by Python's `csv` and JSON by `json`, because a bad row is named by its line;
+Excel by openpyxl; Parquet, the folders that `datasets` saves and data frames by polars, which is
+loaded only for them. What is ambiguous or would lose something is refused, not repaired.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from io import BytesIO
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from zipfile import ZipFile
+
+from medstress.core.attacked import FIELD, HEAD
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.hashing import content_hash
+from medstress.files.bounded import (
+    MAX_BYTES,
+    MAX_CELLS,
+    MAX_COLUMNS,
+    MAX_LINE,
+    MAX_LINES,
+    MAX_ROWS,
+    check_json_size,
+    check_line_lengths,
+    check_most,
+    read_data,
+    read_json_data,
+    within_limits,
+)
+from medstress.files.extras import importing
+from medstress.files.reading import check_json, decode_utf8, loading, reading
+
+if TYPE_CHECKING:
+    from openpyxl.worksheet.worksheet import Worksheet
+    from polars import DataFrame, Series
+
+Row: TypeAlias = dict[str, Any]
+RowOrError: TypeAlias = Row | DataError
+"""A row, or the error about it."""
+Record: TypeAlias = tuple[str, list[str] | DataError]
+"""Place and cells of a line of CSV, or the error about them."""
+Source: TypeAlias = Literal["table", "pairs", "iob", "attacked"]
+
+TEXT = (".csv", ".tsv", ".jsonl", ".json")
+"""Endings of files with an encoding."""
+ENDINGS = (*TEXT, ".xlsx", ".parquet")
+MEMORY = Path("rows")
+"""Stands for the file in messages about rows from Python."""
+MAX_SHEET = 500_000
+"""Cells of a sheet: openpyxl takes 20 seconds and half a gigabyte for as many."""
+_MAX_UNPACKED = 128 << 20
+"""Bytes of an Excel file, which is a zip file, once unpacked."""
+_MARKS = (  # the marks of UTF-32 begin with those of UTF-16
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_PEEKED = 200
+"""Lines of a CSV file, or bytes of any, that tell its form."""
+_LISTS = ("data", "rows", "questions", "items", "examples")
+"""Names under which a JSON object keeps its list of rows."""
+_INFO, _STATE, _SPLITS = "dataset_info.json", "state.json", "dataset_dict.json"
+_PART = re.compile(
+    r"(?P<before>.*)(?P<n>\d{5})(?P<after>-of-(?P<of>\d{5})\.(?:parquet|jsonl?|csv))"
+)
+_CONVERTED = re.compile(r"(?P<before>(?:.*/)?)(?P<n>\d{4})(?P<after>\.parquet)")
+_ANY = "*"
+"""Stands for the numbers of a table's parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The rows of one file or folder, or from Python."""
+
+    path: Path
+    """The file or folder, for messages."""
+    rows: tuple[tuple[str, RowOrError], ...]
+    """Place, such as ``line 3``, and row; rows without any content are left out."""
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column of numbers -> what they stand for, where the file says so (from 0)."""
+    unusual: str = ""
+    """What is unusual about the file and was settled in reading it."""
+
+    @property
+    def good(self) -> list[Row]:
+        """The rows that could be read."""
+        return [row for _, row in self.rows if isinstance(row, dict)]
+
+    @property
+    def hash(self) -> str:
+        """The content hash of rows from Python."""
+        return content_hash([plain(row) for row in self.good])
+
+
+def raise_error(row: RowOrError) -> Row:
+    """Return the row; raise the error if it could not be read."""
+    if isinstance(row, DataError):
+        raise row
+    return row
+
+
+# -- values and names ----------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """Convert `value` to JSON types: NaN and infinities become None, unknown types text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)  # outside the range of the store's JSON
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return str(value)
+
+
+def shown(value: Any) -> str:
+    """Describe a wrong value for a message: its kind and its beginning.
+
+    >>> shown("aspirin"), shown(3), shown(None), shown({"A": 1})
+    ("the text 'aspirin'", 'the number 3', 'nothing', "the object {'A': 1}")
+    """
+    kinds = {str: "text", bool: "value", int: "number", float: "number", list: "list"}
+    if value is None:
+        return "nothing"
+    kind = "object" if isinstance(value, Mapping) else kinds.get(type(value), "value")
+    text = repr(value)
+    return f"the {kind} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def is_nothing(value: Any) -> bool:
+    """Return whether a cell holds nothing: a null, or text without characters."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+@lru_cache(maxsize=4096)
+def plain_name(name: str) -> str:
+    """Return a name without case, spaces, underscores and punctuation.
+
+    >>> plain_name("Correct_Option "), plain_name("Option A")
+    ('correctoption', 'optiona')
+    """
+    return re.sub(r"[\W_]+", "", str(name)).casefold()
+
+
+def columns_of(rows: Iterable[Row]) -> list[str]:
+    """Return the columns of all rows, in the order in which they come."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def source_of(columns: Iterable[str]) -> Source:
+    """Return what reads rows with these columns: `table`, if nothing speaks for another.
+
+    >>> source_of(["sentence1", "sentence2", "score"]), source_of(["question", "choices", "answer"])
+    ('pairs', 'table')
+    """
+    given = set(columns)
+    names = {plain_name(column) for column in given}
+    if {FIELD, HEAD} <= given:
+        return "attacked"
+    if "tokens" in names and names & {"labels", "nertags", "tags"}:
+        return "iob"
+    texts = ("texta", "textb"), ("premise", "hypothesis"), ("sentence1", "sentence2")
+    both = any(names.issuperset(pair) for pair in (*texts, ("text1", "text2")))
+    return "pairs" if both else "table"
+
+
+# -- any source ----------------------------------------------------------------------------------
+
+
+def read_table(
+    path: Path,
+    *,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    split: str | None = None,
+) -> Table:
+    """Read the rows of a file, or of a folder that `datasets` saved.
+
+    Args:
+        path: the file or folder, or the pattern of a table's parts, which are read together.
+        encoding: of text files; None: UTF-8, or what a byte order mark says.
+        sheet: of Excel files.
+        split: of saved folders with several.
+
+    Raises:
+        UsageError: another ending, or a file that cannot be read.
+        DataError: a file of another format, or without rows.
+    """
+    ending = path.suffix.lower()
+    if parts := parts_of(path):
+        return _joined(path, [read_table(one, encoding=encoding, sheet=sheet) for one in parts])
+    if is_saved(path):
+        table = _read_saved(saved_split(path, split))
+    elif ending in (".csv", ".tsv"):
+        table = _read_delimited(path, encoding)
+    elif ending in TEXT:
+        table = _read_json(path, encoding)
+    elif ending == ".xlsx":
+        table = _read_sheet(path, sheet)
+    elif ending == ".parquet":
+        table = _read_parquet(path)
+    else:
+        raise UsageError(
+            f"{path}: expected a file ending in {', '.join(ENDINGS)}, or a folder that `datasets` "
+            "saved; convert it"
+        )
+    if not table.rows:
+        content = "an empty file" if path.is_file() and not read_data(path).strip() else "none"
+        raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
+    return table
+
+
+def table_of(given: Any) -> Table:
+    """Return rows from Python: a list of dicts, or a data frame of polars or pandas.
+
+    Raises:
+        UsageError: something else.
+        DataError: too many rows or columns.
+    """
+    package = type(given).__module__.partition(".")[0]
+    rows: Sequence[Any] = ()
+    if package == "polars" and hasattr(given, "collect"):
+        given = given.collect()
+    if package == "polars" and hasattr(given, "to_dicts"):
+        rows = _of_frame(MEMORY, given)
+    elif package == "pandas" and hasattr(given, "columns"):
+        check_most(MEMORY, len(given), MAX_ROWS, "rows")
+        rows = [
+            {str(name): _of_pandas(value) for name, value in row.items()}
+            for row in given.to_dict("records")
+        ]
+    elif isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
+        rows = [{str(name): value for name, value in row.items()} for row in given]
+    else:
+        raise UsageError(
+            "rows: expected a list of dicts or a data frame of polars or pandas, got "
+            f"{type(given).__name__}"
+        )
+    if not rows:
+        raise DataError(f"{MEMORY}: expected at least one row, got none")
+    checked: list[tuple[str, RowOrError]] = []
+    for n, row in enumerate(rows, start=1):
+        try:
+            checked.append((f"row {n}", check_json(row)))
+        except (DataError, TypeError, ValueError):  # what JSON cannot hold becomes text
+            checked.append((f"row {n}", plain(row)))
+    return Table(path=MEMORY, rows=tuple(checked))
+
+
+def _of_pandas(value: Any) -> Any:
+    """Return a cell of pandas, whose missing values and numbers have types of their own."""
+    if type(value).__module__.partition(".")[0] == "numpy":
+        value = value.tolist()
+    is_missing = type(value).__name__ in ("NAType", "NaTType")
+    return None if is_missing or (isinstance(value, float) and value != value) else value
+
+
+def _joined(path: Path, tables: Sequence[Table]) -> Table:
+    """Return the rows of all parts; their places begin with the part's number."""
+    rows = tuple(
+        (f"part {n}, {place}", row)
+        for n, table in enumerate(tables, start=1)
+        for place, row in table.rows
+    )
+    unusual = dict.fromkeys([f"{len(tables)} files", *(t.unusual for t in tables if t.unusual)])
+    return Table(path=path, rows=rows, names=tables[0].names, unusual=", ".join(unusual))
+
+
+def joined_parts(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the tables among files: the pattern of its parts, or a name, and its files.
+
+    The hub holds large tables as ``test-00000-of-00002.parquet`` and so on, or, where it converted
+    them, as ``test/0000.parquet``.
+
+    Raises:
+        DataError: a part is missing.
+
+    >>> joined_parts(["test/0001.parquet", "a.csv", "test/0000.parquet"])
+    {'test/*.parquet': ['test/0000.parquet', 'test/0001.parquet'], 'a.csv': ['a.csv']}
+    """
+    tables: dict[str, list[str]] = {}
+    parts: dict[str, list[re.Match[str]]] = {}
+    for name in names:
+        part = _PART.fullmatch(name) or _CONVERTED.fullmatch(name)
+        pattern = f"{part['before']}{_ANY}{part['after']}" if part else name
+        tables.setdefault(pattern, []).append(name)
+        if part:
+            parts.setdefault(pattern, []).append(part)
+    for pattern, matches in parts.items():
+        numbers = sorted(int(match["n"]) for match in matches)
+        of = matches[0].groupdict().get("of")
+        n = numbers[-1] + 1 if of is None else int(of)
+        if numbers != list(range(n)):
+            missing = next((number for number in range(n) if number not in numbers), n)
+            digits = str(missing).zfill(len(matches[0]["n"]))
+            raise DataError(
+                f"expected all {n} parts of {pattern}, got {len(numbers)}, without "
+                f"{PurePosixPath(pattern).name.replace(_ANY, digits)}; copy that file too"
+            )
+    return {pattern: sorted(files) for pattern, files in tables.items()}
+
+
+def parts_of(path: Path) -> list[Path]:
+    """Return the files that a pattern of `joined_parts` stands for, in order; none if it is none.
+
+    Raises:
+        DataError: a part is missing.
+    """
+    before, mark, after = path.name.partition(_ANY)
+    if not mark or path.exists() or not path.parent.is_dir():
+        return []
+    names = [file.name for file in path.parent.iterdir()]
+    names = [name for name in names if name.startswith(before) and name.endswith(after)]
+    return [path.parent / name for name in joined_parts(names).get(path.name, ())]
+
+
+# -- text ----------------------------------------------------------------------------------------
+
+
+def read_decoded(path: Path, encoding: str | None = None) -> tuple[str, str]:
+    """Return the text of a file, and its encoding if that is neither UTF-8 nor the user's.
+
+    Args:
+        path: the file.
+        encoding: the user's; None: a byte order mark decides, else UTF-8.
+
+    Raises:
+        UsageError: the file cannot be read, or the encoding is unknown.
+        DataError: bytes that are no text in this encoding; names file, line and key.
+    """
+    data = read_data(path)
+    try:
+        "".encode(encoding or "utf-8")
+    except (LookupError, ValueError):  # unknown, or no encoding of text
+        raise UsageError(
+            f"encoding: expected a name such as 'utf-8', 'cp1252' or 'utf-16-le', got {encoding!r}"
+        ) from None
+    marked = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    name = encoding or marked
+    if path.suffix.lower() != ".json":  # where a list may be one line
+        check_line_lengths(path, data)
+    start = data[: 20 * _PEEKED]
+    if name == "utf-8" and start.count(0) > len(start) // 4:
+        ends = "le" if start[1:2] == b"\0" else "be"
+        raise DataError(
+            f"{path}: expected UTF-8 text, got bytes that look like UTF-16 without its mark; "
+            f'give encoding = "utf-16-{ends}", or save the file as UTF-8'
+        )
+    try:
+        if name in ("utf-8", "utf-8-sig"):
+            text = decode_utf8(data.removeprefix(codecs.BOM_UTF8), path)
+        else:
+            text = data.decode(name)
+    except DataError as error:
+        raise DataError(
+            f'{error}, or give its encoding, such as encoding = "cp1252" (Windows, Western Europe)'
+        ) from error
+    except UnicodeDecodeError as error:
+        line = 1 + data.count(b"\n", 0, error.start)
+        raise DataError(
+            f"{path}, line {line}: expected {name} text, got the byte 0x{data[error.start]:02x}; "
+            "fix the key 'encoding', or save the file as UTF-8"
+        ) from error
+    unusual = "" if encoding or name.startswith("utf-8") else name.upper()
+    return text.removeprefix("\ufeff"), unusual
+
+
+def _read_delimited(path: Path, encoding: str | None) -> Table:
+    """Read CSV or TSV: a header, then one row a record; an empty cell is no value.
+
+    The separator of CSV is the one of ``, ; tab |`` that gives the header at least three columns
+    and the most rows as many fields; Excel writes semicolons in half of Europe. A quotation mark of
+    TSV is a letter, unless all rows fit the header only if it is none.
+    """
+    text, unusual = read_decoded(path, encoding)
+    if text.lstrip().startswith("{"):
+        raise DataError(
+            f"{path}, line 1: expected a header with the names of the columns, got JSON; rename "
+            "the file to end in .jsonl"
+        )
+    check_most(path, text.count("\n"), MAX_LINES, "lines")
+    notes = [unusual] if unusual else []
+    if path.suffix.lower() == ".tsv":
+        records = _tabbed(path, text)
+    else:
+        stated = re.match(r"sep=(.)\r?\n", text)
+        separator = stated[1] if stated else _separator(path, text)
+        if separator != ",":
+            notes.append(f"separated by {_SEPARATORS.get(separator, repr(separator))}")
+        rest = text[stated.end() :] if stated else text
+        records = _quoted(path, rest, separator, 2 if stated else 1)
+    filled = [
+        one for one in within_limits(path, records) if isinstance(one[1], DataError) or any(one[1])
+    ]
+    rows = tuple(_under_header(path, filled))
+    return Table(path=path, rows=rows, unusual=", ".join(notes))
+
+
+def _under_header(path: Path, records: Sequence[Record]) -> Iterator[tuple[str, RowOrError]]:
+    """Yield the rows by column name; the first record is the header."""
+    if not records:
+        return
+    (place, first), rest = records[0], records[1:]
+    if isinstance(first, DataError):
+        raise DataError(f"{path}, {place}: {first} (is it the header?)")
+    second = next((cells for _, cells in rest if isinstance(cells, list)), [])
+    header = _header(path, place, first, sum(map(bool, second)))
+    for place, cells in rest:
+        if isinstance(cells, DataError):
+            yield place, cells
+        elif len(cells) < len(header) or any(cells[len(header) :]):
+            error = DataError(
+                f"expected {len(header)} fields as in the header, got {len(cells)}; put quotation "
+                "marks around a text that holds the separator"
+            )
+            yield place, error
+        elif any("\0" in cell for cell in cells):
+            yield place, DataError("expected text, got the character NUL; remove it")
+        else:
+            yield place, {n: cell or None for n, cell in zip(header, cells, strict=False)}
+
+
+def _header(path: Path, place: str, cells: Sequence[str], n_next: int) -> list[str]:
+    """Return the names of the columns; one without a name is called by its number.
+
+    Raises:
+        DataError: a title stands above the header, two columns have one name, or too many columns.
+    """
+    filled = [cell for cell in cells if cell]
+    if len(filled) == 1 and n_next > 2:
+        raise DataError(
+            f"{path}, {place}: expected a header with the names of the columns, got {filled[0]!r} "
+            "alone; delete what is above the header"
+        )
+    check_most(path, len(cells), MAX_COLUMNS, "columns", "leave some out")
+    names = [name or f"column {n}" for n, name in enumerate(cells, start=1)]
+    name, n = Counter(names).most_common(1)[0]
+    if n > 1:
+        raise DataError(
+            f"{path}, {place}: expected each column once in the header, got {name!r} twice; "
+            "rename one"
+        )
+    return names
+
+
+def _separator(path: Path, text: str) -> str:
+    """Return the separator of a CSV file."""
+    fits: dict[str, int] = {}
+    for separator in _SEPARATORS:
+        try:
+            peeked = list(islice(_quoted(path, text, separator), _PEEKED))
+        except DataError:  # raised again when the file is read
+            continue
+        counts = [len(cells) for _, cells in peeked if isinstance(cells, list) and any(cells)]
+        if counts and counts[0] >= 3:
+            fits[separator] = counts.count(counts[0])
+    return max(fits, key=lambda separator: fits[separator], default=",")
+
+
+def _quoted(path: Path, text: str, separator: str, first_line: int = 1) -> Iterator[Record]:
+    csv.field_size_limit(MAX_LINE)
+    lines = (line[0] for line in re.finditer(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", text))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    while True:
+        start = reader.line_num + first_line
+        try:
+            cells: list[str] | DataError = [cell.strip() for cell in next(reader)]
+        except StopIteration:
+            return
+        except csv.Error as error:
+            # The field took in all that follows, good rows among it: nothing to skip over.
+            if "unexpected end" in str(error):
+                raise DataError(
+                    f"{path}, line {start}: expected every quotation mark to be closed, got one "
+                    "that is not; close it, or write it twice inside a text"
+                ) from error
+            cells = DataError(f"expected fields in the form of CSV ({error}); fix the line")
+        end = reader.line_num + first_line - 1
+        yield (f"line {start}" if start >= end else f"lines {start} to {end}"), cells
+
+
+def _tabbed(path: Path, text: str) -> Iterator[Record]:
+    records: list[Record] = [
+        (f"line {n}", [cell.strip() for cell in line.rstrip("\r").split("\t")])
+        for n, line in enumerate(text.split("\n"), start=1)
+    ]
+    if not any(cell.startswith('"') for _, cells in records for cell in cells):  # type: ignore[union-attr]
+        return iter(records)
+
+    def widths(lines: Iterable[Record]) -> set[int]:
+        filled = [cells for _, cells in lines if isinstance(cells, DataError) or any(cells)]
+        return {-1 if isinstance(cells, DataError) else len(cells) for cells in filled}
+
+    try:
+        quoted = list(_quoted(path, text, "\t"))
+    except DataError:
+        quoted = []
+    n = len(next(cells for _, cells in records if isinstance(cells, list) and any(cells)))
+    if widths(quoted) == {n}:
+        return iter(quoted)
+    for place, cells in records:
+        # The second half of a text that goes on in the next line would pass as a row of its own.
+        last = cells[-1] if isinstance(cells, list) else ""
+        if len(cells) < n and last.startswith('"') and (last == '"' or not last.endswith('"')):  # type: ignore[arg-type]
+            raise DataError(
+                f"{path}, {place}: expected {n} fields as in the header, got a quotation mark that "
+                "closes on another line; write each row on one line, or save the file as CSV"
+            )
+    return iter(records)
+
+
+# -- JSON ----------------------------------------------------------------------------------------
+
+
+def _read_json(path: Path, encoding: str | None) -> Table:
+    """Read one object a line, a list of objects, or an object that holds such a list."""
+    text, unusual = read_decoded(path, encoding)
+    check_json_size(path, text.encode("utf-8", "surrogatepass"))
+    lines = [
+        (f"line {n}", line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()
+    ]
+    start = text.lstrip()[:1]
+    is_lines = start != "[" and (path.suffix.lower() == ".jsonl" or start != "{")
+    if start == "{" and len(lines) > 1 and _opens(lines[0][1]):
+        is_lines = True  # one object a line under the ending .json, as MedMCQA is published
+    if start == "[" and path.suffix.lower() == ".jsonl" and len(lines) > 1 and _opens(lines[0][1]):
+        is_lines = True  # one list a line: each is refused by its line
+    if is_lines:
+        check_most(path, len(lines), MAX_ROWS, "lines")
+        return Table(path=path, rows=tuple(map(_of_line, lines)), unusual=unusual)
+    if not lines:
+        return Table(path=path, rows=())
+    with reading(
+        lambda why: f"{path}: expected a JSON list of objects, got malformed JSON ({why}); mend it",
+        DataError,
+    ):
+        value = _parsed(text, str(path))
+    if isinstance(value, dict):
+        value = _listed(path, value)
+    if not isinstance(value, list):
+        raise DataError(
+            f"{path}: expected a JSON list of objects, or one object a line, got {shown(value)}"
+        )
+    return Table(path=path, rows=tuple(map(_of_list, enumerate(value, start=1))), unusual=unusual)
+
+
+def parse_line(line: str | bytes) -> Row:
+    """Parse one line of a JSONL file.
+
+    Raises:
+        DataError: not JSON, or not an object.
+    """
+    try:
+        row = _parsed(line)
+    except (ValueError, RecursionError) as error:
+        why = (
+            f"{error.msg} at column {error.colno}"
+            if isinstance(error, json.JSONDecodeError)
+            else error
+        )
+        mend = "fix the line"
+        if isinstance(line, str) and line.lstrip()[:1] not in ("{", "[") and "," in line:
+            mend = "for CSV rename the file to end in .csv"
+        raise DataError(f"expected one JSON object, got malformed JSON ({why}); {mend}") from error
+    if not isinstance(row, dict):
+        raise DataError(f"expected one JSON object, got {shown(row)}; fix the line")
+    return row
+
+
+def _parsed(text: str | bytes, place: str = "") -> Any:
+    """Parse JSON; a name twice in one object is refused, because one of the two would be lost."""
+
+    def once(pairs: list[tuple[str, Any]]) -> Row:
+        row = dict(pairs)
+        if len(row) < len(pairs):
+            name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+            where = f"{place}: " if place else ""
+            raise DataError(
+                f"{where}expected each name of an object once, got {name!r} twice; rename one"
+            )
+        return row
+
+    value = json.loads(text, object_pairs_hook=once)
+    return check_json(value) if not place else value
+
+
+def _of_line(numbered: tuple[str, str]) -> tuple[str, RowOrError]:
+    place, line = numbered
+    try:
+        return place, parse_line(line)
+    except DataError as error:
+        return place, error
+
+
+def _of_list(numbered: tuple[int, Any]) -> tuple[str, RowOrError]:
+    n, row = numbered
+    if not isinstance(row, dict):
+        return f"row {n}", DataError(f"expected a JSON object, got {shown(row)}; fix the row")
+    try:
+        return f"row {n}", check_json(row)
+    except DataError as error:
+        return f"row {n}", error
+
+
+def _opens(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _listed(path: Path, value: Row) -> Any:
+    """Return the rows that one JSON object holds."""
+    if isinstance(exams := value.get("exams"), dict):  # HeadQA, where ids are unique in an exam
+        return [
+            {**row, "qid": f"{name}-{row['qid']}"} if "qid" in row else row
+            for name, exam in exams.items()
+            if isinstance(exam, dict) and isinstance(exam.get("data"), list)
+            for row in exam["data"]
+            if isinstance(row, dict)
+        ]
+    for key in _LISTS:
+        if isinstance(value.get(key), list):
+            return value[key]
+    kinds = {type(column) for column in value.values()}
+    if len(value) > 1 and kinds in ({list}, {dict}):
+        raise DataError(
+            f"{path}: expected a list of objects, got one object with the columns "
+            f'{", ".join(value)}; write its rows as a list (in pandas with orient="records")'
+        )
+    return [value]
+
+
+# -- Excel ---------------------------------------------------------------------------------------
+
+
+def _read_sheet(path: Path, name: str | None) -> Table:
+    """Read one sheet, whose first row with content is the header.
+
+    Formulas without a stored value, errors and numbers shown as percentages make a bad row, because
+    what one sees in the sheet is not what the cell holds.
+
+    Raises:
+        UsageError: openpyxl is not installed, or the sheet is not there or not settled.
+        DataError: not an Excel file, merged cells, or a header that names a column twice.
+    """
+    with importing("reading Excel files", "xlsx"):
+        from openpyxl import load_workbook
+    data = read_data(path)
+    with loading(
+        lambda why: f"{path}: expected an Excel file (.xlsx), but reading it fails: {why}",
+        DataError,
+    ):
+        _check_unpacked(path, data)
+        stored, written = load_workbook(BytesIO(data), data_only=True), load_workbook(BytesIO(data))
+    for one in stored.worksheets if name is None else ():
+        _check_area(path, one)
+    sheet = _chosen(path, stored.worksheets, name)
+    _check_area(path, sheet)
+    if sheet.merged_cells.ranges:
+        raise DataError(
+            f"{path}: expected one value in each cell, got the merged cells "
+            f"{next(iter(sheet.merged_cells.ranges))}; unmerge them and fill each one"
+        )
+    unusual = f"sheet {sheet.title!r}" if len(stored.worksheets) > 1 else ""
+    return Table(path=path, rows=tuple(_cells(path, sheet, written[sheet.title])), unusual=unusual)
+
+
+def _check_unpacked(path: Path, data: bytes) -> None:
+    """Refuse a file that unpacks to too much, before openpyxl makes an object of every cell."""
+    from openpyxl.utils import range_boundaries
+
+    mend = "delete what lies outside the table, or save it as .csv"
+    n_bytes = n_cells = 0
+    with ZipFile(BytesIO(data)) as parts:
+        for info in parts.infolist():
+            with parts.open(info) as stream:
+                content = stream.read(_MAX_UNPACKED - n_bytes + 1)
+            n_bytes += len(content)
+            check_most(path, n_bytes, _MAX_UNPACKED, "bytes once unpacked", mend)
+            n_cells += len(re.findall(rb"<(?:\w+:)?(?:c|si)[\s/>]", content))
+            for area in re.findall(rb"mergeCell\s[^>]*ref=\"(\w+:\w+)\"", content):
+                left, top, right, bottom = range_boundaries(area.decode())
+                n_cells += (right - left + 1) * (bottom - top + 1)
+            check_most(path, n_cells, 2 * MAX_SHEET, "cells and texts", mend)
+
+
+def _check_area(path: Path, sheet: Worksheet) -> None:
+    """Refuse a sheet with a cell far from the others: openpyxl makes all cells in between."""
+    n = sheet.max_row * sheet.max_column
+    check_most(path, n, MAX_SHEET, f"cells in sheet {sheet.title!r}", "save it as .csv")
+
+
+def _chosen(path: Path, sheets: Sequence[Worksheet], name: str | None) -> Worksheet:
+    titles = [sheet.title for sheet in sheets]
+    if name is not None:
+        if name not in titles:
+            raise UsageError(
+                f"{path}: expected sheet = one of {', '.join(map(repr, titles))}, got {name!r}"
+                f"{did_you_mean(name, titles)}"
+            )
+        return sheets[titles.index(name)]
+    filled = [
+        sheet
+        for sheet in sheets
+        if any(value is not None for row in sheet.iter_rows(values_only=True) for value in row)
+    ]
+    if len(filled) > 1:
+        raise UsageError(
+            f"{path}: expected one sheet with content, got {len(filled)} "
+            f"({', '.join(repr(sheet.title) for sheet in filled)}); choose one with sheet = "
+            f"{json.dumps(filled[0].title, ensure_ascii=False)}"
+        )
+    if not filled:
+        raise DataError(f"{path}: expected a sheet with rows, got none; give a file with rows")
+    return filled[0]
+
+
+def _cells(path: Path, stored: Worksheet, written: Worksheet) -> Iterator[tuple[str, RowOrError]]:
+    header: list[str] = []
+    rows = [
+        (f"row {n}", cells, formulas)
+        for n, (cells, formulas) in enumerate(
+            zip(stored.iter_rows(), written.iter_rows(), strict=True), start=1
+        )
+        if any(_cell(cell) is not None for cell in formulas)
+    ]
+    for n, (place, cells, formulas) in enumerate(rows):
+        values = [_cell(cell) for cell in cells]
+        if not header:
+            titles = ["" if value is None else str(value) for value in values]
+            while not titles[-1]:
+                titles.pop()
+            below = rows[n + 1][1] if n + 1 < len(rows) else ()
+            header = _header(path, place, titles, sum(_cell(cell) is not None for cell in below))
+        elif fault := _fault(cells, formulas):
+            yield place, DataError(fault)
+        elif any(value is not None for value in values[len(header) :]):
+            error = DataError(f"expected {len(header)} cells as in the header, got more; name them")
+            yield place, error
+        else:
+            yield place, dict(zip(header, [*values, *[None] * len(header)], strict=False))
+
+
+def _fault(cells: Sequence[Any], formulas: Sequence[Any]) -> str | None:
+    for cell, formula in zip(cells, formulas, strict=True):
+        if cell.data_type == "e":
+            return f"cell {cell.coordinate}: expected a value, got the error {cell.value}; mend it"
+        if formula.data_type == "f" and cell.value is None:
+            return (
+                f"cell {cell.coordinate}: expected a value, got the formula {formula.value} "
+                "without one; open and save the file in a spreadsheet program"
+            )
+        if isinstance(cell.value, int | float) and "%" in str(cell.number_format):
+            return (
+                f"cell {cell.coordinate}: expected text, got the number {cell.value} shown as a "
+                "percentage; format the cell as text and write what it should say"
+            )
+    return None
+
+
+def _cell(cell: Any) -> Any:
+    return (cell.value.strip() or None) if isinstance(cell.value, str) else cell.value
+
+
+# -- polars --------------------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path) -> Table:
+    import polars
+
+    data = read_data(path)
+    with loading(
+        lambda why: f"{path}: expected a parquet file, but reading it fails: {why}", DataError
+    ):
+        # From memory: polars would read a path such as "part[1].parquet" as a pattern.
+        schema = polars.read_parquet_schema(BytesIO(data))
+        check_most(path, len(schema), MAX_COLUMNS, "columns", "leave some out")
+        n_rows = polars.scan_parquet(BytesIO(data)).select(polars.len()).collect().item()
+        check_most(path, n_rows, MAX_ROWS, "rows")
+        check_most(path, n_rows * len(schema), MAX_CELLS, "cells")
+        rows = _of_frame(path, polars.read_parquet(BytesIO(data)))
+        described = polars.read_parquet_metadata(BytesIO(data)).get("huggingface")
+        features = json.loads(described)["info"]["features"] if described else {}
+    return _numbered(path, rows, features)
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether `path` is a folder that `datasets` saved: one split, or several."""
+    return path.is_dir() and any((path / name).is_file() for name in (_STATE, _SPLITS, _INFO))
+
+
+def saved_split(path: Path, split: str | None) -> Path:
+    """Return the folder of one split of a saved data set.
+
+    Raises:
+        UsageError: it has several and `split` names none of them.
+    """
+    if not (path / _SPLITS).is_file():
+        return path
+    listed = read_json_data(path / _SPLITS)
+    names = listed.get("splits") if isinstance(listed, dict) else None
+    inside = {str(name): path / Path(str(name)).name for name in names or ()}
+    inside = {name: folder for name, folder in inside.items() if folder.is_dir()}
+    if split is None and len(inside) == 1:
+        return next(iter(inside.values()))
+    if split in inside:
+        return inside[str(split)]
+    raise UsageError(
+        f"{path}: expected split = one of {', '.join(inside)}, got {split!r}"
+        f"{did_you_mean(split or '', list(inside))}"
+    )
+
+
+def _read_saved(path: Path) -> Table:
+    """Read the folder of one split: Arrow streams, and a file that names the classes."""
+    import polars
+
+    state = read_json_data(path / _STATE) if (path / _STATE).is_file() else {}
+    listed = state.get("_data_files") if isinstance(state, dict) else None
+    names = [one.get("filename") for one in listed or () if isinstance(one, dict)]
+    files = [path / Path(str(name)).name for name in names] or sorted(path.glob("*.arrow"))
+    missing = next((file.name for file in files if not file.is_file()), None)
+    if missing or not files:
+        raise DataError(
+            f"{path}: expected the files that {_STATE} lists, got no {missing or '.arrow file'}; "
+            "copy the whole folder"
+        )
+    rows: list[Row] = []
+    for file in files:
+        data = read_data(file)
+        with loading(
+            lambda why, file=file: (  # type: ignore[misc]
+                f"{file}: expected an Arrow stream as `datasets` saves it, but reading it fails: "
+                f"{why}"
+            ),
+            DataError,
+        ):
+            rows += _of_frame(file, polars.read_ipc_stream(BytesIO(data)))
+    info = read_json_data(path / _INFO) if (path / _INFO).is_file() else {}
+    return _numbered(path, rows, info.get("features") if isinstance(info, dict) else {})
+
+
+def _numbered(path: Path, rows: Sequence[Row], features: Any) -> Table:
+    """Return a table, with what the numbers of its columns stand for (`ClassLabel`)."""
+    names = {}
+    for column, feature in features.items() if isinstance(features, dict) else ():
+        inner = feature[0] if isinstance(feature, list) and feature else feature
+        inner = inner.get("feature", inner) if isinstance(inner, dict) else None
+        listed = inner.get("names") if isinstance(inner, dict) else None
+        if isinstance(listed, list) and listed:
+            names[column] = tuple(map(str, listed))
+    places = ((f"row {n}", row) for n, row in enumerate(rows, start=1))
+    return Table(path=path, rows=tuple(places), names=names)
+
+
+def _of_frame(path: Path, frame: DataFrame) -> list[Row]:
+    """Return the rows of a frame, in which equal texts may be stored once: in Python each is new.
+
+    Raises:
+        DataError: too many columns, rows or bytes.
+    """
+    check_most(path, frame.width, MAX_COLUMNS, "columns", "leave some out")
+    check_most(path, frame.height, MAX_ROWS, "rows")
+    n_bytes = sum(_size(path, column) for column in frame.get_columns())
+    check_most(path, n_bytes, MAX_BYTES, "bytes of text")
+    return frame.to_dicts()
+
+
+def _size(path: Path, column: Series) -> int:
+    """Return the bytes of the texts in a column, those in lists and objects included."""
+    import polars
+
+    check_most(path, len(column), MAX_CELLS, "values")
+    if isinstance(column.dtype, polars.List | polars.Array):
+        return 8 * len(column) + _size(path, column.explode())
+    if isinstance(column.dtype, polars.Struct):
+        return sum(_size(path, part) for part in column.struct.unnest().get_columns())
+    if isinstance(column.dtype, polars.Categorical | polars.Enum):
+        # Each once: as texts, a category of megabytes would be copied for every row.
+        texts, n = column.drop_nulls().value_counts(name="n").get_columns()
+        return int((texts.cast(polars.String).str.len_bytes().cast(polars.Int64) * n).sum())
+    is_text = isinstance(column.dtype, polars.String)
+    return int(column.str.len_bytes().sum()) if is_text else 8 * len(column)

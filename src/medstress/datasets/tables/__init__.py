@@ -1,1 +1,0 @@
-"""Files of rows, whatever their format: CSV, TSV, Excel, JSON, parquet, folders of `datasets`."""

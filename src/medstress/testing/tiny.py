@@ -1,0 +1,324 @@
+"""Tiny questions with invented names, resources for them, and models with a planted weakness.
+
+A planted model knows the items and their right answers and answers right, except where its rule
+makes it err, so it is known beforehand what an attack has to find. It is a function for the python
+back end::
+
+    from medstress.testing import errs_on_cue, tiny_questions
+
+    rule = errs_on_cue(tiny_questions(8), "mirozide")
+
+    def answer(prompts):
+        return rule(prompts)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from math import isfinite, nan
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from medstress.attacks.protocol import Attack
+from medstress.core.items import Mention, Question
+from medstress.core.resources import Exclusions, PerturbationSet, Resources
+from medstress.core.seeding import rng_for
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from medstress.core.resources import FloatArray, IndexArray, SimilarityArray
+
+TINY_TYPE = "T121"
+"""UMLS semantic type of every mention in a tiny question (Pharmacologic Substance)."""
+_NAMES = """
+Abrotine Belcoxor Cylamide Dorvastat Emnitol Fuxapril Gantuzole Hervidol Ismocaine Jolteparin
+Kuvramil Lembactam
+mirozide nexodrel ovaquine pilbutan quortisone ruzolac sipthermin tavogrel umbracin voxetine
+wulfanib xedramol
+"""
+_OPTIONS, REPLACEMENTS = _NAMES.split()[:12], tuple(_NAMES.split()[12:])
+"""The options of tiny questions, and twelve invented names that are none."""
+
+
+def tiny_questions(n: int) -> tuple[Question, ...]:
+    """Make n questions with four options, each an invented drug.
+
+    Ids start at ``tiny-0``, every stem is unique, keys cycle through A to D, and every option is
+    one mention of type `TINY_TYPE`.
+
+    >>> [(item.id, item.key, item.key_text) for item in tiny_questions(2)]
+    [('tiny-0', 'A', 'Abrotine'), ('tiny-1', 'B', 'Fuxapril')]
+    """
+    options = [tuple(_OPTIONS[(4 * i + j) % len(_OPTIONS)] for j in range(4)) for i in range(n)]
+    return tuple(
+        Question(
+            id=f"tiny-{i}",
+            context=f"This is made-up case number {i}.",
+            stem=f"Which drug is right for case {i}?",
+            options=options[i],
+            key="ABCD"[i % 4],
+            mentions=tuple(
+                Mention(field=letter, start=0, end=len(option), type=TINY_TYPE)
+                for letter, option in zip("ABCD", options[i], strict=True)
+            ),
+        )
+        for i in range(n)
+    )
+
+
+Distance = Callable[[str, str], float]
+Vectors: TypeAlias = "Callable[[str], ArrayLike]"
+
+
+class PerturbationTable:
+    """A `PerturbationSet` from plain Python: no embedding, no vocabulary file, no synonyms.
+
+    Its exclusions are simple: a name may replace an entity unless it equals an option of the item,
+    ignoring case, or its distance to the key is not finite. A name that contains the key as a word
+    is a variant of the key (`key_plus_words`) and excluded unless the rule includes variants.
+
+    >>> table = PerturbationTable(["near", "far"], {"near": 0.1, "far": 0.9})
+    >>> table.distances("any key").tolist(), table.distance_to("any key", "unknown")
+    ([0.1, 0.9], nan)
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        distances: Mapping[str, float] | Distance | None = None,
+        vectors: Vectors | None = None,
+    ) -> None:
+        """Store names, distances and vectors.
+
+        Args:
+            names: the vocabulary, in order.
+            distances: h(anchor, text) as a function; or text -> h, the same from every anchor
+                (nan for missing texts). Default: 1/n, 2/n, ... 1 in the order of the names.
+            vectors: the vector of a text, of any length, as a function. Default: a direction
+                in eight dimensions that depends only on the text. They are unrelated to
+                `distances`.
+        """
+        self.names: Sequence[str] = tuple(names)
+        if distances is None:
+            distances = {name: (i + 1) / len(self.names) for i, name in enumerate(self.names)}
+        self._distances = distances
+        self._vectors = vectors or _direction
+
+    def vectors_of(self, indices: IndexArray) -> FloatArray:
+        """Return the unit vectors of some names, shape (n, n_dimensions)."""
+        return np.asarray(self._unit[indices], np.float64)
+
+    def cosines(self, direction: FloatArray) -> SimilarityArray:
+        """Return the cosine of every name's vector and a direction, shape (n_names,)."""
+        return self._unit @ (direction / np.linalg.norm(direction)).astype(np.float32)
+
+    @cached_property
+    def _unit(self) -> SimilarityArray:
+        return np.array([self.vector(name) for name in self.names], dtype=np.float32)
+
+    def vector(self, text: str) -> FloatArray:
+        """Return the unit vector of one text, shape (n_dimensions,); zeros stay zeros."""
+        vector = np.asarray(self._vectors(text), dtype=np.float64)
+        length = float(np.linalg.norm(vector))
+        return vector / length if length else vector
+
+    def distances(self, anchor: str) -> FloatArray:
+        """Return h(anchor, name) for every name, shape (n_names,)."""
+        return np.array([self.distance_to(anchor, name) for name in self.names], dtype=np.float64)
+
+    def distance_to(self, anchor: str, text: str) -> float:
+        """Return h(anchor, text) for one text; nan if undefined."""
+        if callable(self._distances):
+            return self._distances(anchor, text)
+        return self._distances.get(text, nan)
+
+    def obstacle(self, item: Question) -> str | None:
+        """Return None: names without a distance are left out by `allowed`."""
+
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
+        """Return the indices of the names that the rule keeps, ascending."""
+        kept = [i for i, name in enumerate(self.names) if self._reason(item, name, rule) is None]
+        return np.array(kept, dtype=np.int64)
+
+    def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> dict[str, int]:
+        """Return how many names the rule leaves out, by reason."""
+        reasons = (self._reason(item, name, rule) for name in self.names)
+        return dict(Counter(reason for reason in reasons if reason is not None))
+
+    def evidence(self, item: Question, name: str, field: str) -> tuple[()]:
+        """Return nothing: there are no tables."""
+        return ()
+
+    def objection(self, item: Question, name: str) -> str | None:
+        """Return why the rule `exclude` would leave a name out by its text, or None."""
+        if _folded(name) == _folded(item.key_text):
+            return "key_duplicate"
+        if _folded(name) in map(_folded, item.options):
+            return "equal_to_option"
+        kind = self.variant_class(item, name)
+        return None if kind == "different" else kind
+
+    def variant_class(self, item: Question, name: str) -> str:
+        """Return `same_words` for the key itself, ignoring case, `key_plus_words` if the key is one
+        of several words, else `different`."""
+        if _folded(name) == _folded(item.key_text):
+            return "same_words"
+        return "key_plus_words" if _folded(item.key_text) in _folded(name).split() else "different"
+
+    def _reason(self, item: Question, name: str, rule: Exclusions) -> str | None:
+        if not isfinite(self.distance_to(item.key_text, name)):
+            return "undefined_distance"
+        objection = self.objection(item, name)
+        included: dict[Exclusions, tuple[str | None, ...]] = {
+            "exclude": (),
+            "mark": ("key_plus_words",),
+            "key_string": ("key_plus_words", "equal_to_option"),
+        }
+        return None if objection in included[rule] else objection
+
+
+def _folded(text: str) -> str:
+    return text.strip().casefold()
+
+
+def _direction(text: str) -> FloatArray:
+    """Return a pseudo-random direction in eight dimensions."""
+    return rng_for(0, "PerturbationTable", "", text).standard_normal(8)
+
+
+def tiny_resources(perturbations: PerturbationSet | None = None) -> Resources:
+    """Return resources for `tiny_questions`: group `drugs` and a table of `REPLACEMENTS`."""
+    return Resources(
+        group="drugs",
+        types=frozenset({TINY_TYPE}),
+        perturbations=perturbations or PerturbationTable(REPLACEMENTS),
+    )
+
+
+PromptVictim: TypeAlias = Callable[[list[str]], list[dict[str, str]]]
+"""Takes prompts with the options listed, and returns ``{"answer": letter}`` for each."""
+
+Rule: TypeAlias = Callable[[Question, tuple[str, ...]], bool]
+"""Returns whether the victim errs, given the original item and the options in the prompt."""
+
+_WORD = re.compile(r"[^\W_]+")
+_OPTION = re.compile(r"^([A-J]): (.*)$", re.MULTILINE)
+
+
+def planted(items: Sequence[Question], errs: Rule) -> PromptVictim:
+    """Make a victim that answers the key, or if `errs` is true the first other letter.
+
+    Items are recognised by the words of their stems, so attacks that change these need another
+    victim; white space, punctuation and case may change.
+
+    Raises (the victim, when asked):
+        ValueError: the prompt contains no item's stem, or does not list the options.
+    """
+
+    def answer(prompts: list[str]) -> list[dict[str, str]]:
+        return [{"answer": _letter(items, errs, prompt)} for prompt in prompts]
+
+    return answer
+
+
+def never_errs(items: Sequence[Question]) -> PromptVictim:
+    """Make a victim that is always right, so that every attack must fail."""
+    return planted(items, lambda item, options: False)
+
+
+def errs_on_any_change(items: Sequence[Question]) -> PromptVictim:
+    """Make a victim that errs as soon as any option differs, so that every attack must succeed."""
+    return planted(items, lambda item, options: options != item.options)
+
+
+def errs_on_cue(items: Sequence[Question], cue: str) -> PromptVictim:
+    """Make a victim that errs if an option contains the cue, ignoring case."""
+    return planted(items, lambda _, options: any(cue.casefold() in o.casefold() for o in options))
+
+
+def errs_on_names(items: Sequence[Question], names: Collection[str]) -> PromptVictim:
+    """Make a victim that errs if a changed option is one of the names."""
+    listed = {name.casefold() for name in names}
+
+    def errs(item: Question, options: tuple[str, ...]) -> bool:
+        changed = (new for new, old in zip(options, item.options, strict=True) if new != old)
+        return any(option.casefold() in listed for option in changed)
+
+    return planted(items, errs)
+
+
+def _words(text: str) -> str:
+    """Return the words of a text between single spaces, one at either end."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
+def _letter(items: Sequence[Question], errs: Rule, prompt: str) -> str:
+    words = _words(prompt)
+    item = next((item for item in items if _words(item.stem) in words), None)
+    if item is None:
+        raise ValueError(f"a planted victim got a prompt without any of its items: {prompt!r}")
+    listed = _OPTION.findall(prompt)[-len(item.options) :]
+    if "".join(letter for letter, _ in listed) != item.letters:
+        raise ValueError(f"a planted victim needs options as lines 'A: ...', got {prompt!r}")
+    if not errs(item, tuple(text for _, text in listed)):
+        return item.key
+    return next(letter for letter in item.letters if letter != item.key)
+
+
+def small_run(
+    attack: Attack,
+    model: Callable[[list[str]], Any] | None = None,
+    items: Sequence[Question] | None = None,
+    resources: Any = None,
+    *,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Run an attack on a model as a run does: engine, store, referee, flip check.
+
+    Args:
+        attack: the attack.
+        model: a function from prompts to answers; default: one that is always right.
+        items: default: three tiny questions.
+        resources: default: those of `tiny_resources`.
+        seed: of the attack's random stream.
+
+    Returns:
+        One exported trial (docs: schema) an item, in order.
+
+    >>> from medstress.attacks import EntitySubstitution
+    >>> attack, items = EntitySubstitution(sampler="nearest"), tiny_questions(3)
+    >>> model = errs_on_names(items, ["mirozide"])
+    >>> [row["verdict"] for row in small_run(attack, model, items)]
+    ['flipped', 'flipped', 'flipped']
+    """
+    from medstress.api.one import run_trials
+    from medstress.backends.python import wrap_function
+    from medstress.engine.trial import Trial
+    from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
+    from medstress.tasks.templates import load_template
+    from medstress.tasks.victim import Victim
+
+    items = tiny_questions(3) if items is None else items
+    task = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.CHOICE)
+    backend = wrap_function(never_errs(items) if model is None else model, version="small_run")
+    victim = Victim(label="planted", task=task, backend=backend)
+    return run_trials(
+        [
+            Trial(
+                dataset="tiny",
+                group="drugs",
+                item=item,
+                victim=victim,
+                attack_label=attack.name,
+                attack=attack,
+                resources=tiny_resources() if resources is None else resources,
+                seed=seed if attack.is_random else None,
+            )
+            for item in items
+        ]
+    )
