@@ -179,7 +179,8 @@ def display(*, quiet: bool) -> Iterator[Watcher]:
             drain_seconds=stop.drain_seconds,
         )
     finally:
-        bars.stop()
+        if is_drawn:
+            bars.stop()
 
 
 # -- a run -----------------------------------------------------------------------------------------
