@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from medstress.cli.options import Command, Json, Junit, Markdown, app, argument, option
+from medstress.cli import flags
 from medstress.core.errors import MedstressError
 
 if TYPE_CHECKING:
     from medstress.analyses.shown import Decision, Table
 
-_decide = partial(app.command, cls=Command, rich_help_panel="Decide")
+_decide = partial(flags.app.command, cls=flags.Command, rich_help_panel="Decide")
 _FACTOR = "what is compared: models, attacks, or what these draw names from"
 _METRIC = (
     "the measure that decides: accuracy_after (the default for models), accuracy, asr (the default "
@@ -23,14 +23,18 @@ _METRIC = (
 
 @_decide()
 def compare(
-    a: Annotated[str, argument("A", "a run, or DIR#victim for a model of a run with several")],
-    b: Annotated[str, argument("B", "the run that the verdict is about")],
-    factor: Annotated[Literal["victim", "attack", "group"], option(None, _FACTOR)] = "victim",
-    metric: Annotated[str | None, option("NAME", _METRIC)] = None,
-    margin: Annotated[float | None, option("M", "the largest loss that does not matter")] = None,
-    as_json: Json = False,
-    junit: Junit = None,
-    markdown: Markdown = None,
+    a: Annotated[
+        str, flags.argument("A", "a run, or DIR#victim for a model of a run with several")
+    ],
+    b: Annotated[str, flags.argument("B", "the run that the verdict is about")],
+    factor: Annotated[Literal["victim", "attack", "group"], flags.option(None, _FACTOR)] = "victim",
+    metric: Annotated[str | None, flags.option("NAME", _METRIC)] = None,
+    margin: Annotated[
+        float | None, flags.option("M", "the largest loss that does not matter")
+    ] = None,
+    as_json: flags.Json = False,
+    junit: flags.Junit = None,
+    markdown: flags.Markdown = None,
 ) -> int:
     """Is B worse than A? Two runs, or two models of one, on the same items.
 

@@ -8,35 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from medstress.cli.options import (
-    Command,
-    Folder,
-    Json,
-    Junit,
-    Markdown,
-    Port,
-    app,
-    argument,
-    only_one,
-    option,
-)
+from medstress.cli import flags
 from medstress.core.errors import StoreError
 from medstress.core.words import command
 
-_look = partial(app.command, cls=Command, rich_help_panel="Look")
+_look = partial(flags.app.command, cls=flags.Command, rich_help_panel="Look")
 _ID = "a trial's id or its beginning, the id that the report shows, or an item with one attack"
 
 
 @_look()
 def summary(
-    folder: Folder,
-    wide: Annotated[bool, option(None, "all columns of all tables", "--wide")] = False,
-    as_json: Json = False,
-    junit: Junit = None,
-    markdown: Markdown = None,
+    folder: flags.Folder,
+    wide: Annotated[bool, flags.option(None, "all columns of all tables", "--wide")] = False,
+    as_json: flags.Json = False,
+    junit: flags.Junit = None,
+    markdown: flags.Markdown = None,
 ) -> int:
     """The numbers of a run, also of one in progress."""
-    only_one(wide=wide, json=as_json)
+    flags.only_one(wide=wide, json=as_json)
     from medstress.analyses.run import Run
     from medstress.analyses.summary import exit_code
     from medstress.analyses.summary import summary as numbers
@@ -63,8 +52,10 @@ def summary(
 
 @_look()
 def report(
-    folders: Annotated[list[str], argument("DIR...", "run folders")],
-    out: Annotated[str | None, option("FILE", "default: DIR/report.html, or ./report.html")] = None,
+    folders: Annotated[list[str], flags.argument("DIR...", "run folders")],
+    out: Annotated[
+        str | None, flags.option("FILE", "default: DIR/report.html, or ./report.html")
+    ] = None,
 ) -> int:
     """One self-contained HTML file, readable offline.
 
@@ -79,7 +70,7 @@ def report(
 
 
 @_look()
-def view(folder: Folder, port: Port = 0) -> int:
+def view(folder: flags.Folder, port: flags.Port = 0) -> int:
     """The report in a browser, with all cases, also while the run goes on.
 
     Serves the report on this machine, under an address that nobody else knows. It follows a run in
@@ -95,8 +86,8 @@ def view(folder: Folder, port: Port = 0) -> int:
 
 @_look()
 def case(
-    folder: Folder,
-    id_: Annotated[str | None, argument("ID", _ID)] = None,
+    folder: flags.Folder,
+    id_: Annotated[str | None, flags.argument("ID", _ID)] = None,
 ) -> int:
     """One case: what changed, what was sent, what was answered.
 

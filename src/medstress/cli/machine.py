@@ -15,18 +15,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from medstress.cli.options import Command, Quiet, app, argument, option
+from medstress.cli import flags
 from medstress.core.errors import UsageError, install_command, reason
 from medstress.core.words import command, quoted
 
-_machine = partial(app.command, cls=Command, rich_help_panel="Machine")
+_machine = partial(flags.app.command, cls=flags.Command, rich_help_panel="Machine")
 
 
 @_machine()
 def merge(
-    folders: Annotated[list[str], argument("DIR...", "the folders of all shards")],
-    out: Annotated[str, option("DIR", "a new folder")],
-    quiet: Quiet = False,
+    folders: Annotated[list[str], flags.argument("DIR...", "the folders of all shards")],
+    out: Annotated[str, flags.option("DIR", "a new folder")],
+    quiet: flags.Quiet = False,
 ) -> int:
     """Join the shards of one experiment to one run.
 
@@ -58,11 +58,12 @@ def merge(
 @_machine()
 def cache(
     action: Annotated[
-        Literal["info", "prune"], argument("info|prune", "list entries by model, or remove some")
+        Literal["info", "prune"],
+        flags.argument("info|prune", "list entries by model, or remove some"),
     ],
-    path: Annotated[str, option("DIR", "what the experiment names as its cache")] = "default",
-    older_than: Annotated[float | None, option("DAYS", "prune: older entries", min=0)] = None,
-    model: Annotated[str | None, option("NAME", "prune: of this model, or its hash")] = None,
+    path: Annotated[str, flags.option("DIR", "what the experiment names as its cache")] = "default",
+    older_than: Annotated[float | None, flags.option("DAYS", "prune: older entries", min=0)] = None,
+    model: Annotated[str | None, flags.option("NAME", "prune: of this model, or its hash")] = None,
 ) -> int:
     """The answers that runs share.
 
@@ -143,7 +144,7 @@ _PLAIN: dict[str, dict[str, str]] = {
 
 
 @_machine("list")
-def list_(kind: Annotated[Kind, argument("THING", ", ".join(KINDS))]) -> int:
+def list_(kind: Annotated[Kind, flags.argument("THING", ", ".join(KINDS))]) -> int:
     """What is installed, plug-ins included."""
     rows = _listing(kind)
     width = max(map(len, rows))

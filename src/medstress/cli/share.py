@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-from medstress.cli.options import Command, Folder, Json, Port, app, only_one, option
+from medstress.cli import flags
 from medstress.core.errors import UsageError
 from medstress.core.words import command, plural, quoted
 
-_share = partial(app.command, cls=Command, rich_help_panel="Share")
+_share = partial(flags.app.command, cls=flags.Command, rich_help_panel="Share")
 _PAPER = "the layout of xian2025, medfuzz2024 or araujo2020"
 _MODE = "answer: people answer clean and attacked items, as the model did"
 _ROOM = "FILE.html: the room in one file; FILE.csv: its cases as a table to fill in"
@@ -24,11 +24,12 @@ _READS = "the run's own: names what it reads of yours, so that attacks run again
 
 @_share()
 def export(
-    folder: Folder,
+    folder: flags.Folder,
     table: Annotated[
-        Literal["trials", "exchanges", "items", "reviews", "attacked"], option(None, "which rows")
+        Literal["trials", "exchanges", "items", "reviews", "attacked"],
+        flags.option(None, "which rows"),
     ],
-    to: Annotated[str, option("FILE", "FILE.jsonl, FILE.csv or FILE.parquet")],
+    to: Annotated[str, flags.option("FILE", "FILE.jsonl, FILE.csv or FILE.parquet")],
 ) -> int:
     """Tidy rows of a run.
 
@@ -42,10 +43,10 @@ def export(
 
 @_share()
 def figures(
-    folder: Folder,
-    out: Annotated[str, option("DIR2", "folder to write into")],
-    formats: Annotated[str, option("FORMATS", "of figures", "--format")] = "pdf,svg,png",
-    paper: Annotated[str | None, option("PAPER", _PAPER)] = None,
+    folder: flags.Folder,
+    out: Annotated[str, flags.option("DIR2", "folder to write into")],
+    formats: Annotated[str, flags.option("FORMATS", "of figures", "--format")] = "pdf,svg,png",
+    paper: Annotated[str | None, flags.option("PAPER", _PAPER)] = None,
 ) -> int:
     """Tables and figures for a paper.
 
@@ -74,13 +75,13 @@ def figures(
 
 @_share()
 def review(
-    folder: Folder,
-    mode: Annotated[Literal["judge", "answer"], option(None, _MODE)] = "judge",
-    sample: Annotated[int | None, option("N", "so many cases (default: 50, or all)")] = None,
-    seed: Annotated[int, option("S", "of the sample")] = 0,
-    export_to: Annotated[str | None, option("FILE", _ROOM, "--export")] = None,
-    read: Annotated[str | None, option("FILE", _BACK, "--import")] = None,
-    port: Port = 0,
+    folder: flags.Folder,
+    mode: Annotated[Literal["judge", "answer"], flags.option(None, _MODE)] = "judge",
+    sample: Annotated[int | None, flags.option("N", "so many cases (default: 50, or all)")] = None,
+    seed: Annotated[int, flags.option("S", "of the sample")] = 0,
+    export_to: Annotated[str | None, flags.option("FILE", _ROOM, "--export")] = None,
+    read: Annotated[str | None, flags.option("FILE", _BACK, "--import")] = None,
+    port: flags.Port = 0,
 ) -> int:
     """A room where experts judge cases, in the browser or in one file.
 
@@ -89,7 +90,7 @@ def review(
     text plausible, is harm likely. Every answer is saved at once in DIR, and planted cases measure
     the raters.
     """
-    only_one(**{"export": export_to, "import": read})
+    flags.only_one(**{"export": export_to, "import": read})
     from medstress.analyses.run import Run
     from medstress.experiment.kept_summary import keep_summary
     from medstress.report.review.pages import export_room, import_answers, routes
@@ -125,10 +126,10 @@ def review(
 
 @_share()
 def verify(
-    folder: Folder,
-    root: Annotated[str | None, option("DIGEST", _ROOT)] = None,
-    experiment: Annotated[str | None, option("EXPERIMENT.toml", _READS)] = None,
-    as_json: Json = False,
+    folder: flags.Folder,
+    root: Annotated[str | None, flags.option("DIGEST", _ROOT)] = None,
+    experiment: Annotated[str | None, flags.option("EXPERIMENT.toml", _READS)] = None,
+    as_json: flags.Json = False,
 ) -> int:
     """Are these the numbers that were measured?
 

@@ -10,22 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from medstress.cli.options import (
-    Command,
-    Data,
-    DryRun,
-    Fresh,
-    Junit,
-    Limit,
-    Quiet,
-    Retry,
-    Sets,
-    app,
-    argument,
-    columns_of,
-    groups_of,
-    option,
-)
+from medstress.cli import flags
 from medstress.core.errors import (
     FIRST_COMMAND,
     DataError,
@@ -44,9 +29,9 @@ if TYPE_CHECKING:
     from medstress.experiment.first import Choices
     from medstress.stats.estimate import Estimate
 
-_start = partial(app.command, cls=Command, rich_help_panel="Start")
-_bare = partial(option, rich_help_panel="An experiment without a file")
-_many = partial(option, rich_help_panel="Many machines")
+_start = partial(flags.app.command, cls=flags.Command, rich_help_panel="Start")
+_bare = partial(flags.option, rich_help_panel="An experiment without a file")
+_many = partial(flags.option, rich_help_panel="Many machines")
 _COLUMNS = "where a field is, as question=stem or options=opa,opb,opc (repeatable)"
 _BASE = "whether answers that are numbers count from 0 or from 1"
 _GROUPS = "drugs, diseases, or drugs,diseases (the default: both, found by name)"
@@ -59,8 +44,8 @@ _RAY = "run and merge shards on a Ray cluster: local starts one here, auto finds
 
 @_start()
 def demo(
-    out: Annotated[str, option("DIR", "run folder")] = "runs/demo",
-    quiet: Quiet = False,
+    out: Annotated[str, flags.option("DIR", "run folder")] = "runs/demo",
+    quiet: flags.Quiet = False,
 ) -> int:
     """Attack the embedded language model on the embedded questions.
 
@@ -84,13 +69,17 @@ def demo(
 
 @_start()
 def check(
-    data: Data,
-    limit: Annotated[int | None, option("N", "a random sample (default: 5,000)", min=1)] = None,
-    columns: Annotated[list[str], option("FIELD=COLUMN ...", _COLUMNS)] = [],
-    answer_base: Annotated[Literal[0, 1] | None, option("0|1", _BASE)] = None,
-    entities: Annotated[str | None, option("GROUPS", _GROUPS)] = None,
-    sets: Sets = [],
-    to: Annotated[str | None, option("FILE.jsonl", "write questions with typed mentions")] = None,
+    data: flags.Data,
+    limit: Annotated[
+        int | None, flags.option("N", "a random sample (default: 5,000)", min=1)
+    ] = None,
+    columns: Annotated[list[str], flags.option("FIELD=COLUMN ...", _COLUMNS)] = [],
+    answer_base: Annotated[Literal[0, 1] | None, flags.option("0|1", _BASE)] = None,
+    entities: Annotated[str | None, flags.option("GROUPS", _GROUPS)] = None,
+    sets: flags.Sets = [],
+    to: Annotated[
+        str | None, flags.option("FILE.jsonl", "write questions with typed mentions")
+    ] = None,
 ) -> int:
     """How your data are read, what can be attacked, and why the rest cannot.
 
@@ -110,8 +99,8 @@ def check(
     choices = Choices(
         data=data,
         model="",
-        entities=groups_of(entities),
-        columns=columns_of(columns),
+        entities=flags.groups_of(entities),
+        columns=flags.columns_of(columns),
         answer_base=answer_base,
     )
     more = [] if limit is None else [f"dataset.limit={limit}"]
@@ -134,7 +123,7 @@ def check(
 @_start()
 def run(
     experiment: Annotated[
-        str | None, argument("EXPERIMENT.toml", "a file, or a name of `list recipes`")
+        str | None, flags.argument("EXPERIMENT.toml", "a file, or a name of `list recipes`")
     ] = None,
     data: Annotated[
         str | None, _bare("DATA", "a file, a folder, a name of `list datasets`, or a hub id")
@@ -149,17 +138,17 @@ def run(
     budget: Annotated[int | None, _bare("N", "perturbed queries per item")] = None,
     columns: Annotated[list[str], _bare("FIELD=COLUMN ...", _COLUMNS)] = [],
     answer_base: Annotated[Literal[0, 1] | None, _bare("0|1", _BASE)] = None,
-    out: Annotated[str | None, option("DIR", "run folder (default: runs/<name>)")] = None,
-    limit: Limit = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
+    out: Annotated[str | None, flags.option("DIR", "run folder (default: runs/<name>)")] = None,
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
     to: Annotated[
-        str | None, option("FILE.toml", "with --dry-run: write the experiment that would run")
+        str | None, flags.option("FILE.toml", "with --dry-run: write the experiment that would run")
     ] = None,
-    fresh: Fresh = False,
-    retry_failed: Retry = False,
-    quiet: Quiet = False,
-    junit: Junit = None,
+    fresh: flags.Fresh = False,
+    retry_failed: flags.Retry = False,
+    quiet: flags.Quiet = False,
+    junit: flags.Junit = None,
     shard: Annotated[
         str | None, _many("K/N", "run part K of N, for `merge`; auto/N: the place in Slurm's array")
     ] = None,
@@ -185,18 +174,18 @@ def run(
     from medstress.core.shards import parse_shard
 
     part = None if shard is None else parse_shard(shard, os.environ)
-    flags = {
+    chosen = {
         "data": data,
         "model": model,
         "base_url": base_url,
         "api_key_env": api_key_env,
-        "entities": groups_of(entities),
+        "entities": flags.groups_of(entities),
         "attack": attack,
         "budget": budget,
-        "columns": columns_of(columns),
+        "columns": flags.columns_of(columns),
         "answer_base": answer_base,
     }
-    used = {name: value for name, value in flags.items() if value not in (None, {})}
+    used = {name: value for name, value in chosen.items() if value not in (None, {})}
     source = _experiment(experiment, used, sets)
     from medstress.cli.terminal import display
     from medstress.experiment.kept_summary import keep_summary
@@ -234,7 +223,7 @@ def run(
 
 
 def _experiment(
-    experiment: str | None, flags: Mapping[str, Any], sets: Sequence[str]
+    experiment: str | None, chosen: Mapping[str, Any], sets: Sequence[str]
 ) -> Path | Source:
     """Return the experiment of `medstress run`: its file, or what the flags stand for.
 
@@ -243,30 +232,30 @@ def _experiment(
         DataError: a bad row.
     """
     if experiment is not None:
-        if flags:
-            flag = f"--{next(iter(flags)).replace('_', '-')}"
+        if chosen:
+            flag = f"--{next(iter(chosen)).replace('_', '-')}"
             raise UsageError(
                 f"run: give EXPERIMENT.toml or {flag}, not both; to change a key of the file: "
                 "--set TABLE.KEY=VALUE"
             ).with_command(shlex.join(["medstress", "run", experiment]))
         return Path(experiment)
-    if not flags:
+    if not chosen:
         raise UsageError(
             "run: expected EXPERIMENT.toml, or --data FILE --model NAME, for which --dry-run "
             "prints the experiment file"
         ).with_command(FIRST_COMMAND)
     usual = {"data": "questions.csv", "model": "my_model.py:answer"}
     for name, example in usual.items():
-        if name not in flags:
+        if name not in chosen:
             error = UsageError(f"run: --{name} is missing; give for example --{name} {example}")
             raise error.with_flag(f"--{name}", example)
     from medstress.files.extras import lacking_of
 
-    if "base_url" in flags and lacking_of("openai"):
+    if "base_url" in chosen and lacking_of("openai"):
         raise missing_extra("the back end for servers (--base-url)", "openai")
     from medstress.experiment.first import Choices, compose
 
-    source = compose(Choices(**flags), sets)
+    source = compose(Choices(**chosen), sets)
     if source.remark:
         print(source.remark, file=sys.stderr)
     return source

@@ -9,27 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from medstress.cli.options import (
-    Command,
-    DryRun,
-    File,
-    Folder,
-    Fresh,
-    Limit,
-    Own,
-    Quiet,
-    Retry,
-    Sets,
-    Yes,
-    app,
-    only_one,
-    option,
-)
+from medstress.cli import flags
 from medstress.cli.process import one_line
 from medstress.core.errors import UsageError
 from medstress.core.words import command, quoted
 
-_study = partial(app.command, cls=Command, rich_help_panel="Study")
+_study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
 _TUNED = "of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
 _TRAINED = "run folder, with the models in DIR/models (default: runs/<name>-trained)"
 _PERTURBED = "FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll"
@@ -41,14 +26,14 @@ _DRAWN = "with --all: draw N successes, and as many that failed"
 
 @_study()
 def tune(
-    experiment: File,
-    out: Annotated[str | None, option("DIR", _TUNED)] = None,
-    limit: Limit = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
-    fresh: Fresh = False,
-    retry_failed: Retry = False,
-    quiet: Quiet = False,
+    experiment: flags.File,
+    out: Annotated[str | None, flags.option("DIR", _TUNED)] = None,
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    fresh: flags.Fresh = False,
+    retry_failed: flags.Retry = False,
+    quiet: flags.Quiet = False,
 ) -> int:
     """Choose n on a split, then report on the rest.
 
@@ -92,12 +77,12 @@ def tune(
 
 @_study()
 def train(
-    experiment: File,
-    out: Annotated[str | None, option("DIR", _TRAINED)] = None,
-    limit: Limit = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
-    quiet: Quiet = False,
+    experiment: flags.File,
+    out: Annotated[str | None, flags.option("DIR", _TRAINED)] = None,
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    quiet: flags.Quiet = False,
 ) -> int:
     """Fine-tune, attack, train on perturbed copies, attack again.
 
@@ -149,12 +134,12 @@ def _confirm(name: str, models: Sequence[str], *, yes: bool) -> None:
 
 @_study("test")
 def significance(
-    folder: Folder,
-    experiment: Own = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quiet: Quiet = False,
+    folder: flags.Folder,
+    experiment: flags.Own = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    yes: flags.Yes = False,
+    quiet: flags.Quiet = False,
 ) -> int:
     """Significance of MedFuzz successes.
 
@@ -197,16 +182,16 @@ def significance(
 
 @_study()
 def explain(
-    folder: Folder,
-    trial: Annotated[list[str], option("ID ...", _TRIALS)] = [],
-    all_: Annotated[bool, option(None, _ALL, "--all")] = False,
-    experiment: Own = None,
-    out: Annotated[str | None, option("FILE", _WRITTEN)] = None,
-    limit: Annotated[int | None, option("N", _DRAWN, min=1)] = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quiet: Quiet = False,
+    folder: flags.Folder,
+    trial: Annotated[list[str], flags.option("ID ...", _TRIALS)] = [],
+    all_: Annotated[bool, flags.option(None, _ALL, "--all")] = False,
+    experiment: flags.Own = None,
+    out: Annotated[str | None, flags.option("FILE", _WRITTEN)] = None,
+    limit: Annotated[int | None, flags.option("N", _DRAWN, min=1)] = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    yes: flags.Yes = False,
+    quiet: flags.Quiet = False,
 ) -> int:
     """Which words carry an answer, before and after an attack.
 
@@ -214,7 +199,7 @@ def explain(
     and for attacks that failed. Models and keys come from your experiment, never from the folder.
     The same command resumes.
     """
-    only_one(trial=trial, all=all_)
+    flags.only_one(trial=trial, all=all_)
     if not trial and not all_:
         raise UsageError("say what to explain: --trial ID, or --all for all successes")
     if limit is not None and trial:
@@ -280,11 +265,11 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
 
 @_study()
 def perturb(
-    experiment: File,
-    to: Annotated[str, option("FILE", _PERTURBED)],
-    limit: Limit = None,
-    sets: Sets = [],
-    quiet: Quiet = False,
+    experiment: flags.File,
+    to: Annotated[str, flags.option("FILE", _PERTURBED)],
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    quiet: flags.Quiet = False,
 ) -> int:
     """Write the perturbed data set; no model is asked.
 
