@@ -105,7 +105,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
         (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl"),
         (["--to", "rows.jsonl"], "--to rows.jsonl: this is also an input file; give another"),
         (["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
-        (["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
+        (["--to", "o.jsonl", "--limit", "0"], "--limit 0: expected 1 or more"),
         (["--to", "o.jsonl", "--set", "entities.recognizer=given"], "unknown key 'recognizer'"),
         (
             ["--to", "o.jsonl", "--set", "entities.recogniser=given"],
