@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from medstress.analyses.shown import column, table
-from medstress.cli.screen import screen
-from medstress.cli.streams import visible, visible_output
+from medstress.cli.process import visible, visible_output
+from medstress.cli.terminal import screen
 from medstress.core.errors import UsageError
 from medstress.report.terminal import print_table
 
@@ -36,10 +36,10 @@ def test_whatever_is_printed_steers_no_terminal(capsys):
 
 
 def test_a_refusal_steers_no_terminal_and_is_one_line(medstress, monkeypatch):
-    def refuse(_):
+    def refuse():
         raise UsageError(f"{HOSTILE}\nmedstress: all is well")
 
-    monkeypatch.setattr("medstress.cli.doctor.doctor_cli", refuse)
+    monkeypatch.setattr("medstress.cli.machine._examined", refuse)
     told = medstress("doctor")
     assert (told.code, told.err.count("\n")) == (2, 1)
     assert not STEERING.search(told.err)
