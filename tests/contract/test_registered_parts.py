@@ -37,7 +37,7 @@ from medstress.core.passages import Passages
 from medstress.core.resources import PerturbationSet
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.files.name_pairs import NamePairs
+from medstress.entities.vocabularies import NamePairs
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.reading import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts

@@ -115,9 +115,9 @@ class Requirements(Shown):
         """One line a criterion."""
         return [table("requirements", "Criteria", self.rows, FIELDS, n_labels=1)]
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterator[Remark]:
         """Say which criteria are missed or not judged, and that the run was extended."""
-        return [remark for row in self.rows for remark in _remarks(row)]
+        return (remark for row in self.rows for remark in _remarks(row))
 
     def decisions(self) -> Sequence[Decision]:
         """Return a case for each criterion: missed is a failure, not judged an error."""

@@ -172,7 +172,7 @@ def _chance(asked: Sequence[Trial]) -> float | None:
     if not letters or not all(letters):
         return None
     keys = Counter(trial.item.key for trial in asked)
-    return max(fmean(1 / len(each) for each in letters), max(keys.values()) / len(asked))
+    return max(fmean(1 / len(some) for some in letters), max(keys.values()) / len(asked))
 
 
 def _at_least(k: int, n: int, p: float) -> float:
@@ -295,7 +295,7 @@ _SENTENCES: Mapping[str, str] = {
     "unreadable_under_attack": "{attack}: in {n_unreadable_under_attack:,} of {n_eligible:,} "
     "trials no answer under attack could be read, so they may be lost.",
     "saw_no_edit": "{attack}: in {n_never_asked:,} of {n_eligible:,} trials the model saw no edit, "
-    "so nothing is judged by it.",
+    "so nothing is judged by this attack.",
     "ties": "{victim} gives its best score to several options in nearly every answer; a hash of "
     "question and letter decides then.",
 }
@@ -317,7 +317,11 @@ def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
     }
     # Where nothing could be read, nobody knows what the model knows: p is None.
     is_near = known is not None and known.is_near_chance and known.above_chance.p is not None
-    holds = (is_near, facts["failed"], n.n_unreadable_under_attack, n.is_unseen, n.is_tied)
+    is_clean = cell.attack.asks_clean_only
+    is_unseen = n.is_unseen and not is_clean
+    holds = (is_near, facts["failed"], n.n_unreadable_under_attack, is_unseen, n.is_tied)
     for (rule, sentence), is_so in zip(_SENTENCES.items(), holds, strict=True):
         if is_so:
+            if is_clean and rule == "near_chance":
+                sentence = f"{sentence.partition(':')[0]}."
             yield Remark(rule, sentence.format(**facts), where(cell.place, cell.attack.label))

@@ -1,14 +1,15 @@
 """Pairs of texts with a gold similarity: TSV with a header, JSONL, or another table.
 
 The columns are `text_a`, `text_b`, `score` and optionally `id` (default: numbers from 1), or
-`sentence1` and `sentence2` for the texts; `columns = {text_a = "first"}` names others. TSV has no
-quoting. Scores lie within `scale`, by default 0 to 4. Further columns become metadata; pairs of one
-document (`documents` names the column) are drawn together.
+`sentence1` and `sentence2` for the texts, in any case; `columns = {text_a = "first"}` names others.
+TSV has no quoting. Scores lie within `scale`, by default 0 to 4. Further columns become metadata;
+pairs of one document (`documents` names the column) are drawn together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,9 @@ from medstress.files.bounded import data_lines
 
 FIELDS = ("id", "text_a", "text_b", "score")
 SCALE = (0.0, 4.0)
-USUAL = ({"text_a": "sentence1", "text_b": "sentence2"}, {"text_a": "text1", "text_b": "text2"})
-"""Other names that files of pairs give the two texts; case and punctuation do not matter."""
+USUAL = {"text_a": ("text1", "sentence1"), "text_b": ("text2", "sentence2")}
+"""Other names that files of pairs give the two texts. Case and punctuation of names do not matter,
+unless `columns` gives them."""
 
 
 def load(options: DatasetOptions) -> LoadedTexts:
@@ -90,46 +92,62 @@ def read_pairs(
     path: Path, rows: Iterable[tuple[str, RowOrError]], options: DatasetOptions
 ) -> LoadedTexts:
     """Turn rows into pairs; see `load`."""
-    rows = list(rows)
-    columns = single_columns(options.columns)
+    rows, columns = list(rows), single_columns(options.columns)
     for field in columns:
         if field not in FIELDS:
             raise UsageError(
                 f"columns: expected {', '.join(FIELDS)}, got {field!r}{did_you_mean(field, FIELDS)}"
             )
-    low, high = SCALE if options.scale is None else options.scale
+    low, high = map(float, SCALE if options.scale is None else options.scale)
     if not low < high:
         raise UsageError(f"scale: expected the lowest and the highest score, got {low:g}, {high:g}")
-    names = {field: columns.get(field, field) for field in FIELDS}
-    usual: dict[str, str] = {}
-    if not {"text_a", "text_b"} & set(columns):
-        usual = _usual_names(columns_of(row for _, row in rows if isinstance(row, dict)))
-        names |= usual
+    by_name: dict[str, str] = {}
+    for column in columns_of(row for _, row in rows if isinstance(row, dict)):
+        by_name.setdefault(column, column)
+        by_name.setdefault(plain_name(column), column)
+    names = {}
+    for field in FIELDS:
+        usual = (field, plain_name(field), *USUAL.get(field, ()))
+        names[field] = columns.get(field) or next(
+            (by_name[n] for n in usual if n in by_name), field
+        )
+
+    def lacks(field: str, expected: str, value: Any, mend: str) -> DataError:
+        name = f'name the column with columns = {{{field} = "..."}}' if value is None else mend
+        return DataError(f"field {names[field]!r}: expected {expected}, got {shown(value)}; {name}")
 
     def convert(row: Row, number: str) -> SentencePair:
-        pair = pair_from_row(row, names, number, (float(low), float(high)))
-        if options.documents is None:
-            return pair
-        document = document_in(row, options.documents)
-        return replace(pair, metadata={**pair.metadata, "document": document})
+        identifier, first, second, value = (row.get(names[field]) for field in FIELDS)
+        for field, text in (("text_a", first), ("text_b", second)):
+            if not isinstance(text, str):
+                raise lacks(field, "a text", text, "fix the row")
+        expected = f"a score from {low:g} to {high:g}"
+        try:
+            score = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            score = math.nan
+        if not low <= score <= high:
+            mend = "fix the row, or give the scale with scale = [low, high]"
+            raise lacks("score", expected, value, mend)
+        metadata = {k: plain(v) for k, v in row.items() if k not in names.values()}
+        if options.documents is not None:
+            metadata["document"] = document_in(row, options.documents)
+        return SentencePair(
+            id=number if identifier is None else str(identifier),
+            text_a=str(first),
+            text_b=str(second),
+            score=score,
+            low=low,
+            high=high,
+            metadata=metadata,
+        )
 
     loaded = _collected(path, rows, options, convert)
-    if not usual:
+    if columns or all(names[field] == field for field in FIELDS):
         return loaded
     texts = f"texts in {names['text_a']!r} and {names['text_b']!r}"
     understood = f"{path.name}: {len(loaded.items):,} sentence pairs; {texts}, scores in "
     return replace(loaded, understood=f"{understood}{names['score']!r}")
-
-
-def _usual_names(columns: Iterable[str]) -> dict[str, str]:
-    """Return the columns of the two texts where they go by other usual names."""
-    by_name = {plain_name(column): column for column in columns}
-    if "texta" in by_name or "textb" in by_name:
-        return {}
-    for usual in USUAL:
-        if set(usual.values()) <= set(by_name):
-            return {field: by_name[name] for field, name in usual.items()}
-    return {}
 
 
 def _collected(
@@ -145,58 +163,6 @@ def _collected(
 
     items, skipped = collect(path, numbered, converted, options.on_bad_row)
     return LoadedTexts(items=items, skipped=skipped, source_hash=hash_files(path))
-
-
-def pair_from_row(
-    row: Mapping[str, Any],
-    names: Mapping[str, str],
-    default_id: str,
-    scale: tuple[float, float] = SCALE,
-) -> SentencePair:
-    """Turn one row into a pair.
-
-    Raises:
-        DataError: naming the field, what was expected and what came, but not the file or line.
-
-    >>> names = {field: field for field in FIELDS}
-    >>> row = {"text_a": "It fell.", "text_b": "It rose.", "score": "0.5", "year": 2020}
-    >>> pair = pair_from_row(row, names, "1")
-    >>> pair.id, pair.score, pair.metadata
-    ('1', 0.5, {'year': 2020})
-    """
-    texts = []
-    for field in ("text_a", "text_b"):
-        value = row.get(names[field])
-        if not isinstance(value, str):
-            near = [column for column in row if isinstance(row[column], str)]
-            raise DataError(
-                f"field {names[field]!r}: expected a text, got {shown(value)}"
-                f"{did_you_mean(names[field], near) if value is None else ''}; name the column "
-                f'with columns = {{{field} = "..."}}'
-            )
-        texts.append(value)
-    (low, high), field, value = scale, names["score"], row.get(names["score"])
-    expected = f"field {field!r}: expected a score from {low:g} to {high:g}, got"
-    try:
-        if isinstance(value, bool):
-            raise ValueError
-        score = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{expected} {shown(value)}; write a number such as 3.5") from None
-    if not low <= score <= high:  # nor is NaN
-        raise DataError(
-            f"{expected} {score:g}; fix the row, or give the scale with scale = [low, high]"
-        )
-    identifier = row.get(names["id"])
-    return SentencePair(
-        id=default_id if identifier is None else str(identifier),
-        text_a=texts[0],
-        text_b=texts[1],
-        score=score,
-        low=low,
-        high=high,
-        metadata={k: plain(v) for k, v in row.items() if k not in names.values()},
-    )
 
 
 def tsv_rows(path: Path) -> Iterator[tuple[str, RowOrError]]:

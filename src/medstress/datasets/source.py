@@ -31,6 +31,7 @@ _SPANS = (
     r'(?:\[\s*\d+\s*,\s*\d+\s*,\s*"|\{[^{}]*"start(?:_offset|_char)?"\s*:\s*\d+)'
 )
 """Lists of [start, end, type], or of objects with a start, as doccano, Prodigy and GLiNER write."""
+_LABEL_STUDIO = r'"(?:annotations|completions)"\s*:\s*\[\s*\{[^\]]*"result"\s*:\s*\['
 
 
 class BadRowError(DataError):
@@ -280,6 +281,11 @@ def refuse_other_formats(path: Path) -> None:
             f"{path} is BioC, which medstress does not read: convert each document d of "
             f'bconv.load("{path.name}", fmt="{form}") to brat with the package bconv, '
             'bconv.dump(d, d.id + ".txt", fmt="txt") and bconv.dump(d, d.id + ".ann", fmt="brat")'
+        )
+    if re.search(_LABEL_STUDIO, head):
+        raise UsageError(
+            f"{path} looks like an export of Label Studio, which medstress does not read: export "
+            "the project as CONLL2003 there, and give the .conll file"
         )
     if re.search(_SPANS, head):
         raise UsageError(

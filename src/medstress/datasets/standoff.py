@@ -89,20 +89,34 @@ class Document:
 class Tally:
     """Counts of mentions that token labels cannot express as they are."""
 
+    kept: int = 0
     overlapping: int = 0
     crossing: int = 0
     widened: int = 0
     parted: int = 0
 
     def notes(self, path: object) -> tuple[str, ...]:
-        """Return one sentence for each count above zero."""
+        """Return one sentence for each count above zero.
+
+        Raises:
+            DataError: most entities would be widened: labels of tokens cannot express them.
+        """
+        if 2 * self.widened > self.kept:
+            raise DataError(
+                f"{path}: {self.widened:,} of {self.kept:,} entities begin or end inside a word: "
+                "labels of words would be wrong, as in languages that join words: cut the words "
+                'where the entities end, and give rows of tokens and labels (name = "iob")'
+            )
+        n = self.kept + self.overlapping + self.crossing + self.parted
         sentences = {
             "overlap others and were left out": self.overlapping,
             "cross the border of a passage and were left out": self.crossing,
-            "begin or end inside a token and were widened to all of it": self.widened,
+            "begin or end inside a word and were widened to all of it": self.widened,
             "are discontinuous and were left out": self.parted,
         }
-        return tuple(f"{path}: {n:,} entities {what}" for what, n in sentences.items() if n)
+        return tuple(
+            f"{path}: {m:,} of {n:,} entities {what}" for what, m in sentences.items() if m
+        )
 
 
 def load_pubtator(options: DatasetOptions) -> LoadedTexts:
@@ -254,10 +268,26 @@ def _pubtator_document(path: Path, lines: Sequence[tuple[int, str]]) -> Document
                 f"{where}: expected an entity of document {document.id!r}, got one of "
                 f"{fields[0]!r}; move it below the title of its document"
             )
-        elif not (len(fields) > 2 and fields[1][:1].isalpha()):  # a relation names its kind there
+        elif not _is_relation(fields, document.text):
             document.annotations.append(_pubtator_mention(document.text, fields, where))
     assert document is not None
     return document
+
+
+def _is_relation(fields: Sequence[str], text: str) -> bool:
+    """Return whether a line names a kind of relation and two identifiers, and no words of the text.
+
+    >>> _is_relation(["1", "Cause", "12", "34"], "It cures pain.")
+    True
+    >>> _is_relation(["1", "2O", "14", "pain", "Sign"], "It cures pain.")
+    False
+    """
+    if len(fields) < 3 or not fields[1][:1].isalpha():
+        return False
+    if len(fields) < 5 or fields[3] not in text:
+        return True
+    ends_there = fields[2].isdecimal() and text[: int(fields[2][:9])].endswith(fields[3])
+    return not (ends_there or re.search("[a-z]{3}", fields[3]))  # an identifier may occur too
 
 
 def _pubtator_mention(text: str, fields: Sequence[str], where: str) -> Annotation:
@@ -388,6 +418,7 @@ def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
             mentions = inside[bisect_left(starts, at) : bisect_left(starts, first + end)]
             labels = labels_of(spans, [(a.start, a.end, a.type) for a in mentions])
             entities, exact = entities_of(labels), {(a.start, a.end) for a in mentions}
+            tally.kept += len(entities)
             tally.overlapping += len(mentions) - len(entities)
             tally.widened += sum(
                 (spans[e.start][0], spans[e.end - 1][1]) not in exact for e in entities

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from medstress.core.clusters import document_of
 from medstress.core.errors import DataError, UsageError
@@ -40,7 +41,7 @@ from medstress.datasets.source import (
     refuse_other_formats,
     required_file,
 )
-from medstress.datasets.tables import Row, RowOrError, Table, read_table, shown
+from medstress.datasets.tables import Row, Table, raise_error, read_table, shown
 from medstress.files.bounded import data_lines
 
 TABLES = (".jsonl", ".json", ".parquet")
@@ -51,19 +52,9 @@ DOCUMENT = "-DOCSTART-"
 """The line that begins a document."""
 TAG = "Entity"
 """The type of labels without one, where `tag` names no other."""
-REPAIR_ADVICE = 'fix the label, or set on_bad_labels = "repair" to begin or end an entity there'
-"""Advice for a label that continues or ends no entity."""
-SCHEME_ADVICE = f"fix the line, or name the labelling scheme: scheme = {', '.join(SCHEMES)}"
-"""Advice for a label of another scheme."""
 TOO_NARROW = 2.2
 """Width of an interval by document over one by sentence: the drop of F1 under swap noise, chemicals
 of BC5CDR's test split (docs/ner-and-similarity.md, What is measured)."""
-
-NAMES_ADVICE = 'give the names of whole numbers in order, as in names = ["O", "B-Drug", "I-Drug"]'
-"""Advice for a number that stands for no label."""
-
-NameOf: TypeAlias = Callable[[Any], str | None]
-"""Gives the label with its type for what a file writes; None for no label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +94,16 @@ def load(options: DatasetOptions) -> LoadedTexts:
 def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
     """Read one file of tokens; see `load`."""
     refuse_other_formats(path)
-    blocks = list(_blocks(path))
-    plain = [line for block in blocks for _, line in block if line[0] != "#"]
-    plain = [line for line in plain if not _begins_document(line)]
-    name_of = _name_of({_columns(line)[1] for line in plain} - {""}, options, (), path)
-    is_token = _tokens_among(plain, options.scheme or "iob2", name_of)
-    return _read(path, list(_sentences(blocks, is_token)), options, name_of)
+    numbered = [(n, line if line.strip() else "") for n, line in data_lines(path)]
+    if bad := next((n for n, line in numbered if "\r" in line), None):
+        raise DataError(
+            f"{path}, line {bad}: expected lines that end in LF or CR LF, found a CR inside a "
+            "line; save the file with such line ends"
+        )
+    plain = [line for _, line in numbered if line and line[0] != "#" and not _is_document(line)]
+    labels = _Labels({_columns(line)[1] for line in plain} - {""}, options, (), path)
+    is_token = _tokens_among(plain, labels, options.scheme or "iob2")
+    return _read(path, list(_sentences(numbered, is_token)), options, labels)
 
 
 def read_token_rows(path: Path, table: Table, options: DatasetOptions) -> LoadedTexts:
@@ -120,162 +115,40 @@ def read_token_rows(path: Path, table: Table, options: DatasetOptions) -> Loaded
     first = next((row for _, row in table.rows if isinstance(row, dict)), None)
     if first is None:
         raise DataError(f"{path}, {table.rows[0][0]}: {table.rows[0][1]}")
-    field = next((name for name in TAGS if name in first), None)
-    if "tokens" not in first or field is None:
+    field = next((name for name in TAGS if name in first), "")
+    if "tokens" not in first or not field:
         refuse_other_formats(path)
         raise DataError(
             f"{path}, {table.rows[0][0]}: expected the fields tokens and {' or '.join(TAGS)}, got "
             f"{', '.join(first)}"
         )
-    sentences = [
-        (place, _of_row(row, field, str(n), options.documents))
-        for n, (place, row) in enumerate(table.rows, start=1)
-    ]
-    labels = [x for _, one in sentences if isinstance(one, _Sentence) for x in one.labels]
-    name_of = _name_of(labels, options, table.names.get(field, ()), path)
-    return _read(path, sentences, options, name_of)
+    sentences: list[tuple[str, _Sentence | DataError]] = []
+    for number, (place, row) in enumerate(table.rows, start=1):
+        try:
+            one = _of_row(raise_error(row), field, str(number), options.documents)
+            sentences.append((place, one))
+        except DataError as error:
+            sentences.append((place, error))
+    every = [x for _, one in sentences if isinstance(one, _Sentence) for x in one.labels]
+    labels = _Labels(every, options, table.names.get(field, ()), path)
+    return _read(path, sentences, options, labels)
 
 
-def _read(
-    path: Path,
-    sentences: Sequence[tuple[str, _Sentence | DataError]],
-    options: DatasetOptions,
-    name_of: NameOf,
-) -> LoadedTexts:
-    """Return sentences with their labels in IOB2."""
-    repaired: list[str] = []
-    rows = (_with_labels(place, one, options, name_of, repaired) for place, one in sentences)
-    items, skipped = collect(path, rows, _raised, options.on_bad_row)
-    notes = []
-    if repaired:
-        notes.append(
-            f"{path}: repaired {len(repaired):,} labels that continued or ended no entity (an I- "
-            f"becomes B-), the first in {repaired[0]}"
-        )
-    if not any(document_of(item.metadata) for item in items):
-        notes.append(
-            f"{path}: no sentence names its document, so intervals and tests take sentences as "
-            f"independent; on BC5CDR that made intervals up to {TOO_NARROW:g} times too narrow"
-        )
-    if options.types is not None:
-        known = {entity.type for item in items for entity in item.entities}
-        label_of = label_of_type(options.types, known, path)
-        new = {OUTSIDE: OUTSIDE}
-        for type_ in known:
-            name = label_of(type_)
-            new |= {f"{x}-{type_}": OUTSIDE if name is None else f"{x}-{name}" for x in "BI"}
-        items = tuple(replace(one, labels=tuple(new[x] for x in one.labels)) for one in items)
-    return LoadedTexts(
-        items=items, skipped=skipped, source_hash=hash_files(path), notes=tuple(notes)
-    )
-
-
-def _with_labels(
-    place: str,
-    one: _Sentence | DataError,
-    options: DatasetOptions,
-    name_of: NameOf,
-    repaired: list[str],
-) -> tuple[str, TaggedText | DataError]:
-    """Return the place and the text of a sentence, or of what is wrong with it.
-
-    Adds the places of repaired labels to `repaired`.
-    """
-    if isinstance(one, DataError):
-        return place, one
-    named = [name_of(label) for label in one.labels]
-    labels = [name for name in named if name is not None]
-    is_lenient = options.on_bad_labels == "repair"
-    read = read_labels(labels, options.scheme or "iob2", repair=is_lenient)
-    at, complaint = read.place, read.complaint
-    if None in named:
-        at = named.index(None)
-        complaint = f"expected a label, got {shown(one.labels[at])}; {NAMES_ADVICE}"
-    elif complaint:
-        complaint += f"; {REPAIR_ADVICE if read.can_repair else SCHEME_ADVICE}"
-    if complaint and one.places:
-        return one.places[at], DataError(complaint)
-    if complaint:
-        return place, DataError(f"token {at + 1}: {complaint}")
-    repaired.extend(one.places[n] if one.places else place for n in read.repaired)
-    metadata = {"document": one.document} if one.document else {}
-    try:
-        return place, TaggedText(
-            id=one.id, tokens=one.tokens, labels=read.labels, metadata=metadata
-        )
-    except DataError as error:
-        return place, error
-
-
-def _raised(read: TaggedText | DataError) -> TaggedText:
-    if isinstance(read, DataError):
-        raise read
-    return read
-
-
-def _name_of(
-    labels: Iterable[Any], options: DatasetOptions, declared: Sequence[str], path: Path
-) -> NameOf:
-    """Return what gives each label of a file its name and type.
-
-    Args:
-        labels: those of the file.
-        options: `names`, `tag` and `scheme`.
-        declared: the names that the file itself declares.
-        path: the file, for messages.
-
-    Raises:
-        UsageError: `tag` is no word, or is for labels that have types.
-        DataError: labels given as IO are evidently written in another scheme.
-    """
-    names, scheme, tag = options.names or declared, options.scheme or "iob2", options.tag or TAG
-    if tag.split() != [tag]:
-        raise UsageError(f"tag: expected one word, got {tag!r}")
-
-    def named(label: Any) -> str | None:
-        if isinstance(label, str) and not label.isdecimal():
-            return label
-        if isinstance(label, str) and options.names and len(label) < 10:
-            label = int(label)
-        is_place = type(label) is int and 0 <= label < len(names)
-        return names[label] if is_place else None
-
-    known = {name for label in labels if (name := named(label)) is not None}
-    check_scheme(known, scheme, path)
-    if are_bare(known, scheme):
-        types = {mark: f"{mark}-{tag}" for mark in "BIESLU" if are_bare([mark], scheme)}
-        return lambda label: types.get(name := named(label) or "", name) or None
-    if options.tag is not None and known - {OUTSIDE}:
-        raise UsageError(
-            f"{path}: tag names the type of labels without one (B, I), and the labels here are "
-            f"{', '.join(sorted(known)[:5])}; leave tag out"
-        )
-    return named
-
-
-def _of_row(
-    row: RowOrError, field: str, number: str, documents: str | None
-) -> _Sentence | DataError:
-    if isinstance(row, DataError):
-        return row
+def _of_row(row: Row, field: str, number: str, documents: str | None) -> _Sentence:
     tokens, labels = row.get("tokens"), row.get(field)
     if not isinstance(tokens, list) or not isinstance(labels, list):
-        return DataError(
+        raise DataError(
             f"expected lists 'tokens' and {field!r}, got {shown(tokens)} and {shown(labels)}; "
             "fix the row"
         )
     if None in tokens:
-        return DataError("field 'tokens': expected texts, got a null; fix the row")
-    try:
-        document = document_in(row, documents)
-    except DataError as error:
-        return error
+        raise DataError("field 'tokens': expected texts, got a null; fix the row")
     identifier = row.get("id")
     return _Sentence(
         id=number if identifier is None else str(identifier),
         tokens=tuple(map(str, tokens)),
         labels=tuple(labels),
-        document=document,
+        document=document_in(row, documents),
     )
 
 
@@ -300,24 +173,150 @@ def document_in(row: Row, documents: str | None) -> str:
     return ""
 
 
+def _read(
+    path: Path,
+    sentences: Sequence[tuple[str, _Sentence | DataError]],
+    options: DatasetOptions,
+    labels: _Labels,
+) -> LoadedTexts:
+    """Return sentences with their labels in IOB2."""
+    repaired: list[str] = []
+    rows = (
+        (place, one) if isinstance(one, DataError) else labels.text_of(one, place, repaired)
+        for place, one in sentences
+    )
+
+    def sound(one: TaggedText | DataError) -> TaggedText:
+        if isinstance(one, DataError):
+            raise one
+        return one
+
+    items, skipped = collect(path, rows, sound, options.on_bad_row)
+    notes = []
+    if repaired:
+        notes.append(
+            f"{path}: repaired {len(repaired):,} labels that continued or ended no entity (an I- "
+            f"becomes B-), the first in {repaired[0]}"
+        )
+    if not any(document_of(item.metadata) for item in items):
+        notes.append(
+            f"{path}: no sentence names its document, so intervals and tests take sentences as "
+            f"independent; on BC5CDR that made intervals up to {TOO_NARROW:g} times too narrow"
+        )
+    if options.types is not None:
+        types = {entity.type for item in items for entity in item.entities}
+        label_of = label_of_type(options.types, types, path)
+        new = {OUTSIDE: OUTSIDE}
+        for type_ in types:
+            name = label_of(type_)
+            new |= {f"{x}-{type_}": OUTSIDE if name is None else f"{x}-{name}" for x in "BI"}
+        items = tuple(replace(one, labels=tuple(new[x] for x in one.labels)) for one in items)
+    return LoadedTexts(
+        items=items, skipped=skipped, source_hash=hash_files(path), notes=tuple(notes)
+    )
+
+
+class _Labels:
+    """Reads the labels of one file: numbers, marks without a type, and all schemes."""
+
+    def __init__(
+        self, labels: Iterable[Any], options: DatasetOptions, declared: Sequence[str], path: Path
+    ) -> None:
+        """Look at all labels of the file.
+
+        Args:
+            labels: as the file writes them.
+            options: `names`, `tag`, `scheme` and `on_bad_labels`.
+            declared: the names of numbers that the file itself declares.
+            path: the file, for messages.
+
+        Raises:
+            UsageError: `tag` is no type, or is for labels that have types.
+            DataError: labels given as IO are evidently written in another scheme.
+        """
+        self._names, self._has_names = options.names or tuple(declared), bool(options.names)
+        self._scheme: Scheme = options.scheme or "iob2"
+        self._is_lenient = options.on_bad_labels == "repair"
+        self._typed: Mapping[str, str] = {}
+        tag = options.tag or TAG
+        if tag.split() != [tag] or (tag[1:2] == "-" and tag[0] in "BIESLU"):
+            raise UsageError(f"tag: expected a type, one word such as Drug, got {tag!r}")
+        every = {name for label in labels if (name := self.name_of(label)) is not None}
+        check_scheme(every, self._scheme, path)
+        if are_bare(every, self._scheme):
+            marks = (mark for mark in "BIESLU" if are_bare([mark], self._scheme))
+            self._typed = {mark: f"{mark}-{tag}" for mark in marks}
+        elif options.tag is not None and every - {OUTSIDE}:
+            raise UsageError(
+                f"{path}: tag names the type of labels without one (B, I), and the labels here are "
+                f"{', '.join(sorted(every)[:5])}; leave tag out"
+            )
+
+    def name_of(self, label: Any) -> str | None:
+        """Return the label with its type; None if it is no label."""
+        if isinstance(label, str) and label.isdecimal() and self._has_names and len(label) < 10:
+            label = int(label)
+        if type(label) is int and 0 <= label < len(self._names):
+            label = self._names[label]
+        if not isinstance(label, str) or not label or label.isdecimal():
+            return None
+        return self._typed.get(label, label)
+
+    def text_of(
+        self, one: _Sentence, place: str, repaired: list[str]
+    ) -> tuple[str, TaggedText | DataError]:
+        """Return a sentence with labels in IOB2, or what is wrong with it, and where.
+
+        Args:
+            one: the sentence.
+            place: where it stands.
+            repaired: receives the places of labels that were repaired.
+        """
+        named = [self.name_of(label) for label in one.labels]
+        labels = [name for name in named if name is not None]
+        read = read_labels(labels, self._scheme, repair=self._is_lenient)
+        at, complaint, n = read.place, read.complaint, len(self._names)
+        if None in named:
+            at = named.index(None)
+            what = f"a number from 0 to {n - 1}, as names has {n} labels" if n else "a label"
+            complaint = f"expected {what}, got {shown(one.labels[at])}"
+            if not n:
+                complaint += '; give the names of numbers, as in names = ["O", "B-Drug", "I-Drug"]'
+        elif complaint and read.can_repair:
+            complaint += '; fix it, or set on_bad_labels = "repair" to begin or end an entity there'
+        elif complaint:
+            complaint += f"; fix it, or name the labelling scheme: scheme = {', '.join(SCHEMES)}"
+        if complaint and one.places:
+            return one.places[at], DataError(complaint)
+        if complaint:
+            return place, DataError(f"token {at + 1}: {complaint}")
+        repaired += [one.places[i] if one.places else place for i in read.repaired]
+        metadata = {"document": one.document} if one.document else {}
+        try:
+            text = TaggedText(id=one.id, tokens=one.tokens, labels=read.labels, metadata=metadata)
+        except DataError as error:
+            return place, error
+        return place, text
+
+
 # -- lines of tokens ----------------------------------------------------------------------------
 def _sentences(
-    blocks: Iterable[list[tuple[int, str]]], is_token: Callable[[str, bool], bool]
+    numbered: Iterable[tuple[int, str]], is_token: Callable[[str, bool], bool]
 ) -> Iterator[tuple[str, _Sentence | DataError]]:
     """Yield (place, sentence); an error takes the place of a bad sentence.
 
     Args:
-        blocks: the numbered lines of each sentence.
+        numbered: all lines; empty ones end a sentence.
         is_token: says of a line that begins with `#`, and whether tokens stand before it in its
             sentence, that it is one.
     """
     number, document = 0, 0
-    for block in blocks:
+    for has_text, block in groupby(numbered, key=lambda line: line[1] != ""):
         lines: list[tuple[int, str]] = []
-        for n, line in block:
+        for n, line in block if has_text else ():
             if line[0] != "#" or is_token(line, bool(lines)):
                 lines.append((n, line))
-        if lines and _begins_document(lines[0][1]):
+        if lines and _is_document(lines[0][1]):
             document += 1
             lines = lines[1:]
         if not lines:
@@ -327,13 +326,10 @@ def _sentences(
         bad = next((i for i, (t, label) in enumerate(columns) if not label or t.split() != [t]), -1)
         if bad >= 0:
             token, label = columns[bad]
-            what = (
-                f"expected a token without white space, got {token!r}; fix the line"
-                if label
-                else f"expected a token, a tab and a label, got {token!r} alone; write O for "
-                "tokens outside entities"
-            )
-            yield f"line {lines[bad][0]}", DataError(what)
+            expected = "a token without white space" if label else "a token, a tab and a label"
+            mend = "fix the line" if label else "write O for tokens outside entities"
+            got = repr(token) if label else f"{token!r} alone"
+            yield f"line {lines[bad][0]}", DataError(f"expected {expected}, got {got}; {mend}")
             continue
         tokens, labels = zip(*columns, strict=True)
         yield (
@@ -349,7 +345,7 @@ def _sentences(
 
 
 def _tokens_among(
-    lines: Sequence[str], scheme: Scheme, name_of: NameOf
+    lines: Sequence[str], labels: _Labels, scheme: Scheme
 ) -> Callable[[str, bool], bool]:
     """Return what tells tokens such as `#` from comments, by the lines that begin with no `#`.
 
@@ -359,7 +355,7 @@ def _tokens_among(
     """
 
     def type_(line: str) -> str | None:
-        label = name_of(_columns(line)[1])
+        label = labels.name_of(_columns(line)[1])
         return None if label is None else type_of(label, scheme)
 
     spaced = {len(line.split()) for line in lines if "\t" not in line}
@@ -378,7 +374,7 @@ def _tokens_among(
     return is_token
 
 
-def _begins_document(line: str) -> bool:
+def _is_document(line: str) -> bool:
     return line.split(maxsplit=1)[0] == DOCUMENT
 
 
@@ -386,21 +382,3 @@ def _columns(line: str) -> tuple[str, str]:
     """Return the token and the label of a line; the label is empty if there is one column."""
     fields = line.split("\t") if "\t" in line else line.split()
     return fields[0].strip(), fields[-1].strip() if len(fields) > 1 else ""
-
-
-def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
-    """Yield the numbered lines of each sentence, without line ends."""
-    block: list[tuple[int, str]] = []
-    for number, line in data_lines(path):
-        if "\r" in line:
-            raise DataError(
-                f"{path}, line {number}: expected lines that end in LF or CR LF, found a CR inside "
-                "a line; save the file with such line ends"
-            )
-        if line.strip():
-            block.append((number, line))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block

@@ -35,8 +35,9 @@ OTHER_NAMES = "other_names"
 """The shipped table: columns concept (a MeSH identifier), kind (`drugs` or `diseases`), label,
 names (which may be put in, the best first) and listed (further names), both joined by bars."""
 
-LISTED, NEAREST, AMBIGUOUS = "listed", "nearest", "ambiguous"
-"""Where the names of a mention come from; one that names several concepts has none."""
+LISTED, NEAREST, AMBIGUOUS, DISTANT = "listed", "nearest", "ambiguous", "distant"
+"""Where the names of a mention come from; one that names several concepts has none, nor has one to
+which no name is near enough (`with_nearest`)."""
 
 _DEGREES = ("acute", "chronic", "failure", "insufficiency", "arrest", "shock", "and")
 _KEPT = frozenset(map(fold_word, [*name_rules()["salt"], *_DEGREES]))
@@ -364,8 +365,10 @@ def with_nearest(
     for source in sorted(wanted):
         names = load_vocabulary(source, base).names
         near |= _nearest(wanted[source], names, Embedder(embedding, base=base), without)
+    distant = {mention: DISTANT for own in wanted.values() for mention in own}
     return Surrogates(
-        table=listed.table | near, sources={**listed.sources, **dict.fromkeys(near, NEAREST)}
+        table=listed.table | near,
+        sources={**distant, **listed.sources, **dict.fromkeys(near, NEAREST)},
     )
 
 

@@ -19,7 +19,7 @@ from medstress.analyses.summary import (
     spoken_of,
     warnings_of,
 )
-from medstress.analyses.verdict import VERDICT, OfModel, Verdict
+from medstress.analyses.verdict import VERDICT, Verdict
 from medstress.core.words import command, listed
 from medstress.report.formats import clean, number, one_line
 from medstress.report.terminal import print_table, say
@@ -46,7 +46,7 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
     verdict = _verdict(run)
     for i, line in enumerate(verdict.lines):
         say(console, line, "" if i else "bold")
-    for model in _others(verdict):
+    for model in verdict.others:
         console.print()
         for line in model.lines:
             say(console, line)
@@ -72,8 +72,8 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
 def markdown_page(run: Run) -> str:
     """Return one page for a model card: lines, warnings, what was run, and the first tables."""
     verdict = _verdict(run)
-    others = (" ".join(model.lines) for model in _others(verdict))
-    sentences = [*verdict.lines, *others, *(f"Warning: {each}" for each in _sentences(run))]
+    others = (" ".join(model.lines) for model in verdict.others)
+    sentences = [*verdict.lines, *others, *(f"Warning: {warning}" for warning in _sentences(run))]
     tables = [
         next(table for table in result.tables() if table.rows)
         for _, result in spoken_of(run)
@@ -178,11 +178,6 @@ def _briefly(remarks: Sequence[Remark]) -> tuple[list[str], int]:
     return lines[:MOST_WARNINGS], len(lines[MOST_WARNINGS:])
 
 
-def _others(verdict: Verdict) -> list[OfModel]:
-    """Return the models that the first lines do not speak of."""
-    return [one for one in verdict.models if one.arm is None or one.arm != verdict.arm]
-
-
 def _end(run: Run, verdict: Verdict) -> Iterator[str]:
     """Say what was spent, how to go on, and where the cases are."""
     cost = run.of(PERFORMANCE)
@@ -200,21 +195,23 @@ def about(run: Run) -> Iterator[str]:
     for label, entry in manifest["victims"].items():
         if "model" in entry:
             yield f"{label}: {entry['model']}, weights or code {entry.get('model_hash')}."
+    made = (cell.attack for cell in run.attacks if not cell.attack.asks_clean_only)
+    called = attack_names(made)
     items = {dataset: 0 for dataset, _ in run.folder.items}
     for dataset, _ in run.folder.items:
         items[dataset] += 1
     if items:
         counts = listed([f"{n:,} items of {dataset}" for dataset, n in items.items()])
-        called = attack_names(cell.attack for cell in run.attacks)
-        attacks = listed(list(called.values()) or ["none"])
+        attacks = f"; attacks: {listed(list(called.values()))}" if called else ""
         seeds = ", ".join(map(str, manifest["seeds"])) or "none"
-        yield f"Asked: {counts}; attacks: {attacks}; seeds: {seeds}."
+        yield f"Asked: {counts}{attacks}; seeds: {seeds}."
     version = manifest["versions"].get("medstress")
     ended = f", ended {manifest['finished']}" if manifest["finished"] else ", not complete"
     yield f"Begun {manifest['started']}{ended}" + (f", medstress {version}." if version else ".")
     if fixed := (manifest.get("require") or {}).get("hash"):
         yield f"Criteria were fixed before the first query: {fixed}."
-    yield LIMITS
+    if called:
+        yield LIMITS
     if run.folder.root is not None:
         yield f"Root of the run: {run.folder.root}."
     yield f"Fingerprint of the experiment: {manifest['fingerprint']}."

@@ -409,8 +409,8 @@ def _load(name: str, folder: Traversable) -> PromptSet:
             texts[file] = (folder / file).read_text("utf-8")
         except FileNotFoundError:
             raise UsageError(
-                f"template {name!r}: the folder has no {file}; `medstress list prompts "
-                f"{DEFAULT_SET} --to DIR` writes both files of a set, to change"
+                f"template {name!r}: the folder has no {file}; copy a shipped set and change it: "
+                "`medstress list prompts` says where they lie"
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"template {name!r}: {file} cannot be read: {error}") from error

@@ -62,7 +62,7 @@ def test_columns_and_scale_can_be_named_and_further_columns_are_kept(write):
         (HEADER + "p\tOne.\t \t3\n", "field 'text_b'"),
         (HEADER + "p\tA.\tB.\t3\np\tA.\tB.\t3\n", "line 3"),
         (
-            "text_1\ttext_b\tscore\nA.\tB.\t3\n",
+            "first\ttext_b\tscore\nA.\tB.\t3\n",
             "line 2",
         ),
     ],

@@ -106,10 +106,21 @@ def test_entities_that_do_not_fit_tokens_are_counted(write):
     loaded = read("pubtator", write(TITLE + ABSTRACT + mentions))
     assert [len(item.entities) for item in loaded.items] == [1, 1, 0]
     assert [note.partition(": ")[2] for note in loaded.notes] == [
-        "1 entities overlap others and were left out",
-        "1 entities cross the border of a passage and were left out",
-        "1 entities begin or end inside a token and were widened to all of it",
+        "1 of 4 entities overlap others and were left out",
+        "1 of 4 entities cross the border of a passage and were left out",
+        "1 of 4 entities begin or end inside a word and were widened to all of it",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "mention"), [("아스피린은 약이다.", "아스피린"), ("Die Aspirinallergie.", "Aspirin")]
+)
+def test_a_file_whose_entities_mostly_end_inside_words_is_refused(write, text, mention):
+    at = text.index(mention)
+    line = f"1\t{at}\t{at + len(mention)}\t{mention}\tDrug\n"
+    assert "1 of 1 entities begin or end inside a word" in refused(
+        "pubtator", write(f"1|t|{text}\n{line}")
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,6 +129,8 @@ def test_entities_that_do_not_fit_tokens_are_counted(write):
         ("1\t0\t7\taspirin\tChemical\n", "line 3: expected 'aspirin' at [0, 7), got 'Aspirin'"),
         ("1\t0\tChemical\n", "line 3: expected ID, start, end, mention and type"),
         ("1\t-1\t7\tAspirin\tChemical\n", "line 3: expected ID, start, end, mention and type"),
+        ("1\tx0\t7\tAspirin\tChemical\n", "line 3: expected ID, start, end, mention and type"),
+        ("1\tx\ty\tcures\tChemical\n", "line 3: expected ID, start, end, mention and type"),
         ("2|a|Lost.\n", "line 3: expected the title 2|t|... before its abstract"),
         ("1|a|Second.\n", "line 3: expected one abstract of document '1', got a second"),
         ("\nlost\n", "line 4: expected a title ID|t|TEXT, got 'lost'"),
@@ -172,7 +185,8 @@ def test_a_mention_over_a_line_end_keeps_its_sentence_and_one_in_parts_is_left_o
     loaded = read("brat", folder)
     assert loaded.items[0].labels == ("O", "O", "B-Organ", "I-Organ", "O")
     assert any(
-        note.endswith("1 entities are discontinuous and were left out") for note in loaded.notes
+        note.endswith("1 of 2 entities are discontinuous and were left out")
+        for note in loaded.notes
     )
 
 
@@ -362,4 +376,4 @@ def test_a_document_with_many_lines_and_mentions_is_read_in_linear_time():
     items = list(standoff.tagged_sentences(document, tally := standoff.Tally()))
     assert len(items) == n
     assert {item.labels for item in items} == {("B-Sign", "O")}
-    assert tally == standoff.Tally()
+    assert tally == standoff.Tally(kept=n)

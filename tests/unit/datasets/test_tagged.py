@@ -97,7 +97,7 @@ def test_without_documents_a_line_says_what_intervals_take_for_independent(write
         ("a b\tO\n", "line 1: expected a token without white space"),
         (b"a\tO\n\xff\tO\n", "line 2: expected UTF-8"),
         (GOOD.replace("\n", "\r"), "line 1: expected lines that end in LF or CR LF, found a CR"),
-        ("a\t1\n", "line 1: expected a label, got the text '1'; give the names of whole numbers"),
+        ("a\t1\n", "line 1: expected a label, got the text '1'; give the names of numbers"),
         ("a\tB\nb\tI-Drug\n", "line 1: expected an IOB label (O, B-TYPE or I-TYPE), got 'B'"),
     ],
 )
@@ -147,7 +147,8 @@ def test_labels_without_a_type_are_of_the_type_that_tag_names(write, labels, sch
 
 
 def test_a_tag_is_one_word_and_for_labels_without_a_type_alone(write):
-    assert "expected one word, got 'a drug'" in refused(write(conll(BARE, WORDS)), tag="a drug")
+    for tag in ("a drug", "B-Drug"):
+        assert f"one word such as Drug, got {tag!r}" in refused(write(conll(BARE, WORDS)), tag=tag)
     says = refused(write(conll(IOB2)), tag="Drug")
     assert "the labels here are B-Chemical, B-Disease, I-Chemical, I-Disease, O; leave" in says
     says = refused(write(conll(BARE, WORDS)), scheme="io")
@@ -168,7 +169,9 @@ def test_whole_numbers_are_labels_by_the_names_that_are_given(write, name):
     assert found == [("B-Drug", "I-Drug", "O"), ("O", "B-Drug")]
     assert labels_of(read(path, names=("O", "B", "I"), tag="Drug")) == found
     assert 'as in names = ["O", "B-Drug", "I-Drug"]' in refused(path)
-    assert "expected a label, got the" in refused(path, names=("O", "B-Drug"))
+    assert "a number from 0 to 1, as names has 2 labels, got the" in refused(
+        path, names=("O", "B-Drug")
+    )
 
 
 # -- rows of tokens -------------------------------------------------------------------------------
@@ -222,6 +225,7 @@ BIOC = '{"source": "x", "documents": [{"id": "1", "passages": [{"offset": 0}]}]}
         ('{"text": "a b", "entities": [[0, 1, "Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('{"text": "a b", "label": [[0,1,"Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('{"text": "a", "spans": [{"start": 0, "end": 1}]}', "x.jsonl", "offsets_to_biluo_tags"),
+        ('[{"id": 1, "annotations": [{"id": 2, "result": []}]}]', "x.json", "as CONLL2003"),
     ],
 )
 def test_other_formats_are_answered_with_what_converts_them(write, text, name, converter):

@@ -1,7 +1,5 @@
 """Planted truths: games whose Shapley values are known by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import permutations
 

@@ -7,9 +7,10 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from medstress.analyses.attempts import pick_attempt
-from medstress.analyses.faithfulness import Reasoning, findings_of, reasonings
-from medstress.analyses.families import (
+from medstress.analyses.attempts import Reasoning, findings_of, pick_attempt, reasonings
+from medstress.analyses.run import Run
+from medstress.analyses.significance import (
+    ADJUSTED,
     SETTINGS,
     TURNS,
     Adjust,
@@ -17,10 +18,9 @@ from medstress.analyses.families import (
     Null,
     Reach,
     Statistic,
+    family_of,
     settings_key,
 )
-from medstress.analyses.run import Run
-from medstress.analyses.significance import ADJUSTED, family_of
 from medstress.attacks.controls.neutral import Gate, slots_of
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.medfuzz.edits import question_of
@@ -36,7 +36,7 @@ from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
 from medstress.engine.inquiry import Study, StudyFlow
 from medstress.engine.work import Purpose
-from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.file.config import Significance as SignificanceTable
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
