@@ -32,7 +32,7 @@ def main() -> None:
     trial = ms.attack_one(
         QUESTION,
         answer,
-        ms.attacks.EntitySubstitution(sampler="random", budget=100),
+        ms.EntitySubstitution(sampler="random", budget=100),
         entities={"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
         seed=0,
     )

@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import io
 import json
 import re
 import shlex
@@ -17,6 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import typer
+from typer.core import TyperGroup
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -35,6 +35,12 @@ BASE: dict[str, Any] = {
     "attack": {"name": "entity_substitution", "n": -20},
 }
 """What a page that shows one table leaves out."""
+PARTS = (
+    ("dataset", "name", "datasets"),
+    ("victim", "backend", "backends"),
+    ("attack", "name", "attacks"),
+)
+"""Tables that name an installed part, the key that does, and the kind of part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,20 +111,24 @@ def fault_of_command(command: Command) -> str | None:
     """Return what the command line refuses in a command, None if nothing."""
     from medstress.core.errors import UsageError
 
-    told = io.StringIO()
+    name, *words = command.words
     try:
-        with contextlib.redirect_stderr(told):
-            _parser().parse_args(command.words)
-    except (SystemExit, UsageError) as error:
-        return f"{command.place}: {command}: {error} {told.getvalue()}"
+        if name in _program().commands:
+            _program().commands[name].make_context(name, words)
+        elif name not in ("--help", "--version"):
+            return f"{command.place}: {command}: there is no such command"
+    except (typer.TyperException, UsageError) as error:
+        return f"{command.place}: {command}: {error}"
+    except typer.Exit:
+        pass  # --help
     return None
 
 
 @cache
-def _parser() -> argparse.ArgumentParser:
-    from medstress.cli.parser import build_parser
+def _program() -> TyperGroup:
+    from medstress.cli.app import program
 
-    return build_parser()
+    return program()
 
 
 def fault_of_block(block: Block) -> str | None:
@@ -153,30 +163,28 @@ def _check_keys(given: dict[str, Any]) -> None:
     if isinstance(experiment["experiment"], dict):
         experiment["experiment"] = {**BASE["experiment"], **experiment["experiment"]}
     if not loose:
-        _build(Experiment.model_validate(experiment))
+        Experiment.model_validate(_known(experiment))
         return
     faults = []
     for table in FRAGMENT_OF:
         try:
-            Experiment.model_validate({**experiment, table: {**BASE[table], **loose}})
+            Experiment.model_validate(_known({**experiment, table: {**BASE[table], **loose}}))
         except ValueError as error:
             faults.append(str(error))
     if len(faults) == len(FRAGMENT_OF):
         raise ValueError(faults[0])
 
 
-def _build(experiment: Any) -> None:
-    """Make the attacks, which check their parameters; not those of plug-ins, nor where n is sought.
+def _known(experiment: dict[str, Any]) -> dict[str, Any]:
+    """Put what ships in place of parts of plug-ins, and an n where `tune` seeks it."""
+    from medstress.core.registry import KINDS
 
-    Raises:
-        ValueError: an attack refuses its parameters.
-    """
-    from medstress.core.errors import UsageError
-    from medstress.core.registry import ATTACKS
-
-    for table in experiment.attack:
-        if table.name in ATTACKS and experiment.tune is None:
-            try:
-                table.attacks  # noqa: B018 - built when read
-            except UsageError as error:
-                raise ValueError(str(error)) from error
+    whole = dict(experiment)
+    for table, key, kind in PARTS:
+        rows = whole[table] if isinstance(whole[table], list) else [whole[table]]
+        whole[table] = [
+            row if row.get(key, "mock") in (*KINDS[kind], "mock") else BASE[table] for row in rows
+        ]
+        if table == "attack" and "tune" in whole:
+            whole[table] = [{"n": -20, **row} if "sampler" not in row else row for row in rows]
+    return whole

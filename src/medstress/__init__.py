@@ -21,87 +21,58 @@ if sys.version_info < (3, 11):  # noqa: UP036
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from medstress.version import __version__
+from medstress.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from medstress import attacks, testing
-    from medstress.api.compare import compare
-    from medstress.api.experiments import Experiment
-    from medstress.api.one import attack_one, load_dataset
-    from medstress.api.results import open  # noqa: A004 - used as `ms.open`
-    from medstress.api.run import Run, merge, run, train, tune
-    from medstress.api.tables import (
-        Analysis,
-        Attack,
-        Dataset,
-        Entities,
-        Require,
-        Role,
-        Significance,
-        Slices,
-        Train,
-        Tune,
-        Victim,
-    )
-    from medstress.core.errors import (
-        BackendError,
-        DataError,
-        MedstressError,
-        StoreError,
-        UsageError,
-    )
-    from medstress.core.items import Candidate, Mention, Question
+if TYPE_CHECKING:  # as itself, so that type checkers know each name as public
+    from medstress import attacks as attacks
+    from medstress import testing as testing
+    from medstress.api.one import attack_one as attack_one
+    from medstress.api.one import load_dataset as load_dataset
+    from medstress.api.results import Run as Run
+    from medstress.api.results import compare as compare
+    from medstress.api.results import open as open  # noqa: A004 - used as `ms.open`
+    from medstress.api.run import merge as merge
+    from medstress.api.run import run as run
+    from medstress.api.run import train as train
+    from medstress.api.run import tune as tune
+    from medstress.attacks import EntitySubstitution as EntitySubstitution
+    from medstress.core.errors import BackendError as BackendError
+    from medstress.core.errors import DataError as DataError
+    from medstress.core.errors import MedstressError as MedstressError
+    from medstress.core.errors import StoreError as StoreError
+    from medstress.core.errors import UsageError as UsageError
+    from medstress.core.items import Candidate as Candidate
+    from medstress.core.items import Mention as Mention
+    from medstress.core.items import Question as Question
+    from medstress.experiment.file.config import Analysis as Analysis
+    from medstress.experiment.file.config import Attack as Attack
+    from medstress.experiment.file.config import Dataset as Dataset
+    from medstress.experiment.file.config import Entities as Entities
+    from medstress.experiment.file.config import Experiment as Experiment
+    from medstress.experiment.file.config import Require as Require
+    from medstress.experiment.file.config import Role as Role
+    from medstress.experiment.file.config import Significance as Significance
+    from medstress.experiment.file.config import Slices as Slices
+    from medstress.experiment.file.config import Train as Train
+    from medstress.experiment.file.config import Tune as Tune
+    from medstress.experiment.file.config import Victim as Victim
 
 _NAMES = {
-    "api.compare": ("compare",),
-    "api.experiments": ("Experiment",),
     "api.one": ("attack_one", "load_dataset"),
-    "api.results": ("open",),
-    "api.run": ("Run", "merge", "run", "train", "tune"),
-    "api.tables": (
-        *("Analysis", "Attack", "Dataset", "Entities", "Require", "Role"),
-        *("Significance", "Slices", "Train", "Tune", "Victim"),
-    ),
+    "api.results": ("Run", "compare", "open"),
+    "api.run": ("merge", "run", "train", "tune"),
+    "attacks": ("EntitySubstitution",),
     "core.errors": ("BackendError", "DataError", "MedstressError", "StoreError", "UsageError"),
     "core.items": ("Candidate", "Mention", "Question"),
+    "experiment.file.config": (
+        *("Analysis", "Attack", "Dataset", "Entities", "Experiment", "Require", "Role"),
+        *("Significance", "Slices", "Train", "Tune", "Victim"),
+    ),
 }
 _PLACES = {name: f"medstress.{module}" for module, names in _NAMES.items() for name in names}
 _MODULES = ("attacks", "testing")
 
-__all__ = [
-    "Analysis",
-    "Attack",
-    "BackendError",
-    "Candidate",
-    "DataError",
-    "Dataset",
-    "Entities",
-    "Experiment",
-    "MedstressError",
-    "Mention",
-    "Question",
-    "Require",
-    "Role",
-    "Run",
-    "Significance",
-    "Slices",
-    "StoreError",
-    "Train",
-    "Tune",
-    "UsageError",
-    "Victim",
-    "__version__",
-    "attack_one",
-    "attacks",
-    "compare",
-    "load_dataset",
-    "merge",
-    "open",
-    "run",
-    "testing",
-    "train",
-    "tune",
-]
+__all__ = sorted([*_PLACES, *_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
@@ -116,7 +87,7 @@ def _imported(module: str) -> Any:
     try:
         return import_module(module)
     except (ImportError, SyntaxError, AttributeError) as error:
-        from medstress.files.damaged import half_installed
+        from medstress.files.extras import half_installed
 
         if fault := half_installed(error):
             raise fault from error

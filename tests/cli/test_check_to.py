@@ -39,7 +39,7 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder):
     assert told.out.splitlines()[-1] == (
         f"next: medstress run --data {to} --model NAME --set entities.recogniser=given"
     )
-    items = ms.load_dataset(form, to)
+    items = ms.load_dataset("table", to)
     given = ms.load_dataset("table", folder / "rows.jsonl")
     for read, original in zip(items, given, strict=True):
         assert (read.id, read.context, read.stem) == (original.id, original.context, original.stem)

@@ -68,7 +68,7 @@ def test_a_dry_run_asks_nothing_and_bounds_what_the_run_asks(
     assert (told.code, told.err) == (0, "")
     assert bench.received() == []
     assert not bench.out.exists()
-    found = re.match(r"queries: at most ([\d,]+) \(exact bound\)\n", told.out)
+    found = re.match(r"queries: at most ([\d,]+) \(exact bound\), ", told.out)
     assert found
     bound = int(found[1].replace(",", ""))
     # 11 attackable questions; 40 names, of which none is excluded; one seed for `nearest`.

@@ -64,14 +64,11 @@ class Stubborn(Attack):
 
 
 CASES: dict[str, tuple[Callable[..., Any], Any, int]] = {
-    "held": (right, ms.attacks.EntitySubstitution(sampler="random", budget=4), 0),
-    "flipped": (weak, ms.attacks.EntitySubstitution(sampler="random", budget=8), 0),
-    "another seed": (weak, ms.attacks.EntitySubstitution(sampler="random", budget=8), 3),
-    "nearest": (weak, ms.attacks.EntitySubstitution(sampler="nearest", budget=8), 0),
-    "all": (weak, ms.attacks.EntitySubstitution(sampler="exhaustive"), 0),
-    "already wrong": (wrong, ms.attacks.EntitySubstitution(sampler="random", budget=4), 0),
-    "unreadable": (mute, ms.attacks.EntitySubstitution(sampler="random", budget=8), 0),
-    "failed": (failing, ms.attacks.EntitySubstitution(sampler="exhaustive"), 0),
+    "held": (right, ms.EntitySubstitution(sampler="random", budget=4), 0),
+    "flipped": (weak, ms.EntitySubstitution(sampler="random", budget=8), 0),
+    "already wrong": (wrong, ms.EntitySubstitution(sampler="random", budget=4), 0),
+    "unreadable": (mute, ms.EntitySubstitution(sampler="random", budget=8), 0),
+    "failed": (failing, ms.EntitySubstitution(sampler="exhaustive"), 0),
     "repeated": (weak, Stubborn(), 0),
     "repeated and failed": (failing, Stubborn(), 0),
     "scores": (scored, DiscreteZoo(budget=20), 1),
@@ -103,3 +100,9 @@ def test_it_says_how_the_trial_ended_and_leaves_nothing(case, tmp_path, monkeypa
         assert row["n_cached"] == 1
     assert row["verdict"] == VERDICTS.get(case, "flipped")
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_dict_is_enough_and_the_group_is_found():
+    question = {"question": "What lowers glucose?", "A": "metformin", "B": "aspirin", "answer": "A"}
+    row = ms.attack_one(question, model=right, attack=ms.EntitySubstitution(sampler="nearest"))
+    assert (row["group"], row["verdict"], row["option"]) == ("drugs", "held", "B")

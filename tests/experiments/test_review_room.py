@@ -199,45 +199,6 @@ def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smal
     assert set(drawn) == {row.trial_id for row in flipped}
 
 
-@pytest.mark.release
-def test_planted_controls_are_what_they_say(bench, capsys):
-    # Two of the right answers have another name.
-    (bench.root / "synonyms.csv").write_text(
-        "concept,name\n1,tora4zumab\n1,new four\n2,ulo5zumab\n2,new five\n"
-    )
-    bench.tables["entities"][0]["synonyms"] = "synonyms.csv"
-    assert bench.run() == 0
-    opened = Opened(bench.out, sample=4, controls=3)
-    assert Counter(opened.planted.values()) == {
-        "unchanged": 3, "wrong_key": 2, "second_answer": 1,
-    }  # fmt: skip
-    items = analyses.Run.open(bench.out).folder.items
-    assert len({each["item"] for each in opened.room.records.values() if each.get("control")}) == 6
-    for name, control in opened.planted.items():
-        record, case = opened.room.records[name], opened.room.cases[name]
-        item = items[record["dataset"], record["item"]]
-        assert record["trials"] == []
-        assert case.texts[-1][1][0][1] == item.question
-        marked = case.options[case.letters.index(case.key)]
-        if control == "unchanged":
-            assert (case.options, case.key) == (item.options, item.key)
-        elif control == "wrong_key":
-            assert case.options == item.options
-            assert marked != item.key_text
-        else:
-            assert {"new four", "new five"} & {*case.options}
-            assert case.options.count(item.key_text) == 1
-            assert (case.key, marked) == (item.key, item.key_text)
-
-
-def test_without_another_name_of_a_key_no_second_answer_is_planted(folder, tmp_path, capsys):
-    opened = Opened(folder, sample=4, controls=3)
-    assert Counter(opened.planted.values()) == {"unchanged": 3, "wrong_key": 3}
-    page = str(tmp_path / "room.html")
-    assert medstress_cli(["review", str(folder), "--export", page]) == 0
-    assert "none with a second right answer" in capsys.readouterr().out
-
-
 def test_reviews_of_controls_name_their_item_and_no_trial(folder, tmp_path):
     opened = Opened(folder)
     judge_all(opened, "Anna")
@@ -302,21 +263,6 @@ def test_only_the_page_itself_is_answered(folder):
     assert ask(opened.app, "/secret/start", raw=b"{")[0] == 400
     assert ask(opened.app, "/secret/start", raw=b"[" * 70_000)[0] == 413
     assert ask(opened.app, "/secret/start", raw=b"[]")[0] == 400
-
-
-def test_two_tabs_of_one_rater_add_up(folder):
-    opened = Opened(folder)
-    case = opened.real[0]
-    assert opened.say("Anna", case, note="odd", key_right="no")[0] == 200
-    body = {"rater": "anna", "case": case, "answers": {"harmful": "yes"}}
-    status, told = opened.post("verdict", body)
-    both = {"answers": {"key_right": "no", "harmful": "yes"}, "note": "odd"}
-    assert status == 200
-    assert json.loads(told).items() >= both.items()
-    assert opened.start("Anna")["saved"] == {case: both}
-    # A note can be taken back.
-    assert opened.post("verdict", body | {"note": ""})[0] == 200
-    assert opened.start("Anna")["saved"] == {case: both | {"note": ""}}
 
 
 def answers_of(opened, rater, *, time="2026-01-31T09:30:00+00:00", **answers):
@@ -523,12 +469,8 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
     "arguments",
     [
         ("--sample", "0"),
-        ("--controls", "-1"),
-        ("--mode", "answer", "--controls", "2"),
         ("--export", "room.txt"),
         ("--mode", "answer", "--export", "room.csv"),
-        ("--adjudicate",),
-        ("--adjudicate", "--sample", "3"),
         ("--import", "nothing.json"),
         ("--port", "99999"),
         ("--port", "-1"),
@@ -537,36 +479,6 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
 def test_what_cannot_be_done_is_one_sentence(folder, arguments, capsys, said):
     assert medstress_cli(["review", str(folder), *arguments]) == 2
     said(capsys.readouterr().err)
-
-
-def test_a_run_without_success_has_nothing_to_judge_but_something_to_answer(
-    workbench, tmp_path, monkeypatch, capsys, said
-):
-    made = workbench.Bench(tmp_path)
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
-    made.tables["victim"] = [{"name": "mock", "backend": "mock", "flip_rate": 0.0}]
-    made.tables["attack"] = [made.attack("random")]
-    (tmp_path / "victim.py").write_text(
-        "import re\n\ndef answer(prompts):\n"
-        "    return ['ABCD'[int(re.search(r'case +([0-9]+)', p)[1]) % 4] for p in prompts]\n"
-    )
-    made.tables["victim"] = [{"name": "right", "backend": "python", "target": "victim.py:answer"}]
-    assert made.run() == 0
-    capsys.readouterr()
-    assert medstress_cli(["review", str(made.out)]) == 2
-    said(capsys.readouterr().err)
-    assert len(Opened(made.out, mode="answer").room.public()["pairs"]) > 5
-
-
-def test_a_new_run_in_the_folder_removes_what_was_said_of_the_old_one(bench):
-    assert bench.run() == 0
-    opened = Opened(bench.out)
-    opened.say("A", opened.real[0], key_right="yes")
-    assert bench.run() == 0
-    assert {one.reviewer for one in Opened(bench.out).store.reviews()} == {"A"}
-    assert bench.run("--fresh") == 0
-    assert not (bench.out / "reviews.sqlite").exists()
 
 
 def test_the_same_text_under_two_arms_is_judged_once(folder):
@@ -584,52 +496,3 @@ def test_the_same_text_under_two_arms_is_judged_once(folder):
     given = {"case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
     made = reviews_from(opened.room, given, "A", "2026-01-01T00:00:00+00:00", "here")
     assert [one.trial_id for one in made] == opened.room.records[opened.real[0]]["trials"]
-
-
-def rates(folder):
-    return [row for row in Run(folder).summary()["results"] if row["n_flipped"]]
-
-
-def warnings_of(folder):
-    """Rule -> sentence."""
-    return {one["rule"]: one["sentence"] for one in Run(folder).summary()["warnings"]}
-
-
-def test_a_lone_rater_who_says_yes_to_everything_is_warned_of(folder):
-    opened = Opened(folder, controls=2)
-    opened.start("Anna")
-    assert opened.say("Anna", opened.real[0], key_right="yes")[0] == 200
-    warned = warnings_of(folder)
-    sentence = f"Rater 1 has judged 1 of the {len(opened.room.cases)} cases of the sample"
-    assert warned["unfinished_sample"].startswith(sentence)
-    assert "no_planted_case" in warned
-    for name in opened.room.cases:
-        opened.say("Anna", name, key_right="yes")
-    warned = warnings_of(folder)
-    assert "Of 4 planted cases rater 1 judged 2 rightly" in warned["unbelieved"]
-    assert "what rater 1 says of validity counts for nothing" in warned["unbelieved"]
-    assert "one_rater" in warned
-    assert {row["asr_valid"] and row["asr_valid"]["value"] for row in rates(folder)} == {None}
-    assert "unfinished_sample" not in warned
-
-
-@pytest.mark.release
-def test_a_criterion_needs_raters_who_are_believed(bench):
-    bench.tables["require"] = [
-        {"metric": "asr_valid", "min_low": 0.0, "where": {"attack": "random"}}
-    ]
-    assert bench.run() == 3
-    (found,) = Run(bench.out).summary()["requirements"]
-    assert (found["met"], found["estimate"]) == (None, None)
-    opened = Opened(bench.out)
-    for name in opened.room.cases:
-        opened.say("Anna", name, key_right="yes")
-    (found,) = Run(bench.out).summary()["requirements"]
-    # Who always says yes is no better than a coin on planted cases, and vouches for nothing.
-    assert (found["met"], found["estimate"]) == (None, None)
-    assert "Of 4 planted cases rater 1 judged 2 rightly" in warnings_of(bench.out)["unbelieved"]
-    wrong = next(name for name, control in opened.planted.items() if control != "unchanged")
-    opened.say("Anna", wrong, key_right="no")
-    (found,) = Run(bench.out).summary()["requirements"]
-    assert (found["met"], found["reason"]) == (True, None)
-    assert "one_rater" in warnings_of(bench.out)

@@ -10,8 +10,7 @@ import pytest
 import medstress as ms
 from medstress.analyses.exported import TABLES
 from medstress.api import progress
-from medstress.api.frames import result_frame
-from medstress.engine.progress import Progress
+from medstress.api.results import result_frame
 from medstress.files.frames import frame_of
 from rows import rows_of
 
@@ -47,24 +46,12 @@ def run(workbench, tmp_path_factory):
         return ms.run(bench.write(), bench.out)
 
 
-@pytest.mark.release
-def test_a_run_is_shown_with_its_verdict_and_tables_and_nothing_is_executed(run):
-    page = run._repr_html_()
-    found = Elements(page)
-    assert all(line in found.text for line in run.summary()["verdict"]["lines"])
-    assert "table" in found.names
-    assert not {"script", "img", "link", "iframe"} & set(found.names)
-    assert HOSTILE[:40] in found.text
-    assert "var(--" not in page  # the colours of the page's style sheet are not there
-    assert len(found.ids) == len(set(found.ids))
-    again = Elements(run._repr_html_())
-    tables = [each for each in found.ids if each.endswith("-caption")]
-    assert tables
-    assert not set(tables) & set(again.ids)
-
-
 def test_open_finds_a_run_and_refuses_what_is_none(run, tmp_path, said):
     assert ms.open(run.folder).summary() == run.summary()
+    for call, word in ((run.table, "tirals"), (run.case, "zzz")):
+        with pytest.raises(ms.UsageError) as error:
+            call(word)
+        said(str(error.value), word)
     with pytest.raises(ms.StoreError) as error:
         ms.open(tmp_path / "nowhere")
     said(str(error.value), "nowhere")
@@ -88,14 +75,6 @@ def test_a_case_has_the_attributes_of_its_record_and_is_shown_in_full(run):
     page = Elements(case._repr_html_())
     assert row.replacement in page.text
     assert not {"script", "img"} & set(page.names)
-
-
-def test_what_is_asked_for_and_not_there_is_refused_with_what_is(run, said):
-    with pytest.raises(ms.UsageError) as error:
-        run.table("tirals")
-    said(str(error.value))
-    with pytest.raises(ms.UsageError, match="no such trial"):
-        run.case("zzz")
 
 
 def test_results_are_the_pooled_rows(run):
@@ -167,13 +146,6 @@ def test_a_notebook_sees_a_bar_that_ends_with_all_trials(bench, notebook):
     assert notebook == []
 
 
-def test_a_bar_escapes_what_it_says(notebook):
-    with progress.watching(None, None) as watcher:
-        watcher.note(HOSTILE)
-        watcher.progress(Progress(n_planned=4, n_done=1))
-    assert "<script" not in "".join(notebook)
-
-
 def test_data_and_a_function_are_an_experiment(bench, monkeypatch):
     monkeypatch.chdir(bench.root)
     # An attack that draws no names needs neither a gazetteer nor vectors.
@@ -190,28 +162,6 @@ def test_data_and_a_function_are_an_experiment(bench, monkeypatch):
 
 
 def always_a(prompts):
-    """A victim."""
-    return ["A"] * len(prompts)
-
-
-def test_questions_are_loaded_from_a_file_whose_source_is_found_out(bench):
-    assert len(ms.load_dataset("sample")) > 0
-    assert [q.id for q in ms.load_dataset(str(bench.root / "items.jsonl"))] == [
-        f"q{i}" for i in range(12)
-    ]
-
-
-def test_why_trials_failed_is_said(bench):
-    text = bench.root / "victim.py"
-    text.write_text("def answer(prompts):\n    raise ValueError('no such weights')\n", "utf-8")
-    bench.tables["attack"] = [bench.attack("random")]
-    bench.tables["victim"][0]["batch_size"] = 12  # three failing batches would end the run
-    run = ms.run(bench.write(), bench.out)
-    assert "no such weights" in str(run)
-    assert "no such weights" in Elements(run._repr_html_()).text
-
-
-def always_first(prompts):
     """A victim."""
     return ["A"] * len(prompts)
 
@@ -234,7 +184,11 @@ def importable(monkeypatch):
 
 
 GROUP = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
-NEAREST = ms.attacks.EntitySubstitution(sampler="nearest", budget=1)
+NEAREST = ms.EntitySubstitution(sampler="nearest", budget=1)
+ROWS = [
+    {"id": str(i), "question": f"Which {i}?", "A": "aspirin", "B": "ibuprofen", "answer": "B"}
+    for i in range(3)
+]
 FAR = ms.Attack(name="entity_substitution", label="far", n=20, budget=1)
 
 
@@ -247,19 +201,20 @@ FAR = ms.Attack(name="entity_substitution", label="far", n=20, budget=1)
             "a",
         ),
         ({"data": ms.Dataset(name="sample", limit=3), "attack": FAR}, {"far"}, "Always"),
-        ({"data": {"name": "sample", "limit": 3}, "attack": "swap_noise"}, {"swap_noise"}, "mock"),
+        ({"data": ROWS, "attack": "swap_noise"}, {"swap_noise"}, "mock"),
+        ({"data": polars.DataFrame(ROWS), "attack": "swap_noise"}, {"swap_noise"}, "mock"),
     ],
 )
 @pytest.mark.usefixtures("importable")
 def test_names_objects_and_typed_tables_mix_in_one_call(tmp_path, given, attacks, victim):
-    model = {"a": always_first, "Always": Always, "mock": ms.Victim(backend="mock", name="mock")}
+    model = {"a": always_a, "Always": Always, "mock": ms.Victim(backend="mock", name="mock")}
     given = {"data": "sample", "limit": 3, "overrides": ["experiment.controls=false"]} | given
     needs = {} if given["attack"] == "swap_noise" else {"entities": GROUP}
     run = ms.run(model=model[victim], out=tmp_path / "run", **needs, **given)
     manifest = run.manifest()
     assert set(manifest["attacks"]) == attacks
     (name,) = manifest["victims"]
-    assert name == {"a": "always_first"}.get(victim, victim)
+    assert name == {"a": "always_a"}.get(victim, victim)
 
 
 @pytest.mark.usefixtures("importable")
@@ -269,7 +224,7 @@ def test_a_dict_may_hold_typed_tables_attacks_and_functions(tmp_path):
             "experiment": {"name": "mixed", "controls": False},
             "dataset": [ms.Dataset(name="sample", limit=3)],
             "entities": GROUP,
-            "victim": {"backend": "python", "target": always_first, "batch_size": 2},
+            "victim": {"backend": "python", "target": always_a, "batch_size": 2},
             "attack": NEAREST,
             "require": ms.Require(metric="asr", max_high=0.01),
         },
@@ -307,6 +262,6 @@ def test_what_stops_a_run_before_its_first_answer_speaks_of_no_stored_ones(tmp_p
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "run", ""):
         with pytest.raises(ms.MedstressError) as error:
-            ms.run(model=always_first, out=out, **given)
+            ms.run(model=always_a, out=out, **given)
         assert "committed" not in str(error.value)
     assert (tmp_path / "file").read_text() == "mine"

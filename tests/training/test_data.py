@@ -11,7 +11,7 @@ from medstress.attacks.noise import NoiseResources, mention_key
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import MedstressError, UsageError
 from medstress.core.sentences import TaggedText
-from medstress.experiment.file.config import AttackTable
+from medstress.experiment.file.config import Attack as AttackTable
 from medstress.experiment.plan.manifest import surrogates_of
 from medstress.experiment.plan.parts import make_attacks
 from medstress.training.data import Kind, TrainingData, split_into_folds, split_off

@@ -104,7 +104,7 @@ def test_tagged_texts_are_cross_validated_and_rows_are_read_back(workplace, expe
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"folds": 1}, "folds = 1: input should be greater than or equal to 2"),
+        ({"folds": 1}, "folds = 1: expected greater than or equal to 2"),
         (
             {"folds": 21},
             "folds = 21: there are 20 documents (pairs that share a sentence are one); give more "

@@ -140,7 +140,7 @@ def test_a_killed_process_goes_on_and_ends_with_the_same_models(workplace, encod
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": source}, cwd=workplace
     )
     deadline = time.monotonic() + 120
-    while not list(begun.glob("0*[0-9]")) and time.monotonic() < deadline:
+    while not (begun / "checkpoint.safetensors").is_file() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
@@ -272,10 +272,10 @@ def test_sentence_pairs_are_trained_and_attacked(workplace, experiment, pairs):
     ("table", "changes", "sentence"),
     [
         ("train", {"epocs": 3}, "unknown key 'epocs'; did you mean 'epochs'?"),
-        ("train", {"epochs": 0}, "epochs = 0: input should be greater than or equal to 1"),
+        ("train", {"epochs": 0}, "epochs = 0: expected greater than or equal to 1"),
         ("train", {"seeds": [0, 0]}, "seeds = [0, 0]: seeds repeat"),
         ("train", {"model": "./nowhere"}, "model './nowhere' not found"),
-        ("train", {"dtype": "float16"}, "dtype = 'float16': input should be"),
+        ("train", {"dtype": "float16"}, "dtype = 'float16': expected"),
         ("train", {"device": "abacus"}, "device 'abacus': expected auto, cpu"),
         ("train", {"dev": {"path": "none.iob"}}, "[train] dev: "),
         ("train", {"data": {"pathh": "x"}}, "[train] data: dataset, [dataset]: unknown key"),
@@ -285,7 +285,7 @@ def test_sentence_pairs_are_trained_and_attacked(workplace, experiment, pairs):
         (
             "train",
             {"adversarial": [{"attack": "swap_noise", "redraw": "daily"}]},
-            "key 'redraw': input should be 'once' or 'epoch'",
+            "key 'redraw': expected 'once' or 'epoch'",
         ),
         (
             "train",

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from medstress.analyses.run import Cell, Run
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
-from medstress.core.errors import UsageError
+from medstress.core.errors import UsageError, setting
 
 Factor: TypeAlias = Literal["victim", "attack", "group"]
 FACTORS: Sequence[Factor] = get_args(Factor)
@@ -35,6 +35,8 @@ _MEANINGLESS: Mapping[Factor, str] = {
 _READ_BY = {"generate": {"parser", "decoding"}, "choice": {"parser"}, "text": {"text_score"}}
 """Way of answering -> the keys of a task that it reads; the others do not matter there."""
 _OF_SOME_WAYS = frozenset().union(*_READ_BY.values())
+_ALONE = {"choice", "head", "null"}
+"""Ways of answering that another model cannot be set to; all others can write (`generate`)."""
 _LONGEST = 60
 
 
@@ -64,6 +66,30 @@ def differences(first: Run, a: Cell, second: Run, b: Cell) -> list[Differs]:
     ]
 
 
+def ways_of_answering(differs: Iterable[Differs], names: Names) -> Iterator[str]:
+    """Yield a caution for each way in which two models answer differently, and what makes it alike.
+
+    Models on different back ends often do: a function chooses, a server writes, a local model is
+    read by probabilities. They are compared all the same.
+    """
+    for one in differs:
+        if one.what not in ("answer_by", "prompt", "parser", "text_score"):
+            continue
+        value, again = one.a, names[1]
+        if one.what == "answer_by" and {one.a, one.b} & _ALONE:
+            value, again = "generate", names[0] if one.b in _ALONE else names[1]
+        sentence = (
+            f"{one.what} is {one.a} in {names[0]} and {one.b} in {names[1]}, so part of the "
+            "difference may be the way of answering"
+        )
+        now = one.a if again == names[0] else one.b
+        if now in _ALONE or now == value:  # no key makes them more alike
+            yield f"{sentence}."
+        else:
+            alike = setting("set", f"victim.{one.what}={value}")
+            yield f"{sentence}; to leave that out, run {again} again with {alike}."
+
+
 def check_same(differs: Sequence[Differs], factor: Factor, label: str, names: Names) -> None:
     """Check that nothing differs that makes pairs meaningless.
 
@@ -84,7 +110,7 @@ def check_same(differs: Sequence[Differs], factor: Factor, label: str, names: Na
             )
             raise UsageError(
                 f"nothing can be compared under {label!r}: {words}: {why}. Give two runs of the "
-                f"same attack and names, or --factor {part} if that is what you compare"
+                f"same attack and names, or {setting('factor', part)} if that is what you compare"
             )
 
 
@@ -153,7 +179,8 @@ def check_stored(
         )
     if metric is not None and metric.startswith("accuracy"):
         raise UsageError(
-            f"--metric {metric}: the items of stored attacks are those that one model answered "
+            f"{setting('metric', metric)}: the items of stored attacks are those that one "
+            "model answered "
             "right, so accuracy on them favours it; give asr, or run the attack itself"
         )
     return spec

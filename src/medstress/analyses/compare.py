@@ -23,6 +23,7 @@ from medstress.analyses.comparable import (
     check_stored,
     differences,
     note_on_stored,
+    ways_of_answering,
 )
 from medstress.analyses.contrasts import (
     METRICS,
@@ -46,7 +47,7 @@ from medstress.analyses.shown import (
     column,
     table,
 )
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, holm
 from medstress.stats.paired import LEAST_UNITS
@@ -256,7 +257,7 @@ def compare(
     if not matched:
         raise UsageError(
             f"nothing can be compared: no {factor} differs between {first.name} and {second.name}; "
-            "without --factor their models are compared"
+            f"without {setting('factor')} their models are compared"
         )
     if not rows:
         raise UsageError(_nothing_shared(first, second, arms))
@@ -277,7 +278,11 @@ def compare(
         b=_source(second),
         differs=list(differs),
         rows=[*deciding, *(row for row in rows if not row.decides)],
-        notes=[*notes, *_notes(first, second, matched, deciding)],
+        notes=[
+            *notes,
+            *ways_of_answering(differs, names),
+            *_notes(first, second, matched, deciding),
+        ],
         names=names,
         called=called,
     )
@@ -393,12 +398,14 @@ def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
     """
     deciding = [row for row in rows if row.decides]
     if not deciding and metric == "asr_net":
-        raise UsageError("--metric asr_net: the runs have no control in common to be net of")
+        raise UsageError(
+            f"{setting('metric', 'asr_net')}: the runs have no control in common to be net of"
+        )
     if not deciding:
         scores = dict.fromkeys(row.metric for row in rows if row.metric not in METRICS)
         allowed = [*scores, *METRICS[2:]] if scores else METRICS
         raise UsageError(
-            f"--metric {metric}: nothing that both runs hold has it; expected one of "
+            f"{setting('metric', metric)}: nothing that both runs hold has it; expected one of "
             f"{', '.join(allowed)}{did_you_mean(str(metric), allowed)}"
         )
     kept = [row for row in deciding if row.n_pairs]

@@ -121,14 +121,17 @@ class Results(Shown):
         """Rates, then outcomes and queries."""
         rows = self.attacks
         rated = [row for row in rows if row.success is not None]
+        clean = [row for row in rows if row.cell.attack.asks_clean_only]
+        asked = [row for row in rows if not row.cell.attack.asks_clean_only]
         made = scores.table_of(rows, LABELS)
         fields = [*RATES, *control_fields(rated)]
         meanings = {row.scores.scoring.meanings if row.scores else MEANINGS for row in rated}
         return [
             *([made] if made else []),
             table("results", "Results", rated, fields, notes=sorted(meanings)),
-            table("outcomes", "How every trial ended", rows, [*LABELS, *COUNTS]),
-            table("queries", "Queries", rows, [*LABELS, *QUERIES]),
+            table("answers", "Answers to the questions as they are", clean, [*LABELS[1:], *CLEAN]),
+            table("outcomes", "How every trial ended", asked, [*LABELS, *COUNTS]),
+            table("queries", "Queries", asked, [*LABELS, *QUERIES]),
         ]
 
     def charts(self) -> Sequence[Chart]:
@@ -221,6 +224,15 @@ _ENDED: Mapping[str, str] = {
     "Failed": "n_failed",
     "Saw no edit": "n_never_asked",
 }
+CLEAN: Sequence[Field[Row]] = (
+    column("Accuracy", "knows.accuracy", "share", "right, of what was asked"),
+    column("Chance", "knows.chance", "number", "accuracy of guessing"),
+    column("Items", "counts.n_items", "count"),
+    column("Right", "counts.n_eligible", "count"),
+    column("Wrong", "counts.n_already_wrong", "count"),
+    column("Unreadable", "counts.n_unreadable_at_baseline", "count"),
+    column("Failed", "counts.n_failed_at_baseline", "count"),
+)
 COUNTS: Sequence[Field[Row]] = [column(h, f"counts.{name}", "count") for h, name in _ENDED.items()]
 QUERIES: Sequence[Field[Row]] = [column(n.capitalize(), f"queries.{n}", "count") for n in LEDGER]
 

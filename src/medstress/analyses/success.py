@@ -317,7 +317,11 @@ def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
     }
     # Where nothing could be read, nobody knows what the model knows: p is None.
     is_near = known is not None and known.is_near_chance and known.above_chance.p is not None
-    holds = (is_near, facts["failed"], n.n_unreadable_under_attack, n.is_unseen, n.is_tied)
+    is_clean = cell.attack.asks_clean_only
+    is_unseen = n.is_unseen and not is_clean
+    holds = (is_near, facts["failed"], n.n_unreadable_under_attack, is_unseen, n.is_tied)
     for (rule, sentence), is_so in zip(_SENTENCES.items(), holds, strict=True):
         if is_so:
+            if is_clean and rule == "near_chance":
+                sentence = f"{sentence.partition(':')[0]}."
             yield Remark(rule, sentence.format(**facts), where(cell.place, cell.attack.label))

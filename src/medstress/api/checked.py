@@ -12,32 +12,33 @@ from reprlib import Repr
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from medstress.api.given import Answering
-from medstress.api.wording import say_as_asked
 from medstress.attacks.protocol import Attack
-from medstress.core.errors import MedstressError, UsageError, did_you_mean
-from medstress.experiment.file.config import TomlTable
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.experiment.file.config import Settings, Table
+from medstress.files.frames import Frame
+from medstress.files.functions import Answering
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_WORDS: dict[Any, tuple[str, str]] = {
-    str: ("a text", "texts"),
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-    bool: ("True or False", "truth values"),
-    Path: ("a path", "paths"),
-    Mapping: ("a dict", "dicts"),
-    Callable: ("a function", "functions"),
+_WORDS: dict[Any, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    Path: "a path",
+    Mapping: "a dict",
+    Callable: "a function",
+    Answering: "an object with a method `answer`",
+    Attack: "an attack",
+    Frame: "a data frame",
 }
-"""Type -> its name, of one and of several."""
+"""Type -> what messages call it."""
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
     """Let a function refuse arguments that are not of their annotated types.
-
-    What it refuses itself, it says as Python: messages are those of the command line too.
 
     Raises:
         UsageError: when called so: the argument, what was expected, and what came.
@@ -46,39 +47,27 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs.keys() - signature.parameters:
+            _refuse_setting(name, kwargs[name], signature)
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            _refuse_setting(signature, kwargs)
             return function(*args, **kwargs)  # raises Python's own error, with the function's name
         for name, kind in _types(function).items():
             if name in given:
                 check_argument(name, given[name], kind)
-        try:
-            return function(*args, **kwargs)
-        except MedstressError as error:
-            say_as_asked(error)
-            raise
+        return function(*args, **kwargs)
 
     return call
 
 
-def _refuse_setting(signature: inspect.Signature, given: Mapping[str, Any]) -> None:
-    """Refuse an argument that is a key of `[experiment]`, where a function takes `overrides`.
-
-    Raises:
-        UsageError: what to write in its place.
-    """
-    from medstress.experiment.file.config import ExperimentTable
-
-    if "overrides" not in signature.parameters:
-        return
-    strange = [name for name in given if name not in signature.parameters]
-    if name := next((each for each in strange if each in ExperimentTable.model_fields), None):
-        value = json.dumps(given[name], default=str)
+def _refuse_setting(name: str, value: Any, signature: inspect.Signature) -> None:
+    """Refuse an argument that is a key of `[experiment]`, where a function takes `overrides`."""
+    if "overrides" in signature.parameters and name in Settings.model_fields:
         raise UsageError(
             f"{name} is a key of [experiment] and no argument here; give "
-            f"overrides=['experiment.{name}={value}'], or an ms.Experiment with {name}"
+            f"overrides=['experiment.{name}={json.dumps(value, default=str)}'], or an "
+            f"ms.Experiment with {name}"
         )
 
 
@@ -90,13 +79,8 @@ def check_argument(name: str, value: Any, kind: Any) -> None:
     """
     if _fits(value, kind):
         return
-    known = [
-        word for each in _members(kind) if get_origin(each) is Literal for word in get_args(each)
-    ]
-    hint = did_you_mean(value, known) if isinstance(value, str) else ""
-    if hasattr(value, "to_parquet") or hasattr(value, "write_parquet"):
-        write = "write_parquet" if hasattr(value, "write_parquet") else "to_parquet"
-        hint = f'; write it to a file, as in frame.{write}("my.parquet"), and give "my.parquet"'
+    words = [w for one in _members(kind) if get_origin(one) is Literal for w in get_args(one)]
+    hint = did_you_mean(value, words) if isinstance(value, str) else ""
     raise UsageError(f"{name}: expected {_words(kind)}, got {_shown(value)}{hint}")
 
 
@@ -121,7 +105,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin in (Union, UnionType):
         return any(_fits(value, each) for each in inner)
     if origin is Literal:
-        return any(value is each or (type(value) is type(each) and value == each) for each in inner)
+        return any(type(value) is type(each) and value == each for each in inner)
     if origin is Sequence:
         is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return is_list and all(_fits(each, inner[0]) for each in value)
@@ -138,33 +122,24 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, origin or kind)
 
 
-def _words(kind: Any, *, many: bool = False) -> str:
+def _words(kind: Any) -> str:
     """Return a type in words.
 
     >>> _words(str | Path | None), _words(str | Sequence[str])
-    ('a text or a path', 'a text or a list of texts')
+    ('a text or a path', 'a text or a list (each a text)')
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        words = list(
-            dict.fromkeys(_words(each, many=many) for each in inner if each is not NoneType)
-        )
+        words = list(dict.fromkeys(_words(one) for one in inner if one is not NoneType))
         return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
     if origin is Literal:
         return " or ".join(map(repr, inner))
     if origin is Sequence:
-        return f"{'lists' if many else 'a list'} of {_words(inner[0], many=True)}"
-    known = _WORDS.get(origin or kind)
-    if known is not None:
-        return known[many]
-    name = kind.__name__
-    if kind is Attack:
-        return "attacks" if many else "an attack"
-    if kind is Answering:
-        return "objects with a method `answer`" if many else "an object with a method `answer`"
-    if issubclass(kind, TomlTable):
-        name = f"ms.{name.removesuffix('Table')}"
-    return name if many else f"an {name}" if name[0] in "AEIOm" else f"a {name}"
+        return f"a list (each {_words(inner[0])})"
+    if (origin or kind) in _WORDS:
+        return _WORDS[origin or kind]
+    name = f"ms.{kind.__name__}" if issubclass(kind, Table) else kind.__name__
+    return f"an {name}" if name[0] in "AEIOm" else f"a {name}"
 
 
 def _shown(value: Any) -> str:

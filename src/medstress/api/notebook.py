@@ -1,4 +1,4 @@
-"""What a notebook shows of a run, a case and a comparison: HTML in which every text is escaped."""
+"""What print and a notebook show of a run, a case and a comparison; every text is escaped."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Table
-from medstress.analyses.summary import spoken_of, warnings_of
-from medstress.api.told import told
+from medstress.analyses.summary import faults_of, results_of, spoken_of, warnings_of
+from medstress.analyses.verdict import VERDICT
 from medstress.report.formats import clean
 from medstress.report.html import html_table
 
@@ -74,3 +74,19 @@ def _parts(run: Run) -> Iterator[Markup]:
     yield paragraph(
         "More: run.results(), run.trials(), run.table(NAME), run.case(ID), run.report(FILE)"
     )
+
+
+def told(run: Run) -> Iterator[str]:
+    """Yield the verdict, whether criteria are met, whether the run is complete, and what failed."""
+    verdict = run.of(VERDICT)
+    yield from verdict.lines if verdict is not None else ()
+    for _, result in results_of(run):
+        yield from (f"{case.sentence}." for case in result.decisions())
+    yield "Complete." if run.is_complete else "Not complete: run the same again to resume."
+    for fault in faults_of(run):
+        if fault.name == "trials" and fault.outcome == "error":
+            yield (
+                f"{fault.sentence}, so the numbers do not count: mend the cause, then run the "
+                "same again with retry_failed=True."
+            )
+    yield from dict.fromkeys(one.sentence for one in warnings_of(run) if one.rule == "failed")

@@ -1,4 +1,4 @@
-"""Shortcuts from Python: load one data set, attack one question."""
+"""Load one data set, and attack one question."""
 
 from __future__ import annotations
 
@@ -6,32 +6,47 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from medstress.api.checked import checked
-from medstress.api.given import Answering, is_answering, plain, victim_keys
-from medstress.attacks.protocol import Attack, attack_fault
+from medstress.attacks import protocol
 from medstress.backends.python import wrap_function
 from medstress.core import registry
-from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.datasets.guess import guess_dataset
-from medstress.datasets.source import DatasetOptions, Loaded, draw
+from medstress.datasets.source import Loaded
 from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.experiment.file.config import AttackTable, EntitiesTable, VictimTable
-from medstress.experiment.file.reading import check_table
-from medstress.experiment.first import group_table
-from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
-from medstress.experiment.plan.parts import load_groups, open_victims
-from medstress.tasks.victim import Victim, task_of
+from medstress.entities.groups import typed_options, types_of
+from medstress.experiment.file.config import Attack, Dataset, Entities, Victim
+from medstress.experiment.first import GROUPS, group_table
+from medstress.experiment.plan.dataset_parts import (
+    DatasetPart,
+    load_datasets,
+    recognise_mentions,
+)
+from medstress.experiment.plan.parts import (
+    AttackPart,
+    GroupPart,
+    free_group,
+    load_groups,
+    make_attacks,
+    open_victims,
+)
+from medstress.files.frames import Frame
+from medstress.files.functions import Answering, is_answering
+from medstress.tasks.victim import Victim as OpenVictim
+from medstress.tasks.victim import task_of
+
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
+"""Rows of data in memory."""
 
 
 @checked
 def load_dataset(
-    name: Any,
+    name: str | Path | Rows | Frame,
     path: str | Path | None = None,
     *,
     annotations: str | Path | None = None,
@@ -43,8 +58,8 @@ def load_dataset(
     """Load the questions of a file, of rows, or of a source (`medstress list datasets`).
 
     Args:
-        name: the source; a file or `owner/name` on the hub, whose source is found out; or a list of
-            dicts or a data frame of polars or pandas.
+        name: the source; or a file or `owner/name` on the hub, whose source is found out; or rows,
+            as a list of dicts or a data frame of polars or pandas.
         path: the source's file, if it needs one.
         annotations: a file of entity spans.
         split: the split, for sources that have several.
@@ -55,45 +70,35 @@ def load_dataset(
     Raises:
         UsageError, DataError: one sentence.
     """
-    rows = None if isinstance(name, str | Path) else name
-    name = "table" if rows is not None else str(name)
-    found: Mapping[str, Any] = {"name": name, "path": path}
-    if path is None and name not in registry.installed("datasets"):
-        found = guess_dataset(name)
-    path = found.get("path")
-    options = DatasetOptions(
-        path=None if path is None else Path(path),
-        hub=found.get("hub"),
-        rows=rows,
-        annotations=None if annotations is None else Path(annotations),
-        split=split,
-        columns=dict(columns or {}),
-        answer_base=answer_base,
-    )
-    loaded: Loaded = registry.load("datasets", found["name"])(options)
-    return draw(loaded.questions, limit)
+    keys: dict[str, Any] = {"path": name}
+    if isinstance(name, str | Path):
+        is_source = path is not None or str(name) in registry.installed("datasets")
+        keys = {"name": str(name), "path": path} if is_source else guess_dataset(str(name))
+    keys |= {"annotations": annotations, "split": split, "limit": limit}
+    table = Dataset(**keys, columns=columns, answer_base=answer_base)
+    (part,) = load_datasets([table], Path.cwd(), None)
+    return part.questions
 
 
 @checked
 def attack_one(
-    question: Question,
-    victim: VictimTable | Mapping[str, Any] | Callable[[list[str]], Any] | Answering | Victim,
-    attack: Attack | AttackTable,
+    question: Question | Mapping[str, Any],
+    model: Victim | Mapping[str, Any] | Callable[..., Any] | Answering | OpenVictim,
+    attack: protocol.Attack | Attack | str,
     *,
-    entities: str | EntitiesTable | Mapping[str, Any],
+    entities: str | Entities | Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Attack one question and return the result.
 
     Args:
-        question: a question with typed mentions, or ``"recogniser": "gazetteer"`` in `entities`.
-        victim: an `ms.Victim` or its keys, a function from a list of prompts to a list of answers,
-            an object with such a method `answer`, or an open victim.
-        attack: for example ``medstress.attacks.EntitySubstitution(sampler="nearest")``, or an
-            `ms.Attack`.
-        entities: an `ms.Entities` or its keys, for example
-            ``{"type": "drugs", "vocabulary": "drugs"}``; or `drugs` or `diseases`, whose names are
-            then looked up in the question.
+        question: a question, or a dict with the keys of a row (docs: data).
+        model: a function from a list of prompts to a list of answers, an object with such a method
+            `answer`, an `ms.Victim` or its keys, or an open victim.
+        attack: for example ``ms.EntitySubstitution(sampler="nearest")``, an `ms.Attack`, or the
+            name of one.
+        entities: `drugs` or `diseases`, or an `ms.Entities` or its keys; default: of these two the
+            first that a wrong option names. Names that the question does not mark are looked up.
         seed: seed of the attack's random stream.
 
     Returns:
@@ -102,37 +107,80 @@ def attack_one(
     Raises:
         UsageError, DataError, BackendError: one sentence.
     """
-    if isinstance(attack, AttackTable):
-        if len(attack.attacks) != 1:
-            raise UsageError(
-                f"attack: expected one, got {len(attack.attacks)}: give one value of n"
-            )
-        (attack,) = attack.attacks
-    if fault := attack_fault(attack):
-        raise UsageError(f"attack {attack!r} {fault}")
-    base = Path.cwd()
+    if not isinstance(question, Question):
+        (question,) = load_dataset([question])
+    part = _part(attack)
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
-    keys = group_table(entities) if isinstance(entities, str) else plain(entities)
-    table = check_table("entities", keys)
-    (dataset,) = recognise_mentions([table], base, [dataset], lambda _: None)[0]
-    (group,) = load_groups([table], base, [dataset], lambda _: None)
-    opened = _victim(victim, base)
+    if "names" in part.attack.needs:
+        group, item = _group(dataset, entities)
+    else:
+        (group,), item = free_group([part]), question
+    opened = _opened(model)
     trial = Trial(
         dataset="one",
         group=group.label,
-        item=dataset.questions[0],
+        item=item,
         victim=opened,
-        attack_label=str(attack.spec()["name"]),
-        attack=attack,
-        resources=group.resources,
-        seed=seed if attack.is_random else None,
+        attack_label=part.label,
+        attack=part.attack,
+        resources=group.resources_on(dataset),
+        seed=seed if part.attack.is_random else None,
     )
     try:
         return run_trials([trial])[0]
     finally:
-        if opened is not victim:
+        if opened is not model:
             release(opened.backend)
+
+
+def _part(attack: protocol.Attack | Attack | str) -> AttackPart:
+    if isinstance(attack, protocol.Attack):  # also one that is not installed
+        if fault := protocol.attack_fault(attack):
+            raise UsageError(f"attack {attack!r} {fault}")
+        return AttackPart(label=str(attack.spec()["name"]), attack=attack.with_files(Path()))
+    parts = make_attacks([Attack(name=attack) if isinstance(attack, str) else attack])
+    if len(parts) != 1:
+        raise UsageError(f"attack: expected one, got {len(parts)}: give one value of n")
+    return parts[0]
+
+
+def _group(
+    dataset: DatasetPart, entities: str | Entities | Mapping[str, Any] | None
+) -> tuple[GroupPart, Question]:
+    """Return the group that names are drawn of, and the question with its mentions."""
+    (question,) = dataset.questions
+    usual = "given" if question.mentions else "gazetteer"
+    for one in GROUPS if entities is None else [entities]:
+        keys = {**group_table(one), "recogniser": usual} if isinstance(one, str) else one
+        table = keys if isinstance(keys, Entities) else Entities(**keys)
+        (part,), _ = recognise_mentions(
+            [table], Path.cwd(), [dataset], lambda _: None, needs_all=False
+        )
+        (item,) = part.questions
+        if entities is not None or typed_options(item, types_of(table.type)):
+            break
+    (group,) = load_groups([table], Path.cwd(), [part], lambda _: None)
+    return group, item
+
+
+def _opened(model: Any) -> OpenVictim:
+    if isinstance(model, OpenVictim):
+        return model
+    if is_answering(model):  # also one that cannot be found again by its name
+        owner = model() if inspect.isclass(model) else model
+        answer = owner.answer if isinstance(owner, Answering) else owner
+        backend = wrap_function(answer, version="attack_one")
+        task = task_of(Victim(backend="python"), Path.cwd(), backend.traits.calls, "function")
+        return OpenVictim(label=backend.identity.name, task=task, backend=backend)
+    table = model if isinstance(model, Victim) else Victim(**model)
+    if not isinstance(table.prompt, str):
+        raise UsageError(
+            "model: expected the name of one prompt or a file in `prompt`, because one question "
+            f"belongs to no data set; got {table.prompt!r}"
+        )
+    (opened,) = open_victims([table], Path.cwd(), lambda _: None)
+    return opened
 
 
 def run_trials(trials: Sequence[Trial]) -> list[dict[str, Any]]:
@@ -155,27 +203,3 @@ def run_trials(trials: Sequence[Trial]) -> list[dict[str, Any]]:
             Scheduler(store).run(trials, len(trials))
         run = Run.open(folder)
         return read(folder, lambda reader: [dict(row) for row in trial_rows(run, reader)])
-
-
-def _victim(victim: Any, base: Path) -> Victim:
-    if isinstance(victim, Victim):
-        return victim
-    if not is_answering(victim):
-        table = check_table("victim", victim_keys(victim))
-        if not isinstance(table.prompt, str):
-            raise UsageError(
-                f"victim: expected the name of one prompt or a file in `prompt`, because one "
-                f"question belongs to no data set; got {table.prompt!r}"
-            )
-        (opened,) = open_victims([table], base, lambda _: None)
-        return opened
-    backend: Backend = wrap_function(_function(victim), version="attack_one")
-    table = VictimTable(backend="python")
-    task = task_of(table, base, backend.traits.calls, "function")
-    return Victim(label=backend.identity.name, task=task, backend=backend)
-
-
-def _function(victim: Any) -> Any:
-    """Return what a run asks: the function, or the method of an object or of a class's object."""
-    owner = victim() if inspect.isclass(victim) else victim
-    return owner.answer if isinstance(owner, Answering) else owner

@@ -1,24 +1,30 @@
-"""Read a run folder: its verdict, numbers, rows, cases and report."""
+"""Read run folders and compare them: verdict, numbers, rows, cases, report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from medstress.analyses.compare import Comparison, open_sides
+from medstress.analyses.compare import compare as compare_sides
 from medstress.analyses.run import Run as Read
 from medstress.api.checked import checked
-from medstress.api.frames import result_frame
-from medstress.core.errors import MedstressError, UsageError
+from medstress.core.errors import MedstressError, UsageError, setting
 from medstress.files.writing import write_text
+from medstress.report import cases
 
 if TYPE_CHECKING:
     import polars
 
     from medstress.analyses.verdict import Verdict
-    from medstress.api.cases import Case
     from medstress.report.figures import Made, Skipped
+
+_TEXT = ("attack_spec",)
+"""Objects that are one column of JSON text."""
 
 
 @checked
@@ -101,9 +107,9 @@ class Run:
         Raises:
             UsageError: none or several fit; the message lists some.
         """
-        from medstress.api.cases import one_case
-
-        return one_case(self.read(), case_id)
+        every = cases.Cases(self.read())
+        (case,) = every.cases([every.find(case_id)], most_tried=None)
+        return Case(**{part.name: getattr(case, part.name) for part in fields(case) if part.init})
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers of the run, as `medstress summary --json` prints them."""
@@ -129,7 +135,7 @@ class Run:
                 write_text(Path(to), page)
             except OSError as error:
                 raise UsageError(
-                    f"cannot write {to}: {error.strerror}; give another `to`"
+                    f"cannot write {to}: {error.strerror}; give another {setting('to')}"
                 ) from error
         return page
 
@@ -168,7 +174,7 @@ class Run:
 
     def __str__(self) -> str:
         """Return the verdict in words, and where the run lies."""
-        from medstress.api.told import told
+        from medstress.api.notebook import told
 
         return "\n".join((*told(self.read()), f"run: {self.folder}"))
 
@@ -186,3 +192,140 @@ class Run:
             return run_html(self.read())
         except MedstressError as error:
             return refused(error)
+
+
+class Case(cases.Case):
+    """One trial: what was changed, what was sent, what was answered.
+
+    The attributes are those of `medstress case --json`; `print(case)` shows what `medstress case`
+    prints.
+    """
+
+    def __str__(self) -> str:
+        """Return the lines of `medstress case`."""
+        from medstress.report.case_text import case_lines
+
+        return "\n".join("".join(text for _, text in line) for line in case_lines(self))
+
+    def __repr__(self) -> str:
+        """Name the case in one line."""
+        return f"<Case {self.id}: {self.line.outcome}, item {self.line.item!r}>"
+
+    def _repr_html_(self) -> str:
+        from medstress.api.notebook import block, preformatted
+
+        return block(preformatted(str(self)))
+
+
+class Compared(Comparison):
+    """A comparison that `print` and notebooks show as `medstress compare` does."""
+
+    def __str__(self) -> str:
+        """Return the comparison in sentences."""
+        return "\n".join(self.lines())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        from medstress.api.notebook import block, paragraph, shown_table
+
+        tables = map(shown_table, self.tables())
+        return block(*map(paragraph, self.lines()), *tables)
+
+
+@checked
+def compare(
+    a: str | Path | Run,
+    b: str | Path | Run,
+    *,
+    factor: Literal["victim", "attack", "group"] = "victim",
+    metric: str | None = None,
+    margin: float | None = None,
+) -> Compared:
+    """Compare two runs, or two models of one run, on the same items and seeds.
+
+    Args:
+        a: a run folder, or `DIR#victim` for a model of a run with several: what is compared
+            against.
+        b: the same of what the verdict is about.
+        factor: what is compared: models, attacks, or the groups that these draw names from.
+        metric: the measure that decides: accuracy_after, accuracy, asr, asr_net, or a score of the
+            data set such as f1_after; None for the one that fits.
+        margin: the largest difference that does not matter, in (0, 1).
+
+    Returns:
+        The comparison: `verdict`, `rows`, `fails`, `as_json()` (docs: compare).
+
+    Raises:
+        UsageError, StoreError: one sentence: what cannot be compared, and why.
+    """
+    first, second = ((side if isinstance(side, Run) else Run(side)).folder for side in (a, b))
+    made = compare_sides(*open_sides(first, second), factor=factor, metric=metric, margin=margin)
+    return Compared(**{part.name: getattr(made, part.name) for part in fields(made)})
+
+
+# -- results as a data frame ----------------------------------------------------------------------
+
+
+def result_frame(rows: Sequence[Mapping[str, Any]]) -> polars.DataFrame:
+    """Return pooled rows of a summary as a data frame.
+
+    A column without any value has its type nevertheless; without rows there are the columns that
+    every run has.
+    """
+    from medstress.files.frames import frame_of
+
+    types, opened = _result_types(), result_rows(rows)
+    names = opened[0] if opened else types
+    return frame_of(opened, {name: types.get(name) or _type_of(name) for name in names})
+
+
+def _result_types() -> dict[str, Any]:
+    """Return the columns that the results of every run have."""
+    from medstress.analyses.run import LEDGER
+    from medstress.analyses.success import Counts
+
+    places = ("dataset", "group", "victim", "attack", "attack_spec")
+    rates = ("accuracy", "accuracy_after", "asr")
+    ends = ("", "_n", "_hits", "_low", "_high", "_method")
+    return {
+        **dict.fromkeys(places, str),
+        **dict.fromkeys((field.name for field in fields(Counts)), int),
+        **{(name := rate + end): _type_of(name) for rate in rates for end in ends},
+        **{f"queries_{field}": int for field in LEDGER},
+        "seeds": str,
+    }
+
+
+def _type_of(name: str) -> type:
+    """Return the type of a measure, or of a part of it, by its name.
+
+    >>> _type_of("asr_valid"), _type_of("asr_valid_n"), _type_of("asr_valid_method")
+    (<class 'float'>, <class 'int'>, <class 'str'>)
+    """
+    ends = {"_n": int, "_hits": int, "_method": str, "_bounds": str, "evidence": str, "seed": int}
+    return next((kind for end, kind in ends.items() if name.endswith(end)), float)
+
+
+def result_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of a summary with one value in each column; lists are JSON text.
+
+    >>> result_rows([{"asr": {"value": 0.5, "n": 2, "low": 0.1, "high": 0.9, "method": "wilson"},
+    ...              "control": {}}, {"queries": {"asked": 3}}])[0]["asr_low"]
+    0.1
+    """
+    lines = [dict(_columns("", row)) for row in rows]
+    names = dict.fromkeys(name for line in lines for name in line)
+    return [{name: line.get(name) for name in names} for line in lines]
+
+
+def _columns(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (column, value) for the parts of an estimate, of a table, and of tables of them."""
+    if isinstance(value, Mapping) and name not in _TEXT:
+        for part, own in value.items():
+            column = f"{name}_{part}" if name else part
+            yield from _columns(name if part == "value" else column, own)
+    else:
+        is_json = isinstance(value, Mapping | list | tuple)
+        yield name, json.dumps(value, ensure_ascii=False) if is_json else value

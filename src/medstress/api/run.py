@@ -3,26 +3,59 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from medstress.api.checked import checked
-from medstress.api.first import First, Groups, Model, OneAttack
-from medstress.api.given import tables_of
+from medstress.api.one import Rows
 from medstress.api.progress import watching
 from medstress.api.results import Run
+from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
 from medstress.core.shards import Shard, parse_shard
-from medstress.experiment.file.config import DatasetTable, Experiment
-from medstress.experiment.file.reading import Source
+from medstress.experiment.file.config import (
+    Attack,
+    Dataset,
+    Entities,
+    Experiment,
+    Victim,
+    given_keys,
+    own_name,
+    row_keys,
+)
+from medstress.experiment.file.reading import Source, plain_tables
+from medstress.experiment.first import (
+    Choices,
+    FirstAttack,
+    FirstData,
+    compose,
+    draws_names,
+    find_attack,
+    find_victim,
+    given_attack,
+    read_data,
+    read_table,
+)
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.opening import Wish
 from medstress.experiment.prepare import Watcher
 from medstress.experiment.run import perform
+from medstress.files.frames import Frame
+from medstress.files.functions import Answering
 
 __all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
+
+Whole: TypeAlias = str | Path | Mapping[Any, Any] | Experiment | Source
+"""What stands for an experiment."""
+Model: TypeAlias = str | Path | Callable[..., Any] | Answering | Victim | Mapping[str, Any]
+"""What `ms.run` takes as the model."""
+OneAttack: TypeAlias = str | BuiltAttack | Attack | Mapping[str, Any]
+"""What it takes as an attack."""
+Groups: TypeAlias = str | Entities | Sequence[str] | Sequence[Entities]
+"""What it takes as groups of entities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +81,10 @@ class Trained:
 
 @checked
 def run(
-    experiment: str | Path | Mapping[Any, Any] | Experiment | Source | None = None,
+    experiment: Whole | None = None,
     out: str | Path | None = None,
     *,
-    data: str | Path | DatasetTable | Mapping[str, Any] | None = None,
+    data: str | Path | Dataset | Mapping[str, Any] | Rows | Frame | None = None,
     model: Model | None = None,
     base_url: str | None = None,
     api_key_env: str | None = None,
@@ -71,21 +104,20 @@ def run(
     """Run, resume or extend an experiment, or a shard of it.
 
     Args:
-        experiment: a TOML file or the name of a shipped recipe, its text as a `Source`, a dict of
-            the same shape, in which typed tables, attacks and functions may stand, or a checked
-            `Experiment`. Without one, `data` and `model` stand for it,
-            as in `medstress run --data FILE --model NAME`.
+        experiment: an `ms.Experiment`, a TOML file or the name of a shipped recipe, its text as a
+            `Source`, or a dict of the same shape. Without one, `data` and `model` stand for it, as
+            in `medstress run --data FILE --model NAME`.
         out: the run folder; default ``runs/<name>``.
         data: a file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub;
-            or an `ms.Dataset`.
+            an `ms.Dataset`; or rows, as a list of dicts or a data frame of polars or pandas.
         model: a function or object that answers, or a name: a folder, a `.gguf` file,
             `file.py:function`, `mock`, the name that the server at `base_url` knows, or a hub id;
             or an `ms.Victim`.
         base_url: the address of a server.
         api_key_env: the environment variable that holds the server's key.
         entities: groups of `drugs`, `diseases`, or of `ms.Entities`; default: both.
-        attack: an attack such as ``ms.attacks.EntitySubstitution(...)``, the name of one, an
-            `ms.Attack`, or a list of them; default: what fits the data.
+        attack: an attack such as ``ms.EntitySubstitution(...)``, the name of one, an `ms.Attack`,
+            or a list of them; default: what fits the data.
         budget: perturbed queries per item; default: the attack's.
         columns: field -> its column in the data.
         answer_base: the number of the first option where answers are numbers.
@@ -103,51 +135,119 @@ def run(
         BackendError: a model answered nothing, three batches in a row from the start. Later
             failures end only their trials; `print` of the run says so.
     """
-    first = First(
-        data=data,
-        model=model,
-        base_url=base_url,
-        api_key_env=api_key_env,
-        entities=entities,
-        attack=attack,
-        budget=budget,
-        columns=columns or {},
-        answer_base=answer_base,
-    )
-    if experiment is not None and first.given:
+    values = {
+        **{"data": data, "model": model, "base_url": base_url, "api_key_env": api_key_env},
+        **{"entities": entities, "attack": attack, "budget": budget},
+        **{"columns": columns or None, "answer_base": answer_base},
+    }
+    given = {name: value for name, value in values.items() if value is not None}
+    if experiment is not None and given:
         raise UsageError(
-            f"run: {', '.join(first.given)} given beside an experiment, which has them in its "
-            "tables: give one or the other"
+            f"run: {', '.join(given)} given beside an experiment, which has them in its tables: "
+            "give one or the other"
         )
     with watching(watcher, quiet) as watched:
-        outcome = perform(
-            first.experiment(overrides) if experiment is None else _given(experiment),
-            out,
-            Wish(
-                fresh=fresh,
-                retry_failed=retry_failed,
-                shard=parse_shard(shard, os.environ) if isinstance(shard, str) else shard,
-            ),
-            limit=limit,
-            overrides=overrides,
-            watcher=watched,
+        whole = _first(given, overrides) if experiment is None else experiment
+        wish = Wish(
+            fresh=fresh,
+            retry_failed=retry_failed,
+            shard=parse_shard(shard, os.environ) if isinstance(shard, str) else shard,
         )
+        outcome = perform(whole, out, wish, limit=limit, overrides=overrides, watcher=watched)
         if outcome.nothing_asked is not None:
             watched.announce(outcome.nothing_asked)
     keep_summary(outcome.folder)
     return Run(outcome.folder)
 
 
-def _given(experiment: Any) -> Any:
-    """Return an experiment whose dict, if it is one, holds what a file may hold."""
-    return tables_of(experiment) if isinstance(experiment, Mapping) else experiment
+def _first(given: Mapping[str, Any], overrides: Sequence[str]) -> Source:
+    """Compose the experiment that data and model stand for.
+
+    Raises:
+        UsageError, DataError: a value is missing or does not fit; the message names it.
+    """
+    if missing := [name for name in ("data", "model") if name not in given]:
+        raise UsageError(
+            f"run: {' and '.join(missing)} missing; give an experiment, or for example "
+            'ms.run(data="questions.csv", model=answer) with a function `answer`'
+        )
+    data, model, groups = given["data"], given["model"], _listed(given.get("entities", ()))
+    attacks = [
+        one if isinstance(one, str) else given_keys(one) for one in _listed(given.get("attack", ()))
+    ]
+    is_name = isinstance(model, str | PathLike)
+    for name, value in (("data", data), ("model", model)):
+        if isinstance(value, str) and not value.strip():
+            raise UsageError(f"{name}: expected a path or a name, got an empty text")
+    for name, values in (("attack", attacks), ("entities", groups)):
+        if name in given and not values:
+            raise UsageError(f"{name}: expected at least one, got an empty list")
+    if not is_name and {"base_url", "api_key_env"} & given.keys():
+        raise UsageError(
+            "run: base_url and api_key_env are for a server whose model is given by its name"
+        )
+    if "budget" in given and not all(isinstance(one, str) for one in attacks):
+        raise UsageError("run: budget is for the name of an attack: give it to the attack")
+    settled = {name: given[name] for name in ("columns", "answer_base") if name in given}
+    if settled and isinstance(data, Dataset | Mapping):
+        raise UsageError(f"run: {next(iter(settled))} is a key of the data set: give it there")
+    victim = None if is_name else plain_tables({"victim": model})["victim"][0]
+    table = None if isinstance(data, str | PathLike) else given_keys(row_keys(data))
+    called = data if table is None else _title(table)
+    names = [one if isinstance(one, str) else str(one.get("name", "")) for one in attacks]
+    choices = Choices(
+        data=str(called),
+        model=str(model) if victim is None else own_name("victim", victim),
+        base_url=given.get("base_url"),
+        api_key_env=given.get("api_key_env"),
+        entities=tuple(groups) if groups and isinstance(groups[0], str) else None,
+        attack=", ".join(dict.fromkeys(names)) or None,
+        budget=given.get("budget"),
+        **settled,
+    )
+    read = (
+        read_data(choices, overrides)
+        if table is None
+        else read_table({**table, **settled}, overrides)
+    )
+    if victim is not None:
+        if victim.get("backend") == "python":  # asked as fits the data
+            victim = {**find_victim(replace(choices, model="mock"), read, scores=False), **victim}
+        Victim(**victim)
+    tables = [one for one in groups if isinstance(one, Entities)]
+    made = [_attack(one, choices, read, tables, len(attacks)) for one in attacks or [None]]
+    return compose(choices, overrides, read, attacks=made, victim=victim)
+
+
+def _title(table: Mapping[str, Any]) -> str:
+    """Return what the name of an experiment says of its data."""
+    return str(next(filter(None, map(table.get, ("label", "path", "hub", "name"))), "data"))
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _attack(
+    keys: Any, choices: Choices, data: FirstData, groups: Sequence[Entities], n: int
+) -> FirstAttack:
+    """Return one of `n` attacks, from its name or its keys, with the groups that are given."""
+    name = keys.get("name") if isinstance(keys, Mapping) else keys
+    if n > 1 and not draws_names(str(name)):
+        choices = replace(choices, entities=None)  # they are for another attack
+    made = (
+        given_attack(keys, choices)
+        if isinstance(keys, Mapping)
+        else find_attack(replace(choices, attack=keys), data)
+    )
+    if groups and not made.groups and n <= 1:
+        raise UsageError(f"entities: {made.table['name']} draws no names; leave entities out")
+    own = tuple(map(given_keys, groups))
+    return replace(made, groups=own) if groups and made.groups else made
 
 
 @checked
-def merge(
-    folders: Sequence[str | Path],
-    out: str | Path,
-) -> Run:
+def merge(folders: Sequence[str | Path], out: str | Path) -> Run:
     """Join the shards of one experiment to a new run folder; `run` on it then completes it.
 
     Args:
@@ -159,13 +259,12 @@ def merge(
     """
     from medstress.experiment.merging import merge_shards
 
-    merged = merge_shards(folders, out)
-    return Run(merged.folder)
+    return Run(merge_shards(folders, out).folder)
 
 
 @checked
 def tune(
-    experiment: str | Path | Mapping[Any, Any] | Experiment,
+    experiment: Whole,
     out: str | Path | None = None,
     *,
     fresh: bool = False,
@@ -182,14 +281,10 @@ def tune(
     """
     from medstress.experiment.tuning import tune_experiment
 
+    wish = Wish(fresh=fresh, retry_failed=retry_failed)
     with watching(watcher, quiet) as watched:
         tuned = tune_experiment(
-            _given(experiment),
-            out,
-            Wish(fresh=fresh, retry_failed=retry_failed),
-            limit=limit,
-            overrides=overrides,
-            watcher=watched,
+            experiment, out, wish, limit=limit, overrides=overrides, watcher=watched
         )
         if tuned.nothing_asked is not None:
             watched.announce(tuned.nothing_asked)
@@ -201,7 +296,7 @@ def tune(
 
 @checked
 def train(
-    experiment: str | Path | Mapping[Any, Any] | Experiment,
+    experiment: Whole,
     out: str | Path | None = None,
     *,
     limit: int | None = None,
@@ -217,8 +312,8 @@ def train(
     from medstress.training.train import train_experiment
 
     with watching(watcher, quiet) as watched:
-        found = train_experiment(
-            _given(experiment), out, limit=limit, overrides=overrides, watcher=watched
+        trained = train_experiment(
+            experiment, out, limit=limit, overrides=overrides, watcher=watched
         )
-    keep_summary(found.folder)
-    return Trained(run=Run(found.folder), is_complete=found.is_complete)
+    keep_summary(trained.folder)
+    return Trained(run=Run(trained.folder), is_complete=trained.is_complete)

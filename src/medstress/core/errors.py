@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import sep
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
@@ -17,6 +18,53 @@ _INSTALLED = (f"{sep}site-packages{sep}", f"{sep}dist-packages{sep}")
 
 FIRST_COMMAND = "medstress run --data FILE --model NAME --dry-run"
 """What to type where there is no experiment file yet: it prints one."""
+
+
+_speaks_flags = False
+
+
+@contextmanager
+def flags_are_said() -> Iterator[None]:
+    """Let messages speak of the flags of the command line, which calls the functions of Python."""
+    global _speaks_flags
+    before, _speaks_flags = _speaks_flags, True
+    try:
+        yield
+    finally:
+        _speaks_flags = before
+
+
+def setting(name: str, value: object = None) -> str:
+    """Return how a user gives a setting: as an argument of Python, or a flag of the command line.
+
+    Args:
+        name: of the argument; `set` for a key of the experiment.
+        value: what to give; None: the setting alone.
+
+    >>> setting("out"), setting("fresh", True), setting("set", "victim.model=NAME")
+    ('out', 'fresh=True', 'overrides=["victim.model=NAME"]')
+    >>> with flags_are_said():
+    ...     setting("base_url"), setting("fresh", True), setting("set", "victim.model=NAME")
+    ('--base-url', '--fresh', '--set victim.model=NAME')
+    """
+    if _speaks_flags:
+        if isinstance(value, Mapping):
+            value = ",".join(f"{field}={column}" for field, column in value.items())
+        flag = f"--{name.replace('_', '-')}"
+        return flag if value is None or value is True else f"{flag} {value}"
+    if name == "set":
+        return "overrides" if value is None else f'overrides=["{value}"]'
+    if value is None:
+        return name
+    return f'{name}="{value}"' if isinstance(value, str) else f"{name}={value}"
+
+
+def another_folder() -> str:
+    """Return what to do where a folder holds another run."""
+    return (
+        f"Choose another folder with {setting('out')}, or throw the old run away with "
+        f"{setting('fresh', True)}"
+    )
 
 
 class MedstressError(Exception):

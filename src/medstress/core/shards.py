@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import heapreplace
 from typing import Any
 
-from medstress.core.errors import UsageError
+from medstress.core.errors import UsageError, setting
 
 _WRITTEN = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _ARRAY = "SLURM_ARRAY_TASK_"
@@ -102,7 +102,7 @@ def _number(text: str, environment: Mapping[str, str], name: str) -> int | None:
 
 
 def _refused(text: str, why: str) -> UsageError:
-    return UsageError(f"--shard {text}: {why}")
+    return UsageError(f"{setting('shard', text)}: {why}")
 
 
 def cut(datasets: Sequence[Sequence[Any]], n_shards: int) -> list[list[int]]:

@@ -205,7 +205,7 @@ class Layout:
     options: OptionsForm
     """Where the options are."""
     answers: tuple[AnswerForm, ...]
-    """How the answer is said; the first decides, further columns have to agree."""
+    """How the answer is said; the first that is filled decides, the others have to agree."""
     identifier: str | None = None
     """The column of ids; None: ids are made from the content."""
 
@@ -250,11 +250,12 @@ class Layout:
                 f"field {stem!r}: expected the text of the question, got {shown(given.get(stem))}"
             )
         case = Case(place=place, row=given, options=self.options.read(given))
-        first, *others = self.answers
+        filled = [a for a in self.answers if not is_nothing(case.value(a.column))]
+        first = filled[0] if filled else self.answers[0]
         position = first.position(case)
-        for other in others:
+        for other in filled[1:]:
             value = case.value(other.column)
-            if not is_nothing(value) and other.find(value, case.options) != position:
+            if other.find(value, case.options) != position:
                 raise DataError(
                     f"field {other.column!r}: expected option {LETTERS[position]} as in "
                     f"{first.column!r}, got {shown(value)}; fix the row"
@@ -407,7 +408,8 @@ def _understood(
     fields = [row for _, row in rows]
     columns = columns_of(fields)
     n = Counter(name for row in fields for name, value in row.items() if not is_nothing(value))
-    common = [name for name in columns if n[name] > (len(fields) - 1) / 2]
+    own = ("answer", "answer_idx")  # of which each row of the documented format has one
+    common = [name for name in columns if name in own or n[name] > (len(fields) - 1) / 2]
     identifier = _identifier(fields, [name for name in columns if n[name]], given)
     asked = called(columns, QUESTIONS)
 
@@ -983,14 +985,14 @@ def _closest(column: str, first: AnswerForm, cases: Sequence[Case]) -> AnswerFor
 
 
 def _agreement(one: AnswerForm, other: AnswerForm, cases: Sequence[Case]) -> float:
-    """Return the share of rows with both answers in which they are the same."""
+    """Return the share of rows with both answers in which they are the same; 1 without any."""
     pairs = [(case.value(one.column), case.value(other.column), case.options) for case in cases]
     same = [
         one.find(a, options) == other.find(b, options)
         for a, b, options in pairs
         if not is_nothing(a) and not is_nothing(b)
     ]
-    return sum(same) / len(same) if same else 0.0
+    return sum(same) / len(same) if same else 1.0
 
 
 def _no_answer(

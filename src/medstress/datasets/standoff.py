@@ -103,8 +103,8 @@ class Tally:
         """
         if 2 * self.widened > self.kept:
             raise DataError(
-                f"{path}: {self.widened:,} of {self.kept:,} entities begin or end inside a word, as "
-                "in languages that join words, so labels of words would be wrong: cut the words "
+                f"{path}: {self.widened:,} of {self.kept:,} entities begin or end inside a word: "
+                "labels of words would be wrong, as in languages that join words: cut the words "
                 'where the entities end, and give rows of tokens and labels (name = "iob")'
             )
         n = self.kept + self.overlapping + self.crossing + self.parted

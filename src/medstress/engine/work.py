@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, cast
 
 from medstress.core.calls import Answer, Backend, Failure, ModelIdentity, Reply, Request
-from medstress.core.errors import StoreError
+from medstress.core.errors import StoreError, setting
 from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
 from medstress.core.frozen import fast_init
 from medstress.core.hashing import canonical_json
@@ -264,7 +264,8 @@ class RunningWork:
         if key != self.keys[i]:
             raise StoreError(
                 f"trial {self.row} makes other calls than before it was interrupted; was "
-                "medstress, a plug-in or a template changed? start over with --fresh"
+                "medstress, a plug-in or a template changed? start over with "
+                f"{setting('fresh', True)}"
             )
         return Failure(error=error) if error is not None else True
 

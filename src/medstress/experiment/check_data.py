@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import Noise, NoiseResources
-from medstress.core.errors import UsageError
+from medstress.core.errors import UsageError, setting
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.datasets.questions import row_from_question
 from medstress.datasets.source import BadRowError, draw
-from medstress.experiment.file.config import AttackTable, EntitiesTable
+from medstress.experiment.file.config import Attack as AttackTable
+from medstress.experiment.file.config import Entities as EntitiesTable
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first import Choices, FirstData, find_attack, read_data
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
@@ -180,7 +181,7 @@ def check_data(
     watcher.note("data")
     if to is not None:
         if to.suffix != ".jsonl":
-            raise UsageError(f"--to {to}: the name must end in .jsonl")
+            raise UsageError(f"{setting('to', str(to))}: the name must end in .jsonl")
         refuse_inputs(to, [Path(choices.data).expanduser()])
     usual = [] if to else [f"dataset.limit={MOST}"]
     try:
@@ -192,7 +193,8 @@ def check_data(
     kind.check(classes, choices.data)
     if choices.entities is not None and not kind.draws_names:
         raise UsageError(
-            f"--entities: the data are {kind.name}, whose attacks draw no names; leave it out"
+            f"{setting('entities')}: the data are {kind.name}, whose attacks draw no names; "
+            "leave it out"
         )
     n_given = sum(bool(item.mentions) for item in part.questions)
     groups: list[Resources] = []
@@ -209,7 +211,7 @@ def check_data(
                 write_text(to, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
             except OSError as error:
                 raise UsageError(
-                    f"cannot write {to}: {error.strerror}; give another --to"
+                    f"cannot write {to}: {error.strerror}; give another {setting('to')}"
                 ) from error
             written = len(rows), sum(len(row["mentions"]) for row in rows)
         if "limit" not in data.table:
@@ -217,7 +219,9 @@ def check_data(
         made = load_groups(tables, base, [part], watcher.note, watcher.vectors)
         groups = [group.resources for group in made]
     elif to is not None:
-        raise UsageError(f"--to {to}: the data are {kind.name}, and questions alone are written")
+        raise UsageError(
+            f"{setting('to', str(to))}: the data are {kind.name}, and questions alone are written"
+        )
     return DataCheck(
         table=data.table,
         kind=kind.name,

@@ -17,7 +17,7 @@ from medstress.analyses.significance import FIXED
 from medstress.analyses.slices import LENGTHS, POST_HOC, column_of, length_of, values_of_column
 from medstress.core.arms import AttackRecord
 from medstress.core.controls import BETWEEN
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.core.items import Question
 from medstress.experiment.file.config import (
@@ -25,9 +25,13 @@ from medstress.experiment.file.config import (
     OF_CONTROLS,
     PLACES,
     Experiment,
-    RequireTable,
-    SignificanceTable,
     victim_labels,
+)
+from medstress.experiment.file.config import (
+    Require as RequireTable,
+)
+from medstress.experiment.file.config import (
+    Significance as SignificanceTable,
 )
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.dataset_parts import DatasetPart
@@ -504,7 +508,7 @@ def fixed_family(
         named = ", ".join(before[:8]) or "none"
         raise UsageError(
             f"[test] items: they are named before the first query, and this run began with {named}:"
-            " give the same, or begin another run with --out"
+            f" give the same, or begin another run with {setting('out')}"
         )
     return {FIXED: {"items": items, "hash": content_hash(items)}} if items else {}
 

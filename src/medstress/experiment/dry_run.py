@@ -35,6 +35,7 @@ from medstress.attacks.controls.same_type import RandomNames
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, never_lost
+from medstress.attacks.unasked import Unasked
 from medstress.backends.replies import plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.controls import left_out_sentences
@@ -44,11 +45,10 @@ from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.words import plural
 from medstress.engine.trial import Trial
-from medstress.experiment.criteria import describe_slices
 from medstress.experiment.file.config import victim_labels
 from medstress.experiment.follow_ups import FollowUp
 from medstress.experiment.plan.attack_checks import score_lines
-from medstress.experiment.plan.manifest import surrogates_of
+from medstress.experiment.plan.manifest import SOURCES, surrogates_of
 from medstress.experiment.plan.plan import (
     Prepared,
     all_prices,
@@ -175,7 +175,7 @@ class DryRun(Shown):
 
     @property
     def lines(self) -> Sequence[str]:
-        """The bound of queries, the estimate of everything, and the bound of calls; a line each."""
+        """The bound, with what queries are for, and the estimate, with what each model costs."""
         total = self.total
         parts = [
             f"{one.model.removeprefix('role.')} {_amounts(one.about_calls, None, one.usd, None)}"
@@ -184,12 +184,10 @@ class DryRun(Shown):
         ]
         about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
         queries = ", ".join(f"{part} {n:,}" for part, n in total.queries.items())
-        calls = sum(cost.calls for cost in self.costs if not cost.model.startswith("role."))
-        in_calls = f", in at most {calls:,} calls" if total.about_calls > self.bound else ""
         return [
-            f"queries: at most {self.bound:,} (exact bound){in_calls}",
+            f"queries: at most {self.bound:,} (exact bound), in at most {total.calls:,} calls "
+            f"({queries})",
             f"estimate: about {about}" + (f" ({'; '.join(parts)})" if len(parts) > 1 else ""),
-            f"bound: at most {total.calls:,} calls (queries: {queries})",
         ]
 
     def tables(self) -> Sequence[Table]:
@@ -363,7 +361,11 @@ class _Counting:
 
     def __init__(self, prepared: Prepared, folder: Path | None) -> None:
         victims, self._prepared = prepared.victims, prepared
-        self._usual = {one.label: usual_of(one, prepared, folder) for one in victims}
+        is_attacked = not all(isinstance(part.attack, Unasked) for part in prepared.attacks)
+        self._usual = {
+            one.label: replace(usual_of(one, prepared, folder), is_attacked=is_attacked)
+            for one in victims
+        }
         self._labels = [*self._usual, *(role.label for role in prepared.roles)]
         self._writes = {role.name: role.decoding.max_new_tokens for role in prepared.roles}
         self._bills = defaultdict[tuple[str, str], Amounts](partial(np.zeros, len(FIELDS)))
@@ -583,7 +585,11 @@ def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
     for dataset in prepared.datasets:
         for group in prepared.question_groups:
             resources = group.resources_on(dataset)
-            attacks = [p.attack for p in prepared.attacks if prepared.holds(dataset, group, "", p)]
+            attacks = [
+                part.attack
+                for part in prepared.attacks
+                if prepared.holds(dataset, group, "", part) and not isinstance(part.attack, Unasked)
+            ]
             items = prepared.items(dataset, group)
             n = sum(any(a.obstacle(item, resources) is None for a in attacks) for item in items)
             accuracy, share = measured.get((dataset.label, group.label), (None, None))
@@ -646,9 +652,11 @@ def _power(prepared: Prepared) -> Iterator[str]:
 _EXPECTED = {
     QUESTIONS: "{} of the questions right at first, an edit flips {} of them",
     TAGGED: "{} of the entities marked at first, an edit hides {} of them",
-    PAIRS: "every pair has a score, an edit moves {1} of them further than max_change, if it is set",
+    "": "{} of the questions right at first",
+    PAIRS: "an edit moves the score of {1} of the pairs further than max_change, if that is set",
 }
-"""By kind of item: what is expected, with the shares that are right at first and that flip."""
+"""By kind of item, or of clean questions alone: what is expected, with the shares that are right at
+first and that flip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -671,6 +679,8 @@ class Usual:
     """Where the values come from."""
     kind: str = QUESTIONS
     """Kind of the items."""
+    is_attacked: bool = True
+    """False where only clean questions are asked."""
 
     def sentence(self, written: float, n_calls: float) -> str:
         """Say what the estimate of a model rests on.
@@ -680,8 +690,8 @@ class Usual:
             n_calls: expected calls.
         """
         first, flips = (f"{share * 100:.0f} %" for share in (self.accuracy, self.flips))
-        text = _EXPECTED.get(self.kind, _EXPECTED[QUESTIONS]).format(first, flips)
-        text = f"{text} ({self.source})"
+        kind = self.kind if self.is_attacked else ""
+        text = f"{_EXPECTED.get(kind, _EXPECTED[QUESTIONS]).format(first, flips)} ({self.source})"
         if self.tokens_out is not None or written <= n_calls:  # a letter is one token
             return text
         return (
@@ -873,36 +883,26 @@ def written(model: str, max_new_tokens: int) -> int:
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Yield lines on reply lengths, rows, sources of names, watched files, criteria and slices."""
+    """Yield lines on reply lengths, rows, controls, watched files, criteria and slices."""
     yield from length_lines(prepared)
     yield from score_lines(prepared.attacks, prepared.experiment.victim)
-    yield from (line for part in prepared.datasets for line in part.understood)
-    yield from (note for part in prepared.datasets for note in part.loaded.notes)
     for part in prepared.datasets:
+        yield from (*part.understood, *part.loaded.notes)
         if skipped := part.loaded.skipped:
             n = plural(len(skipped), "bad row")
             yield f"dataset {part.label!r}: {n} left out (on_bad_row), the first: {skipped[0]}"
     yield from left_out_sentences(prepared.left_out)
     for row in surrogates_of(prepared):
+        named = ", ".join(f"{row[f'n_{source}']:,} {source}" for source in SOURCES)
         yield (
-            f"{row['dataset']}, {row['attack']} ({row['surrogate']}): of {row['n_mentions']:,} "
-            f"mentions {row['n_listed']:,} listed, {row['n_defined']:,} spelt out, "
-            f"{row['n_nearest']:,} nearest, {row['n_ambiguous']:,} with several meanings, "
-            + f"{row['n_distant']:,} with no name near enough, " * bool(row["n_distant"])
-            + f"{row['n_unchanged']:,} unchanged"
+            f"{row['dataset']}, {row['attack']} ({row['surrogate']}): names of "
+            f"{row['n_mentions']:,} mentions: {named}"
         )
     yield from watched_lines(named_backends(prepared))
-    if n_criteria := len(prepared.experiment.require):
-        n = plural(n_criteria, "criterion", "criteria")
-        yield f"{n} ([[require]]), fixed with the first query"
-    if (slices := describe_slices(prepared, None, is_asked=False)) is not None:
-        cuts = "; ".join(
-            f"{by} of {dataset} after {' and '.join(map(str, ends)) or 'no'} characters"
-            for dataset, lengths in slices["cuts"].items()
-            for by, ends in lengths.items()
-        )
-        thirds = f"; thirds: {cuts}" if cuts else ""
-        yield f"slices by {', '.join(slices['by'])}, fixed with the first query{thirds}"
+    if n := len(prepared.experiment.require):
+        yield f"{plural(n, 'criterion', 'criteria')} ([[require]]), fixed with the first query"
+    if (slices := prepared.experiment.slices) is not None:
+        yield f"slices by {', '.join(slices.by)}, fixed with the first query"
 
 
 def length_lines(prepared: Prepared) -> Iterator[str]:
@@ -912,15 +912,15 @@ def length_lines(prepared: Prepared) -> Iterator[str]:
         spec = victim.task.spec()
         while "task" in spec:
             spec = spec["task"]
-        keys = [f"max_new_tokens = {spec['decoding'][0]:,}"] if "decoding" in spec else []
-        if of_attacks and keys:
+        if "decoding" not in spec or not (of_attacks or spec.get("answer_by") == AnswerBy.GENERATE):
+            continue
+        keys = [f"max_new_tokens = {spec['decoding'][0]:,}"]
+        if of_attacks:
             own = spec.get("reasoning_tokens")
             most = sorted({own} if own else of_attacks)
             keys.insert(0, f"reasoning_tokens = {' or '.join(f'{n:,}' for n in most)}")
-        elif spec.get("answer_by") != AnswerBy.GENERATE:
-            continue
         yield (
-            f"replies of {victim.label}: at most {' and '.join(keys)}; a longer reply is cut off "
-            '(finish_reason = "length") and unreadable unless it states an answer before, never '
-            "right or a success, so raise the limit for a model that reasons before it answers"
+            f"replies of {victim.label}: at most {' and '.join(keys)}; a longer reply is cut "
+            "off and "
+            "often unreadable, so raise the limit for a model that reasons before it answers"
         )

@@ -19,14 +19,18 @@ from medstress.backends.local.files import EMBEDDED
 from medstress.core import registry
 from medstress.core.attacked import NAME
 from medstress.core.controls import CONTROLS, NOISE_CONTROL
-from medstress.core.errors import DataError, UsageError, did_you_mean, reason
+from medstress.core.errors import DataError, UsageError, did_you_mean, reason, setting
 from medstress.datasets.guess import ENDINGS, guess_dataset
 from medstress.entities.encoders import MINILM_NEEDS
-from medstress.experiment.file.reading import Source, apply_overrides, check_experiment
+from medstress.experiment.file.reading import (
+    Source,
+    apply_overrides,
+    check_experiment,
+    toml_text,
+)
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.experiment.plan.parts import kind_of_datasets
 from medstress.files.reading import read_json, read_text
-from medstress.files.toml_values import toml_key, toml_value
 from medstress.tasks.kinds import Kind
 
 GROUPS = ("drugs", "diseases")
@@ -43,11 +47,6 @@ _SEVERAL = "expected one file of"
 """In the message about a folder with several tables."""
 _MOST_NAMED = 5
 """Files, or functions of a file, that a message names."""
-_EXPECTED = (
-    "a folder, a .gguf file, file.py:function, mock, smollm2, a hub id such as owner/name, or with "
-    "--base-url the name that the server knows"
-)
-"""What the name of a model may be."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _ONLY = {
     "ner": ("python", "mock", "transformers", "spacy"),
@@ -155,32 +154,20 @@ def compose(
         writes = victim["backend"] in ("openai", "llama_cpp", "transformers")
         if not writes or victim.get("answer_by") == "head":
             raise UsageError(
-                f"--attack {name}: another model writes its edits, and the victim cannot: give a "
-                "model that writes text, or name one as in --set role.attacker.backend=openai "
-                "--set role.attacker.model=NAME --set role.attacker.base_url=URL"
+                f"{setting('attack', name)}: another model writes its edits, and the victim "
+                "cannot: give a model that writes text, or name one as in "
+                f"{setting('set', 'role.attacker.backend=openai')}, with role.attacker.model and "
+                "role.attacker.base_url"
             )
         own = {key: victim[key] for key in _ROLE_KEYS if key in victim}
         tables["role"] = {"attacker": own}
         remarks.append(
             f"{name}: no attacker is named, so the model attacks itself; a stronger attacker finds "
-            "more: --set role.attacker.model=NAME"
+            f"more: {setting('set', 'role.attacker.model=NAME')}"
         )
     tables["attack"] = [one.table for one in attacks]
     name, base = f"{tables['experiment']['name']}.toml", Path.cwd().resolve()
     return Source(text=toml_text(tables), name=name, base=base, remark="; ".join(remarks))
-
-
-def toml_text(tables: Mapping[str, Any]) -> str:
-    """Return the tables of an experiment as a file."""
-    parts = []
-    for table, content in tables.items():
-        for row in content if isinstance(content, list) else [content]:
-            header = f"[[{table}]]" if isinstance(content, list) else f"[{table}]"
-            named = {f"[{table}.{k}]": keys for k, keys in row.items()} if table == "role" else {}
-            for title, keys in (named or {header: row}).items():
-                lines = (f"{toml_key(key)} = {toml_value(value)}" for key, value in keys.items())
-                parts.append("\n".join([title, *lines]))
-    return "\n\n".join(parts) + "\n"
 
 
 def experiment_name(choices: Choices) -> str:
@@ -242,12 +229,14 @@ def read_table(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> First
         message, folder = str(error), Path(str(table.get("path", ""))).expanduser()
         if table["name"] == "hub" and _SEVERAL in message and folder.is_dir():
             files = sorted(str(file) for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
-            here = " or ".join(f"--data {file}" for file in files[:_MOST_NAMED])
+            here = " or ".join(setting("data", file) for file in files[:_MOST_NAMED])
             raise UsageError(f"{message} (here: {here})").with_flag("--data", files[0]) from error
-        flags = {"columns": "--columns FIELD=COLUMN", "answer_base": "--answer-base 0 or 1"}
+        flags = {
+            "columns": setting("columns", {"FIELD": "COLUMN"}),
+            "answer_base": f"{setting('answer_base', 0)} or 1",
+        }
         named = [k for k in _SETTLING if k not in table and re.search(rf"\b{k} = ", message)]
-        settling = [flags.get(key, f"--set dataset.{key}=VALUE") for key in named]
-        settling = [flag for flag in settling if flag.partition(" ")[0] not in message]
+        settling = [flags.get(k, setting("set", f"dataset.{k}=VALUE")) for k in named]
         hint = f" (here: {' or '.join(settling)})" if settling else ""
         settled = type(error)(f"{message}{hint}")
         if lacking := _LACKS.search(message):
@@ -280,15 +269,15 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
     why = _misfit(name, data) if name in installed else f"there is no attack {name!r}"
     if why is not None:
         hint = "" if name in installed else did_you_mean(name, installed)
-        raise UsageError(f"--attack: {why}{hint or f'; choose one of {_fitting(data)}'}")
+        raise UsageError(f"{setting('attack')}: {why}{hint or f'; choose one of {_fitting(data)}'}")
     parameters, own = dict(_NEEDED.get(name, {})), {f.name for f in fields(attack_class(name))}
     key = next((key for key in _BUDGETS if key in own), None)
     if choices.budget is not None:
         if key is None or choices.budget < 1:
-            fixed = f"{name} asks about a fixed number of perturbed copies; leave --budget out"
+            fixed = f"{name} asks about a fixed number of perturbed copies; leave it out"
             needed = "expected at least 1"
             raise UsageError(
-                f"--budget {choices.budget}: {fixed if key is None else needed}"
+                f"{setting('budget', choices.budget)}: {fixed if key is None else needed}"
             ).with_flag("--budget", None)
         parameters[key] = choices.budget
         if choices.budget > 1 and "search" in own:
@@ -349,13 +338,15 @@ def _misfit(name: str, data: FirstData) -> str | None:
 def _groups(choices: Choices, attack: Attack, name: str) -> tuple[dict[str, Any], ...]:
     if "names" not in attack.needs:
         if choices.entities is not None:
-            raise UsageError(f"--entities: {name} draws no names; leave --entities out").with_flag(
-                "--entities", None
-            )
+            raise UsageError(
+                f"{setting('entities')}: {name} draws no names; leave it out"
+            ).with_flag("--entities", None)
         return ()
     wanted = GROUPS if choices.entities is None else tuple(dict.fromkeys(choices.entities))
     if not wanted:
-        raise UsageError(f"--entities: expected {' or '.join(GROUPS)}, or both, got none")
+        raise UsageError(
+            f"{setting('entities')}: expected {' or '.join(GROUPS)}, or both, got none"
+        )
     return tuple(map(group_table, wanted))
 
 
@@ -367,8 +358,8 @@ def group_table(name: str) -> dict[str, Any]:
     """
     if name not in GROUPS:
         raise UsageError(
-            f"--entities: expected {' or '.join(GROUPS)}, or both as {','.join(GROUPS)}, got "
-            f"{name!r}{did_you_mean(name, GROUPS)}"
+            f"{setting('entities')}: expected {' or '.join(GROUPS)}, or both, got {name!r}"
+            f"{did_you_mean(name, GROUPS)}"
         )
     embedding = "ngram" if _lacks_minilm() else "minilm"
     own = {"name": name, "type": name, "vocabulary": name}
@@ -380,6 +371,14 @@ def _lacks_minilm() -> bool:
 
 
 # -- the model -----------------------------------------------------------------------------------
+
+
+def _expected() -> str:
+    """Return what the name of a model may be."""
+    return (
+        "a folder, a .gguf file, file.py:function, mock, smollm2, a hub id such as owner/name, or "
+        f"with {setting('base_url')} the name that the server knows"
+    )
 
 
 def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> dict[str, Any]:
@@ -400,7 +399,7 @@ def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> dict[str,
     known = _ONLY.get(task)
     if known is not None and backend not in known:
         raise UsageError(
-            f"--model {given}: backend {backend!r} cannot answer {data.kind.name}; give --model "
+            f"{setting('model', given)}: backend {backend!r} cannot answer {data.kind.name}; give "
             "mock, file.py:function, a folder or a hub id"
         )
     name, path = given, Path(given).expanduser()
@@ -416,7 +415,7 @@ def _model_place(choices: Choices, task: str) -> dict[str, Any]:
     """Return back end and location of the model."""
     given = choices.model.strip()
     if not given:
-        raise UsageError(f"--model: expected {_EXPECTED}, got an empty text")
+        raise UsageError(f"{setting('model')}: expected {_expected()}, got an empty text")
     if choices.base_url is not None:
         from medstress.backends.server import address_of
 
@@ -425,8 +424,8 @@ def _model_place(choices: Choices, task: str) -> dict[str, Any]:
         return server if key is None else {**server, "api_key_env": key}
     if choices.api_key_env is not None:
         raise UsageError(
-            "--api-key-env is for a server: give its address too, as in "
-            "--base-url https://api.openai.com/v1"
+            f"{setting('api_key_env')} is for a server: give its address too, as in "
+            f"{setting('base_url', 'https://api.openai.com/v1')}"
         )
     if given == "mock":
         return {"backend": "mock"}
@@ -457,8 +456,10 @@ def _model_place(choices: Choices, task: str) -> dict[str, Any]:
     if _HUB_ID.fullmatch(given) and not path.is_file() and is_hub:
         return {"backend": local, "model": given}
     if ":" in given and "/" not in given:
-        near = f"; if a server knows {given!r}, add --base-url http://127.0.0.1:11434/v1"
-    raise UsageError(f"--model {given}: expected {_EXPECTED}{near}")
+        near = (
+            f"; if a server knows {given!r}, add {setting('base_url', 'http://127.0.0.1:11434/v1')}"
+        )
+    raise UsageError(f"{setting('model', given)}: expected {_expected()}{near}")
 
 
 def _answers(place: dict[str, Any], data: FirstData, *, scores: bool) -> dict[str, Any]:
@@ -495,19 +496,19 @@ def _function_file(given: str) -> str:
     try:
         names = symtable.symtable(text, str(path), "exec").get_symbols()
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"--model {given}: {path} is not valid Python: {reason(error)}").with_flag(
-            "--model", given
-        ) from error
+        raise UsageError(
+            f"{setting('model', given)}: {path} is not valid Python: {reason(error)}"
+        ).with_flag("--model", given) from error
     made = [one.get_name() for one in names if one.is_namespace()]
     known = {one.get_name() for one in names if one.is_assigned() or one.is_imported()}
     offered = [f"{file}:{one}" for one in made if not one.startswith("_")]
     has = f" (it has: {', '.join(offered[:_MOST_NAMED])})" if offered else ""
     if function and (function.partition(".")[0] in known or "import *" in text):
         return given
-    near, refusal = "", UsageError(f"--model {given}: expected file.py:function{has}")
+    near, refusal = "", UsageError(f"{setting('model', given)}: expected file.py:function{has}")
     if function:
         near = did_you_mean(function, known).replace("'", f"'{file}:", 1)
-        refusal = UsageError(f"--model {given}: {path} has no {function!r}{near}{has}")
+        refusal = UsageError(f"{setting('model', given)}: {path} has no {function!r}{near}{has}")
     only = offered[:1] if not near and (not function or len(offered) == 1) else []
     raise refusal.with_flag("--model", only[0]) if only else refusal
 
@@ -518,7 +519,7 @@ def _require_file(path: Path, given: str) -> None:
     file = given.rpartition(":")[0] if ".py:" in given else given
     near = [str(Path(file).with_name(one.name)) for one in path.parent.glob(f"*{path.suffix}")]
     hint = did_you_mean(given, [f"{one}{given.removeprefix(file)}" for one in near])
-    error = UsageError(f"--model {given}: there is no file {path}{hint}")
+    error = UsageError(f"{setting('model', given)}: there is no file {path}{hint}")
     raise error if hint else error.with_flag("--model", given)
 
 

@@ -17,7 +17,7 @@ from medstress.analyses.run import Run
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.engine.work import Purpose, Work
 from medstress.entities.embeddings import PromptEncoder
-from medstress.experiment.file.config import AnalysisTable
+from medstress.experiment.file.config import Analysis as AnalysisTable
 from medstress.experiment.plan.plan import Prepared
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader, StoredInquiry

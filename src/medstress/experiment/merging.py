@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from medstress.core.errors import StoreError, UsageError, reason
+from medstress.core.errors import StoreError, UsageError, reason, setting
 from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.opening import Fingerprint, differences
@@ -102,12 +102,13 @@ def merge_shards(
 
 def _check_free(given: str | Path, to: Path) -> None:
     if not str(given).strip():
-        raise UsageError("merge --out: expected a folder, got an empty text")
+        raise UsageError(f"merge {setting('out')}: expected a folder, got an empty text")
     # What a killed merge leaves behind does not count.
     left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
     if to.exists() and (not to.is_dir() or set(to.iterdir()) - left):
         raise UsageError(
-            f"merge --out {to}: it exists already and is not changed; choose a new folder"
+            f"merge {setting('out', str(to))}: it exists already and is not changed; choose a "
+            "new folder"
         ).with_flag("--out", str(free(to)))
 
 
@@ -125,7 +126,8 @@ def _check_apart(folders: Sequence[str | Path], to: Path) -> None:
         if to.resolve().is_relative_to(folder.resolve()):
             new = free(folder.with_name(f"{folder.name}-merged"))
             raise UsageError(
-                f"merge --out {to}: it lies in {folder}, which is to be merged; choose a folder "
+                f"merge {setting('out', str(to))}: it lies in {folder}, which is to be "
+                "merged; choose a folder "
                 "outside of all shards"
             ).with_flag("--out", str(new))
 
@@ -185,7 +187,7 @@ def _of_plan(shard: StoredShard, first: StoredShard) -> StoredShard:
         raise StoreError(
             f"{shard.folder} and {first.folder} are shards of different experiments: "
             f"{'; '.join(different[:_MOST_NAMED])}; run all shards with one file and the same "
-            "--set and --limit"
+            f"{setting('set')} and {setting('limit')}"
         )
     before = first.manifest
     manifest = {
@@ -267,7 +269,8 @@ def _write(to: Path, shards: Sequence[StoredShard]) -> Counts:
             raise
         # Nothing is there yet that could be resumed.
         raise UsageError(
-            f"merge --out {to}: it cannot be written ({reason(error.__cause__)}); choose another "
+            f"merge {setting('out', str(to))}: it cannot be written "
+            f"({reason(error.__cause__)}); choose another "
             "folder"
         ) from error
     try:

@@ -10,7 +10,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from medstress.core.errors import OtherRunError, StoreError, UsageError
+from medstress.core.errors import (
+    OtherRunError,
+    StoreError,
+    UsageError,
+    another_folder,
+    setting,
+)
 from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
 
@@ -190,8 +196,7 @@ def decide(
         return Opening(verb=Verb.BEGIN, deletes=True) if changes else Opening(verb=Verb.RETRY)
     if changes:
         raise OtherRunError(
-            f"{folder} holds another experiment: {'; '.join(changes)}. "
-            "Choose another folder with --out, or throw the old run away with --fresh",
+            f"{folder} holds another experiment: {'; '.join(changes)}. {another_folder()}",
             folder,
         )
     if held.shard is not None and items is not None:
@@ -222,10 +227,12 @@ def _check_shard(held: Held, wish: Wish) -> None:
         check_whole(folder, shard)
     elif shard != wish.shard:
         holds = "a whole run" if shard is None else f"shard {shard}"
-        wanted = "no --shard was given" if wish.shard is None else f"--shard is {wish.shard}"
-        hint = "" if shard is None else f" give --shard {shard}, or"
+        wanted = f"{setting('shard')} is {wish.shard or 'not given'}"
+        hint = "" if shard is None else f" give {setting('shard', str(shard))}, or"
         raise OtherRunError(
-            f"{folder} holds {holds}, but {wanted};{hint} choose another folder with --out", folder
+            f"{folder} holds {holds}, but {wanted};{hint} choose another folder with "
+            f"{setting('out')}",
+            folder,
         )
 
 
@@ -235,7 +242,8 @@ def _check_strays(held: Held, items: Mapping[str, Iterable[str]]) -> None:
     if strays:
         raise OtherRunError(
             f"{held.folder} holds {len(strays)} items, such as {strays[0]!r}, that belong to other "
-            "shards now that the plan has other items (a --limit that is raised puts items in "
+            f"shards now that the plan has other items (a {setting('limit')} that is raised "
+            "puts items in "
             "between); run all shards to the end as they were, merge them, and run the new plan in "
             "the merged folder, which asks what is new alone",
             held.folder,
@@ -247,14 +255,13 @@ def _check_criteria(before: Fingerprint, now: Fingerprint, folder: Path) -> None
         what = "began without criteria" if before.criteria is None else "has other criteria"
         raise UsageError(
             f"[[require]]: {folder} {what}, and criteria are pre-specified: they cannot be added, "
-            "changed or removed after the first query. Choose another folder with --out, or throw "
-            "the old run away with --fresh"
+            f"changed or removed after the first query. {another_folder()}"
         )
     if before.criteria is not None and sorted(before.seeds) != sorted(now.seeds):
         raise UsageError(
             f"[[require]]: {folder} has seeds {list(before.seeds)}, and more seeds would change "
             "items that were already looked at; extend it by items, or choose another folder with "
-            "--out"
+            f"{setting('out')}"
         )
 
 

@@ -25,7 +25,6 @@ from medstress.experiment.file.reading import Source
 from medstress.experiment.plan.plan import Prepared, payers
 from medstress.experiment.prepare import Watcher
 from medstress.files.cache_folders import state_dir
-from medstress.files.toml_values import toml_key, toml_value
 from medstress.files.writing import refuse_link, write_text
 from medstress.store.database import FILE
 from medstress.store.run_store import RunStore
@@ -101,15 +100,12 @@ def keep_own(store: RunStore, bench: Prepared | None, watcher: Watcher) -> bool:
 
 
 def _started(bench: Prepared) -> dict[str, Any]:
-    given = bench.given["experiment"]
-    if isinstance(given, Mapping):
-        given = "\n".join(f"{toml_key(key)} = {toml_value(value)}" for key, value in given.items())
     backends = [*bench.backends, *(part.backend for part in bench.roles)]
     functions = [one for one in backends if isinstance(one, PythonBackend) and not one.version]
     paths = [one.loaded.path for one in functions if one.loaded is not None]
     return {
         "base": str(bench.base.resolve()),
-        "experiment": given,
+        "experiment": bench.given["experiment"],
         "overrides": bench.given["overrides"],
         "targets": {str(path.resolve()): file_hash(path) for path in paths if path is not None},
     }

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 from medstress.attacks.noise import Noise, noise_of
 from medstress.attacks.protocol import never_wrong
 from medstress.core.clusters import document_of
-from medstress.core.errors import UsageError
+from medstress.core.errors import UsageError, setting
 from medstress.core.items import OUTSIDE, Candidate, Question
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
@@ -103,18 +103,23 @@ def perturb(
     )
     rows = list(_rows(bench))
     if not rows:
-        raise UsageError(f"--to {to}: these attacks can perturb no item, so nothing is written")
+        raise UsageError(
+            f"{setting('to', str(to))}: these attacks can perturb no item, so nothing is written"
+        )
     writers = {".jsonl": _jsonl, **WRITERS.get(bench.kind.name, {})}
     writer = writers.get(to.suffix.lower())
     if writer is None:
         raise UsageError(
-            f"--to {to}: the name must end in {' or '.join(writers)} for {bench.kind.name}"
+            f"{setting('to', str(to))}: the name must end in {' or '.join(writers)} for "
+            f"{bench.kind.name}"
         )
     lines = list(writer(rows, to))  # all checks come before anything is written
     try:
         write_text(to, "".join(line + "\n" for line in lines))
     except OSError as error:
-        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+        raise UsageError(
+            f"cannot write {to}: {error.strerror}; give another {setting('to')}"
+        ) from error
     counts = [len(row.candidate.edits) for row in rows]
     return Written(
         n_rows=len(counts),
@@ -231,7 +236,8 @@ def _pairs(rows: Sequence[Row], to: Path) -> Iterator[str]:
         fields = [row.candidate.item.id, *map(str, row.values.values())]
         if any(character in part for part in fields for character in "\t\n\r"):
             raise UsageError(
-                f"--to {to}: the texts of item {fields[0]!r} have a tab or a line end, which a "
+                f"{setting('to', str(to))}: the texts of item {fields[0]!r} have a tab or a "
+                "line end, which a "
                 ".tsv file cannot hold; write .jsonl"
             )
         yield "\t".join(fields)
@@ -242,7 +248,8 @@ def _check_alone(rows: Sequence[Row], to: Path) -> None:
     if len(arms) > 1:
         listed = "; ".join(f"{d}, {a}, seed {s}" for d, a, s in list(arms)[:3])
         raise UsageError(
-            f"--to {to}: the file holds one perturbed copy, and there are {len(arms)} ({listed}"
+            f"{setting('to', str(to))}: the file holds one perturbed copy, and there are "
+            f"{len(arms)} ({listed}"
             f"{'; ...' if len(arms) > 3 else ''}); select one with --set experiment.seeds=[0] and "
             "--set attack.NAME.use=false, or write .jsonl"
         )

@@ -10,8 +10,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from medstress.attacks.attacked import Attacked
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.noise import Noise
@@ -21,15 +19,17 @@ from medstress.engine.backend_queue import release
 from medstress.engine.progress import DRAIN_SECONDS, Progress
 from medstress.experiment import criteria
 from medstress.experiment.criteria import check_baselines, check_items, check_tests
-from medstress.experiment.file.config import AttackTable, Experiment
+from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.reading import (
     NEEDS,
     Source,
     apply_overrides,
     check_experiment,
     find_source,
+    plain_tables,
     read_experiment,
     require_tables,
+    toml_text,
 )
 from medstress.experiment.follow_ups import prompt_encoder
 from medstress.experiment.plan.attack_checks import (
@@ -60,7 +60,6 @@ from medstress.experiment.plan.parts import (
     make_attacks,
     open_victims,
     sentence_resources,
-    used_tables,
     with_names,
 )
 from medstress.experiment.plan.plan import (
@@ -202,35 +201,18 @@ def resolve(
         file = experiment if isinstance(experiment, Source) else Path(experiment)
         checked = read_experiment(file, overrides, needs, complete)
         return checked, source.text, source.base
-    base = Path.cwd()
-    if isinstance(experiment, Experiment):
-        given, whole = _given_keys(experiment), used_tables(experiment)
-        tables = copy.deepcopy(whole)
-        apply_overrides(tables, overrides)
-        complete(tables)
-        if tables != whole:
-            return check_experiment(tables, needs=needs), given, base
-        require_tables(whole, needs)
-        return experiment, given, base
-    if not isinstance(experiment, Mapping):
+    if not isinstance(experiment, Mapping | Experiment):
         raise UsageError(
             f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
         )
-    raw = copy.deepcopy(dict(experiment))
+    before = plain_tables(experiment)
+    raw = copy.deepcopy(before)
     apply_overrides(raw, overrides)
     complete(raw)
-    return check_experiment(raw, needs=needs), experiment, base
-
-
-def _given_keys(value: Any) -> Any:
-    """Return a checked table with the keys that were given; defaults do not all go together."""
-    if isinstance(value, BaseModel):
-        keys = {name: getattr(value, name) for name in value.model_fields_set}
-        keys |= value.parameters if isinstance(value, AttackTable) else {}
-        return {name: _given_keys(each) for name, each in keys.items() if each is not None}
-    if isinstance(value, Mapping):
-        return {str(name): _given_keys(each) for name, each in value.items()}
-    return [_given_keys(each) for each in value] if isinstance(value, list | tuple) else value
+    if isinstance(experiment, Experiment) and raw == before:
+        require_tables(raw, needs)
+        return experiment, toml_text(before), Path.cwd()
+    return check_experiment(raw, needs=needs), toml_text(before), Path.cwd()
 
 
 def drop_unseen_controls(prepared: Prepared) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.analyses.run import Run
-from medstress.core.errors import StoreError, UnreachableError, UsageError
+from medstress.core.errors import StoreError, UnreachableError, UsageError, setting
 from medstress.core.queries import JUDGE
 from medstress.core.shards import Shard
 from medstress.engine.progress import Progress
@@ -185,7 +185,8 @@ def check_can_be_cut(prepared: Prepared) -> None:
     """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            "--shard: [tune] chooses n by the answers to a split of all items, so it comes before "
+            f"{setting('shard')}: [tune] chooses n by the answers to a split of all items, so "
+            "it comes before "
             "shards: run `medstress tune`, or write the chosen n (tune.json) into [[attack]], and "
             "leave [tune] out"
         ).with_flag("--shard", None)
@@ -205,7 +206,7 @@ def run_folder(
             suffix = f"-shards/{shard.number}"
         return Path("runs") / f"{prepared.experiment.experiment.name}{suffix}"
     if not str(out).strip():
-        raise UsageError("--out: expected a folder, got an empty text")
+        raise UsageError(f"{setting('out')}: expected a folder, got an empty text")
     return Path(out)
 
 
@@ -223,7 +224,9 @@ def check_may_be_deleted(folder: Path, *inner: str) -> None:
         return
     # The lock of a run that was killed early may be there.
     if folder.exists() and any(path.name != LOCK for path in folder.iterdir()):
-        raise StoreError(f"--fresh: {folder} holds files but no run, so it is left as it is")
+        raise StoreError(
+            f"{setting('fresh')}: {folder} holds files but no run, so it is left as it is"
+        )
 
 
 @contextmanager

@@ -29,12 +29,14 @@ from medstress.analyses.tuning import (
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.protocol import attack_class, make_attack
 from medstress.core.arms import Place
-from medstress.core.errors import StoreError, UsageError
+from medstress.core.errors import StoreError, UsageError, another_folder, setting
 from medstress.core.hashing import digest
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.file.config import AnalysisTable, Experiment, TuneTable, victim_labels
+from medstress.experiment.file.config import Analysis as AnalysisTable
+from medstress.experiment.file.config import Experiment, victim_labels
+from medstress.experiment.file.config import Tune as TuneTable
 from medstress.experiment.file.reading import Source, check_table
 from medstress.experiment.opening import RUN, Wish
 from medstress.experiment.plan.parts import AttackPart
@@ -155,7 +157,7 @@ class TuningPlan:
             raise UsageError(
                 f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
                 "correctly, so n cannot be tuned: use more items, a larger share in [tune] or "
-                "another victim, with --fresh"
+                f"another victim, with {setting('fresh', True)}"
             )
         places = {(one.place, (template_of(one.template), one.n)) for one in best.choices}
         used = {point for _, point in places}
@@ -408,10 +410,7 @@ def _check_part(plan: TuningPlan, folder: Path) -> None:
         part = (stored_manifest(folder).get("tuning") or {}).get("part", "none")
     if part not in (None, SAME_ITEMS if plan.same_items else REPORT):
         other = "a run that was not tuned" if part == "none" else "a run tuned with another share"
-        raise StoreError(
-            f"{folder} holds {other}. Choose another folder with --out, or throw the old run away "
-            "with --fresh"
-        )
+        raise StoreError(f"{folder} holds {other}. {another_folder()}")
 
 
 def _chosen(plan: TuningPlan, split: Path) -> Chosen | None:
@@ -435,8 +434,7 @@ def _check_choices(folder: Path, choices: Sequence[Choice]) -> None:
             raise StoreError(
                 f"{folder} holds a report with n = {one.n:g} ({one.dataset}/{one.group}, "
                 f"{one.victim}, {one.regime}), but now the best n is "
-                f"{n if n is None else f'{n:g}'}. Choose another folder with --out, or throw the "
-                "old run away with --fresh"
+                f"{n if n is None else f'{n:g}'}. {another_folder()}"
             )
 
 

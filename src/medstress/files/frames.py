@@ -6,12 +6,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO, TextIOWrapper
+from numbers import Integral, Real
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
-from medstress.core.errors import UsageError
+from medstress.core.errors import UsageError, setting
+from medstress.core.hashing import content_hash
+from medstress.files.cache_folders import state_dir
 from medstress.files.spreadsheets import Writer
-from medstress.files.writing import atomic_stream, write_bytes
+from medstress.files.writing import atomic_stream, write_bytes, write_text
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -20,6 +23,16 @@ Type: TypeAlias = Any
 """The type of a column: str, int, float, bool, a list of one type, an object of types by name; None
 where only the values tell it."""
 Types: TypeAlias = Mapping[str, Type]
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A data frame of polars or pandas."""
+
+    columns: Any
+
+    def to_dict(self) -> Any:
+        """Both have this method, with other arguments and results."""
 
 
 FORMATS = ("jsonl", "csv", "parquet")
@@ -51,7 +64,9 @@ def write_rows(rows: Iterable[Mapping[str, Any]], to: Path, types: Types) -> int
         with atomic_stream(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
             return write(rows, stream)
     except OSError as error:
-        raise UsageError(f"cannot write {to}: {error.strerror}; give another --to") from error
+        raise UsageError(
+            f"cannot write {to}: {error.strerror}; give another {setting('to')}"
+        ) from error
 
 
 def refuse_inputs(to: Path, inputs: Iterable[Path]) -> None:
@@ -66,9 +81,13 @@ def refuse_inputs(to: Path, inputs: Iterable[Path]) -> None:
     """
     for path in inputs:
         if to.resolve() == path.resolve():
-            raise UsageError(f"--to {to}: this is also an input file; give another name")
+            raise UsageError(
+                f"{setting('to', str(to))}: this is also an input file; give another name"
+            )
         if to.exists() and path.is_dir() and to.resolve().is_relative_to(path.resolve()):
-            raise UsageError(f"--to {to}: {path} is a folder of input files; give another name")
+            raise UsageError(
+                f"{setting('to', str(to))}: {path} is a folder of input files; give another name"
+            )
 
 
 def check_ending(to: Path) -> str:
@@ -79,7 +98,7 @@ def check_ending(to: Path) -> str:
     """
     form = to.suffix.removeprefix(".")
     if form not in FORMATS:
-        raise UsageError(f"--to {to}: the name must end in .jsonl, .csv or .parquet")
+        raise UsageError(f"{setting('to', str(to))}: the name must end in .jsonl, .csv or .parquet")
     return form
 
 
@@ -201,3 +220,42 @@ def _dtype(type_: Type) -> Any:
         return polars.Struct({name: _dtype(one) for name, one in type_.items()})
     plain = {str: polars.String, int: polars.Int64, float: polars.Float64, bool: polars.Boolean}
     return plain.get(type_, polars.String)
+
+
+def is_rows(given: Any) -> TypeGuard[Sequence[Mapping[str, Any]] | Frame]:
+    """Return whether a value is a data frame, or a list of dicts."""
+    if isinstance(given, list | tuple):
+        return all(isinstance(row, Mapping) for row in given)
+    return isinstance(given, Frame) and not isinstance(given, type)
+
+
+def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
+    """Keep rows as a JSONL file of this user's, named by content, so that a run finds them again.
+
+    Raises:
+        UsageError: a row has a value that JSON cannot hold.
+    """
+    if isinstance(rows, Frame):
+        is_polars = type(rows).__module__.partition(".")[0] == "polars"
+        rows = rows.to_dicts() if is_polars else rows.to_dict("records")  # type: ignore[attr-defined,call-arg]
+    try:
+        lines = [json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"data: expected rows of texts, numbers and lists; {error}") from error
+    path = state_dir("data") / f"{content_hash(lines).rpartition(':')[2]}.jsonl"
+    if not path.is_file():
+        write_text(path, "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: NaN, which pandas writes for nothing, is null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Integral | Real) and not isinstance(value, bool):
+        return (
+            int(value) if isinstance(value, Integral) else None if value != value else float(value)
+        )
+    return value

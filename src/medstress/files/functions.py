@@ -1,10 +1,15 @@
-"""Loads the user's functions, named as ``module:function`` or ``file.py:function``."""
+"""Loads the user's functions by their names, ``module:function`` or ``file.py:function``.
+
+The other way round, finds the name of a function that Python hands over, and what identifies it.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
+import linecache
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -12,10 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from medstress.core.errors import UsageError
-from medstress.core.hashing import file_hash
+from medstress.core.hashing import content_hash, file_hash
 from medstress.files.local_modules import (
     deepest_relative_import,
     drop_compiled,
@@ -23,6 +28,8 @@ from medstress.files.local_modules import (
     local_imports,
 )
 
+MAIN = "__main__"
+"""The module of a notebook's cells and of a script that is run."""
 _IMPORTING = threading.RLock()
 """One thread at a time: `sys.path`, `sys.modules` and Python's finders are those of the process."""
 
@@ -225,3 +232,92 @@ def _load_module(name: str, what: str) -> Any:
         ) from error
     except (Exception, SystemExit) as error:
         raise UsageError(f"{what}: importing {name!r} raised {describe_error(error)}") from error
+
+
+# -- functions that Python hands over --------------------------------------------------------------
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """An object, or a class of objects, that answers prompts."""
+
+    def answer(self, prompts: list[Any], /) -> Any:
+        """Return one answer for each prompt, in order."""
+
+
+def is_answering(given: Any) -> TypeGuard[Callable[..., Any] | Answering]:
+    """Return whether a value can be a victim as it is: a function, class or object."""
+    return not isinstance(given, Mapping) and (callable(given) or isinstance(given, Answering))
+
+
+def identified(
+    function: Callable[..., Any] | Answering, version: str | None = None
+) -> tuple[str, str | None]:
+    """Return the name of a function, class or object, and what identifies it beside its file.
+
+    Args:
+        function: what answers (docs: victims).
+        version: identifies it instead of its source, for an object or where a function uses more
+            than its own source says, such as a model that was loaded in another cell.
+
+    Returns:
+        `module:name`, and the version: the given one, or in a notebook the hash of its text; None
+        where a file identifies it.
+
+    Raises:
+        UsageError: it cannot be found again under a name, or it has no source and no version.
+    """
+    target = name_of(function)
+    if target is None:
+        shown = getattr(function, "__qualname__", type(function).__name__)
+        raise UsageError(
+            f"victim {shown}: a function that is made inside another, or has no name, cannot be "
+            "found again; define it with `def` at the top of its module or cell, or give an "
+            "object a name there"
+        )
+    if version is not None or source_hashes(function):
+        return target, version
+    try:
+        is_class = inspect.isclass(function)
+        text = _class_text(function) if is_class else inspect.getsource(function)  # type: ignore[arg-type]
+    except (OSError, TypeError):
+        raise UsageError(
+            f"victim {target}: it has no source that identifies it; give it a version, as in "
+            f'ms.Victim(target={target.rpartition(":")[2]}, version="1")'
+        ) from None
+    return target, content_hash(["source", text])
+
+
+def name_of(thing: Any) -> str | None:
+    """Return `module:name` by which a thing can be found; None if there is none."""
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
+    if isinstance(module, str) and isinstance(name, str):
+        held: Any = sys.modules.get(module)
+        for part in name.split("."):
+            held = getattr(held, part, None)
+        # A cell that is run again makes the class anew, and a run imports a module again.
+        is_again = inspect.isclass(held) and inspect.isclass(thing)
+        code = getattr(thing, "__code__", None)
+        is_again |= code is not None and getattr(held, "__code__", None) == code
+        if held is thing or is_again:
+            return f"{module}:{name}"
+    # An object, or a function without a name of its own, that a cell has given a name.
+    main = vars(sys.modules[MAIN])
+    names = (name for name, held in list(main.items()) if held is thing and name[:1] != "_")
+    given = next(names, None)
+    return None if given is None else f"{MAIN}:{given}"
+
+
+def _class_text(kind: type[Any]) -> str:
+    """Return the source of a class of a cell, which `inspect` finds in files alone.
+
+    Raises:
+        OSError: none of its methods says where it was written.
+    """
+    codes = (getattr(each, "__code__", None) for each in vars(kind).values())
+    for file in dict.fromkeys(code.co_filename for code in codes if code is not None):
+        text = "".join(linecache.getlines(file))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+                return ast.get_source_segment(text, node) or ""
+    raise OSError

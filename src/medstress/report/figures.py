@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Point, Table
 from medstress.analyses.summary import spoken_of
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.files.extras import importing
 from medstress.files.writing import make_folder, write_bytes
 from medstress.report.formats import clean, one_line
@@ -103,7 +103,9 @@ def write_figures(
     for what, name, allowed in asked:
         if name not in allowed:
             hint = did_you_mean(name, allowed)
-            raise UsageError(f"--{what}: unknown {name!r}{hint} (known: {', '.join(allowed)})")
+            raise UsageError(
+                f"{setting(what)}: unknown {name!r}{hint} (known: {', '.join(allowed)})"
+            )
     with importing("drawing figures", "figures"):
         from pylatexenc.latexencode import UnicodeToLatexEncoder
         from vl_convert import vegalite_to_svg
@@ -120,7 +122,9 @@ def write_figures(
         for name, data in contents.items():
             write_bytes(out / name, data)
     except OSError as error:
-        raise UsageError(f"cannot write into {out}: {error.strerror}; give another --out") from None
+        raise UsageError(
+            f"cannot write into {out}: {error.strerror}; give another {setting('out')}"
+        ) from None
     return results
 
 
@@ -286,7 +290,8 @@ def _refuse_foreign(out: Path, names: Iterable[str]) -> None:
         pass  # Without a page to read, every file is taken for one from elsewhere.
     if taken := next((name for name in names if (out / name).exists()), None):
         raise UsageError(
-            f"--out: {out} holds a {taken} that medstress did not write, and it would be replaced; "
+            f"{setting('out')}: {out} holds a {taken} that medstress did not write, and it "
+            "would be replaced; "
             "give another folder"
         )
 

@@ -195,21 +195,23 @@ def about(run: Run) -> Iterator[str]:
     for label, entry in manifest["victims"].items():
         if "model" in entry:
             yield f"{label}: {entry['model']}, weights or code {entry.get('model_hash')}."
+    made = (cell.attack for cell in run.attacks if not cell.attack.asks_clean_only)
+    called = attack_names(made)
     items = {dataset: 0 for dataset, _ in run.folder.items}
     for dataset, _ in run.folder.items:
         items[dataset] += 1
     if items:
         counts = listed([f"{n:,} items of {dataset}" for dataset, n in items.items()])
-        called = attack_names(cell.attack for cell in run.attacks)
-        attacks = listed(list(called.values()) or ["none"])
+        attacks = f"; attacks: {listed(list(called.values()))}" if called else ""
         seeds = ", ".join(map(str, manifest["seeds"])) or "none"
-        yield f"Asked: {counts}; attacks: {attacks}; seeds: {seeds}."
+        yield f"Asked: {counts}{attacks}; seeds: {seeds}."
     version = manifest["versions"].get("medstress")
     ended = f", ended {manifest['finished']}" if manifest["finished"] else ", not complete"
     yield f"Begun {manifest['started']}{ended}" + (f", medstress {version}." if version else ".")
     if fixed := (manifest.get("require") or {}).get("hash"):
         yield f"Criteria were fixed before the first query: {fixed}."
-    yield LIMITS
+    if called:
+        yield LIMITS
     if run.folder.root is not None:
         yield f"Root of the run: {run.folder.root}."
     yield f"Fingerprint of the experiment: {manifest['fingerprint']}."

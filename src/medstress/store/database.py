@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any, TypeVar
 
-from medstress.core.errors import StoreError
+from medstress.core.errors import StoreError, setting
 from medstress.files.writing import (
     DATABASE,
     PlaceTaken,
@@ -51,9 +51,11 @@ def translated(folder: Path) -> Iterator[None]:
     except Exception as error:
         text = str(error)
         if "readonly" in text or isinstance(error, PermissionError):
-            hint = "the folder or its files are read-only; choose another with --out"
+            hint = f"the folder or its files are read-only; choose another with {setting('out')}"
         elif isinstance(error, FileExistsError | NotADirectoryError):
-            hint = "a file is where a folder is needed; choose another folder with --out"
+            hint = (
+                f"a file is where a folder is needed; choose another folder with {setting('out')}"
+            )
         elif "full" in text or getattr(error, "errno", None) == 28:
             hint = "the disk is full; free some space and run the same command again to resume"
         elif "disk I/O" in text:

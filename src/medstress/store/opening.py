@@ -21,7 +21,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Literal, TypeAlias
 
-from medstress.core.errors import FIRST_COMMAND, DataError, StoreError, did_you_mean
+from medstress.core.errors import FIRST_COMMAND, DataError, StoreError, did_you_mean, setting
 from medstress.core.words import command
 from medstress.files.inside import check_regular, is_locked
 from medstress.files.writing import DATABASE
@@ -73,7 +73,7 @@ class Schema:
     """Tables whose references to others are checked; digests of trials check those of others."""
     large: tuple[str, ...] = ()
     """Tables of which SQLite's checks are enough; what they count is held against the results."""
-    elsewhere: str = "choose another folder with --out"
+    elsewhere: str = ""
     """What helps where another file is in its place."""
 
     @property
@@ -261,14 +261,14 @@ def check_schema(db: sqlite3.Connection, path: Path, schema: Schema) -> bool:
     if stored == 0 and not objects:
         return True
     if stored != schema.format:
+        elsewhere = schema.elsewhere or f"choose another folder with {setting('out')}"
         if stored == 0 or not {name for _, name, _ in made} & {name for _, name, _ in objects}:
             raise StoreError(
-                f"{path} is a database that medstress did not make; it is not touched: "
-                f"{schema.elsewhere}"
+                f"{path} is a database that medstress did not make; it is not touched: {elsewhere}"
             )
         raise StoreError(
             f"{path.parent} holds {schema.holds} of format {stored}, but this medstress reads "
-            f"format {schema.format}; use the medstress that wrote it, or {schema.elsewhere}"
+            f"format {schema.format}; use the medstress that wrote it, or {elsewhere}"
         )
     if differing := sorted(objects ^ made):
         kind, name, _ = differing[0]
@@ -455,7 +455,7 @@ def _damaged(path: Path, what: str) -> str:
         return f"{path} is not readable: {what}; restore it from a copy"
     return (
         f"{path} is not a readable run: {what}; if it was one, restore it from a copy, or run the "
-        "experiment again in another folder with --out"
+        f"experiment again in another folder with {setting('out')}"
     )
 
 

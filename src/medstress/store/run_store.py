@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from filelock import FileLock, SoftFileLock, Timeout
 
 from medstress.core.calls import Answer
-from medstress.core.errors import StoreError
+from medstress.core.errors import StoreError, setting
 from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Item
@@ -106,7 +106,7 @@ def lock_folder(
                 raise _unlockable(folder) from None
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
-                "or choose another folder with --out"
+                f"or choose another folder with {setting('out')}"
             ).with_command(shlex.join(["medstress", "view", str(folder)])) from None
         except (NotImplementedError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
@@ -135,7 +135,7 @@ def throw_away(folder: Path) -> None:
 def _unlockable(folder: Path) -> StoreError:
     return StoreError(
         f"the disk of {folder} has no file locks, without which two processes could write one run; "
-        "choose a folder on another disk with --out"
+        f"choose a folder on another disk with {setting('out')}"
     )
 
 

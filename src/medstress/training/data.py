@@ -13,7 +13,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.experiment.file.config import TrainTable
+from medstress.experiment.file.config import Train as TrainTable
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.plan.dataset_parts import load_datasets
 from medstress.experiment.plan.noise_resources import (

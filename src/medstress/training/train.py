@@ -18,7 +18,7 @@ from medstress.analyses.training import TRAINING, on_names
 from medstress.analyses.training import Kind as KindRecord
 from medstress.attacks.noise import Synonym
 from medstress.core.clusters import clusters_of
-from medstress.core.errors import StoreError, UsageError, did_you_mean
+from medstress.core.errors import StoreError, UsageError, did_you_mean, setting
 from medstress.core.hashing import content_hash
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.file.config import (
@@ -26,12 +26,15 @@ from medstress.experiment.file.config import (
     ORIGINAL_TWICE,
     UNTRAINED,
     Experiment,
-    TrainTable,
-    VictimTable,
+)
+from medstress.experiment.file.config import (
+    Train as TrainTable,
+)
+from medstress.experiment.file.config import (
+    Victim as VictimTable,
 )
 from medstress.experiment.file.reading import Source
 from medstress.experiment.perturb import check_perturbed_alone
-from medstress.experiment.plan.parts import used_tables
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import execute, run_folder
@@ -135,11 +138,8 @@ class TrainingPlan:
             return
         items = self.prepared.datasets[0].questions
         n_units = len(set(clusters_of(items).values()))
-        unit = "documents"
-        if self.prepared.kind is SIMILARITY:
-            unit = "pairs"
-        elif n_units == len(items):
-            unit = "sentences"
+        unit = "sentences" if n_units == len(items) else "documents"
+        unit = "pairs" if self.prepared.kind is SIMILARITY else unit
         error = _DEVIATIONS[unit] / sqrt(n_units)
 
         def least(n: int) -> str:
@@ -243,8 +243,6 @@ def plan_training(
         UsageError, DataError: the experiment or its data are invalid.
     """
     watcher = watcher or Watcher()
-    if isinstance(experiment, Experiment):
-        experiment = used_tables(experiment)
     prepared = prepare(
         experiment, limit=limit, overrides=overrides, watcher=watcher, complete=_put_victim
     )
@@ -459,14 +457,14 @@ def check_folder(plan: TrainingPlan, folder: Path, start: Start) -> None:
     models = folder / MODELS
     manifest = stored_manifest(folder)
     if manifest and "training" not in manifest:
-        raise StoreError(f"{folder} holds a run without training; choose another --out")
+        raise StoreError(f"{folder} holds a run without training; choose another {setting('out')}")
     for model in plan.models:
         begun = _read(models / f"{model.folder}{_CHECKPOINTS}" / "training.json")
         stored = _result(models, model) or begun
         if stored is not None and stored["hash"] != plan.hash_of(model, start):
             raise StoreError(
                 f"{folder} holds a model {model.label!r} that was trained on other data or with "
-                "other settings; choose another folder with --out, or delete this one"
+                f"other settings; choose another folder with {setting('out')}, or delete this one"
             )
 
 

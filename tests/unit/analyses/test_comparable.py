@@ -96,10 +96,10 @@ def test_only_what_makes_pairs_meaningless_is_refused(said):
     other = listed({"parts.groups.drugs": "h", "groups.drugs.vocabulary": "others"})
     with pytest.raises(UsageError) as error:
         check_same(other, "victim", "near", names)
-    said(str(error.value), "'near'", "vocabulary drugs in A, others in B", "--factor group")
+    said(str(error.value), "'near'", "vocabulary drugs in A, others in B", 'factor="group"')
     check_same(other, "group", "near", names)
     stronger = listed({}, params={**NEAR.params, "budget": 9})
-    with pytest.raises(UsageError, match="--factor attack"):
+    with pytest.raises(UsageError, match='factor="attack"'):
         check_same(stronger, "group", "near", names)
     # An attack that draws no names does not care where they come from.
     assert listed({"parts.groups.drugs": "h"}, draws_names=False) == []
@@ -215,3 +215,24 @@ def test_unreadable_answers_to_later_edits_make_no_model_worse():
     plain, odd = stored(*[None] * 200, changes=NEW), stored(*[None] * 200, asked=4, unreadable=1)
     b = run_of([*odd.trials[:40], *plain.trials[40:]], NEW, edits=plain.folder.edits)
     assert on(a, b).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("ways", "again", "alike"),
+    [
+        (("text", "letter"), "B", "answer_by=text"),
+        (("choice", "text"), "B", "answer_by=generate"),
+        (("text", "choice"), "A", "answer_by=generate"),
+        (("choice", "generate"), "", ""),
+    ],
+)
+def test_models_that_answer_in_different_ways_are_compared_and_told_what_makes_them_alike(
+    ways: tuple[str, str], again: str, alike: str
+) -> None:
+    sides = [
+        Side(name=name, run=run_of([trial(1)], {f"{TASK}.answer_by": way}))
+        for name, way in zip("AB", ways, strict=True)
+    ]
+    (caution,) = [note for note in compare(*sides).notes if "answer_by" in note]
+    assert f"run {again} again" in caution if again else "again" not in caution
+    assert alike in caution

@@ -416,7 +416,7 @@ def test_another_attack_is_refused_unless_attacks_are_compared(said):
     b = trials([HELD] * 60 + [1] * 40 + [WRONG] * 50, attack=stronger)
     with pytest.raises(UsageError) as error:
         compared(a, b)
-    said(str(error.value), "budget 8 in A, 9 in B", "--factor attack")
+    said(str(error.value), "budget 8 in A, 9 in B", 'factor="attack"')
     found = compared(a, b, factor="attack")
     (row,) = found.rows
     assert (row.metric, row.verdict, row.n_pairs) == ("asr", "worse", 100)

@@ -1,4 +1,4 @@
-"""Experiments built in Python: the same keys, checks and errors as in a file."""
+"""Experiments built in Python: the classes of the file, with the same keys, checks and errors."""
 
 import inspect
 import linecache
@@ -7,26 +7,15 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
-import polars
 import pydantic
 import pytest
 
 import medstress as ms
-from medstress.api import tables
-from medstress.api.given import attack_keys, function_keys, plain
-from medstress.api.wording import said_in_python
 from medstress.attacks.protocol import make_attack
 from medstress.core import registry
-from medstress.experiment.file import config
-from medstress.experiment.file.reading import check_experiment
-from medstress.experiment.first import toml_text
+from medstress.experiment.file.config import attack_keys, function_keys, given_keys
+from medstress.experiment.file.reading import check_experiment, written
 from medstress.experiment.prepare import resolve
-
-TABLES = (
-    *(ms.Analysis, ms.Attack, ms.Dataset, ms.Entities, ms.Require, ms.Role),
-    *(ms.Significance, ms.Slices, ms.Train, ms.Tune, ms.Victim),
-)
-
 
 GROUP = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
 
@@ -51,11 +40,11 @@ def _sampled(**given):
 def _full():
     return ms.Experiment(
         name="full",
-        dataset=[ms.Dataset(name="table", path=Path("q.jsonl"), columns={"question": "stem"})],
+        dataset=[ms.Dataset(name="table", path=Path("q.jsonl"), columns={"question": 'the "q"'})],
         entities=ms.Entities(type=("T121", "T109"), vocabulary="drugs", embedding="ngram"),
         victim=[always_a, ms.Victim(backend="mock", name='the "m"\n')],
         attack=[
-            ms.attacks.EntitySubstitution(sampler="pdws", n=-20, budget=4),
+            ms.EntitySubstitution(sampler="pdws", n=-20, budget=4),
             ms.Attack(name="swap_noise"),
         ],
         role={"attacker": ms.Role(backend="mock"), "judge": {"backend": "mock"}},
@@ -69,41 +58,42 @@ def _full():
 
 def test_an_experiment_from_python_is_the_one_that_its_file_gives():
     made = _full()
-    assert isinstance(made, config.Experiment)
-    again = check_experiment(tomllib.loads(toml_text(plain(made))))
-    assert again.model_dump() == made.model_dump()
+    assert check_experiment(tomllib.loads(written(made, Path()))) == made
     assert made.experiment.seeds == (0, 1)
     assert made.experiment.max_usd == 2.5
     assert made.dataset[0].path == "q.jsonl"
     assert made.victim[0].target == f"{__name__}:always_a"
-    assert made.attack[0].attacks[0] == ms.attacks.EntitySubstitution(n=-20, budget=4)
+    assert made.attack[0].attacks[0] == ms.EntitySubstitution(n=-20, budget=4)
     assert made.role.judge.backend == "mock"
 
 
+def test_a_written_file_elsewhere_finds_the_same_files_and_keeps_the_names(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here / "data", there):
+        folder.mkdir(parents=True)
+    (here / "data" / "q.jsonl").write_text("{}")
+    (here / "m.py").write_text("")
+    made = ms.Experiment(
+        name="x",
+        dataset=ms.Dataset(name="table", path="data/q.jsonl", limit=9),
+        victim=ms.Victim(backend="python", target="m.py:f"),
+    )
+    text = written(made, here, there / "e.toml", limit=4)
+    moved = check_experiment(tomllib.loads(text), needs=())
+    assert (there / moved.dataset[0].path).resolve() == here / "data" / "q.jsonl"
+    assert (moved.dataset[0].limit, moved.dataset[0].label) == (4, "q")
+    assert (moved.victim[0].target, moved.victim[0].name) == ("../here/m.py:f", "m.py:f")
+    assert check_experiment(tomllib.loads(written(made, here, here / "e.toml")), needs=()) == made
+
+
 def test_signatures_show_types_without_limits():
-    for made in (*TABLES, ms.Experiment):
+    for made in (ms.Dataset, ms.Victim, ms.Require, ms.Experiment):
         assert "FieldInfo" not in str(inspect.signature(made))
         assert "MinLen" not in str(inspect.signature(made))
     assert "limit: Optional[int] = None" in str(inspect.signature(ms.Dataset))
-
-
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        ("cannot write x; give another --to", "cannot write x; give another `to`"),
-        ("--entities: expected drugs, got 'x'", "entities: expected drugs, got 'x'"),
-        ("with --out, or away with --fresh", "with `out`, or away with fresh=True"),
-        ("--set 'x': expected a.b=c", 'overrides=["x"]: expected a.b=c'),
-        ("(--set experiment.max_usd=...) or", '(overrides=["experiment.max_usd=..."]) or'),
-        ("for a first run --data q.csv --model NAME", "for a first run data=q.csv model=NAME"),
-        ("--columns FIELD=COLUMN, or", "columns={FIELD: COLUMN}, or"),
-        ("type: medstress run x.toml --out DIR", "type: medstress run x.toml --out DIR"),
-        ("run it again; medstress run --fresh", "run it again; medstress run --fresh"),
-        ("a--b and -- c", "a--b and -- c"),
-    ],
-)
-def test_python_speaks_of_arguments_where_the_command_line_has_flags(message, said):
-    assert said_in_python(message) == said
+    assert {"name", "seeds", "dataset", "require"} <= inspect.signature(
+        ms.Experiment
+    ).parameters.keys()
 
 
 def test_a_refused_run_speaks_of_arguments(tmp_path):
@@ -111,56 +101,41 @@ def test_a_refused_run_speaks_of_arguments(tmp_path):
         ms.run(data="sample", model="mock", out=tmp_path / "r", overrides=["x"])
 
 
-def test_the_arguments_are_the_tables_and_the_keys_of_the_first_one():
-    given = set(inspect.signature(ms.Experiment).parameters)
-    wanted = set(config.Experiment.model_fields) | set(config.ExperimentTable.model_fields)
-    assert given == wanted
-
-
-@pytest.mark.parametrize("made", TABLES, ids=lambda made: made.__name__)
-def test_editors_see_the_keys_of_every_table(made):
-    keys = set(inspect.signature(made).parameters)
-    (base,) = [each for each in made.__bases__ if each is not tables._Given]
-    assert set(base.model_fields) <= keys
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ms.Dataset(name="table", pth="x"), "'pth'.*'path'"),
+        (lambda: ms.Dataset(name="table", pth="x"), "ms.Dataset: .*'pth'.*'path'"),
         (lambda: ms.Dataset(path="x"), "'name'"),
-        (lambda: ms.Entities(type="drugs", vocabulry="drugs"), "vocabul"),
+        (lambda: ms.Entities(type="drugs", vocabulry="drugs"), "'vocabulry'.*'vocabulary'"),
         (lambda: ms.Dataset(name="table", path=3), "path = 3"),
         (lambda: ms.Victim(backend="mock", target="f.py:f"), "target"),
+        (lambda: ms.Victim(backend="mok"), "'mok'.*'mock'"),
         (lambda: ms.Attack(name="entity_substitution", smpler="x"), "'smpler'.*'sampler'"),
         (lambda: ms.Attack(name="entity_substitutio", sampler="x"), "'entity_substitution'"),
         (lambda: ms.Attack(name="entity_substitution", sampler="nerest"), "nerest"),
         (lambda: ms.Role(backend="mock", temprature=1.0), "'temprature'.*'temperature'"),
         (lambda: _sampled(seeds=[0, 0]), "seeds"),
         (lambda: _sampled(seeds="zero"), "seeds"),
-        (lambda: _sampled(victim={"backend": "mock", "mdel": "x"}), "'mdel'.*'model'"),
+        (lambda: _sampled(victim={"backend": "mock", "mdel": "x"}), "victim: .*'mdel'.*'model'"),
         (lambda: _sampled(attack=3), "attack"),
         (lambda: _sampled(role={"atacker": {"backend": "mock"}}), "atacker"),
         (lambda: ms.Experiment(name="x", dataset=[]), "dataset"),
-        (lambda: ms.Experiment(dataset={"name": "sample"}), "name"),
-        (lambda: ms.Experiment(nam="x"), "'nam'; did you mean 'name'"),
-        (lambda: ms.Experiment(name="x"), r"\[\[dataset\]\] is missing"),
-        (lambda: _sampled(role={"attacker": 3}), r"role.attacker.*expected a table.*got 3"),
+        (lambda: ms.Experiment(dataset={"name": "sample"}), "'name' is missing"),
+        (lambda: ms.Experiment(nam="x", dataset={"name": "sample"}), "'nam'; did you mean 'name'"),
+        (lambda: ms.Experiment(name="x"), "dataset"),
+        (lambda: _sampled(role={"attacker": 3}), "role.attacker.*expected a table.*got 3"),
         (lambda: _sampled(slices={"by": "subject"}), "by = 'subject': expected a list"),
         (lambda: ms.Experiment(name="a b", dataset={"name": "table"}), "'a b': expected letters"),
         (lambda: ms.Dataset(name="table", columns={"question": 5}), r"columns\.question = 5"),
+        (lambda: ms.Victim(target=lambda prompts: prompts), "def"),
+        (lambda: ms.Victim(target=Model()), "Model"),
     ],
 )
 def test_what_is_wrong_is_a_usage_error_that_names_the_key(make, words):
-    with pytest.raises(ms.UsageError, match=words):
+    with pytest.raises(ms.UsageError, match=words) as error:
         make()
-
-
-def test_no_error_of_the_checking_library_is_the_cause_that_users_see():
-    with pytest.raises(ms.MedstressError) as error:
-        ms.Dataset(name=3)
-    assert not isinstance(error.value, pydantic.ValidationError)
-    assert error.value.__suppress_context__
+    assert not isinstance(error.value.__cause__, pydantic.ValidationError)
+    assert error.value.__suppress_context__ or error.value.__context__ is None
 
 
 def test_a_notebook_shows_the_users_own_line_and_the_sentence():
@@ -169,12 +144,7 @@ def test_a_notebook_shows_the_users_own_line_and_the_sentence():
     shown = error.value._render_traceback_()
     assert shown[-1] == f"UsageError: {error.value}"
     assert any('ms.Dataset(name="table", pth="x")' in line for line in shown)
-    assert not any("check_table" in line for line in shown)
-
-
-def test_the_public_errors_are_one_family():
-    family = (ms.UsageError, ms.DataError, ms.StoreError, ms.BackendError)
-    assert all(issubclass(each, ms.MedstressError) for each in family)
+    assert not any("super().__init__" in line for line in shown)
 
 
 @pytest.mark.parametrize("name", sorted(registry.ATTACKS))
@@ -184,9 +154,7 @@ def test_an_attack_is_made_again_from_its_keys(name):
     except ms.UsageError:
         attack = make_attack(name, {"n": -20})
     keys = attack_keys(attack)
-    again = make_attack(keys.pop("name"), keys)
-    assert again == attack
-    assert len(keys) <= 1  # no default is repeated
+    assert make_attack(keys.pop("name"), keys) == attack
 
 
 @pytest.mark.parametrize(
@@ -198,29 +166,24 @@ def test_an_attack_is_made_again_from_its_keys(name):
         {"n": -3, "budget": 2, "continue_on_invalid": True},
     ],
 )
-def test_keys_are_those_that_differ_from_the_defaults(keys):
-    found = attack_keys(ms.attacks.EntitySubstitution(**keys))
-    assert found == {"name": "entity_substitution", **keys}
+def test_an_attack_object_is_the_attack_of_its_table(keys):
+    attack = ms.EntitySubstitution(**keys)
+    assert ms.Attack.model_validate(attack).attacks == (attack,)
 
 
-def test_an_attack_made_inside_a_function_is_refused(said):
-    class Hidden(ms.attacks.EntitySubstitution):
+def test_an_attack_whose_class_cannot_be_found_again_is_refused(said):
+    class Hidden(ms.EntitySubstitution):
         def spec(self):
             return {**super().spec(), "name": "hidden"}
 
-    with pytest.raises(ms.UsageError) as error:
-        attack_keys(Hidden(sampler="nearest"))
-    said(str(error.value), "hidden")
-    assert "hidden" not in registry.ATTACKS
-
-
-def test_an_attack_under_the_name_of_another_is_refused(said):
-    class Other(ms.attacks.EntitySubstitution):
+    class Other(ms.EntitySubstitution):
         pass
 
-    with pytest.raises(ms.UsageError) as error:
-        attack_keys(Other(sampler="nearest"))
-    said(str(error.value), "entity_substitution")
+    for kind, word in ((Hidden, "hidden"), (Other, "entity_substitution")):
+        with pytest.raises(ms.UsageError) as error:
+            attack_keys(kind(sampler="nearest"))
+        said(str(error.value), word)
+    assert "hidden" not in registry.ATTACKS
 
 
 def _cell(text, name, monkeypatch):
@@ -237,8 +200,7 @@ def _cell(text, name, monkeypatch):
 def test_a_function_of_a_cell_is_identified_by_its_text(monkeypatch):
     first = "def planted(prompts):\n    return ['A' for _ in prompts]\n"
     keys = function_keys(_cell(first, "planted", monkeypatch))
-    assert keys["target"] == "__main__:planted"
-    assert keys["name"] == "planted"
+    assert (keys["target"], keys["name"]) == ("__main__:planted", "planted")
     again = function_keys(_cell(first, "planted", monkeypatch))
     changed = function_keys(_cell(first.replace("'A'", "'B'"), "planted", monkeypatch))
     assert keys == again
@@ -263,21 +225,12 @@ def test_a_class_of_a_cell_is_identified_by_its_text(monkeypatch, said):
 
 def test_an_object_needs_a_name_and_a_version(monkeypatch, said):
     model = Model()
-    with pytest.raises(ms.UsageError) as error:
-        ms.Victim.of(model)
-    said(str(error.value), "Model")
     monkeypatch.setattr(sys.modules["__main__"], "planted_model", model, raising=False)
     with pytest.raises(ms.UsageError) as error:
-        ms.Victim.of(model)
+        ms.Victim(target=model)
     said(str(error.value), "planted_model", "version")
-    made = ms.Victim.of(model, version="1", batch_size=4)
+    made = ms.Victim(target=model, version="1", batch_size=4)
     assert (made.target, made.version, made.batch_size) == ("__main__:planted_model", "1", 4)
-
-
-def test_a_function_without_a_name_is_refused(said):
-    with pytest.raises(ms.UsageError) as error:
-        ms.Victim.of(lambda prompts: prompts)
-    said(str(error.value), "def")
 
 
 def test_a_function_of_a_module_is_identified_by_its_file():
@@ -285,34 +238,23 @@ def test_a_function_of_a_module_is_identified_by_its_file():
     assert function_keys(Model)["target"] == f"{__name__}:Model"
 
 
-def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
-    with pytest.raises(ms.UsageError) as error:
-        ms.run(_sampled(), data="questions.csv")
-    said(str(error.value), "data")
-    with pytest.raises(ms.UsageError) as error:
-        ms.run(data="questions.csv")
-    said(str(error.value), "model")
-    with pytest.raises(ms.UsageError) as error:
-        ms.run(data="sample", model=always_a, base_url="http://127.0.0.1:1/v1")
-    said(str(error.value), "base_url")
-
-
 @pytest.mark.parametrize(
     ("call", "word"),
     [
+        (lambda: ms.run(_sampled(), data="questions.csv"), "data"),
+        (lambda: ms.run(data="questions.csv"), "model"),
+        (lambda: ms.run(data="sample", model=always_a, base_url="http://x/v1"), "base_url"),
         (lambda: ms.open(3), "3"),
         (lambda: ms.compare(3, "b"), "3"),
         (lambda: ms.run(_sampled(), limit="four"), "limit"),
+        (lambda: ms.run(_sampled(), seeds=[1]), "experiment.seeds=[1]"),
         (lambda: ms.run(data="sample", model=always_a, budget="four"), "budget"),
         (lambda: ms.run(3), "3"),
         (lambda: ms.run(data="sample", model=3), "model"),
-        (lambda: ms.run(data=[{"question": "?"}], model=always_a), "data"),
-        (
-            lambda: ms.run(data=polars.DataFrame({"question": ["?"]}), model=always_a),
-            "write_parquet",
-        ),
+        (lambda: ms.run(data=[3], model=always_a), "data"),
+        (lambda: ms.run(data=[{"question": "?"}], model=always_a), "options"),
         (lambda: ms.run(data="", model=always_a), "data"),
-        (lambda: ms.run({1: 2}), "'1'"),
+        (lambda: ms.run({1: 2}), "[experiment]"),
         (lambda: ms.run(data="sample", model=always_a, entities=5), "entities"),
         (lambda: ms.run(data="sample", model=always_a, entities=["drugs", 5]), "entities"),
         (lambda: ms.run(data="sample", model=always_a, entities=()), "entities"),
@@ -322,45 +264,38 @@ def test_run_takes_an_experiment_or_what_stands_for_it_but_not_both(said):
         ),
         (lambda: ms.run(data="sample", model=always_a, attack=5), "attack"),
         (lambda: ms.run(data="sample", model=always_a, attack=[]), "attack"),
-        (lambda: ms.run(data="sample", model=always_a, columns=5), "columns"),
         (lambda: ms.run(data={"name": "sample"}, model=always_a, answer_base=1), "answer_base"),
-        (lambda: ms.run(_sampled(), overrides=[3]), "overrides"),
         (lambda: ms.run(_sampled(), watcher=3), "watcher"),
-        (lambda: ms.run(_sampled(), out=5), "out"),
         (lambda: ms.Run("x").case(5), "case_id"),
-        (lambda: ms.Run("x").table(5), "name"),
-        (lambda: ms.Run("x").figures(5), "out"),
         (lambda: ms.Run("x").report(to=5), "to"),
         (lambda: ms.load_dataset(5), "name"),
-        (lambda: ms.load_dataset("sample", limit="x"), "limit"),
-        (lambda: ms.attack_one(None, always_a, 5, entities="drugs"), "question"),
-        (lambda: ms.Victim.of(5), "function"),
+        (lambda: ms.attack_one(None, always_a, 5), "question"),
     ],
 )
-def test_a_value_of_another_type_is_a_usage_error(call, word, said):
-    with pytest.raises(ms.UsageError) as error:
+def test_what_a_function_cannot_take_is_a_usage_error(call, word, said):
+    with pytest.raises(ms.MedstressError) as error:
         call()
     said(str(error.value), word)
-
-
-def test_an_attack_of_one_item_takes_the_typed_tables(said):
-    (question, *_) = ms.load_dataset("sample")
-    attack = ms.Attack(name="entity_substitution", sampler="nearest")
-    for victim in (always_a, Model, Model(), ms.Victim(backend="mock")):
-        row = ms.attack_one(question, victim, attack, entities=GROUP)
-        assert row["attack"] == "entity_substitution"
-    with pytest.raises(ms.UsageError) as error:
-        ms.attack_one(question, always_a, attack, entities="drug")
-    said(str(error.value), "'drugs'")
 
 
 def test_overrides_change_typed_tables_as_they_change_a_file():
     attack = ms.Attack(name="entity_substitution", sampler="nearest", budget=2)
     tables = {"dataset": ms.Dataset(name="sample"), "victim": ms.Victim(backend="mock")}
-    groups = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
-    given = ms.Experiment(name="typed", entities=groups, attack=attack, **tables)
-    changed, told, _ = resolve(given, ["attack.budget=5", "experiment.seeds=[7]"])
+    given = ms.Experiment(name="x", entities=GROUP, attack=attack, **tables)
+    changed, text, _ = resolve(given, ["attack.budget=5", "experiment.seeds=[7]"])
     assert changed.attack[0].attacks[0].budget == 5
     assert changed.experiment.seeds == (7,)
-    assert told["attack"][0]["budget"] == 2
+    assert tomllib.loads(text) == given_keys(given)
     assert resolve(given)[0] is given
+
+
+def test_a_victim_that_an_override_renames_is_renamed_everywhere():
+    given = _sampled(
+        victim=ms.Victim(backend="mock", prompt={"sample": "chat", "default": "qstab"}),
+        attack=ms.EntitySubstitution(sampler="nearest"),
+        require=ms.Require(metric="asr", max_high=0.5, where={"victim": "mock"}),
+    )
+    changed = resolve(given, ["victim.name=mine", "dataset.label=all"])[0]
+    assert changed.victim[0].called == "mine"
+    assert changed.require[0].where == {"victim": "mine"}
+    assert changed.victim[0].prompt == {"all": "chat", "default": "qstab"}

@@ -23,15 +23,15 @@ def test_a_policy_for_bad_rows_that_does_not_exist_is_refused(said):
 
 def test_a_source_without_its_path_says_which_key_it_needs():
     assert (
-        refusal("jsonl", "path", None) == "dataset 'jsonl' needs the key 'path', the file to read"
+        refusal("table", "path", None) == "dataset 'table' needs the key 'path', the file to read"
     )
 
 
 def test_a_missing_file_suggests_the_closest_of_its_folder(tmp_path):
     (tmp_path / "questions.jsonl").write_text("x", encoding="utf-8")
     (tmp_path / "other.csv").write_text("x", encoding="utf-8")
-    assert refusal("jsonl", "path", tmp_path / "question.jsonl") == (
-        f"dataset 'jsonl': there is no file {tmp_path / 'question.jsonl'} (key 'path'); "
+    assert refusal("table", "path", tmp_path / "question.jsonl") == (
+        f"dataset 'table': there is no file {tmp_path / 'question.jsonl'} (key 'path'); "
         "did you mean 'questions.jsonl'?"
     )
 
@@ -44,8 +44,8 @@ def test_a_missing_folder_is_named(tmp_path):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    assert refusal("jsonl", "path", tmp_path) == (
-        f"dataset 'jsonl': path {tmp_path} is a folder, expected a file; give one of its files"
+    assert refusal("table", "path", tmp_path) == (
+        f"dataset 'table': path {tmp_path} is a folder, expected a file; give one of its files"
     )
 
 
@@ -58,6 +58,7 @@ def test_the_hash_of_one_file_is_its_own_and_that_of_two_depends_on_both(tmp_pat
 
 
 SET = {
+    "rows": [{"id": 1}],
     "path": Path("x"),
     "sample": "vignettes",
     "annotations": Path("x"),
@@ -77,11 +78,7 @@ SET = {
 }
 TAKES = {
     "sample": "sample",
-    "csv": "path columns answer_base encoding",
-    "tsv": "path columns answer_base encoding",
-    "xlsx": "path columns answer_base sheet",
-    "jsonl": "path columns answer_base encoding",
-    "parquet": "path columns answer_base",
+    "table": "path rows columns answer_base encoding sheet",
     "attacked": "path",
     "medqa": "path annotations split",
     "medmcqa": "path annotations split columns answer_base",

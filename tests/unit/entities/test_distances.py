@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.entities.distances import NAMED, check_types, wrong_distance
+from medstress.entities.distances import NAMED, check_types, load_ontology, wrong_distance
 from medstress.entities.embeddings import Embedder
 from medstress.entities.groups import types_of
-from medstress.entities.ontologies import load_ontology
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import SynonymGroups
 from medstress.entities.vocabularies import load_vocabulary, vocabulary_of

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medstress.entities.distances import Ontology, load_ontology, parent_headings
 from medstress.entities.names import normalise
-from medstress.entities.ontologies import Ontology, load_ontology, parent_headings
 from medstress.entities.vocabularies import shipped_rows
 
 TREE = {"a": ["root"], "b": ["root"], "a1": ["a"], "a2": ["a"], "a1x": ["a1"], "alone": []}

@@ -1,4 +1,3 @@
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -149,7 +148,7 @@ def test_the_anchor_is_the_key_text_as_it_stands(vocabulary, glove, monkeypatch)
 def test_a_second_look_at_an_item_decides_nothing_anew(names, monkeypatch):
     item = question("Diclofenac", "zinc")
     first = names.allowed(item)
-    monkeypatch.setattr(names, "_compute_codes", lambda *_: pytest.fail("decided again"))
+    monkeypatch.setattr(names._rules, "synonyms_of", lambda *_: pytest.fail("decided again"))
     assert names.allowed(item) is first
 
 
@@ -235,20 +234,6 @@ def test_a_name_that_would_turn_one_option_into_another_is_left_out(names):
     assert {"aspirin", "warfarin"} <= left_out(names, item, rule="mark")
     assert names.objection(item, "Aspirin") == "equal_to_option"
     assert names.objection(item, "iron oxide") is None
-
-
-def test_what_is_kept_of_prepared_items_does_not_grow_with_them(monkeypatch, glove):
-    monkeypatch.setattr(embeddings, "_CACHE_BYTES", 5 * 8 * 3)
-    vocabulary = vocabulary_of("v", ["iron", "zinc", "gold dust"])
-    names = VectorPerturbationSet(vocabulary, Embedder(glove), TWINS)
-    keys = [f"salt {i}" for i in range(40)]
-    names.prepare(keys, ["rust"])
-    made = [weakref.ref(names.distances(key)) for key in keys]
-    assert sum(ref() is not None for ref in made) == 5
-    # Vectors lie on disk: of a text nothing is held but itself and two numbers.
-    (prepared,) = names._name_vectors._prepared
-    held = [each.nbytes for each in vars(prepared).values() if isinstance(each, np.ndarray)]
-    assert sum(held) <= 8 * 41
 
 
 def test_a_bound_on_what_is_kept_changes_no_distance(names, monkeypatch):

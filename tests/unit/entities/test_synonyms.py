@@ -68,8 +68,8 @@ def test_the_shipped_tables_know_twins(tmp_path):
         (
             "s.csv",
             "id,name\n1,zinc\n",
-            "synonyms 's.csv': expected the columns 'concept' and 'name', got 'id', 'name' in the "
-            "first line of FOLDER/s.csv; rename the columns",
+            "synonyms 's.csv': expected a column 'concept', got 'id', 'name' in the "
+            "first line of FOLDER/s.csv; rename a column",
         ),
         (
             "s.csv",

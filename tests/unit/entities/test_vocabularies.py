@@ -69,21 +69,11 @@ def test_a_parquet_file_is_read_by_its_name_column(tmp_path):
     assert load_vocabulary("v.parquet", tmp_path).names == ("scurvy", "rickets")
 
 
-def test_an_absolute_path_does_not_start_from_the_base(tmp_path):
-    write(tmp_path, "v.txt", "scurvy")
-    assert load_vocabulary(str(tmp_path / "v.txt"), Path("/nowhere")).names == ("scurvy",)
-
-
 def test_a_built_in_vocabulary_holds_the_candidates_of_its_table(monkeypatch, tmp_path):
     rows = [["1", "scurvy", "label", "1"], ["1", "scorbutus", "exact", "0"]]
     monkeypatch.setattr(vocabularies, "shipped_rows", lambda table: rows)
     vocabulary = load_vocabulary("diseases", tmp_path)
     assert (vocabulary.label, vocabulary.names) == ("diseases", ("scurvy",))
-
-
-@pytest.mark.parametrize("table", ["drugs", "diseases"])
-def test_the_shipped_vocabularies_hold_thousands_of_names(table, tmp_path):
-    assert len(load_vocabulary(table, tmp_path).names) > 1000
 
 
 BAD = [
@@ -92,8 +82,8 @@ BAD = [
         "id,label\n1,scurvy\n",
         None,
         "vocabulary 'v.csv': expected a column 'name', got 'id', 'label' in the first line of "
-        "FOLDER/v.csv; rename a column or, if the table has no header, give the "
-        "position of the names (from 0) with column = 0",
+        "FOLDER/v.csv; rename a column or, without a header, give the place of the names: "
+        "column = 0",
     ),
     (
         "v.csv",
@@ -168,29 +158,12 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("columns", "told"),
-    [
-        (
-            {"label": ["scurvy"]},
-            "expected a column 'name', got 'label' in FOLDER/v.parquet; rename a column",
-        ),
-        (
-            {"name": [1, 2]},
-            "expected text in column 'name' of FOLDER/v.parquet, got Int64; save the names as text",
-        ),
-    ],
-)
-def test_a_parquet_file_without_names_is_refused(tmp_path, columns, told):
-    pl.DataFrame(columns).write_parquet(tmp_path / "v.parquet")
-    assert message_of("v.parquet", tmp_path) == f"vocabulary 'v.parquet': {told}"
-
-
-def test_a_file_that_only_calls_itself_parquet_is_refused(tmp_path):
+def test_a_parquet_file_without_names_is_refused(tmp_path):
+    for columns in ({"label": ["scurvy"]}, {"name": [1, 2]}):
+        pl.DataFrame(columns).write_parquet(tmp_path / "v.parquet")
+        assert "expected texts in a column 'name' of" in message_of("v.parquet", tmp_path)
     write(tmp_path, "v.parquet", "name\nscurvy\n")
-    assert message_of("v.parquet", tmp_path).startswith(
-        "vocabulary 'v.parquet': expected a parquet file at FOLDER/v.parquet, but it cannot be "
-    )
+    assert "expected a parquet file at" in message_of("v.parquet", tmp_path)
 
 
 def test_the_published_drug_list_is_read_without_a_header(data_folder):

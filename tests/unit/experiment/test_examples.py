@@ -11,7 +11,7 @@ import pytest
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate
-from medstress.experiment.file.config import VictimTable
+from medstress.experiment.file.config import Victim
 from medstress.experiment.plan.parts import draw_examples, open_victims
 
 
@@ -25,7 +25,7 @@ def write(folder: Path, n: int = 8) -> None:
 
 
 def drawn(folder: Path, **given: Any) -> list[str]:
-    table = VictimTable(backend="mock", **given)
+    table = Victim(backend="mock", **given)
     return [question.id for question in draw_examples(table, folder, "v")]
 
 
@@ -33,7 +33,7 @@ def test_two_more_than_asked_for_are_drawn_by_seed(tmp_path: Path) -> None:
     write(tmp_path)
     first = drawn(tmp_path, shots=3, shots_from="pool.jsonl")
     assert len(first) == 5
-    assert drawn(tmp_path, shots=3, shots_from="jsonl:pool.jsonl") == first
+    assert drawn(tmp_path, shots=3, shots_from="table:pool.jsonl") == first
     seeds = {tuple(drawn(tmp_path, shots=3, shots_from="pool.jsonl", shots_seed=s)) for s in (1, 2)}
     assert len({tuple(first), *seeds}) > 1
     assert "again" not in drawn(tmp_path, shots=6, shots_from="pool.jsonl")
@@ -68,7 +68,7 @@ def test_the_examples_are_part_of_the_victim(tmp_path: Path) -> None:
     specs = []
     for given in ({}, {"shots": 1}, {"shots": 2}):
         given = {**given, "shots_from": "pool.jsonl"} if given else {}
-        (victim,) = open_victims([VictimTable(backend="mock", **given)], tmp_path, lambda _: None)
+        (victim,) = open_victims([Victim(backend="mock", **given)], tmp_path, lambda _: None)
         specs.append(content_hash(victim.spec()))
     assert len(set(specs)) == 3
     shown = victim.listing(Candidate(item=draw_examples_of(tmp_path)))
@@ -76,5 +76,5 @@ def test_the_examples_are_part_of_the_victim(tmp_path: Path) -> None:
 
 
 def draw_examples_of(folder: Path) -> Any:
-    table = VictimTable(backend="mock", shots=2, shots_from="pool.jsonl")
+    table = Victim(backend="mock", shots=2, shots_from="pool.jsonl")
     return draw_examples(table, folder, "v")[0]

@@ -177,28 +177,28 @@ def test_the_default_is_offered_first_and_controls_are_not():
 
 REFUSED = [
     ({"data": "q.jsnol"}, "'q.jsonl'"),
-    ({"model": " "}, "--model"),
+    ({"model": " "}, "model"),
     ({"model": "own.py"}, "own.py:answer"),
     ({"model": "own.py:anwser"}, "'own.py:answer'"),
     ({"model": "onw.py:answer"}, "'own.py:answer'"),
     ({"model": "mm.gguf"}, "'m.gguf'"),
-    ({"model": "./causl"}, "--model"),
-    ({"model": "llama3:8b"}, "--base-url"),
-    ({"model": "q.jsonl"}, "--model"),
+    ({"model": "./causl"}, "model"),
+    ({"model": "llama3:8b"}, "base_url"),
+    ({"model": "q.jsonl"}, "model"),
     ({"model": "org/big", "base_url": "127.0.0.1"}, "http"),
-    ({"model": "org/big", "api_key_env": "KEY"}, "--base-url"),
+    ({"model": "org/big", "api_key_env": "KEY"}, "base_url"),
     ({"data": "t.iob", **SERVER}, "tagged texts"),
     ({"data": "p.tsv", "model": "smollm2"}, "sentence"),
     ({"entities": ("drug",)}, "'drugs'"),
-    ({"entities": ()}, "--entities"),
-    ({"attack": "swap_noise", "entities": ("drugs",)}, "--entities"),
+    ({"entities": ()}, "entities"),
+    ({"attack": "swap_noise", "entities": ("drugs",)}, "entities"),
     ({"attack": "swap_nois"}, "'swap_noise'"),
     ({"attack": "attacked"}, "attacked"),
     ({"attack": "passage_swap"}, "passage"),
     ({"data": "t.iob", "attack": "discrete_zoo"}, "tagged texts"),
     ({"attack": "medfuzz"}, "role.attacker"),
-    ({"budget": 0}, "--budget"),
-    ({"attack": "passage_other", "data": "passages.jsonl", "budget": 2}, "--budget"),
+    ({"budget": 0}, "budget"),
+    ({"attack": "passage_other", "data": "passages.jsonl", "budget": 2}, "budget"),
 ]
 
 
@@ -214,7 +214,7 @@ def test_rows_that_are_not_clear_name_the_flag_that_settles_them(monkeypatch):
         raise DataError("q.jsonl: give answer_base = 0 or 1")
 
     monkeypatch.setattr(module, "load_datasets", unclear)
-    with pytest.raises(DataError, match=r"--answer-base 0 or 1\)$"):
+    with pytest.raises(DataError, match=r"answer_base=0 or 1\)$"):
         first()
     with pytest.raises(DataError, match=r"answer_base = 0 or 1$"):
         first(answer_base=0)

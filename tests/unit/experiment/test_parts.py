@@ -6,13 +6,27 @@ from typing import Any
 import pytest
 
 from medstress.api.run import run
+from medstress.attacks import EntitySubstitution, NoOp, Paraphrase
+from medstress.attacks.controls.arm import control_arm
 from medstress.core.calls import BackendTraits
 from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
 from medstress.experiment.dry_run import dry_run
-from medstress.experiment.file.config import AttackTable, VictimTable, unique_labels
-from medstress.experiment.plan.manifest import describe
-from medstress.experiment.plan.parts import make_attacks, open_victims
+from medstress.experiment.file.config import (
+    Attack,
+    Dataset,
+    Victim,
+    dataset_labels,
+    unique_labels,
+)
+from medstress.experiment.plan.manifest import command_line, describe
+from medstress.experiment.plan.parts import (
+    AttackPart,
+    free_group,
+    make_attacks,
+    open_victims,
+    with_names,
+)
 from medstress.experiment.prepare import Watcher, prepare
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.victim import task_of
@@ -22,7 +36,7 @@ MODEL = frozenset({"generate", "score"})
 
 
 def task(kinds: frozenset[str], **given: Any) -> Any:
-    return task_of(VictimTable(backend="b", **given), Path(), kinds, "v")
+    return task_of(Victim(backend="mock", **given), Path(), kinds, "v")
 
 
 @pytest.mark.parametrize(
@@ -63,24 +77,24 @@ def test_an_impossible_combination_is_refused(
     said(str(caught.value), where)
 
 
-def test_a_label_of_the_user_is_kept_and_names_are_told_apart() -> None:
-    entries = [
-        ("mine", "swap", {"n": 1, "budget": 8}),
-        (None, "swap", {"n": 1.5, "budget": 8}),
-        (None, "swap", {"n": 2, "budget": 8}),
-        (None, "noise", {"n": 2}),
-    ]
-    assert unique_labels("attack", entries) == ["mine", "swap n=1.5", "swap n=2", "noise"]
+def test_equal_labels_are_refused_with_what_to_give(said) -> None:
+    for table, word in (("victim", "names"), ("dataset", "labels")):
+        with pytest.raises(UsageError) as caught:
+            unique_labels(table, [("a", "x", {}), (None, "a", {})])
+        said(str(caught.value), "'a'", word)
 
 
 @pytest.mark.parametrize(
-    ("table", "word"),
-    [("victim", "names"), ("entities", "names"), ("attack", "labels"), ("dataset", "labels")],
+    ("keys", "label"),
+    [
+        ({"name": "table", "path": "data/my q.jsonl"}, "my q"),
+        ({"name": "hub", "hub": "owner/some-set"}, "some-set"),
+        ({"name": "medmcqa", "path": "dev.parquet"}, "medmcqa"),
+        ({"name": "table", "path": "q.jsonl", "label": "mine"}, "mine"),
+    ],
 )
-def test_equal_labels_are_refused_with_what_to_give(table: str, word: str, said) -> None:
-    with pytest.raises(UsageError) as caught:
-        unique_labels(table, [("a", "x", {}), (None, "a", {})])
-    said(str(caught.value), "'a'")
+def test_a_data_set_is_called_after_its_file(keys: dict[str, str], label: str) -> None:
+    assert dataset_labels([Dataset(**keys)]) == [label]
 
 
 def test_deterministic_attacks_run_once_and_others_once_a_seed(
@@ -113,7 +127,7 @@ def test_a_victim_known_to_give_no_scores_is_refused_where_an_attack_needs_them(
     }
     with pytest.raises(UsageError) as caught:
         prepare(experiment)
-    said(str(caught.value), "'entity_substitution'", "'saliency'", "'mock'")
+    said(str(caught.value), "'entity_substitution'", "'mock'")
 
 
 def test_labels_name_what_differs_and_was_written() -> None:
@@ -123,7 +137,7 @@ def test_labels_name_what_differs_and_was_written() -> None:
         {"n": -20, "variants": "mark"},
         {"n": -20, "choices": "as_published"},
     ]
-    attacks = make_attacks([AttackTable(name="entity_substitution", **table) for table in tables])
+    attacks = make_attacks([Attack(name="entity_substitution", **table) for table in tables])
     assert [part.label for part in attacks] == [
         "entity_substitution sampler=random choices=default",
         "entity_substitution sampler=pdws n=-20 choices=default",
@@ -144,7 +158,7 @@ ZOO: dict[str, Any] = {
 def test_an_attack_on_probabilities_refuses_a_victim_that_only_writes(tmp_path: Path, said) -> None:
     with pytest.raises(UsageError) as caught:
         run(ZOO, out=tmp_path / "run")
-    said(str(caught.value), "'discrete_zoo'", "'soft'", "'v'")
+    said(str(caught.value), "'discrete_zoo'", "'v'")
 
 
 def test_with_hard_answers_it_may_write(tmp_path: Path) -> None:
@@ -203,17 +217,6 @@ def test_a_path_length_is_refused_for_drugs(tmp_path: Path, said) -> None:
     said(str(caught.value), "'mondo'")
 
 
-def test_choices_of_a_group_change_its_pooling_only_where_models_pool(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    hashes = {
-        prepare(diseases(tmp_path, choices=choices)).groups[0].perturbations.hash
-        for choices in ("default", "as_published", "as_released")
-    }
-    assert len(hashes) == 1
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -229,16 +232,8 @@ def test_choices_of_a_group_change_its_pooling_only_where_models_pool(
 def test_a_key_that_the_back_end_would_not_read_is_refused(
     given: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
-        VictimTable(**given)
-    VictimTable(**{**given, "backend": "a_plug_in"})
-
-
-def test_texts_are_refused_for_llama_cpp_before_the_run(said) -> None:
-    table = VictimTable(backend="llama_cpp", answer_by="text", prompt="cloze")
-    with pytest.raises(UsageError) as caught:
-        task_of(table, Path(), MODEL, "v")
-    said(str(caught.value))
+    with pytest.raises(UsageError, match=said):
+        Victim(**given)
 
 
 def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
@@ -251,10 +246,10 @@ def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
         return SimpleNamespace(backend=SimpleNamespace(traits=traits))
 
     local, served = counting(1234), counting(None)
-    told = VictimTable(
+    told = Victim(
         backend="mock", parameters=5e6, family="F", group="specialist", price_in=1.0, price_out=2.0
     )
-    silent = VictimTable(backend="mock")
+    silent = Victim(backend="mock")
     assert _size(silent, local)["parameters"] == 1234
     assert _size(silent, served)["parameters"] is None
     assert _size(told, local) == {
@@ -294,3 +289,33 @@ def test_the_sample_of_a_group_follows_the_data_sets_seed_and_is_nested(
     )
     other = sampled(tmp_path, {"sample_seed": seed + 1}, n // 2)
     assert other != sampled(tmp_path, {"sample_seed": seed}, n // 2)
+
+
+def test_names_are_found_where_a_control_of_any_attack_asks_for_them() -> None:
+    pdws = EntitySubstitution(n=-2.0)
+    groups = free_group([AttackPart(label="n", attack=NoOp(), is_labelled=False)])
+    arm = control_arm(Paraphrase(), pdws)
+    with_control = [
+        AttackPart(label="e", attack=pdws, is_labelled=False),
+        AttackPart(label="e / paraphrase", attack=arm, is_labelled=False),
+    ]
+    (without,) = with_names(groups, with_control[:1])
+    assert without.resources.names_in is None
+    (found,) = with_names(groups, with_control)
+    assert found.resources.names_in is not None
+    assert found.resources.names_in("He takes Warfarin daily.") == ["Warfarin"]
+
+
+@pytest.mark.parametrize(
+    ("started", "told"),
+    [
+        ("/usr/bin/medstress", "medstress run e.toml"),
+        ("/site-packages/medstress/__main__.py", "medstress run e.toml"),
+        ("study.py", "study.py run e.toml"),
+    ],
+)
+def test_the_command_can_be_typed_again(
+    started: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [started, "run", "e.toml"])
+    assert command_line() == told

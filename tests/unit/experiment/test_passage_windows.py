@@ -134,8 +134,3 @@ def test_passages_that_probes_draw_fit_too_and_a_text_without_sentences_is_cut()
         "One two three four.",
         "word word word word word",
     ]
-
-
-def test_a_passage_without_text_is_left_alone() -> None:
-    blank = Question(id="2", stem="Which?", passage=" ", options=("x", "y"), key="A")
-    assert with_fitting_passages(part(blank), [victim(1)]).questions == (blank,)

@@ -119,9 +119,9 @@ def test_a_folder_that_no_model_has_answered_gives_way_to_another_experiment(now
     [
         (None, SAME, ASKS, UsageError, "no run"),
         (PART, SAME, ASKS, StoreError, "merge the shards"),
-        (OPEN, SAME, Wish(shard=SHARD), OtherRunError, "a whole run, but --shard is 1/3"),
-        (PART, SAME, RUN, OtherRunError, "shard 1/3, but no --shard was given; give --shard 1/3"),
-        (PART, SAME, Wish(shard=Shard(3, 2)), OtherRunError, "shard 1/3, but --shard is 2/3"),
+        (OPEN, SAME, Wish(shard=SHARD), OtherRunError, "a whole run, but shard is 1/3"),
+        (PART, SAME, RUN, OtherRunError, 'shard 1/3, but shard is not given; give shard="1/3"'),
+        (PART, SAME, Wish(shard=Shard(3, 2)), OtherRunError, "shard 1/3, but shard is 2/3"),
         *((OPEN, now, RUN, OtherRunError, words) for now, words in OTHER.values()),
         *((COMPLETE, now, RETRIES, OtherRunError, words) for now, words in OTHER.values()),
         *(

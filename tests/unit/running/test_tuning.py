@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.experiment.file.config import GRID, TuneTable
+from medstress.experiment.file.config import GRID
+from medstress.experiment.file.config import Tune as TuneTable
 from medstress.experiment.file.reading import check_table, read_experiment
 from medstress.experiment.tuning import TuningPlan, plan_tuning, tune_every_n
 
@@ -68,16 +69,16 @@ def test_by_default_a_fifth_of_the_items_and_n_from_minus_50_to_50():
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        ("share = 0", "line 14: share = 0: input should be greater than 0"),
-        ("share = 1.5", "line 14: share = 1.5: input should be less than or equal to 1"),
+        ("share = 0", "line 14: share = 0: expected greater than 0"),
+        ("share = 1.5", "line 14: share = 1.5: expected less than or equal to 1"),
         ("grid = []", "line 14: grid = []: expected at least one value"),
         ("grid = [5, 5.0]", "line 14: grid = [5, 5.0]: values repeat"),
         ("grid = [0]", "line 14: grid = [0]: expected at least one n other than 0"),
         ("grid = [300]", "line 14: grid = [300]: every n must lie between -200 and"),
-        ('grid = ["5"]', "line 14: grid = '5': input should be a valid number"),
-        ("budget = 0", "line 14: budget = 0: input should be greater than or equal to 1"),
+        ('grid = ["5"]', "line 14: grid = '5': expected a valid number"),
+        ("budget = 0", "line 14: budget = 0: expected greater than or equal to 1"),
         ("shares = 0.2", "line 14: unknown key 'shares'; did you mean 'share'?"),
-        ('choices = "published"', "line 14: choices = 'published': input should be 'default'"),
+        ('choices = "published"', "line 14: choices = 'published': expected 'default'"),
     ],
 )
 def test_a_wrong_entry_of_the_table_is_refused_with_its_line(tmp_path, lines, sentence):

@@ -37,12 +37,20 @@ from medstress.entities.names import DIFFERENT, variant_class
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.entities.vocabularies import SHIPPED
 from medstress.experiment.file.config import (
-    AnalysisTable,
-    EntitiesTable,
+    Analysis as AnalysisTable,
+)
+from medstress.experiment.file.config import (
+    Entities as EntitiesTable,
+)
+from medstress.experiment.file.config import (
     Experiment,
-    ExperimentTable,
-    RoleTable,
     victim_labels,
+)
+from medstress.experiment.file.config import (
+    Role as RoleTable,
+)
+from medstress.experiment.file.config import (
+    Settings as ExperimentTable,
 )
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (

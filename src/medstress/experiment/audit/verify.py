@@ -46,7 +46,7 @@ from medstress.experiment.audit.recorded import Bench, recorded
 from medstress.experiment.criteria import KEY, describe_baseline
 from medstress.experiment.explain.run import Settings as ExplainSettings
 from medstress.experiment.explain.run import explanations, last_edits
-from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.file.config import Significance as SignificanceTable
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance.plan import Tools, families, mention_studies, tools_of
@@ -199,7 +199,7 @@ def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, tuple
     known = (run.manifest.get(KEY) or {}).get("baselines", {})
     pairs = zip(now["requirements"], _list(kept.get("requirements")), strict=False)
     for n, (one, other) in enumerate(pairs):
-        name = (one["against"] or {}).get("run")
+        name = str((one["against"] or {}).get("run"))
         if name not in known:
             continue
         try:

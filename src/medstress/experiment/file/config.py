@@ -1,47 +1,244 @@
-"""The tables of an experiment file; unknown keys and wrong types raise errors."""
+"""The tables of an experiment: one class each, for its file and for Python alike."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from inspect import signature
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from medstress.analyses.significance import MAX_CALLS
-from medstress.attacks.protocol import Attack, make_attack
-from medstress.backends.options import ANSWER_SECONDS
-from medstress.core.errors import UsageError
+from medstress.attacks import protocol
+from medstress.backends.options import ANSWER_SECONDS, BackendOptions
+from medstress.core import registry
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.label_schemes import Scheme
+from medstress.datasets.guess import guess_dataset
+from medstress.files.frames import file_of_rows, is_rows
+from medstress.files.functions import identified, is_answering, name_of
 from medstress.tasks.wrappers import read_wraps
 
-# -- common types ----------------------------------------------------------------------------------
+# -- what all tables share -------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+
+
+def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    if len(set(values)) != len(values):
+        raise ValueError("values repeat")
+    return values
 
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=1e8)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Distinct = Annotated[tuple[T, ...], AfterValidator(_distinct)]
 
 
-class TomlTable(BaseModel):
-    """A table of the experiment file; unknown keys raise errors."""
+class Table(BaseModel):
+    """A table of an experiment; what is wrong with one is a `UsageError` that names its key."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
+    def __init__(self, **keys: Any) -> None:
+        """Check the keys.
 
-def distinct(value: Any, what: str = "values") -> Any:
-    """Return a list as a tuple, for a validator that runs before a field's own.
+        Raises:
+            UsageError: a key is unknown, is missing or has a wrong value.
+        """
+        try:
+            super().__init__(**keys)
+        except ValidationError as failure:
+            error = refused(failure, type(self))
+            raise error from error.__cause__
 
-    Raises:
-        ValueError: a value stands there twice.
+    # Tables in a table are checked with it, so that an error knows the place of each.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Show the types of the keys without the limits of their values."""
+        types, own = get_type_hints(cls), signature(cls)
+        keys = own.parameters.values()
+        cls.__signature__ = own.replace(
+            parameters=[one.replace(annotation=types.get(one.name, Any)) for one in keys]
+        )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_a_file(cls, keys: Any) -> Any:
+        return as_toml(keys) if isinstance(keys, Mapping) else keys
+
+
+def as_toml(value: Any) -> Any:
+    """Return what Python gives as TOML would give it; keys that are None are left out.
+
+    >>> as_toml({"path": Path("q.csv"), "limit": None, "scale": [0, 4]})
+    {'path': 'q.csv', 'scale': (0, 4)}
     """
-    if not isinstance(value, list):
-        return value
-    if len(set(map(str, value))) != len(value):
-        raise ValueError(f"{what} repeat")
-    return tuple(value)
+    if isinstance(value, Mapping):
+        return {str(key): as_toml(part) for key, part in value.items() if part is not None}
+    if isinstance(value, list | tuple):
+        return tuple(map(as_toml, value))
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Real) and type(value) not in (bool, int, float):  # a number of numpy
+        return int(value) if isinstance(value, Integral) else float(value)
+    return value
+
+
+def given_keys(value: Any) -> Any:
+    """Return the keys that were given for a table, and those of the tables in it, as plain values.
+
+    Defaults are left out: they do not all go together with every key.
+    """
+    if isinstance(value, protocol.Attack):
+        return given_keys(attack_keys(value))
+    if isinstance(value, Table):
+        keys = {name: getattr(value, name) for name in type(value).model_fields}
+        given = {name: own for name, own in keys.items() if name in value.model_fields_set}
+        return given_keys({**given, **(value.model_extra or {})})
+    if isinstance(value, Mapping):
+        return {str(name): given_keys(own) for name, own in value.items() if own is not None}
+    return [given_keys(own) for own in value] if isinstance(value, list | tuple) else value
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
+LINES = {
+    ("experiment", "name"): 'name = "first"',
+    ("dataset", "name"): 'name = "sample"',
+    ("entities", "type"): 'type = "drugs"',
+    ("entities", "vocabulary"): 'vocabulary = "drugs"',
+    ("victim", "backend"): 'backend = "mock"',
+    ("attack", "name"): 'name = "entity_substitution"',
+    ("require", "metric"): 'metric = "asr"',
+    ("slices", "by"): 'by = ["subject"]',
+}
+"""(table, required key) -> a line that a reader may copy."""
+_WORDS = {
+    "dict_type": "expected a table of keys and values",
+    "model_type": "expected a table of keys and values",
+    "tuple_type": "expected a list",
+    "too_short": "expected at least one value",
+    "string_pattern_mismatch": (
+        "expected letters, digits, '.', '_' and '-', with a letter or a digit first"
+    ),
+}
+"""Kind of error -> what is said of it, where the words of pydantic speak of Python or patterns. The
+one key with a pattern is the name of the experiment."""
+_NO_KEY = re.compile(r"str|int|float|bool|tuple|list|dict|\d+|.*[\[\]].*|.*constrained-.*")
+"""What pydantic calls a place in a list, or the branch of a value that may have several types."""
+
+
+def wrong(sentence: str, *place: str | int, cause: Exception | None = None) -> PydanticCustomError:
+    """Return the error of a validator about a place in its table, such as a key."""
+    return PydanticCustomError(
+        "wrong", "{sentence}", {"sentence": sentence, "place": place, "cause": cause}
+    )
+
+
+def unknown(what: str, word: str, words: Sequence[str] | Mapping[str, Any], of: str = "") -> str:
+    """Return the sentence for an unknown word, with the nearest of the right ones, else with all.
+
+    >>> unknown("key", "vocabulry", ["type", "vocabulary"])
+    "unknown key 'vocabulry'; did you mean 'vocabulary'?"
+    >>> unknown("key", "colour", ["type", "vocabulary"], of=" of medfuzz")
+    "unknown key 'colour' of medfuzz (known: type, vocabulary)"
+    """
+    hint = did_you_mean(word, words) or f" (known: {', '.join(sorted(words))})"
+    return f"unknown {what} {word!r}{of}{hint}"
+
+
+def refused(
+    failure: ValidationError,
+    of: type[Table],
+    place_of: Callable[[str, str, int], str] | None = None,
+) -> UsageError:
+    """Return the first error of a check as one sentence with its place.
+
+    Args:
+        failure: what pydantic found.
+        of: the table that was checked.
+        place_of: gives the place of (table, key, number of the entry) in a file; default: the
+            class, as Python writes it.
+    """
+    # What is unknown may be what is missing, misspelt.
+    error = min(failure.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    rest, table, index, model = [*error["loc"], *context.get("place", ())], "", 0, of
+    if of is Experiment and rest and rest[0] in Experiment.model_fields:
+        table = str(rest.pop(0))
+        model = TABLES[table]
+        index = rest.pop(0) if rest and isinstance(rest[0], int) else 0  # type: ignore[assignment]
+        if table == "role" and rest and rest[0] in model.model_fields:
+            table, model = f"role.{rest.pop(0)}", Role
+    path = [str(part) for part in rest if not _NO_KEY.fullmatch(str(part))]
+    if kind == "missing" and table and not path:  # the whole table; the first has a name
+        path = ["name"] if table == "experiment" else [table]
+    key, words, inner = path[0] if path else "", list(model.model_fields), ""
+    if of is Experiment and not table:
+        words = [name for name in (*words, *Settings.model_fields) if name != "experiment"]
+    if len(path) > 1 and key in model.model_fields:
+        nested = list(_models(model.model_fields[key].annotation))
+        words, inner = [name for one in nested for name in one.model_fields], f"{key}: "
+    if kind == "extra_forbidden":
+        what = "table" if of is Experiment and not table else "key"
+        sentence = unknown(what, path[-1], [word for word in words if word != path[-1]])
+    elif kind == "missing" and path and isinstance(given, Mapping):
+        near = [name for name in given if name not in words and did_you_mean(name, [path[-1]])]
+        name = table or next((name for name, one in TABLES.items() if one is of), "")
+        line = LINES.get((key if inner else name, path[-1]))
+        sentence = f"the key {path[-1]!r} is missing{f', as in {line}' if line else ''}"
+        if near:
+            sentence, key = unknown("key", near[0], [path[-1]]), key if inner else near[0]
+    elif kind == "missing":
+        sentence = f"expected more values, got {given!r}"
+    else:
+        sentence, inner = _WORDS.get(kind) or error["msg"].removeprefix("Value error, "), ""
+        sentence = sentence.replace("Input should be", "expected")
+        if kind != "wrong" and path:
+            expected = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+            is_word = kind == "literal_error" and isinstance(given, str)
+            hint = did_you_mean(given, expected) if is_word else ""
+            shown = list(given) if isinstance(given, tuple) else given
+            sentence = f"{'.'.join(path)} = {shown!r}: {sentence[0].lower()}{sentence[1:]}{hint}"
+        elif kind != "wrong" and not isinstance(given, Mapping):  # no table at all
+            sentence = f"{sentence}, got {given!r}"
+    if place_of is not None:
+        place = place_of(table, key, index)
+    else:
+        place = f"ms.{of.__name__}" + (f", {table}" if table not in ("", "experiment") else "")
+    made = UsageError(f"{place}: {inner}{sentence}")
+    made.__cause__ = context.get("cause")
+    return made
+
+
+def _models(annotation: Any) -> Iterator[type[Table]]:
+    if isinstance(annotation, type) and issubclass(annotation, Table):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
 
 
 # -- models ----------------------------------------------------------------------------------------
@@ -73,7 +270,7 @@ Left = Literal["max_tokens", "response_format", "seed", "temperature"]
 """Fields of a request that `omit` may leave out."""
 
 
-class VictimTable(TomlTable):
+class Victim(Table):
     """`[[victim]]`."""
 
     name: NonEmpty | None = None
@@ -94,7 +291,7 @@ class VictimTable(TomlTable):
         "final_statement"
     )
     """How an answer is read from text."""
-    thoughts: Annotated[tuple[NonEmpty, NonEmpty], Field(strict=False)] | None = None
+    thoughts: tuple[NonEmpty, NonEmpty] | None = None
     """Opening and closing mark of its reasoning, which is not the answer, such as
     `["<notes>", "</notes>"]`; usual ones are known."""
     max_new_tokens: Count = 128
@@ -160,7 +357,7 @@ class VictimTable(TomlTable):
     asks for JSON."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """openai: fields added to every request, such as `{reasoning_effort = "low"}`."""
-    omit: Annotated[tuple[Left, ...], Field(strict=False)] = ()
+    omit: tuple[Left, ...] = ()
     """openai: fields left out of every request, for servers that do not know them."""
     shots: Annotated[int, Field(ge=0, le=100)] = 0
     """Number of answered examples before each prompt."""
@@ -177,12 +374,18 @@ class VictimTable(TomlTable):
 
     @model_validator(mode="before")
     @classmethod
-    def _served(cls, data: Any) -> Any:
-        is_served = isinstance(data, Mapping) and "base_url" in data and "backend" not in data
-        return {"backend": "openai", **data} if is_served else data
+    def _of_python(cls, keys: Any) -> Any:
+        """Take a function, class or object that answers, alone or as the target."""
+        keys = function_keys(keys)
+        if not isinstance(keys, Mapping):
+            return keys
+        if "base_url" in keys and "backend" not in keys:
+            keys = {"backend": "openai", **keys}
+        _check_installed("backends", keys, "backend")
+        return keys
 
     @model_validator(mode="after")
-    def _keys_of_others(self) -> VictimTable:
+    def _keys_of_others(self) -> Victim:
         """Refuse keys that a shipped back end does not read; plug-ins may read any key."""
         for key, readers in _READERS.items():
             if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
@@ -191,6 +394,11 @@ class VictimTable(TomlTable):
                     f"{self.backend!r}"
                 )
         return self
+
+    @property
+    def called(self) -> str:
+        """Its name in results, before victims of one name are told apart by other keys."""
+        return own_name("victim", vars(self))
 
     @field_validator("extra_body")
     @classmethod
@@ -205,13 +413,42 @@ class VictimTable(TomlTable):
         return read_wraps(value)
 
     @model_validator(mode="after")
-    def _both_prices(self) -> VictimTable:
+    def _both_prices(self) -> Victim:
         if (self.price_in is None) != (self.price_out is None):
             raise ValueError("price_in and price_out go together (US dollars per million tokens)")
         return self
 
 
-class RoleTable(VictimTable):
+_OF_ROLES = {field.name for field in fields(BackendOptions)} - {"answer_by"} | {
+    *("backend", "max_new_tokens", "temperature", "price_in", "price_out", "labels", "use")
+}
+"""The keys of a victim that a role has."""
+
+
+def function_keys(value: Any) -> Any:
+    """Return the keys of a victim for a function, class or object, alone or as its target.
+
+    Anything else is returned as it is.
+
+    Raises:
+        UsageError: it cannot be found again by a name, or identified.
+    """
+    keys = {"target": value} if is_answering(value) else value
+    if not isinstance(keys, Mapping) or not is_answering(keys.get("target")):
+        return value
+    target, version = identified(keys["target"], keys.get("version"))
+    own = {"backend": "python", "target": target, "version": version}
+    return {"name": target.rpartition(":")[2], **keys, **own}
+
+
+def _check_installed(kind: str, keys: Mapping[str, Any], key: str) -> None:
+    name = keys.get(key)
+    if isinstance(name, str) and name and not registry.is_installed(kind, name):
+        error = registry.unknown_name(kind, name)
+        raise wrong(str(error), key, cause=error)
+
+
+class Role(Victim):
     """`[role.attacker]`, `[role.paraphraser]`, `[role.judge]`: the keys of a victim's back end."""
 
     max_new_tokens: Count = 1024
@@ -221,46 +458,27 @@ class RoleTable(VictimTable):
 
     @model_validator(mode="before")
     @classmethod
-    def _only_backends(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            for key in _NO_ROLE_KEYS:
-                if key in data:
-                    raise ValueError(f"the key {key!r} is for victims; a role always writes text")
-        return data
+    def _only_backends(cls, keys: Any) -> Any:
+        for key in keys if isinstance(keys, Mapping) else ():
+            if key in Victim.model_fields and key not in _OF_ROLES:
+                raise wrong(f"the key {key!r} is for victims; a role always writes text", key)
+        return keys
 
 
-class JudgeTable(RoleTable):
+class Judge(Role):
     """`[role.judge]`."""
 
     max_new_tokens: Count = 512
 
 
-_NO_ROLE_KEYS = (
-    "name",
-    "answer_by",
-    "text_score",
-    "prompt",
-    "parser",
-    "thoughts",
-    "reasoning_tokens",
-    "parameters",
-    "family",
-    "group",
-    "shots",
-    "shots_from",
-    "shots_seed",
-    "wrap",
-)
-
-
-class RolesTable(TomlTable):
+class Roles(Table):
     """`[role]`: other models that attacks ask."""
 
-    attacker: RoleTable | None = None
+    attacker: Role | None = None
     """Writes the edits."""
-    paraphraser: RoleTable | None = None
+    paraphraser: Role | None = None
     """Writes the variants of the control `paraphrase`."""
-    judge: JudgeTable | None = None
+    judge: Judge | None = None
     """Says what it calls evidence in an edit, and whether reasonings mention it."""
 
 
@@ -272,7 +490,7 @@ GRID = (-50.0, -40.0, -30.0, -20.0, -10.0, -5.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50
 RELEASED_GRID = (*GRID, 60.0)
 
 
-class TuneTable(TomlTable):
+class Tune(Table):
     """`[tune]`: settings of `medstress tune`."""
 
     choices: Literal["default", "as_published", "as_released"] = "default"
@@ -282,7 +500,7 @@ class TuneTable(TomlTable):
     paper's maximum, which is optimistic and labelled so."""
     sample_seed: Seed = 0
     """Seed that draws the items that choose n."""
-    grid: Annotated[tuple[float, ...], Field(min_length=1, strict=False)] = GRID
+    grid: Annotated[Distinct[float], Field(min_length=1)] = GRID
     """Values of n to try; 0 is allowed but never chosen."""
     budget: Count | None = None
     """Budget of the tuning trials; default: the attack's."""
@@ -291,24 +509,22 @@ class TuneTable(TomlTable):
 
     @model_validator(mode="before")
     @classmethod
-    def _choices(cls, data: Any) -> Any:
+    def _choices(cls, keys: Any) -> Any:
         """Change the defaults of the other keys; keys in the file win."""
-        if not isinstance(data, dict):
-            return data
-        defaults: dict[str, Any] = {}
-        if data.get("choices") in ("as_published", "as_released"):
-            defaults["share"] = 1.0
-        if data.get("choices") == "as_released":
-            defaults["grid"] = RELEASED_GRID
-        return {**defaults, **data}
+        if not isinstance(keys, Mapping):
+            return keys
+        choices = keys.get("choices", "default")
+        return {
+            **({"share": 1.0} if choices in ("as_published", "as_released") else {}),
+            **({"grid": RELEASED_GRID} if choices == "as_released" else {}),
+            **keys,
+        }
 
     @field_validator("grid")
     @classmethod
     def _usable(cls, grid: tuple[float, ...]) -> tuple[float, ...]:
         from medstress.attacks.names import MAX_EXPONENT
 
-        if len(set(grid)) != len(grid):
-            raise ValueError("values repeat")
         if any(abs(n) > MAX_EXPONENT for n in grid):
             raise ValueError(f"every n must lie between -{MAX_EXPONENT} and {MAX_EXPONENT}")
         if not any(grid):
@@ -316,12 +532,12 @@ class TuneTable(TomlTable):
         return tuple(sorted(grid))
 
 
-class AnalysisTable(TomlTable):
+class Analysis(Table):
     """`[analysis]`: analyses that `run` does after the trials; no part of the fingerprint."""
 
     transfer: bool = False
     """Ask the other victims about every success."""
-    reuse: tuple[Count, ...] = ()
+    reuse: Distinct[Count] = ()
     """Try on every item the m names that succeed most on other items; a list of m."""
     prompt_similarity: bool = False
     """Embed the prompts of successes before and after the edit and report their mean cosine."""
@@ -330,19 +546,14 @@ class AnalysisTable(TomlTable):
     pooling: Literal["cls", "mean", "first_token"] | None = None
     """prompt_similarity: how token vectors are pooled; default: depends on the model."""
 
-    @field_validator("reuse", mode="before")
-    @classmethod
-    def _reuse(cls, value: Any) -> Any:
-        return distinct(value)
 
-
-class SignificanceTable(TomlTable):
+class Significance(Table):
     """`[test]`: significance of MedFuzz successes; no part of the fingerprint."""
 
     null: Literal["matched", "neutral"] = "matched"
     """The kind of control: the attack's own loop with neutral insertions, over all attacked items;
     or one neutral insertion, for successes on the `items`."""
-    items: tuple[NonEmpty, ...] = ()
+    items: Distinct[NonEmpty] = ()
     """The items of the family, named before the first query; neutral needs them."""
     controls: Annotated[int, Field(ge=1, le=9_999)] = 30
     """Neutral insertions for each success; the loops of `matched` grow until `max_calls`."""
@@ -355,12 +566,11 @@ class SignificanceTable(TomlTable):
     faithfulness: bool = True
     """If there is a role `judge`, ask it whether reasonings mention that an insertion mattered."""
 
-    @field_validator("items", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        if value == []:
-            raise ValueError("expected at least one name; leave the key out for all")
-        return distinct(value)
+    @model_validator(mode="after")
+    def _named(self) -> Significance:
+        if "items" in self.model_fields_set and not self.items:
+            raise wrong("items: expected at least one name; leave the key out for all", "items")
+        return self
 
 
 ORIGINAL = "original"
@@ -373,7 +583,7 @@ PUBLISHED_EPOCHS = 30
 TRAIN_SPLIT = {"split": "train"}
 
 
-class AdversarialTable(TomlTable):
+class Adversarial(Table):
     """An entry of `adversarial`: one more model for each seed."""
 
     attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1)]
@@ -389,7 +599,7 @@ class AdversarialTable(TomlTable):
     @field_validator("attack", mode="before")
     @classmethod
     def _attack(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else (value,)
+        return (value,) if isinstance(value, str) else value
 
     @property
     def name(self) -> str:
@@ -399,7 +609,7 @@ class AdversarialTable(TomlTable):
         return self.label or "+".join(self.attack) + redrawn + held_out
 
 
-class TrainTable(TomlTable):
+class Train(Table):
     """`[train]`."""
 
     choices: Literal["default", "as_published", "as_released"] = "default"
@@ -430,7 +640,7 @@ class TrainTable(TomlTable):
     patience: Annotated[int, Field(ge=0)] = 2
     """Stop after this many epochs without a better score on the dev data; 0: never, the default
     with twice = true."""
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
+    seeds: Annotated[Distinct[Seed], Field(min_length=1)] = (0,)
     """One model of each kind for every seed."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number type of the forward passes; weights stay float32."""
@@ -442,72 +652,47 @@ class TrainTable(TomlTable):
     """Also train models on two plain copies (`original twice`), with as many steps as adversarial
     ones, to separate the effect of more training from that of perturbed copies. No training then
     stops early: patience is 0."""
-    adversarial: tuple[AdversarialTable, ...] = ()
+    adversarial: tuple[Adversarial, ...] = ()
     """Models that are also trained on perturbed copies: tables such as
     `{attack = "swap_noise"}`."""
 
     @model_validator(mode="before")
     @classmethod
-    def _choices(cls, data: Any) -> Any:
+    def _choices(cls, keys: Any) -> Any:
         """Change the defaults of other keys; keys in the file win."""
-        if not isinstance(data, dict):
-            return data
-        is_published = data.get("choices") in ("as_published", "as_released")
+        if not isinstance(keys, Mapping):
+            return keys
+        is_published = keys.get("choices") in ("as_published", "as_released")
         return {
             **({"epochs": PUBLISHED_EPOCHS, "dev": 0.0} if is_published else {}),
-            **({"patience": 0} if data.get("twice") is True else {}),
-            **data,
+            **({"patience": 0} if keys.get("twice") is True else {}),
+            **keys,
         }
 
+    @field_validator("adversarial", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return value if isinstance(value, tuple) else (value,)
+
     @model_validator(mode="after")
-    def _of_equal_steps(self) -> TrainTable:
+    def _goes_together(self) -> Train:
         if self.twice and self.patience:
             raise ValueError(
                 "twice = true compares models with equal numbers of steps, but with patience = "
                 f"{self.patience} each may stop early; set patience to 0 or leave it out, or leave "
                 "out twice"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _folded(self) -> TrainTable:
         if self.folds and isinstance(self.dev, dict):
             raise ValueError(
-                "with folds the dev data are a share of the training data, such as dev = 0.2, or 0",
+                "with folds the dev data are a share of the training data, such as dev = 0.2, or 0"
             )
         if self.folds and self.data not in ({}, TRAIN_SPLIT):
             raise ValueError("with folds the attacked data are the training data; leave out 'data'")
-        return self
-
-    @field_validator("seeds", mode="before")
-    @classmethod
-    def _seeds(cls, value: Any) -> Any:
-        return distinct(value, "seeds")
-
-    @field_validator("adversarial", mode="before")
-    @classmethod
-    def _adversarial(cls, value: Any) -> Any:
-        if isinstance(value, tuple):
-            return value
-        entries = value if isinstance(value, list) else [value]
-        found = tuple(map(_entry, entries))
-        names = [entry.name for entry in found]
+        names = [entry.name for entry in self.adversarial]
         for name in names:
             if name in (ORIGINAL, ORIGINAL_TWICE, UNTRAINED) or names.count(name) > 1:
                 raise ValueError(f"two models would be called {name!r}; give one of them a label")
-        return found
-
-
-def _entry(value: Any) -> AdversarialTable:
-    if not isinstance(value, dict):
-        raise ValueError('expected tables such as {attack = "swap_noise"}')
-    try:
-        return AdversarialTable.model_validate(value)
-    except ValidationError as failure:
-        error = failure.errors()[0]
-        key = ".".join(map(str, error["loc"]))
-        known = ", ".join(AdversarialTable.model_fields)
-        raise ValueError(f"key {key!r}: {error['msg'].lower()} (keys: {known})") from None
+        return self
 
 
 PLACES = ("dataset", "group", "victim", "attack")
@@ -524,7 +709,7 @@ COMPARED = ("accuracy", "accuracy_after", "asr")
 Limit = Annotated[float, Field(ge=-1, le=1)]
 
 
-class SliceOf(TomlTable):
+class SliceOf(Table):
     """`slice` of `[[require]]`."""
 
     by: NonEmpty
@@ -533,14 +718,14 @@ class SliceOf(TomlTable):
     """Only this slice must meet it."""
 
 
-class Against(TomlTable):
+class Against(Table):
     """`against` of `[[require]]`."""
 
     run: NonEmpty
     """Folder of the baseline run, complete; relative to the experiment file."""
 
 
-class RequireTable(TomlTable):
+class Require(Table):
     """`[[require]]`: an acceptance criterion, fixed before the first query."""
 
     metric: NonEmpty
@@ -573,7 +758,7 @@ class RequireTable(TomlTable):
         return value
 
     @model_validator(mode="after")
-    def _possible(self) -> RequireTable:
+    def _possible(self) -> Require:
         if (self.max_high is None) == (self.min_low is None):
             raise ValueError(
                 "expected one limit, max_high or min_low; for two limits write two entries"
@@ -621,51 +806,28 @@ COMPUTED = (
 """Slices that are computed from items; any other is a column of their metadata."""
 
 
-class SlicesTable(TomlTable):
+class Slices(Table):
     """`[slices]`: rates of parts of the data; no part of the fingerprint."""
 
-    by: Annotated[tuple[NonEmpty, ...], Field(min_length=1)]
+    by: Annotated[Distinct[NonEmpty], Field(min_length=1)]
     """Properties that divide the items: a metadata column such as `subject`, `type` (of the
     entities that an attack may replace), `semantic_group` (of these types), `key` (letter),
     `option_length` and `question_length` (thirds)."""
 
-    @field_validator("by", mode="before")
-    @classmethod
-    def _list(cls, value: Any) -> Any:
-        return distinct(value)
 
-
-# -- data, attacks, and the whole file -------------------------------------------------------------
-
-
-__all__ = [
-    "AnalysisTable",
-    "AttackTable",
-    "DatasetTable",
-    "EntitiesTable",
-    "Experiment",
-    "ExperimentTable",
-    "RequireTable",
-    "RoleTable",
-    "RolesTable",
-    "SignificanceTable",
-    "SlicesTable",
-    "TrainTable",
-    "TuneTable",
-    "VictimTable",
-]
+# -- data, attacks, and the whole experiment ------------------------------------------------------
 
 
 LIMITS = ("max_queries", "max_tokens", "max_usd", "max_seconds")
 """Keys that stop a run before it is complete."""
 
 
-class ExperimentTable(TomlTable):
+class Settings(Table):
     """`[experiment]`."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     """Name of the experiment and of its default run folder."""
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0, 1, 2)
+    seeds: Annotated[Distinct[Seed], Field(min_length=1)] = (0, 1, 2)
     """One trial for each item and seed; deterministic attacks run once."""
     max_failed: Annotated[int, Field(ge=0)] = 0
     """With more failed trials than this, the exit code is 1."""
@@ -683,7 +845,7 @@ class ExperimentTable(TomlTable):
     """openai: time limit of one whole request, in seconds."""
     cache: NonEmpty | None = None
     """Folder of answers that runs share, or `default`; default: each run keeps its own."""
-    controls: bool | Annotated[tuple[NonEmpty, ...], Field(min_length=1)] | None = None
+    controls: bool | Annotated[Distinct[NonEmpty], Field(min_length=1)] | None = None
     """Control arms beside every attack. Questions: a list such as `["no_op", "paraphrase"]`, true
     for all that fit, false for none; default `["no_op"]` (MedFuzz: `["neutral_insertion"]`).
     Tagged texts: true adds to every perturbed copy an arm with as much noise outside entities;
@@ -694,17 +856,12 @@ class ExperimentTable(TomlTable):
     @field_validator("controls", mode="before")
     @classmethod
     def _controls(cls, value: Any) -> Any:
-        if value == []:
+        if value == ():
             raise ValueError("the list is empty: write false for no controls")
-        return distinct(value, "controls")
-
-    @field_validator("seeds", mode="before")
-    @classmethod
-    def _seeds(cls, value: Any) -> Any:
-        return distinct(value, "seeds")
+        return value
 
 
-class DatasetTable(TomlTable):
+class Dataset(Table):
     """`[[dataset]]`."""
 
     name: NonEmpty
@@ -769,22 +926,26 @@ class DatasetTable(TomlTable):
     use: bool = True
     """False switches the entry off."""
 
-    @field_validator("columns", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _lists_of_columns(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {key: tuple(own) if isinstance(own, list) else own for key, own in value.items()}
+    def _of_python(cls, keys: Any) -> Any:
+        """Take rows as the path, or alone: a list of dicts, or a data frame."""
+        keys = row_keys(keys)
+        if isinstance(keys, Mapping):
+            _check_installed("datasets", keys, "name")
+        return keys
 
-    @field_validator("types", "scale", "names", mode="before")
-    @classmethod
-    def _lists(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            return tuple(float(v) if isinstance(v, int) else v for v in value)
+
+def row_keys(value: Any) -> Any:
+    """Return the keys of a data set for rows, alone or as its path; anything else as it is."""
+    keys = {"path": value} if is_rows(value) else value
+    if not isinstance(keys, Mapping) or not is_rows(keys.get("path")):
         return value
+    path = str(file_of_rows(keys["path"]))
+    return {**guess_dataset(path), "label": "data", **keys, "path": path}
 
 
-class EntitiesTable(TomlTable):
+class Entities(Table):
     """`[[entities]]`: a group."""
 
     name: NonEmpty | None = None
@@ -820,6 +981,11 @@ class EntitiesTable(TomlTable):
     use: bool = True
     """False switches the entry off."""
 
+    @property
+    def types(self) -> str:
+        """Its types as one word."""
+        return self.type if isinstance(self.type, str) else "+".join(self.type)
+
     @field_validator("distance")
     @classmethod
     def _distance(cls, value: str) -> str:
@@ -828,11 +994,6 @@ class EntitiesTable(TomlTable):
         if reason := wrong_distance(value):
             raise ValueError(reason)
         return value
-
-    @field_validator("type", mode="before")
-    @classmethod
-    def _type(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("type")
     @classmethod
@@ -844,7 +1005,7 @@ class EntitiesTable(TomlTable):
         return value
 
     @model_validator(mode="after")
-    def _spacy_keys(self) -> EntitiesTable:
+    def _spacy_keys(self) -> Entities:
         if self.recogniser == "spacy" and self.model is None:
             raise ValueError("recogniser = 'spacy' needs the key 'model', a spaCy pipeline")
         for key in ("model", "labels", "linker"):
@@ -855,7 +1016,7 @@ class EntitiesTable(TomlTable):
         return self
 
 
-class AttackTable(TomlTable):
+class Attack(Table):
     """`[[attack]]`; other keys are the attack's own parameters, which it checks itself."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
@@ -873,13 +1034,13 @@ class AttackTable(TomlTable):
         return dict(self.model_extra or {})
 
     @property
-    def exponents(self) -> list[Any]:
-        """The values of `n`, one attack for each; [None] if `n` is not given."""
+    def exponents(self) -> Sequence[Any]:
+        """The values of `n`, one attack for each; (None,) if `n` is not given."""
         n = self.parameters.get("n")
-        return n if isinstance(n, list) else [n]
+        return n if isinstance(n, tuple) else (n,)
 
     @cached_property
-    def attacks(self) -> tuple[Attack, ...]:
+    def attacks(self) -> tuple[protocol.Attack, ...]:
         """The attacks, one for each of `exponents`; built once.
 
         Raises:
@@ -887,43 +1048,198 @@ class AttackTable(TomlTable):
         """
         given = self.parameters
         return tuple(
-            make_attack(self.name, given if n is None else {**given, "n": n})
+            protocol.make_attack(self.name, given if n is None else {**given, "n": n})
             for n in self.exponents
         )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, keys: Any) -> Any:
+        """Take an attack itself, and refuse keys that the attack does not have."""
+        if isinstance(keys, protocol.Attack):
+            return attack_keys(keys)
+        name = keys.get("name") if isinstance(keys, Mapping) else None
+        if not isinstance(name, str) or not name:
+            return keys
+        try:
+            own = [field.name for field in fields(protocol.attack_class(name)) if field.init]
+        except UsageError as error:
+            raise wrong(str(error), "name", cause=error) from None
+        for key in keys:
+            if key not in own and key not in cls.model_fields:
+                raise wrong(unknown("key", key, own, f" of {name}"), key)
+        if keys.get("n") in ([], ()):
+            raise wrong("n = []: expected at least one value", "n")
+        return keys
 
-class Experiment(TomlTable):
-    """A whole experiment file."""
+    @model_validator(mode="after")
+    def _built(self) -> Attack:
+        try:
+            _ = self.attacks
+        except UsageError as error:
+            named = (word for word in re.findall(r"[a-z_]+", str(error)) if word in self.parameters)
+            raise wrong(str(error), next(named, "name"), cause=error) from None
+        return self
 
-    experiment: ExperimentTable
+
+def attack_keys(attack: protocol.Attack) -> dict[str, Any]:
+    """Return the keys of an `[[attack]]` table that make an attack again.
+
+    An attack of a class that is not installed is known by its name for the rest of the session.
+
+    Raises:
+        UsageError: it is no attack, or its class cannot be found again or has the name of another.
+    """
+    if fault := protocol.attack_fault(attack):
+        raise UsageError(f"attack {attack!r} {fault}")
+    kind: type[Any] = type(attack)
+    name = str(attack.spec()["name"])
+    if name not in registry.installed("attacks"):
+        target = name_of(kind)
+        if target is None:
+            raise UsageError(
+                f"attack {name!r}: {kind.__qualname__} is made inside a function, so it cannot be "
+                "found again; move the class to the top of its module or cell"
+            )
+        registry.ATTACKS[name] = registry.Entry(target, "an attack of this session")
+    namesake = protocol.attack_class(name)
+    if (namesake.__module__, namesake.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise UsageError(
+            f"attack {name!r}: {namesake.__module__}.{namesake.__qualname__} is installed under "
+            f"this name already; give {kind.__qualname__} another `name` in its spec"
+        )
+    own = {field: getattr(attack, field.name) for field in fields(kind) if field.init}
+    return {"name": name, **{f.name: value for f, value in own.items() if value != f.default}}
+
+
+OF_FILES = (*("table", "attacked", "pairs", "iob", "brat", "pubtator", "hub"),)
+"""Data sets that read any file of their format, and are called after it."""
+ARRAYS = ("dataset", "entities", "victim", "attack", "require")
+"""Tables of which a file may have several."""
+
+
+class Experiment(Table):
+    """An experiment, as `ms.run` takes it; the keys of `[experiment]` are arguments of their own.
+
+    Relative paths start from the file, in Python from the working folder. An attack such as
+    `ms.EntitySubstitution(...)` may stand for its table, and a function for a victim.
+    """
+
+    experiment: Settings
     """Name, seeds, limits."""
-    dataset: Annotated[tuple[DatasetTable, ...], Field(min_length=1)]
+    dataset: Annotated[tuple[Dataset, ...], Field(min_length=1)]
     """Sources of items."""
-    entities: tuple[EntitiesTable, ...] = ()
+    entities: tuple[Entities, ...] = ()
     """Entity groups; empty for sentences or if no attack draws names."""
-    victim: tuple[VictimTable, ...] = ()
+    victim: tuple[Victim, ...] = ()
     """Models under attack; optional for commands that ask none (`reading.NEEDS`)."""
-    attack: tuple[AttackTable, ...] = ()
+    attack: tuple[Attack, ...] = ()
     """Attacks; optional for commands that run none."""
-    role: RolesTable | None = None
+    role: Roles | None = None
     """Other models that attacks ask."""
-    tune: TuneTable | None = None
+    tune: Tune | None = None
     """Settings of `medstress tune`; other commands do not read them."""
-    train: TrainTable | None = None
+    train: Train | None = None
     """Settings of `medstress train`; other commands do not read them."""
-    analysis: AnalysisTable = AnalysisTable()
+    analysis: Analysis = Analysis()
     """Analyses that ask more queries after the trials."""
-    test: SignificanceTable | None = None
+    test: Significance | None = None
     """Significance tests of successes; `run` does them if the table is present."""
-    require: tuple[RequireTable, ...] = ()
+    require: tuple[Require, ...] = ()
     """Acceptance criteria, judged when the run is complete."""
-    slices: SlicesTable | None = None
+    slices: Slices | None = None
     """Parts of the data with rates of their own."""
 
-    @field_validator("dataset", "entities", "victim", "attack", "require", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _array(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, dict) else tuple(value)
+    def _whole(cls, tables: Any) -> Any:
+        """Gather the keys of `[experiment]`, and leave out what is switched off."""
+        if not isinstance(tables, Mapping):
+            return tables
+        tables = as_toml(tables)
+        if own := {key: tables.pop(key) for key in Settings.model_fields if key in tables}:
+            tables["experiment"] = {**given_keys(tables.get("experiment", {})), **own}
+        _check_prompts(_entries(tables.get("dataset", ())), _entries(tables.get("victim", ())))
+        for name in ARRAYS:
+            if name in tables:
+                every = _entries(tables[name])
+                tables[name] = tuple(entry for entry in every if is_used(entry))
+                if every and not tables[name] and name != "require":
+                    raise wrong(f"every [[{name}]] entry has use = false", name)
+        if isinstance(tables.get("role"), Mapping):
+            tables["role"] = _with_addresses(tables["role"], tables.get("victim", ()))
+        return tables
+
+
+def _flat_signature() -> Any:
+    """Return the arguments of `Experiment`: the keys of its first table, and the other tables."""
+    whole = signature(Experiment)
+    tables = [one for one in whole.parameters.values() if one.name != "experiment"]
+    return whole.replace(parameters=[*signature(Settings).parameters.values(), *tables])
+
+
+Experiment.__signature__ = _flat_signature()
+TABLES: dict[str, type[Table]] = {
+    name: next(_models(field.annotation)) for name, field in Experiment.model_fields.items()
+}
+"""Table of the file -> its class."""
+
+
+def _entries(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def is_used(entry: Any) -> bool:
+    """Return whether an entry of an array is switched on; one that is off is not even checked."""
+    return _key(entry, "use") is not False
+
+
+def _key(entry: Any, key: str) -> Any:
+    """Return a key of an entry that is a table already, or is not checked yet."""
+    keys = given_keys(entry)
+    return keys.get(key) if isinstance(keys, Mapping) else None
+
+
+def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[str, Any]:
+    """Return roles that ask the first victim's server where they name none.
+
+    A judge that names no model is the attacker's. An address and its key go together: a key is
+    never sent to another server than the one that it was given for.
+    """
+    first = given_keys(victims[0]) if victims and not is_answering(victims[0]) else {}
+    first.setdefault("backend", "openai" if "base_url" in first else "transformers")
+    addressed: dict[str, Any] = {}
+    for name in sorted(roles, key=lambda name: name == "judge"):
+        role = given_keys(roles[name])
+        if isinstance(role, Mapping) and not {"base_url", "target"} & role.keys():
+            attacker = addressed.get("attacker", {})
+            asks = attacker if name == "judge" and "model" not in role else first
+            keys = ("backend", "base_url", "api_key_env", *(["model"] if asks is attacker else []))
+            own = {key: asks[key] for key in keys if key in asks}
+            if role.get("backend", own.get("backend")) == own.get("backend"):
+                role = {**own, **role}
+        addressed[name] = role
+    return {name: addressed[name] for name in roles}
+
+
+def _check_prompts(datasets: Sequence[Any], victims: Sequence[Any]) -> None:
+    """Refuse a table of prompts that names an unknown data set; those switched off may be named."""
+    keys = [one for one in map(given_keys, datasets) if isinstance(one, Mapping)]
+    names = [name for one in keys for name in (own_name("dataset", one), str(one.get("name")))]
+    names = list(dict.fromkeys(names))
+    for index, victim in enumerate(filter(is_used, victims)):
+        prompt = _key(victim, "prompt")
+        for key in prompt if isinstance(prompt, Mapping) else ():
+            if key != "default" and key not in names:
+                raise wrong(
+                    f"prompt: no [[dataset]] is called {key!r}"
+                    f"{did_you_mean(key, [*names, 'default'])} (there are: {', '.join(names)}; "
+                    "default stands for all others)",
+                    *("victim", index, "prompt"),
+                )
+
+
+# -- names in results ------------------------------------------------------------------------------
 
 
 def unique_labels(
@@ -962,7 +1278,39 @@ def unique_labels(
     return labels
 
 
-def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
+def own_name(table: str, keys: Mapping[str, Any]) -> str:
+    """Return what an entry is called, before entries of one name are told apart by other keys.
+
+    >>> own_name("dataset", {"name": "table", "path": "data/q.jsonl"}), own_name("victim", {})
+    ('q', 'transformers')
+    """
+    if table == "victim":
+        names = [keys.get(key) for key in ("name", "model", "target")]
+        return str(next(filter(None, names), None) or keys.get("backend") or "transformers")
+    if table == "entities":
+        types = keys.get("type", "")
+        return str(keys.get("name") or (types if isinstance(types, str) else "+".join(types)))
+    name = str(keys.get("name"))
+    if table == "dataset" and name in OF_FILES:
+        file = Path(keys.get("path") or str(keys.get("hub") or "").partition(":")[0])
+        name = file.stem or file.name or name
+    return str(keys.get("label") or name)
+
+
+def dataset_labels(tables: Sequence[Dataset]) -> list[str]:
+    """Return what each data set is called: its label, else its file, or its name.
+
+    Raises:
+        UsageError: two data sets have the same label.
+    """
+    entries = []
+    for table in tables:
+        keys = table.model_dump(exclude={"name", "label", "use"})
+        entries.append((table.label, own_name("dataset", vars(table)), keys))
+    return unique_labels("dataset", entries)
+
+
+def victim_labels(tables: Sequence[Victim]) -> list[str]:
     """Return the name of each victim in results.
 
     Raises:
@@ -975,13 +1323,8 @@ def victim_labels(tables: Sequence[VictimTable]) -> list[str]:
             "prompt": shown_prompt(table.prompt),
         }
         keys = {**table.model_dump(exclude={"use", "wrap"}), **own}
-        entries.append((table.name, victim_name(table), keys))
+        entries.append((table.name, own_name("victim", vars(table)), keys))
     return unique_labels("victim", entries)
-
-
-def victim_name(table: VictimTable) -> str:
-    """Return the default name of a victim."""
-    return table.model or table.target or table.backend
 
 
 def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -993,16 +1336,12 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def group_labels(tables: Sequence[EntitiesTable]) -> list[str]:
+def group_labels(tables: Sequence[Entities]) -> list[str]:
     """Return the name of each entity group in results."""
     return unique_labels(
-        "entities", [(t.name, type_label(t), t.model_dump(exclude={"use"})) for t in tables]
+        "entities",
+        [(t.name, own_name("entities", vars(t)), t.model_dump(exclude={"use"})) for t in tables],
     )
-
-
-def type_label(table: EntitiesTable) -> str:
-    """Return the types of an entity group as one word."""
-    return table.type if isinstance(table.type, str) else "+".join(table.type)
 
 
 def shown_prompt(prompt: str | Mapping[str, str]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
+from itertools import product
+from typing import TypeAlias
 
 from medstress.attacks.attacked import Attacked, AttackedArm
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm, turn_attack
@@ -16,11 +16,11 @@ from medstress.attacks.unasked import Unasked
 from medstress.core.attacked import NAME, AttackSet
 from medstress.core.calls import Decoding
 from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
-from medstress.core.errors import MedstressError, UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import Question
 from medstress.core.seeding import rng_for
 from medstress.datasets.source import Loaded
-from medstress.experiment.file.config import VictimTable, victim_name
+from medstress.experiment.file.config import Victim as VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.tasks.conversation import Conversation
@@ -340,9 +340,6 @@ def victim_of(
     return replace(victim, task=conversation)
 
 
-_NEEDS_TURNS = "go on speaking after its answer"
-
-
 def check_probes(
     victims: Sequence[Victim], attacks: Sequence[AttackPart], datasets: Iterable[str]
 ) -> None:
@@ -356,19 +353,20 @@ def check_probes(
     Raises:
         UsageError: a victim does not; the message names it, the attack and what to do.
     """
-    asked = [(victim, victim.on(label)) for label in datasets for victim in victims]
-    for part in attacks:
+    asked = [victim.on(label) for label in datasets for victim in victims]
+    checks = {
+        "listing": ("needs the list of options", _hides_options),
+        "follow_up": ("goes on speaking after the answer", _is_mute),
+    }
+    for part, victim in product(attacks, asked):
         if isinstance(part.attack, Control | ControlArm):
             continue  # where the options are not shown, an item is not attackable
-        for victim, on_dataset in asked:
-            reason = None
-            if "listing" in part.attack.needs:
-                reason = _hides_options(on_dataset)
-            if "follow_up" in part.attack.needs:
-                reason = reason or _is_mute(on_dataset)
-            if reason is not None:
+        for need, (what, reason_of) in checks.items():
+            if need in part.attack.needs and (reason := reason_of(victim)) is not None:
                 raise UsageError(
-                    f"attack {part.label!r} means nothing for victim {victim.label!r}: {reason}"
+                    f"attack {part.label!r} {what}, which victim {victim.label!r} cannot: "
+                    f"{reason}; "
+                    "or leave the victim or the attack out"
                 )
 
 
@@ -376,16 +374,10 @@ def _hides_options(victim: Victim) -> str | None:
     """Say that a victim answers without a list of options; None if it is shown one."""
     task = _own(victim)
     if task is not None and task.answer_by is AnswerBy.HEAD:
-        return (
-            'answer_by = "head" scores every option by itself, and the attack is about the list of '
-            'them; use answer_by = "letter", or leave the victim or the attack out'
-        )
+        return 'answer_by = "head" scores every option by itself; use answer_by = "letter"'
     if victim.shows("options"):
         return None
-    return (
-        "its prompt lists no options, and the attack is about the list of them; use a prompt that "
-        'lists them, such as "qstab", or leave the victim or the attack out'
-    )
+    return 'its prompt lists no options; use a prompt that lists them, such as "qstab"'
 
 
 def _is_mute(victim: Victim) -> str | None:
@@ -396,18 +388,15 @@ def _is_mute(victim: Victim) -> str | None:
     by = task.answer_by
     if by in (AnswerBy.TEXT, AnswerBy.HEAD):
         return (
-            f'answer_by = "{by.value}" scores texts, so that nobody can {_NEEDS_TURNS}; use '
-            'answer_by = "generate", or "letter" with a chat prompt'
+            f'answer_by = "{by.value}" scores texts; use answer_by = "generate", or "letter" with '
+            "a chat prompt"
         )
     if by is AnswerBy.LETTER and not task.template.chat:
-        return (
-            f"its prompt is one text, so that nobody can {_NEEDS_TURNS}; use a chat prompt "
-            '(prompt = "chat"), or answer_by = "generate"'
-        )
+        return 'its prompt is one text; use prompt = "chat", or answer_by = "generate"'
     if not traits.in_turns:
-        return f"its model has no turns, so that nobody can {_NEEDS_TURNS}; use a chat model"
+        return "its model has no turns; use a chat model"
     if by is not AnswerBy.LETTER and "generate" not in traits.calls:
-        return f"its back end generates no text, so that nobody can {_NEEDS_TURNS}"
+        return "its back end generates no text"
     return None
 
 
@@ -429,21 +418,14 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
         if group.table is None:
             continue
         size = len(group.perturbations.names) - len(group.perturbations.undefined)
-        without = (
-            f" that are not {group.perturbations.lack}"
-            if len(group.perturbations.undefined)
-            else ""
-        )
         for part in attacks:
             attack = part.attack
-            if "names" not in attack.needs:
-                continue
             # The budget of a search that never stops early is the vocabulary.
-            if attack.budget > size and attack.ends != "all":
+            if "names" in attack.needs and attack.budget > size and attack.ends != "all":
                 raise UsageError(
                     f"attack {part.label!r}: budget {attack.budget} is larger than the "
-                    f"vocabulary of group {group.label!r} ({size} names{without}); lower the "
-                    "budget or give a larger vocabulary"
+                    f"vocabulary of group {group.label!r} ({size} names that can be drawn); lower "
+                    "the budget or give a larger vocabulary"
                 )
 
 
@@ -462,20 +444,10 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) 
             victim = scoreless[0]
             how = "by generate" if victim.answer_by == "generate" else "with a letter alone"
             raise UsageError(
-                f"attack {part.label!r} needs the victim's scores{_because(part.attack)}, and "
-                f"victim {victim.name or victim_name(victim)!r} answers {how}, which has none: "
+                f"attack {part.label!r} needs the victim's scores, and "
+                f"victim {victim.called!r} answers {how}, which has none: "
                 'use answer_by = "letter" or "text", or other keys of the attack'
             )
-
-
-def _because(attack: Attack) -> str:
-    """Return the parameter that needs scores, where another of its words needs none."""
-    for key, hint in get_type_hints(type(attack)).items():
-        for word in get_args(hint) if get_origin(hint) is Literal else ():
-            with suppress(MedstressError):  # words that do not go together
-                if "scores" not in replace(attack, **{key: word}).needs:  # type: ignore[type-var]
-                    return f" ({key} = {attack.spec().get(key)!r})"
-    return ""
 
 
 def score_lines(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> Iterator[str]:
@@ -484,7 +456,7 @@ def score_lines(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -
     for victim in victims if wanting else ():
         if victim.backend == "python" and not gives_scores(victim.wrap):
             yield (
-                f"attack {wanting[0]!r} needs scores: {victim.name or victim_name(victim)} must "
+                f"attack {wanting[0]!r} needs scores: {victim.called} must "
                 "return {'scores': {'A': 0.7, ...}} for each prompt; after any other answer every "
                 "trial of it fails"
             )

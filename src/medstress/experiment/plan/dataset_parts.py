@@ -19,11 +19,14 @@ from medstress.core.passages import sentence_spans
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, draw, draw_documents
 from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file.config import (
-    DatasetTable,
-    EntitiesTable,
+    Dataset as DatasetTable,
+)
+from medstress.experiment.file.config import (
+    Entities as EntitiesTable,
+)
+from medstress.experiment.file.config import (
+    dataset_labels,
     group_labels,
-    type_label,
-    unique_labels,
 )
 from medstress.tasks.victim import Victim
 
@@ -207,12 +210,8 @@ def load_datasets(
     tables: Sequence[DatasetTable], base: Path, limit: int | None
 ) -> list[DatasetPart]:
     """Load every data set and draw its sample; `limit` (--limit) caps each one."""
-    labels = unique_labels(
-        "dataset",
-        [(t.label, t.name, t.model_dump(exclude={"name", "label", "use"})) for t in tables],
-    )
     parts = []
-    for table, label in zip(tables, labels, strict=True):
+    for table, label in zip(tables, dataset_labels(tables), strict=True):
         loaded = _loaded(table, base)
         seed = table.sample_seed
         whole = DatasetPart(
@@ -310,7 +309,7 @@ def recognise_mentions(
             if needs_all and not found_any:
                 raise UsageError(
                     f"dataset {part.label!r}: recogniser {name!r} finds no mention of type "
-                    f"{' or '.join(sorted({type_label(t) for t in users}))} in its "
+                    f"{' or '.join(sorted({t.types for t in users}))} in its "
                     f"{len(items)} items"
                 ).with_command(part.check)
             found[i] = replace(part, questions=items)
@@ -404,7 +403,7 @@ def require_attackable(
     found = sorted(
         {m.type for item in items for m in item.mentions if m.field in {*item.letters} - {item.key}}
     )
-    wanted = " or ".join(sorted({type_label(table) for table in tables}))
+    wanted = " or ".join(sorted({table.types for table in tables}))
     if found:
         why = f"the mentions there are of type {', '.join(found[:5])}; change type"
     else:

@@ -17,9 +17,9 @@ from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, declared_by, rebuilt
 from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
-from medstress.core.errors import OtherRunError
+from medstress.core.errors import OtherRunError, another_folder
 from medstress.core.hashing import content_hash
-from medstress.experiment.file.config import VictimTable
+from medstress.experiment.file.config import Victim as VictimTable
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import other_names_in
 from medstress.experiment.plan.parts import AttackPart, used_tables
@@ -170,8 +170,7 @@ def go_on(store: RunStore, victims: Sequence[Victim | RolePart], known: Mapping[
         if was != now and not store.is_unanswered():
             raise OtherRunError(
                 f"{store.folder} holds another experiment: structured of {victim.label!r} was "
-                f"{str(was).lower()}, is {str(now).lower()}. Choose another folder with --out, or "
-                "throw the old run away with --fresh",
+                f"{str(was).lower()}, is {str(now).lower()}. {another_folder()}",
                 store.folder,
             )
         victim.backend.expect(before)

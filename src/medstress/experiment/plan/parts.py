@@ -23,13 +23,19 @@ from medstress.core.resources import Resources
 from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.entities.groups import LABEL, NoNames, typed_options
 from medstress.experiment.file.config import (
-    AttackTable,
-    EntitiesTable,
+    Attack as AttackTable,
+)
+from medstress.experiment.file.config import (
+    Entities as EntitiesTable,
+)
+from medstress.experiment.file.config import (
     Experiment,
-    VictimTable,
     group_labels,
     unique_labels,
     victim_labels,
+)
+from medstress.experiment.file.config import (
+    Victim as VictimTable,
 )
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import (
@@ -233,8 +239,8 @@ _OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "task", "
 
 def backend_options(table: VictimTable) -> dict[str, Any]:
     """Return the keys that determine a back end; of `answer_by` only `head` matters."""
-    found = {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
-    return {**found, "answer_by": table.answer_by == "head"}
+    keys = {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
+    return {**keys, "answer_by": table.answer_by == "head"}
 
 
 def open_victims(
@@ -351,7 +357,7 @@ def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> lis
         for n, attack in zip(table.exponents, table.attacks, strict=True):
             attack = attack.with_files(base or Path())
             attacks.append(attack)
-            one_of_several = isinstance(table.parameters.get("n"), list)
+            one_of_several = len(table.exponents) > 1
             label = f"{table.label} n={n:g}" if table.label and one_of_several else table.label
             entries.append((label, table.name, attack.label_parameters()))
     labels = unique_labels("attack", entries)

@@ -18,7 +18,7 @@ from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.backends.python import PythonBackend
 from medstress.core import registry
 from medstress.core.calls import Answer, Backend, Decoding
-from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.errors import OtherRunError, UsageError, another_folder
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.shards import Shard, cut
@@ -27,11 +27,19 @@ from medstress.engine.trial import Trial
 from medstress.experiment.file.config import (
     LIMITS,
     Experiment,
-    RolesTable,
-    RoleTable,
-    SignificanceTable,
-    VictimTable,
     victim_labels,
+)
+from medstress.experiment.file.config import (
+    Role as RoleTable,
+)
+from medstress.experiment.file.config import (
+    Roles as RolesTable,
+)
+from medstress.experiment.file.config import (
+    Significance as SignificanceTable,
+)
+from medstress.experiment.file.config import (
+    Victim as VictimTable,
 )
 from medstress.experiment.plan.attack_checks import LeftOut, victim_of
 from medstress.experiment.plan.dataset_parts import DatasetPart
@@ -649,8 +657,7 @@ def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Pat
         if was.rpartition(":")[2] != now.rpartition(":")[2] or not (is_same_file or is_same_text):
             raise OtherRunError(
                 f"{folder} holds another experiment: the target of {what} was {was!r}, is {now!r}. "
-                "Give it another label, choose another folder with --out, or throw the old run "
-                "away with --fresh",
+                f"Give it another label. {another_folder()}",
                 folder,
             )
 

@@ -36,7 +36,7 @@ from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
 from medstress.engine.inquiry import Study, StudyFlow
 from medstress.engine.work import Purpose
-from medstress.experiment.file.config import SignificanceTable
+from medstress.experiment.file.config import Significance as SignificanceTable
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared

@@ -50,12 +50,12 @@ def with_next_command(
     'a.toml, line 3: budget = 0: expected 1 or more; once mended: medstress run a.toml'
     """
     lead, command = _next(sentence, arguments, error)
-    told = sentence.rstrip()
-    if told.endswith(command) or _ENDS_WITH_ONE.search(told):
-        return told
-    if told.endswith((".", "?", "!")):
-        return f"{told} {lead.capitalize()}: {command}"
-    return f"{told}; {lead}: {command}"
+    sentence = sentence.rstrip()
+    if sentence.endswith(command) or _ENDS_WITH_ONE.search(sentence):
+        return sentence
+    if sentence.endswith((".", "?", "!")):
+        return f"{sentence} {lead.capitalize()}: {command}"
+    return f"{sentence}; {lead}: {command}"
 
 
 def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) -> tuple[str, str]:
@@ -118,7 +118,7 @@ def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
         if "://" not in word and Path(right).name == right and Path(word).name != word:
             right = str(Path(word).with_name(right))  # a message corrects the name alone
         is_named = re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w/-]|\.\w)", before)
-        is_near = right.startswith(word) if i else False
+        is_near = bool(i) and right.startswith(word)
         is_near = is_near or bool(get_close_matches(word, [right], n=1, cutoff=0.6))
         if is_named and word != right and is_near:
             return [*arguments[:i], right, *arguments[i + 1 :]]
