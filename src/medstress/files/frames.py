@@ -236,8 +236,9 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
         UsageError: a row has a value that JSON cannot hold.
     """
     if isinstance(rows, Frame):
-        is_polars = type(rows).__module__.partition(".")[0] == "polars"
-        rows = rows.to_dicts() if is_polars else rows.to_dict("records")  # type: ignore[attr-defined,call-arg]
+        frame: Any = rows
+        is_polars = type(frame).__module__.partition(".")[0] == "polars"
+        rows = frame.to_dicts() if is_polars else frame.to_dict("records")
     try:
         lines = [json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in rows]
     except (TypeError, ValueError) as error:
@@ -249,7 +250,11 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: NaN, which pandas writes for nothing, is null."""
+    """Return a value as JSON has it: what pandas and numpy write for nothing is null."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if type(value).__module__ == "numpy":
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
