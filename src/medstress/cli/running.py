@@ -207,8 +207,8 @@ def _dry_run(args: argparse.Namespace) -> int:
             costs = dry_run(prepared, folder)
             notes = [*part_line(prepared, shard), *dry_run_remarks(prepared)]
     if args.to is not None:
-        text = written(prepared.experiment, prepared.base, Path(args.to), args.limit)
-        write_file("--to", args.to, text)
+        given = prepared.experiment, prepared.base, Path(args.to), args.limit, prepared.given
+        write_file("--to", args.to, written(*given))
     show_dry_run(costs, notes)
     return 0
 
