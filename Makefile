@@ -12,7 +12,7 @@ export HF_HUB_OFFLINE := 1
 # One file to one worker: its tests share what was made for them. How many: tests/conftest.py.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: demo test goldens quick kills validation check lint types imports compiled sizes docs bench
+.PHONY: demo test goldens quick kills validation check lint types imports sizes docs bench
 .PHONY: release-check clean wheel
 
 demo: $(VENV)/.run
@@ -22,10 +22,15 @@ demo: $(VENV)/.run
 test quick kills validation: export OMP_NUM_THREADS := 1
 test quick kills validation: export OPENBLAS_NUM_THREADS := 1
 
-# In the order of tests/conftest.py, not by the number of tests a file has.
-test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs 2 compiled check
-	$(BIN)/pytest $(PARALLEL) --no-loadscope-reorder
+# mypy runs while the tests of a new checkout are compiled, which every worker would do alone, and
+# goes on while they run; what it says is printed after them. Tests go in the order of
+# tests/conftest.py, not by the number of tests a file has.
+test: lint
+	@types=$$(mktemp); $(MAKE) --no-print-directory types imports >$$types 2>&1 & checks=$$!; \
+	trap 'kill $$checks 2>/dev/null; rm -f $$types' EXIT; \
+	test -d tests/unit/__pycache__ || $(BIN)/pytest --collect-only >/dev/null 2>&1; \
+	code=0; $(BIN)/pytest $(PARALLEL) --no-loadscope-reorder || code=$$?; \
+	wait $$checks || code=$$?; cat $$types; exit $$code
 
 # Under 2 minutes on 2 cores: tests/unit, where no test loads torch or starts a run.
 quick: $(VENV)/.dev
@@ -47,7 +52,7 @@ validation: $(VENV)/.dev
 goldens: $(VENV)/.dev
 	$(BIN)/python tests/goldens/goldens.py
 
-check: types lint imports
+check: lint types imports
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -58,10 +63,6 @@ types: $(VENV)/.dev
 
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
-
-# Once, while mypy has one core: every worker would compile all tests. `pytest` tells what fails.
-compiled: $(VENV)/.dev
-	-@$(BIN)/pytest --collect-only >/dev/null 2>&1
 
 # Figures beside the guides of docs/design.md.
 sizes:

@@ -71,10 +71,8 @@ PARTS = (
         quick="--queries 20000 100000 1000000 --repeats 2",
         full="--queries 20000 100000 1000000 --repeats 3",
     ),
-    Part(name="sampling"),
     Part(name="growth", quick="--repeats 3", full="--repeats 9"),
     Part(name="report_size", full="--trials 100000"),
-    Part(name="prefix_sharing", quick="--items 32", full="--items 200", missing=no_data),
     Part(
         name="baselines",
         quick="--items 24 --slow-queries 2 --repeats 3",

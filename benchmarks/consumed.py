@@ -10,14 +10,13 @@ import argparse
 import csv
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from common import at_least, published_data
 
 from medstress.api.run import Run, run
-from medstress.backends.local.tokens import PromptTokenizer, Target, shared_length, targets_of
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.core.calls import Score
 from medstress.core.items import Candidate
@@ -93,7 +92,6 @@ def settings(name: str, given: argparse.Namespace, folder: Path) -> dict[str, An
             "controls": False,
             "name": name,
             "seeds": [0],
-            "flip_check": getattr(given, "flip_check", True),
         },
         "dataset": [
             {
@@ -187,9 +185,7 @@ def run_tables(
     return done, done.manifest()["performance"]
 
 
-def answered_questions(
-    name: str, given: argparse.Namespace, folder: Path, least_sure: int | None = None
-) -> Path:
+def answered_questions(name: str, given: argparse.Namespace, folder: Path) -> Path:
     """Write the attackable questions of a data set with what the model answers as their keys.
 
     What is wrong at baseline is not attacked, and a model that knows nothing is wrong on three of
@@ -199,7 +195,6 @@ def answered_questions(
         name: of the data set.
         given: the arguments.
         folder: where the questions are written.
-        least_sure: so many questions are kept, those whose two best options are closest; None: all.
     """
     once = argparse.Namespace(**{**vars(given), "budget": 1})
     asked = settings(name, once, folder)
@@ -212,10 +207,6 @@ def answered_questions(
     reader = RunReader(folder / "clean")
     try:
         items = [item for _, item in reader.items().values() if item.id in answers]
-        if least_sure is not None:
-            margins = dict(margins_of(reader))
-            closest = sorted(items, key=lambda item: margins[item.id])[:least_sure]
-            items = [item for item in items if item in closest]
     finally:
         reader.close()
     written = folder / "questions.jsonl"
@@ -236,29 +227,15 @@ def answered_questions(
     return written
 
 
-def margins_of(reader: RunReader) -> Iterator[tuple[str, float]]:
-    """Item and difference of the log probabilities of its two best options, before the attack."""
-    items = reader.items()
-    for trial in reader.trials():
-        if before := trial.result.get("before"):
-            best, second = sorted(before[1], reverse=True)[:2]
-            yield items[trial.item][1].id, best - second
-
-
-def consumed_calls(folder: Path, purpose: str | None = None) -> dict[int, dict[Score, None]]:
-    """The distinct calls that were consumed, by item, in order.
-
-    Args:
-        folder: of the run.
-        purpose: only calls for this, as the ledger names it; None: all but early work.
-    """
+def consumed_calls(folder: Path) -> dict[int, dict[Score, None]]:
+    """The distinct calls of a run that were consumed, all but early work, by item, in order."""
     reader = RunReader(folder)
     found: dict[int, dict[Score, None]] = {}
     try:
         prompts, items = Prompts(reader.manifest), reader.items()
         edits: dict[tuple[int, str, int | None], str | None] = {}
         for row in reader.exchanges():
-            if row.purpose == "ahead" or purpose not in (None, row.purpose):
+            if row.purpose == "ahead":
                 continue
             place = (row.trial, row.purpose, row.query)
             # Only the first call of a query carries its edits.
@@ -271,35 +248,3 @@ def consumed_calls(folder: Path, purpose: str | None = None) -> dict[int, dict[S
     finally:
         reader.close()
     return found
-
-
-def contexts(calls: Iterable[Score], tokenizer: PromptTokenizer) -> list[tuple[int, ...]]:
-    """The distinct token sequences that have to be read to answer calls."""
-    found: dict[tuple[int, ...], None] = {}
-    for call in calls:
-        found.update((target.context, None) for target in targets(call, tokenizer))
-    return list(found)
-
-
-def targets(call: Score, tokenizer: PromptTokenizer) -> list[Target]:
-    """The sequences of one call, as the back end makes them."""
-    text = tokenizer.template.text(call.prompt)
-    prompt, *sequences = tokenizer.tokens(
-        [text, *(text + continuation for continuation in call.continuations)],
-        chat=not isinstance(call.prompt, str),
-    )
-    return targets_of(prompt, sequences, first_token=call.first_token)
-
-
-def n_trie_nodes(sequences: Sequence[tuple[int, ...]]) -> int:
-    """Distinct non-empty prefixes of token sequences.
-
-    >>> n_trie_nodes([(1, 2, 3), (1, 2, 4, 5)])
-    5
-    """
-    nodes = 0
-    previous: tuple[int, ...] = ()
-    for sequence in sorted(sequences):
-        nodes += len(sequence) - shared_length(previous, sequence)
-        previous = sequence
-    return nodes

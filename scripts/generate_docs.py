@@ -7,6 +7,8 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from python_page import python_page
@@ -57,7 +59,6 @@ PERFORMANCE = """### `performance`
 of the run together ([cost and cache](cost-and-cache.md#after-a-run)).
 Only back ends that tokenise in this process count tokens: `tokens_forwarded` is what the model has
 read, padding and early work included, `tokens_naive` the lengths of all prompts.
-`benchmarks/prefix_sharing.py` counts what no way of asking could avoid.
 """
 SUMMARY = """## `summary --json`: format 3
 
@@ -99,7 +100,7 @@ These entries are there where the run has something of the kind:
 | `explanations` | `rows`, `cases` and how exact they are ([words that carry an answer](explain.md)) |
 | `probes` | `rows`: rates over answers and over trials ([probes](probes.md#what-each-number-means)) |
 | `passages` | `gains`, `evidence` ([passages](probes.md#passages)) |
-| `training` | `models`, `adversarial`, `rows`, `scores` ([training](training.md)) |
+| `training` | `models`, `adversarial`, `rows`, `scores` ([training](ner-and-similarity.md#training)) |
 | `tuning` | `grids`, `choices` ([the exponent n](tuning.md)) |
 | `review` | `n_raters`, `n_adjudicators`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |
 """  # noqa: E501
@@ -190,20 +191,18 @@ def settle(path: Path, text: str, check: bool) -> bool:
 def cli_page() -> str:
     """Every command's help text."""
     os.environ["COLUMNS"] = "100"
-    from medstress.cli.parser import build_parser
+    from medstress.cli.app import medstress_cli, program
 
-    parser = build_parser()
-    parts = [f"{HEAD}# Commands\n", COMMANDS, _help(parser)]
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, command in action.choices.items():
-                parts += [f"## medstress {name}\n", _help(command)]
+    def told(*words: str) -> str:
+        with redirect_stdout(StringIO()) as stream:
+            medstress_cli([*words, "--help"])
+        lines = [line.rstrip() for line in stream.getvalue().splitlines()]
+        return "```text\n" + "\n".join(lines) + "\n```\n"
+
+    parts = [f"{HEAD}# Commands\n", COMMANDS, told()]
+    for name in program().commands:
+        parts += [f"## medstress {name}\n", told(name)]
     return "\n".join(parts)
-
-
-def _help(parser: argparse.ArgumentParser) -> str:
-    lines = [line.rstrip() for line in parser.format_help().splitlines()]
-    return "```text\n" + "\n".join(lines) + "\n```\n"
 
 
 def schema_page() -> str:

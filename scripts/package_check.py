@@ -55,7 +55,7 @@ EXTRAS = tuple(PROJECT["optional-dependencies"])
 FLOOR_EXTRAS = ("figures", "openai", "spacy", "xlsx")
 """Extras whose floors are tested beside those of the base: those that need no weights."""
 FLOOR_TESTS = (
-    *(f"tests/unit/{room}" for room in ("core", "entities", "rendering", "results", "stats")),
+    *(f"tests/unit/{room}" for room in ("core", "entities", "page", "report", "stats")),
     *("tests/unit/store", "tests/cli/test_figures_and_recipes.py"),
 )
 NEWEST_EXTRAS = ("adapters", "llama-cpp", "minilm", "openai", "quantized", "spacy")

@@ -185,7 +185,7 @@ def set_by_latex(folder: Path) -> None:
 
 
 def check_fuzz() -> str:
-    """Run the fuzzer; others than the 150 of seed 0, which are a test."""
+    """Run the fuzzer; others than those of seed 0, which are a test."""
     called(sys.executable, "scripts/fuzz.py", "--inputs", "5000", "--seed", "1")
     return "5,000 damaged inputs did no harm"
 

@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import io
 import json
 import re
 import shlex
@@ -17,6 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import typer
+from typer.core import TyperGroup
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -111,20 +111,24 @@ def fault_of_command(command: Command) -> str | None:
     """Return what the command line refuses in a command, None if nothing."""
     from medstress.core.errors import UsageError
 
-    told = io.StringIO()
+    name, *words = command.words
     try:
-        with contextlib.redirect_stderr(told):
-            _parser().parse_args(command.words)
-    except (SystemExit, UsageError) as error:
-        return f"{command.place}: {command}: {error} {told.getvalue()}"
+        if name in _program().commands:
+            _program().commands[name].make_context(name, words)
+        elif name not in ("--help", "--version"):
+            return f"{command.place}: {command}: there is no such command"
+    except (typer.TyperException, UsageError) as error:
+        return f"{command.place}: {command}: {error}"
+    except typer.Exit:
+        pass  # --help
     return None
 
 
 @cache
-def _parser() -> argparse.ArgumentParser:
-    from medstress.cli.parser import build_parser
+def _program() -> TyperGroup:
+    from medstress.cli.app import program
 
-    return build_parser()
+    return program()
 
 
 def fault_of_block(block: Block) -> str | None:

@@ -34,7 +34,7 @@ IMAGES = ROOT / "docs" / "images"
 NAMES = ("report", "case", "review")
 HEIGHT = 900
 N_COLOURS = 128
-SAMPLE = ("--sample", "12", "--controls", "2")
+SAMPLE = ("--sample", "12")
 
 
 class Folder:

@@ -1,7 +1,5 @@
 """Settings of the whole suite."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib.util
@@ -10,11 +8,10 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -86,7 +83,7 @@ def published_folder() -> Path | None:
 
 
 @pytest.fixture
-def published() -> Callable[[str], Path]:
+def published():
     """Find one published file by its path below the data folder, or skip the test."""
     folder = published_folder()
 
@@ -101,7 +98,7 @@ def published() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def workbench() -> ModuleType:
+def workbench():
     """The module tests/replay/workbench.py."""
     name = "replay_workbench"
     if name not in sys.modules:
@@ -140,13 +137,13 @@ def parts_of(err: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="session")
-def parted() -> Callable[[str], tuple[str, str]]:
+def parted():
     """Part what the command line says on stderr: without the next command, and that command."""
     return parts_of
 
 
 @pytest.fixture
-def said() -> Callable[..., None]:
+def said():
     """Fail where a message lacks what it has to name: `said(str(error.value), "'key'")`."""
 
     def compare(message: str, *words: str) -> None:

@@ -24,16 +24,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from medstress.analyses.families import (
+from medstress.analyses.significance import (
     LEVEL,
     MAX_CALLS,
+    STOP_AT,
     TURNS,
     Adjust,
     ControlPrice,
     Null,
     Statistic,
 )
-from medstress.analyses.significance import STOP_AT
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.text import Edit

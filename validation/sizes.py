@@ -18,10 +18,11 @@ from drawn_tables import (
     tango_statistic,
 )
 from intervals import Cell
+from needed_pairs import needed, needed_equivalent
 from scipy.stats import binom, norm
 
 from medstress.stats.estimate import benjamini_hochberg, holm, quantile
-from medstress.stats.power import detectable, needed, needed_equivalent, power_of
+from medstress.stats.power import detectable, power_of
 
 LEVELS = (0.05, 0.01)
 DISCORDANCES = (0.02, 0.05, 0.1, 0.15, 0.3, 0.5, 0.9)

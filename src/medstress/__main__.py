@@ -9,14 +9,14 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         from medstress.cli.app import medstress_cli
-        from medstress.cli.stopping import leave
+        from medstress.cli.process import leave
 
         leave(medstress_cli(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)
     except (ImportError, SyntaxError, AttributeError) as error:
         # Before the command line could take over: something that every command needs.
-        from medstress.files.damaged import half_installed
+        from medstress.files.extras import half_installed
 
         if not (fault := half_installed(error)):
             raise

@@ -6,7 +6,8 @@ A plug-in is an installed package with an entry point. Its group says what it ad
   its fields are the keys of an `[[attack]]` table, checked by pydantic. It declares what it is by
   class attributes or properties (`name`, `budget`, ...); `obstacle` says which items it leaves
   alone, and `run` is a generator that asks the victim:
-  `(answer,) = yield from ask([Predict(candidate)])`. `check_attack` tests it without a model.
+  `(answer,) = yield from ask([Predict(candidate)])`. `check_attack` tests it without a model,
+  `drive` runs it by hand, and `small_run` in the engine against a `planted` model.
 * `medstress.backends`: a function from `BackendOptions`, the keys of a `[[victim]]` table, to a
   `Backend`: an object with `identity`, `traits` (`BackendTraits`) and `answer`, which turns calls
   (`Score`, `Generate`, ...) into replies (`Scored`, `Generated`, ..., or a `Failure`).
@@ -18,8 +19,9 @@ A plug-in is an installed package with an entry point. Its group says what it ad
   reads them like those above, one that makes the tasks of a victim, and the scores of whole data
   sets (`Scoring`).
 
-A `UsageError` is always a sentence for the user, who can fix what it says. The pages "Writing an
-attack", "Writing a back end" and "Your own data" have complete examples.
+A `UsageError` is always a sentence for the user, who can fix what it says. `examples/plugin` is a
+package with an attack, a back end and a kind; the pages "Writing an attack" and "Writing a back
+end" quote it.
 """
 
 from __future__ import annotations

@@ -39,10 +39,7 @@ def medstress(capsys, monkeypatch, parted):
 
     def call(*arguments: object) -> Told:
         capsys.readouterr()
-        try:
-            code = medstress_cli([str(argument) for argument in arguments])
-        except SystemExit as exit_:  # argparse leaves --help and --version this way
-            code = exit_.code
+        code = medstress_cli([str(argument) for argument in arguments])
         told = capsys.readouterr()
         err, command = parted(told.err)
         if code == 2:

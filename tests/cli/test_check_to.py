@@ -39,7 +39,7 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder):
     assert told.out.splitlines()[-1] == (
         f"next: medstress run --data {to} --model NAME --set entities.recogniser=given"
     )
-    items = ms.load_dataset(form, to)
+    items = ms.load_dataset("table", to)
     given = ms.load_dataset("table", folder / "rows.jsonl")
     for read, original in zip(items, given, strict=True):
         assert (read.id, read.context, read.stem) == (original.id, original.context, original.stem)
@@ -105,7 +105,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
         (["--to", "out.csv"], "--to out.csv: the name must end in .jsonl"),
         (["--to", "rows.jsonl"], "--to rows.jsonl: this is also an input file; give another"),
         (["--to", "no/out.jsonl"], "cannot write no/out.jsonl"),
-        (["--to", "o.jsonl", "--limit", "0"], "--limit: expected at least 1, got 0"),
+        (["--to", "o.jsonl", "--limit", "0"], "--limit 0: expected 1 or more"),
         (["--to", "o.jsonl", "--set", "entities.recognizer=given"], "unknown key 'recognizer'"),
         (
             ["--to", "o.jsonl", "--set", "entities.recogniser=given"],

@@ -222,7 +222,7 @@ def test_texts_that_took_quadratic_time_are_read_in_seconds():
     from medstress.core.passages import sentence_spans
     from medstress.core.text import cut_word, edit_distance
     from medstress.entities.synonyms import _plain
-    from medstress.report.changes import _compare
+    from medstress.report.cases import _compare
 
     assert seconds_of(lambda: _plain("a" + " " * 90_000 + "b")) < 2
     word = "a" * 40_000

@@ -1,8 +1,8 @@
-"""`medstress figures`, `medstress recipe`, and a recipe's name where a file is expected."""
+"""`medstress figures`, and a recipe's name where a file is expected."""
+
+import tomllib
 
 import pytest
-
-from medstress import recipes
 
 
 def test_labels_of_other_scripts_are_written_and_latex_stays_ascii(bench, medstress, tmp_path):
@@ -17,21 +17,21 @@ def test_labels_of_other_scripts_are_written_and_latex_stays_ascii(bench, medstr
     assert "?? ?" in (out / "results.tex").read_text("ascii")
 
 
-def test_a_recipe_is_printed_or_written_but_never_over_a_file(medstress, tmp_path):
-    told = medstress("recipe", "xian2025-table1")
-    assert (told.code, told.err) == (0, "")
-    assert told.out == recipes.text_of("xian2025-table1")
+def test_an_experiment_is_written_by_a_dry_run_but_never_over_a_file(medstress, bench, tmp_path):
     path = tmp_path / "mine.toml"
-    told = medstress("recipe", "xian2025-table1", "--to", path)
-    assert (told.code, told.out) == (0, f"recipe: {path}   next: medstress run {path}\n")
+    command = ("run", bench.write(), "--dry-run", "--to", path)
+    told = medstress(*command)
+    assert told.code == 0, told.err
+    assert told.out.endswith(f"experiment: {path}   next: medstress run {path}\n")
+    assert tomllib.loads(path.read_text("utf-8"))["experiment"]
     path.write_text("edited", encoding="utf-8")
-    told = medstress("recipe", "xian2025-table1", "--to", path)
-    assert (told.code, told.out) == (2, "")
+    told = medstress(*command)
+    assert told.code == 2
     assert told.err.startswith(f"medstress: --to {path}: it exists already")
     assert path.read_text("utf-8") == "edited"
 
 
-@pytest.mark.parametrize("arguments", [["recipe", "xian2025-tabel1"], ["run", "xian2025-tabel1"]])
+@pytest.mark.parametrize("arguments", [["run", "xian2025-tabel1"], ["tune", "xian2025-tabel1"]])
 def test_a_misspelt_recipe_is_named_with_its_likeliest_neighbour(
     medstress, arguments, tmp_path, monkeypatch
 ):

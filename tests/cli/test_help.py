@@ -2,17 +2,31 @@
 
 import pytest
 
-from medstress.cli.app import COMMANDS
-from medstress.cli.parser import KINDS
-from medstress.tasks.prompt_sets import load_prompts
+from medstress.cli.app import program
+from medstress.cli.machine import KINDS
 from medstress.version import __version__
 
+COMMANDS = (
+    *("demo", "check", "run", "summary", "report", "view", "case", "compare", "tune", "train"),
+    *("test", "explain", "perturb", "export", "figures", "review", "verify", "merge", "cache"),
+    *("list", "doctor"),
+)
+"""Those of INTERFACE 1, in its order."""
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(medstress, command):
-    told = medstress(command, "--help")
-    assert (told.code, told.err) == (0, "")
-    assert told.out.startswith(f"usage: medstress {command} ")
+
+def test_commands_are_those_of_the_interface_each_with_a_help_that_fits_a_screen(medstress):
+    assert tuple(program().commands) == COMMANDS
+    whole = medstress("--help")
+    assert (whole.code, whole.err) == (0, "")
+    assert medstress().out == whole.out
+    assert whole.out.index("Start:") < whole.out.index("\n  run ") < whole.out.index("Machine:")
+    for command in COMMANDS:
+        told = medstress(command, "--help")
+        assert (told.code, told.err) == (0, "")
+        assert told.out.startswith(f"Usage: medstress {command} ")
+        assert f"\n  {command} " in whole.out
+        assert told.out.count("\n") < 60
+        assert "completion" not in told.out
 
 
 @pytest.mark.parametrize(
@@ -20,15 +34,19 @@ def test_every_command_has_help(medstress, command):
     [
         (["rum"], "unknown command 'rum'; did you mean 'run'?"),
         (["frobnicate"], "unknown command 'frobnicate'"),
-        (["merge", "a", "--out=--"], "argument --out: expected one argument, got '--'"),
+        (["merge", "a", "--out=--"], "--out: expected a value, got '--'"),
+        (["run", "a.toml", "--out", "--fresh"], "--out: expected a value, got '--fresh'"),
         (["run"], "run: expected EXPERIMENT.toml, or --data FILE --model NAME"),
-        (["run", "--data", "a.csv", "--budget", "few"], "argument --budget: invalid int value"),
-        (["run", "a.toml", "--out"], "argument --out: expected one argument"),
-        (["summary"], "the following arguments are required: DIR"),
-        (["export", "a", "--table", "trails", "--to", "x.csv"], "argument --table: invalid choice"),
-        (["list", "cats"], "argument KIND: invalid choice: 'cats'"),
-        (["list", "prompts", "qstabb"], "list prompts qstabb: no prompt has this name"),
-        (["list", "prompts", "--to", "x"], "--to needs the name"),
+        (["run", "--data", "a.csv", "--budget", "few"], "run: --budget few: expected a valid"),
+        (["run", "a.toml", "--out"], "run: option '--out' requires an argument"),
+        (["run", "a.toml", "--fre"], "run: no such option '--fre'; did you mean '--fresh'?"),
+        (["run", "a.toml", "--to", "b.toml"], "--to goes with --dry-run"),
+        (["check", "a.csv", "--limit", "0"], "check: --limit 0: expected 1 or more"),
+        (["summary"], "summary: missing argument 'DIR'"),
+        (["summary", "a", "b"], "summary: got unexpected extra argument"),
+        (["summary", "a", "--wide", "--json"], "--json: not allowed with --wide"),
+        (["export", "a", "--table", "trails", "--to", "x.csv"], "export: --table 'trails': exp"),
+        (["list", "cats"], "list: THING 'cats': expected one of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -53,22 +71,6 @@ def test_every_kind_is_listed_with_one_line_each(medstress, kind):
     assert len(set(names)) == len(names)
 
 
-def test_the_words_of_prompts_are_shown_and_written_to_a_folder_that_can_be_used(
-    medstress, tmp_path
-):
-    shown = medstress("list", "prompts", "patient_characteristics")
-    assert (shown.code, shown.err) == (0, "")
-    folder = tmp_path / "mine"
-    assert medstress("list", "prompts", "patient_characteristics", "--to", str(folder)).code == 0
-    for file in folder.iterdir():
-        assert f"--- {file.name}" in shown.out
-        assert file.read_text().splitlines()[-1] in shown.out
-    assert load_prompts(str(folder)).hash == load_prompts("patient_characteristics").hash
-    again = medstress("list", "prompts", "patient_characteristics", "--to", str(folder))
-    assert (again.code, "it exists already" in again.err) == (2, True)
-    assert "{question}" in medstress("list", "prompts", "question").out
-
-
 def test_the_doctor_names_versions_parts_devices_and_the_disk(medstress, monkeypatch, tmp_path):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path))
     told = medstress("doctor")
@@ -78,10 +80,10 @@ def test_the_doctor_names_versions_parts_devices_and_the_disk(medstress, monkeyp
 
 
 def test_a_package_of_medstress_that_is_gone_is_no_bug(medstress, monkeypatch):
-    def fails(_):
+    def fails():
         raise ModuleNotFoundError("No module named 'polars'", name="polars")
 
-    monkeypatch.setattr("medstress.cli.doctor.doctor_cli", fails)
+    monkeypatch.setattr("medstress.cli.machine._examined", fails)
     monkeypatch.setattr("medstress.files.extras.lacking_of", lambda _: ["polars is missing"])
     told = medstress("doctor")
     assert (told.code, told.err) == (

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from medstress.analyses.shown import column, table
-from medstress.cli.screen import screen
-from medstress.cli.streams import visible, visible_output
+from medstress.cli.process import visible, visible_output
+from medstress.cli.terminal import screen
 from medstress.core.errors import UsageError
 from medstress.report.terminal import print_table
 
@@ -36,10 +36,10 @@ def test_whatever_is_printed_steers_no_terminal(capsys):
 
 
 def test_a_refusal_steers_no_terminal_and_is_one_line(medstress, monkeypatch):
-    def refuse(_):
+    def refuse():
         raise UsageError(f"{HOSTILE}\nmedstress: all is well")
 
-    monkeypatch.setattr("medstress.cli.doctor.doctor_cli", refuse)
+    monkeypatch.setattr("medstress.cli.machine._examined", refuse)
     told = medstress("doctor")
     assert (told.code, told.err.count("\n")) == (2, 1)
     assert not STEERING.search(told.err)
@@ -73,8 +73,10 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, meds
 
 
 def test_odd_names_are_shown_in_one_line_or_refused_in_one_sentence(bench, medstress):
-    first, second, *_ = bench.tables["attack"]
-    first["label"], second["label"] = "x" * 64, "near\nmedstress: all is well"
+    labels = ("x" * 64, "near\nmedstress: all is well")
+    bench.tables["attack"] = [
+        bench.attack("random", budget=n, label=x) for n, x in enumerate(labels, 1)
+    ]
     bench.tables["victim"][0]["name"] = "care\u202eful\nmedstress: all is well"
     assert medstress("run", bench.write(), "--out", bench.out, "--quiet").code == 0
     for command in ("summary", "case", "verify"):

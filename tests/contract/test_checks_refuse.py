@@ -84,22 +84,6 @@ def test_run_must_be_a_generator_function():
     assert "run must be a generator function" in refusal(Eager(fine))
 
 
-def nothing(self: Any, item: Any, rng: Any) -> Any:
-    yield Ask(())
-
-
-def unhashable(self: Any, item: Any, rng: Any) -> Any:
-    yield Ask((Predict(Candidate(item=item, edits=[])),))  # type: ignore[arg-type]
-
-
-def no_step(self: Any, item: Any, rng: Any) -> Any:
-    yield [swap(item)]
-
-
-def no_query(self: Any, item: Any, rng: Any) -> Any:
-    yield Ask((swap(item).candidate,))  # type: ignore[arg-type]
-
-
 def too_many(self: Any, item: Any, rng: Any) -> Any:
     for i in range(3):
         yield Ask((swap(item, str(i)),))
@@ -116,29 +100,22 @@ def shared_state(self: Any, item: Any, rng: Any) -> Any:
     yield Ask((swap(item, self.memory[0]),))
 
 
-def outside(self: Any, item: Any, rng: Any) -> Any:
+def outside(item: Any) -> Predict:
     edit = Edit(field="B" if item.key == "A" else "A", start=0, end=999, replacement="x")
-    yield Ask((Predict(Candidate(item=item, edits=(edit,))),))
+    return Predict(Candidate(item=item, edits=(edit,)))
 
 
-def of_the_key(self: Any, item: Any, rng: Any) -> Any:
-    yield Ask((swap(item, field=item.key),))
+def asks(make: Callable[[Any], Any], then: Callable[[Any], Any] = lambda item: ()) -> Any:
+    """An attack of one step; what it asks is made of the item."""
+
+    def run(self: Any, item: Any, rng: Any) -> Any:
+        yield Ask((make(item),), then(item))
+
+    return run
 
 
-def of_the_stem(self: Any, item: Any, rng: Any) -> Any:
-    yield Ask((swap(item, field="stem"),))
-
-
-def of_the_question(self: Any, item: Any, rng: Any) -> Any:
-    yield Ask((swap(item, field="question"),))
-
-
-def of_another_item(self: Any, item: Any, rng: Any) -> Any:
-    yield Ask((swap(replace(item, id="another")),))
-
-
-def announces_a_fault(self: Any, item: Any, rng: Any) -> Any:
-    yield Ask((swap(item),), (swap(item, field=item.key),))
+of_the_key = asks(lambda item: swap(item, field=item.key))
+of_the_stem = asks(lambda item: swap(item, field="stem"))
 
 
 def stubborn(self: Any, item: Any, rng: Any) -> Any:
@@ -189,19 +166,19 @@ def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (nothing, "a step is empty; never yield an empty list"),
-        (unhashable, "a step is not hashable"),
-        (no_step, "expected a step (Ask, Consult, Note or CleanAnswer)"),
-        (no_query, "expected queries (Predict)"),
+        (lambda s, item, rng: (yield Ask(())), "a step is empty; never yield an empty list"),
+        (asks(lambda item: Predict(Candidate(item=item, edits=[]))), "a step is not hashable"),
+        (lambda s, item, rng: (yield [swap(item)]), "expected a step (Ask, Consult, Note or"),
+        (asks(lambda item: swap(item).candidate), "expected queries (Predict)"),
         (too_many, "Bad asks 3 queries about item 'tiny-0' with a budget of 2"),
         (global_random, "when run again, or after other items"),
         (shared_state, "when items are interleaved"),
-        (outside, "the edits do not apply"),
+        (asks(outside), "the edits do not apply"),
         (of_the_key, "A (key) may not change"),
         (of_the_stem, "stem (stem) may not change"),
-        (of_the_question, "an edit of 'question' reaches no prompt"),
-        (of_another_item, "the candidate belongs to item 'another'"),
-        (announces_a_fault, "A (key) may not change"),
+        (asks(lambda item: swap(item, field="question")), "an edit of 'question' reaches no"),
+        (asks(lambda item: swap(replace(item, id="another"))), "belongs to item 'another'"),
+        (asks(swap, lambda item: (swap(item, field=item.key),)), "A (key) may not change"),
         (stubborn, "does not end after BudgetExhausted was thrown"),
         (crashes_when_refused, "raised KeyError after BudgetExhausted on item 'tiny-0': 'left'"),
         (needs_scores, "raised TypeError after 1 steps on item 'tiny-0'"),
@@ -210,7 +187,6 @@ def crashes_on_success(self: Any, item: Any, rng: Any) -> Any:
         (endless, "Bad does not end: item 'tiny-0'"),
         (crashes_on_success, "raised IndexError after a success on item 'tiny-0'"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_fault_of_an_attack_is_named(body, sentence):
     assert sentence in refusal(Bad(body))
@@ -298,10 +274,7 @@ def test_a_faultless_back_end_passes():
         (ScriptedBackend(lambda _: Chosen()), "expected exactly one of text, answer and scores"),
         (ScriptedBackend(lambda _: Chosen(answer="C")), "expected one of the letters A, B"),
         (ScriptedBackend(lambda _: Chosen(scores=(1.0,))), "expected 2 scores, one per letter,"),
-        (
-            ScriptedBackend(lambda _: Chosen(answer="A", tokens_in=-1)),
-            "tokens cannot be negative",
-        ),
+        (ScriptedBackend(lambda _: Chosen(answer="A", tokens_in=-1)), "tokens cannot be negative"),
     ],
 )
 def test_a_fault_of_a_back_end_is_named(backend, sentence):
@@ -373,6 +346,9 @@ def with_prompt(text: Callable[[Any], str], **given: Any) -> Callable[..., Any]:
     return flow
 
 
+CHOICE = Request(Choose("p", "ABCD"))
+
+
 def options(candidate: Any) -> str:
     return " ".join(candidate.options)
 
@@ -380,22 +356,6 @@ def options(candidate: Any) -> str:
 def always_a(candidate: Any) -> Any:
     yield (Request(Choose(options(candidate), "ABCD")),)
     return prediction(candidate.item, "A")
-
-
-def asks_nothing(candidate: Any) -> Any:
-    yield ()
-
-
-def asks_a_list(candidate: Any) -> Any:
-    yield [Request(Choose("p", "ABCD"))]
-
-
-def asks_bare_calls(candidate: Any) -> Any:
-    yield (Choose("p", "ABCD"),)
-
-
-def forgets_to_predict(candidate: Any) -> Any:
-    yield (Request(Choose("p", "ABCD")),)
 
 
 def never_ends(candidate: Any) -> Any:
@@ -419,10 +379,10 @@ def test_a_faultless_task_passes():
     ("body", "sentence"),
     [
         (lambda candidate: [], "flow() must be a generator, got list"),
-        (asks_nothing, "expected a non-empty tuple of requests, got ()"),
-        (asks_a_list, "expected a non-empty tuple of requests, got ["),
-        (asks_bare_calls, "expected requests, got Choose("),
-        (forgets_to_predict, "the prediction None is not a Prediction"),
+        (lambda candidate: (yield ()), "expected a non-empty tuple of requests, got ()"),
+        (lambda candidate: (yield [CHOICE]), "expected a non-empty tuple of requests, got ["),
+        (lambda candidate: (yield (CHOICE.call,)), "expected requests, got Choose("),
+        (lambda candidate: (yield (CHOICE,)), "a Prediction"),
         (never_ends, "no prediction after 100 rounds of requests"),
         (keeps_open, "the flow does not close cleanly after round 1"),
         (always_a, "answers that prefer option B are read as 'A'"),

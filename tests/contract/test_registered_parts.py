@@ -37,7 +37,7 @@ from medstress.core.passages import Passages
 from medstress.core.resources import PerturbationSet
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.files.name_pairs import NamePairs
+from medstress.entities.vocabularies import NamePairs
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.reading import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
@@ -68,11 +68,8 @@ LOOK_ALIKES = NamePairs((("Abrotine", "Abrotane"), ("Fluxapril", "Fuxapril")))
 
 ATTACKS: dict[str, list[Any]] = {
     "entity_substitution": [
-        EntitySubstitution(sampler="random", budget=3),
         EntitySubstitution(sampler="random", budget=100),
-        EntitySubstitution(sampler="pdws", n=-20, budget=8),
         EntitySubstitution(sampler="pdws", n=200, budget=1),
-        EntitySubstitution(sampler="nearest", budget=12),
         EntitySubstitution(sampler="farthest", budget=5),
         EntitySubstitution(sampler="exhaustive"),
         EntitySubstitution(sampler="random", budget=6, victim_span="random"),
@@ -86,9 +83,7 @@ ATTACKS: dict[str, list[Any]] = {
     ],
     "discrete_zoo": [
         DiscreteZoo(),
-        DiscreteZoo(budget=3, learning_rate=0.1),
         DiscreteZoo(budget=100, similarity_threshold=-0.5, word_ranking="importance"),
-        DiscreteZoo(budget=8, word_ranking="importance"),
         DiscreteZoo(budget=20, answers="hard", candidates=2),
         DiscreteZoo(choices="as_published", budget=20),
         DiscreteZoo(choices="as_released", budget=20),
@@ -99,12 +94,12 @@ ATTACKS: dict[str, list[Any]] = {
         MedFuzz(attempts=2, template="misinformation"),
         MedFuzz(attempts=3, goal="C", attack_all=True),
     ],
-    "no_op": [NoOp(), NoOp(budget=1), NoOp(budget=300)],
-    "repeat": [Repeat(), Repeat(budget=40)],
-    "neutral_insertion": [NeutralInsertion(), NeutralInsertion(budget=300, sentences=3)],
-    "paraphrase": [Paraphrase(), Paraphrase(budget=100)],
-    "same_type": [SameType(), SameType(budget=40)],
-    "option_shuffle": [OptionShuffle(), OptionShuffle(budget=40)],
+    "no_op": [NoOp(budget=1), NoOp(budget=40)],
+    "repeat": [Repeat(budget=40)],
+    "neutral_insertion": [NeutralInsertion(), NeutralInsertion(budget=40, sentences=3)],
+    "paraphrase": [Paraphrase(), Paraphrase(budget=40)],
+    "same_type": [SameType(budget=40)],
+    "option_shuffle": [OptionShuffle(budget=40)],
     "passage_swap": [PassageSwap(), PassageSwap(distractor="B")],
     "passage_distractor": [
         PassageDistractor(),
@@ -322,14 +317,6 @@ def test_the_scripted_back_end_keeps_its_contract():
     check_backend(ScriptedBackend(batch_size=4), CALLS)
 
 
-def test_replies_of_a_file_keep_the_contract(tmp_path):
-    (tmp_path / "r.jsonl").write_text(
-        '{"pattern": "vitamin|Question", "reply": "B"}\n{"pattern": "", "reply": "A"}\n'
-    )
-    options = BackendOptions(model="r.jsonl", base=tmp_path, batch_size=4)
-    check_backend(registry.load("backends", "scripted")(options), CALLS)
-
-
 def test_a_server_keeps_its_contract():
     pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     told = {"p": "B", "r": "C", "s": "B"}
@@ -392,9 +379,3 @@ def test_the_table_is_a_perturbation_set():
     assert vectors[-1] == pytest.approx(table.vector("far"))
     assert table.cosines(table.vector("far")) == pytest.approx(vectors @ table.vector("far"))
     assert table.vector("any text") @ table.vector("any text") == pytest.approx(1)
-
-
-def test_tiny_questions_are_distinct_and_begin_alike():
-    assert tiny_questions(3) == tiny_questions(9)[:3]
-    assert len({item.stem for item in tiny_questions(30)}) == 30
-    assert {item.key for item in tiny_questions(4)} == set("ABCD")

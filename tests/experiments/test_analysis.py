@@ -174,24 +174,6 @@ def test_an_interrupted_analysis_is_finished_from_its_journal(done, workbench):
     assert len(two.received()) == n_calls
 
 
-@pytest.mark.release
-def test_an_unanswered_question_is_counted_and_asked_again_on_demand(two, monkeypatch):
-    analysis = two.tables.pop("analysis")
-    run(two.write(), two.out)
-    two.tables["analysis"] = {"reuse": [4]}
-    monkeypatch.setenv("VICTIM_FAILS", "1")
-    summary = run(two.write(), two.out).summary()
-    failed = [row["n_unanswered"] for row in summary["reuse"]["asked"]]
-    assert all(0 < n <= 11 for n in failed)  # some questions the attack had asked before
-    warned = [one["where"] for one in summary["warnings"] if one["rule"] == "not_answered"]
-    assert len(warned) == len(failed)
-    assert all(row["reuse"]["worst"][1] == 1 for row in summary["reuse"]["asked"])
-    monkeypatch.delenv("VICTIM_FAILS")
-    two.tables["analysis"] = analysis
-    (row, *_) = run(two.write(), two.out, retry_failed=True).summary()["reuse"]["asked"]
-    assert (row["n_unanswered"], row["reuse"]["value"]) == (0, 1)
-
-
 def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(two, made):
     two.tables["experiment"]["seeds"] = [0]
     run(two.write(), two.out)
@@ -206,30 +188,6 @@ def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one
     assert extended["experiment"]["complete"]
     assert analyses_of(extended) == analyses_of(fresh)
     assert extended["root"] == fresh["root"]
-
-
-def test_a_follow_up_that_is_asked_today_cannot_be_called_superseded(done, workbench):
-    """The root leaves out what others have replaced; so no follow-up can be hidden from it."""
-    two = done
-    assert verify_folder(two.out).holds
-    with workbench.forged(two.out) as db:
-        own = "SELECT trial_id FROM trials t JOIN verdicts v ON v.trial = t.id WHERE verdict = ?"
-        (hidden,) = db.execute(own, ("asked",)).fetchone()
-        entry = ("superseded", json.dumps([hidden]))
-        db.execute("INSERT INTO manifest (key, value) VALUES (?, ?)", entry)
-    found = verify_folder(two.out)
-    assert not found.holds
-    assert "a follow-up that another has replaced" in str(found.broken)
-
-
-def test_one_victim_has_only_the_diagonal_and_the_summary_says_so(two):
-    two.tables["victim"].pop()
-    summary = run(two.write(), two.out).summary()
-    assert [(row["source"], row["target"]) for row in summary["transfer"]["rows"]] == [
-        ("one", "one"),
-        ("one", "one"),
-    ]
-    assert "one_model" in {warning["rule"] for warning in summary["warnings"]}
 
 
 def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):

@@ -9,7 +9,6 @@ import pytest
 
 import medstress as ms
 from medstress.api.run import Run
-from medstress.cli.app import medstress_cli
 from medstress.core.errors import DataError, StoreError, UsageError
 from medstress.store.database import FILE
 from rows import rows_of
@@ -191,30 +190,6 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder):
         assert {name: kept[name] for name in items[row["item_id"]]} == items[row["item_id"]]
 
 
-@pytest.mark.release
-def test_a_file_with_the_attacks_on_several_models_is_read_one_model_at_a_time(folder):
-    more = tables(
-        dataset={"name": "table", "path": "items.jsonl"},
-        entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
-        attack={"name": "entity_substitution", "sampler": "random", "budget": 4},
-    )
-    more["victim"] = [
-        {"name": name, "backend": "python", "target": f"victim.py:{name}"}
-        for name in ("knows", "other")
-    ]
-    run = ms.run(more, out="both")
-    write(run)
-    rows = lines()
-    assert {row["victim"] for row in rows} == {"knows", "other"}
-    with pytest.raises(DataError, match="keep the rows of one run and one victim"):
-        ms.run(replay(), out="run")
-    rewrite("one.jsonl", [row for row in rows if row["victim"] == "other"])
-    one = ms.run(replay("one.jsonl", target="other", budget=4), out="one")
-    before = next(row for row in pooled(run) if row["victim"] == "other")
-    assert pooled(one)[0]["n_flipped"] == before["n_flipped"] > 0
-    assert "stored_attack" in rules(one)  # a budget of 4 on edits that end at a success
-
-
 def test_the_same_victim_loses_the_same_items_and_another_victim_others(source):
     same = ms.run(replay(budget=4), out="same")
     (before, _), (attack, control) = pooled(source), pooled(same)
@@ -239,21 +214,6 @@ def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source):
     assert control["queries"]["asked"] <= row["queries"]["asked"]
 
 
-def test_check_suggests_the_run_that_asks_the_stored_edits(source, capsys):
-    assert medstress_cli(["check", "set.jsonl", "--set", "entities.embedding=ngram"]) == 0
-    command = capsys.readouterr().out.splitlines()[-1].removeprefix("next: ")
-    assert command == "medstress run --data set.jsonl --model NAME --attack attacked"
-    arguments = command.replace("NAME", "victim.py:knows").split()[1:]
-    assert medstress_cli([*arguments, "--out", "again"]) == 0
-    capsys.readouterr()
-    row, first = Run(Path("again")).summary()["by_seed"][0], source.summary()["by_seed"][0]
-    assert (row["seed"], first["seed"]) == (0, 0)
-    assert row["queries"]["asked"] == row["n_eligible"] == len(lines())
-    assert row["asr"]["value"] == first["asr_at"][0]["value"] > 0
-    assert medstress_cli(["run", "--data", "items.jsonl", *arguments[3:], "--out", "no"]) == 2
-    assert "medstress export --table attacked" in capsys.readouterr().err
-
-
 def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source):
     found = ms.run(replay(stored_controls=True, budget=4), out="stored")
     attack, control = pooled(found)
@@ -262,14 +222,6 @@ def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source):
     asked = {row["trial_id"]: row["n_asked"] for row in found.trials().iter_rows(named=True)}
     assert sum(asked.values()) == sum(row["queries"]["asked"] for row in (attack, control))
     assert control["queries"]["asked"] <= attack["queries"]["asked"]
-
-
-def test_a_limit_draws_from_the_whole_set(source):
-    few = replay()
-    few["dataset"] |= {"limit": 5, "sample_seed": 3}
-    found = ms.run(few, out="few")
-    assert pooled(found)[0]["n_items"] == 5
-    assert "stored_attack" not in rules(found)
 
 
 def flips(row: dict[str, Any]) -> bool:
@@ -358,7 +310,7 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
         ("text", "item_hash"),
         ("arm", "arm of 'attack_set'"),
         ("edit", "does not fit"),
-        ("queries", "list of queries"),
+        ("queries", "0.queries"),
         ("verdict", "verdict"),
         ("twice", "twice"),
     ],
@@ -369,21 +321,6 @@ def test_a_damaged_file_is_refused_by_line_and_field(source, said, how, word):
         ms.run(replay(), out="run")
     said(str(error.value).replace(str(Path.cwd()), "DIR"), word)
     assert "set.jsonl" in str(error.value)
-    assert not (Path("run") / FILE).exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("set.csv", 'id,attacked,attack_set\n1,"{}\n'),
-        ("set.jsonl", "no JSON"),
-        ("set.parquet", "PAR1"),
-    ],
-)
-def test_a_file_of_another_form_is_refused(folder, name, text):
-    Path(name).write_text(text, "utf-8")
-    with pytest.raises(DataError, match=name):
-        ms.run(replay(name), out="run")
     assert not (Path("run") / FILE).exists()
 
 

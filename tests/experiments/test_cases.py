@@ -9,10 +9,8 @@ import medstress as ms
 from asked import ask
 from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
-from medstress.report.case_text import case_lines
-from medstress.report.cases import Cases, json_of
-from medstress.report.local_pages import protected
-from medstress.report.view import Viewer, routes
+from medstress.report.cases import Cases
+from medstress.report.view import Viewer, protected, routes
 from medstress.testing import tiny_questions
 
 
@@ -101,21 +99,6 @@ def test_a_control_says_how_it_ended_on_the_same_item(finished):
         assert case.controls == (("no_op", outcomes[trial.arm.attack.label, trial.item.id]),)
 
 
-def test_fewer_tried_are_counted(finished):
-    whole = {trial.id: case for trial, case in built(finished.out)}
-    assert max(len(case.tried) for case in whole.values()) > 1
-    for trial, case in built(finished.out, most_tried=1):
-        tried = whole[trial.id].tried
-        assert case.tried == tried[-1:]
-        assert case.n_left_out == max(0, len(tried) - 1)
-
-
-def test_every_case_fits_a_terminal_and_json(finished):
-    for _, case in built(finished.out):
-        assert all(isinstance(text, str) for line in case_lines(case) for _, text in line)
-        json.dumps(json_of(case), allow_nan=False)
-
-
 SENTENCES = """
 KNOWN = {"aspirin", "warfarin", "morphine"}
 
@@ -155,21 +138,6 @@ def test_an_entity_has_right_and_given_labels(tmp_path):
         assert tuple(before[2]) == tuple(before[3]) == trial.item.candidate().labels
         assert list(after[3]) == ["O"] * len(after[1])
         assert case.line.change.replacement in sides(case.text)[1]
-
-
-@pytest.mark.release
-def test_a_pair_has_its_similarity_before_and_after(tmp_path):
-    (tmp_path / "pairs.tsv").write_text(
-        "id\ttext_a\ttext_b\tscore\np1\tAspirin relieves severe pain\tAspirin relieves pain\t3\n"
-    )
-    dataset = {"name": "pairs", "path": str(tmp_path / "pairs.tsv")}
-    ((trial, case),) = built(sentence_run(tmp_path, dataset, "overlap"))
-    assert case.is_pair
-    assert case.line.score == 0.75 > case.score_after
-    assert case.scores == (("similarity", 0.75, case.score_after),)
-    assert case.score_after == trial.last.scores[0]
-    before, after = sides(case.text)
-    assert before == "Aspirin relieves severe pain\nAspirin relieves pain" != after
 
 
 MODELS = """
@@ -260,13 +228,6 @@ def test_the_server_pages_filters_searches_and_sorts_all_cases(opened, finished)
     assert odd["total"] == 0
 
 
-def test_a_served_case_is_that_of_the_terminal(opened, finished):
-    _, case = built(finished.out, is_won)[0]
-    assert opened.get(f"case/{case.id}") == json.loads(json.dumps(json_of(case)))
-    assert ask(opened.app, "/secret/case/nobody")[0] == 404
-    assert ask(opened.app, "/secret/case/..%2Frun.sqlite")[0] == 404
-
-
 def test_strangers_get_nothing(opened):
     for path, how, status in (
         ("/secret/", {"host": "evil.example"}, 400),
@@ -292,29 +253,3 @@ def test_viewing_writes_no_file(finished, tmp_path, mode):
         assert state_of(folder) == before
     finally:
         folder.chmod(0o700)
-
-
-@pytest.mark.release
-def test_a_run_in_progress_is_followed(workbench, tmp_path):
-    bench = workbench.Bench(tmp_path)
-    hold = tmp_path / "hold"
-    process = bench.start(hold=hold, most_lines=60)
-    try:
-        workbench.wait_until(lambda: len(bench.received()) >= 60, process)
-        time = [0.0]
-        made = Opened(bench.out, clock=lambda: time[0])
-        early = made.get("state")
-        assert early["n_trials"] < early["n_planned"]
-        assert "Not complete" in made.get("")
-        shown = made.get("cases")
-        assert shown["total"] == early["n_trials"]
-        case = made.get(f"case/{shown['cases'][0]['id']}")
-        assert case["text"]
-    finally:
-        workbench.stop(process)
-    assert bench.run() == 0
-    assert made.get("state") == early  # not so soon
-    time[0] = 60.0
-    late = made.get("state")
-    assert late["version"] != early["version"]
-    assert late["n_trials"] == late["n_planned"] == made.get("cases")["total"]

@@ -147,56 +147,6 @@ def test_more_seeds_do_not_extend_a_run_with_criteria(planted, said):
     said(str(error.value), "[[require]]", "seeds [0]")
 
 
-def extended(bench):
-    warnings = Run(bench.out).summary()["warnings"]
-    return [one["sentence"] for one in warnings if one["rule"] == "criterion_extended"]
-
-
-@pytest.mark.release
-def test_a_run_that_is_extended_by_items_says_so_beside_every_criterion(planted):
-    bench = planted(0.1, n=100)
-    bench.tables["require"] = [
-        {"metric": "asr", "max_high": 0.25},
-        {"metric": "asr", "max_high": 0.9, "slice": {"by": "subject"}},
-    ]
-    bench.tables["slices"] = {"by": ["subject"]}
-    bench.run()
-    assert not extended(bench)
-    bench.run()  # nothing new
-    for n, times in ((160, "1 time"), (170, "2 times")):
-        planted(0.1, n=n)
-        bench.run()
-        assert [judged(bench, i)["met"] for i in (0, 1)] == [True, True]
-        assert len(extended(bench)) == 2
-        for sentence in extended(bench):
-            assert f"items were added {times} after the first query" in sentence
-    estimate = Run(bench.out).summary()["requirements"][0]["estimate"]
-    assert estimate["n"] > 160
-
-
-@pytest.mark.release
-def test_thirds_stay_as_they_were_cut_first(planted, workbench):
-    bench = planted(0.3)
-    rows = workbench.questions(60)
-    for i, row in enumerate(rows):
-        row["stem"] += " Why?" * (i % 7)
-    bench.write_items(rows)
-    bench.tables["slices"] = {"by": ["question_length"]}
-    run(bench.write(), bench.out)
-    before = Run(bench.out).manifest()["slices"]["cuts"]
-    low, high = before["cases"]["question_length"]
-    assert {row["value"] for row in Run(bench.out).summary()["slices"]} == {
-        f"up to {low} characters",
-        f"{low + 1} to {high} characters",
-        f"{high + 1} characters and more",
-    }
-    more = [{**row, "id": f"long{i}", "stem": row["stem"] * 3} for i, row in enumerate(rows)]
-    bench.write_items([*rows, *more])
-    run(bench.write(), bench.out)
-    after = Run(bench.out).manifest()["slices"]
-    assert (after["cuts"], after["label"]) == (before, "pre-specified")
-
-
 @pytest.mark.parametrize("attack", ["near", "near n=-5"])
 def test_an_attack_may_be_named_as_tables_show_it(planted, attack):
     bench = planted(0.02, n=12)
@@ -205,15 +155,6 @@ def test_an_attack_may_be_named_as_tables_show_it(planted, attack):
     prepared = prepare(bench.write())
     (criterion,) = prepared.experiment.require
     assert criterion.where == {"attack": "near n=-5"}
-
-
-def test_a_name_that_several_attacks_have_is_refused(planted, said):
-    bench = planted(0.02, n=12)
-    bench.tables["attack"] = [bench.attack("pdws", n=[-5, -9], label="near")]
-    bench.tables["require"] = [{"metric": "asr", "max_high": 1.0, "where": {"attack": "near"}}]
-    with pytest.raises(UsageError) as caught:
-        prepare(bench.write())
-    said(str(caught.value), "near n=-5, near n=-9")
 
 
 @pytest.mark.release
@@ -372,52 +313,3 @@ def test_slices_are_of_items_that_are_right_or_wrong(planted, said, workbench):
     with pytest.raises(UsageError) as error:
         run(bench.write(), bench.out)
     said(str(error.value), "[slices]", "tagged texts")
-
-
-PAIRS = "id\ttext_a\ttext_b\tscore\n" + "".join(
-    f"p{i}\tAspirin relieves severe pain{' now' * i * i}\tAspirin relieves pain\t{i}\n"
-    for i in range(4)
-)
-NOISE = {"name": "swap_noise", "scope": "all"}
-
-
-@pytest.mark.parametrize(
-    ("attack", "metric", "words"),
-    [
-        (NOISE, "pearson", None),
-        (NOISE, "accuracy", ("on sentence pairs", "there are: pearson, ")),
-        (NOISE, "asr", ("'asr'",)),
-        (NOISE, "recall", ("it needs tagged texts",)),
-        ({**NOISE, "max_change": 0.1}, "asr", None),
-        ({**NOISE, "max_change": 0.1}, "accuracy_after", ("there are: pearson, ", "asr)")),
-        ({"search": "greedy", "budget": 2, "max_change": 0.1}, "pearson_after", ("a search",)),
-    ],
-)
-def test_pairs_have_their_own_estimates(planted, said, attack, metric, words):
-    bench = planted(n=8, metric=metric, max_high=0.9)
-    (bench.root / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
-    (bench.root / "victim.py").write_text(
-        "def answer(pairs):\n    return [len(a) / 40 for a, _ in pairs]\n", encoding="utf-8"
-    )
-    bench.tables |= {
-        "dataset": [{"name": "pairs", "path": "pairs.tsv"}],
-        "victim": [{"backend": "python", "target": "victim.py:answer"}],
-        "attack": [{"name": "swap_noise", **attack}],
-    }
-    del bench.tables["entities"]
-    if words is None:
-        run(bench.write(), bench.out)
-        assert judged(bench)["estimate"]["n"] > 0
-        return
-    with pytest.raises(UsageError) as error:
-        run(bench.write(), bench.out)
-    said(str(error.value), *words)
-    assert not bench.out.exists()
-
-
-def test_which_control_is_meant_has_to_be_known(planted, said):
-    bench = planted(n=8, metric="control", max_high=0.1, control="noop")
-    bench.tables["experiment"]["controls"] = ["no_op"]
-    with pytest.raises(UsageError) as error:
-        run(bench.write(), bench.out)
-    said(str(error.value), "did you mean 'no_op'")

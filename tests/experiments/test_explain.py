@@ -3,11 +3,9 @@
 import json
 import shutil
 import sqlite3
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import polars
 import pytest
 
 from medstress.analyses.explanations import (
@@ -233,24 +231,6 @@ def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(explained_
         assert (change.sizes.sum(), change.near_share) == (pytest.approx(1.0), 1.0)
 
 
-@pytest.mark.release
-def test_a_failed_attack_is_explained_at_its_last_query_and_its_edit_does_not_matter(
-    explained_folder,
-):
-    held = [one for one in explained(explained_folder) if one.trial.verdict is Verdict.HELD]
-    assert held
-    for one in held:
-        edited = "".join(
-            token for token, flag in zip(one.after.tokens, one.after.edited, strict=True) if flag
-        )
-        assert edited.lower() in NAMES[1:]
-        assert not one.after.values.any()
-        tops = top_places(one, one.after)
-        assert tops is not None
-        # Nothing is on top, so the top token lies where chance puts it.
-        assert all(share == pytest.approx(chance) for share, chance in tops.values())
-
-
 def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder):
     run(folder, "steady")
     held = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.HELD]
@@ -291,40 +271,6 @@ def test_an_additive_victim_has_the_values_of_its_words(folder):
             key = one.of(side, "A")
             assert key is not None
             assert key.sum() == pytest.approx(-values.sum() / 2)
-
-
-@pytest.mark.release
-def test_a_trap_that_is_masked_makes_both_prompts_one_and_nothing_is_asked_twice(explained_folder):
-    prompts = asked(explained_folder)
-    assert Counter(prompts).most_common(1)[0][1] == 1
-    n = sum(one.before.evaluations + one.after.evaluations for one in explained(explained_folder))
-    assert len(prompts) < 0.8 * n
-    # What is explained was asked by the run, so the prompts themselves are not.
-    whole = {
-        "".join(side.tokens)
-        for one in explained(explained_folder)
-        for side in (one.before, one.after)
-    }
-    assert not whole & set(prompts)
-    (explained_folder / "log.jsonl").unlink()
-    explain(explained_folder)
-    assert asked(explained_folder) == []
-
-
-@pytest.mark.release
-def test_other_settings_explain_anew_from_the_answers_that_are_there(folder):
-    explain(folder, evaluations=20)
-    few, first = explained(folder), set(asked(folder))
-    explain(folder, evaluations=60)
-    more = explained(folder)
-    assert max(one.after.evaluations for one in few) <= 21
-    assert max(one.after.evaluations for one in more) > 40
-    assert len(asked(folder)) == len(set(asked(folder)))
-    assert first <= set(asked(folder))
-    explain(folder, evaluations=60, mask="")
-    assert {one.mask for one in explained(folder)} == {"...", ""}
-    assert len(explained(folder)) == 2 * len(more)
-    assert any("..." not in prompt for prompt in asked(folder))
 
 
 def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(folder):
@@ -378,25 +324,6 @@ def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_ch
     assert found["cases"][0]["verdict"] == "flipped"
 
 
-@pytest.mark.release
-def test_tokens_are_written_one_a_row(explained_folder):
-    to = explained_folder / "rows.jsonl"
-    args = ["explain", "run", "--experiment", "e.toml", "--all", "--quiet", "--out"]
-    assert medstress_cli([*args, str(to)]) == 0
-    rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
-    sides = [(one, side) for one in explained(explained_folder) for side in (one.before, one.after)]
-    assert len(rows) == sum(len(side.tokens) for _, side in sides)
-    text = "".join(
-        row["token"]
-        for row in rows
-        if (row["trial_id"], row["side"]) == (sides[0][0].trial.id, "before")
-    )
-    assert text == "".join(sides[0][1].tokens)
-    assert all(set(row["values"]) == set("ABCD") for row in rows)
-    assert medstress_cli([*args, "rows.parquet"]) == 0
-    assert polars.read_parquet("rows.parquet").height == len(rows)
-
-
 def test_what_failed_is_told_and_not_hidden(folder):
     run(folder, "fails")
     explain(folder)
@@ -409,7 +336,7 @@ def test_what_failed_is_told_and_not_hidden(folder):
 
 def test_a_dry_run_asks_nothing_and_says_how_much_there_is(folder, capsys):
     capsys.readouterr()
-    args = ["explain", "run", "--experiment", "e.toml", "--all", "--dry-run", "--max-calls", "50"]
+    args = ["explain", "run", "--experiment", "e.toml", "--all", "--dry-run"]
     assert medstress_cli(args) == 0
     told = capsys.readouterr().out
     n = int(told.split(" calls")[0].split()[-1].replace(",", ""))

@@ -3,15 +3,12 @@
 import json
 import random
 from collections import Counter
-from functools import partial
 
 import pytest
 
 from conversation_server import ConversationServer
 from fault_server import random_faults
 from medstress.api.run import Run, run
-from medstress.backends import server as server_module
-from medstress.backends.server import RateLimits
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
 
 pytest.importorskip("openai")
@@ -115,29 +112,3 @@ def test_an_attacker_that_is_down_fails_each_trial_by_name_and_keeps_what_was_an
     assert sum(attempts["lost_by_reason"].values()) > 0
     assert attempts["n_made"] == attempts["n_asked"] + sum(attempts["lost_by_reason"].values())
     assert row["accuracy"]["value"] == 1
-
-
-def heaviest(log, seconds):
-    """The most requests that a server read within so many seconds."""
-    times = [asked.at for asked in log]
-    return max(sum(start <= at <= start + seconds for at in times) for start in times)
-
-
-@pytest.mark.release
-def test_each_role_s_server_is_asked_no_more_than_its_own_limit_allows(
-    experiment, tmp_path, monkeypatch
-):
-    # A minute of a second: the limits bind within the few seconds that a test has.
-    monkeypatch.setattr(server_module, "RateLimits", partial(RateLimits, minute=1.0))
-    target = ConversationServer(rule_target(ITEMS, CUES), model="t")
-    attacker = ConversationServer(scripted_attacker(ITEMS, SCRIPT), model="a")
-    with target, attacker:
-        settings = experiment(target, attacker, requests_per_minute=12)
-        settings["victim"]["requests_per_minute"] = 40
-        done = run(settings, tmp_path / "run")
-    assert accuracies(done) == [1, 5 / 6, 4 / 6, 3 / 6]
-    # A server reads a request a little after it was counted, so its own second may hold fewer.
-    assert 6 <= heaviest(attacker.log, 0.95) <= 12
-    assert 12 < heaviest(target.log, 0.95) <= 40
-    assert len(attacker.log) > 2 * 12
-    assert len(target.log) > 2 * 40

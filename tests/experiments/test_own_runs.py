@@ -13,7 +13,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.experiment.own_runs import keep_own, own_run
 
-ASKS = ("--all", "--limit", "1", "--max-calls", "12", "--quiet")
+ASKS = ("--all", "--limit", "1", "--quiet")
 EVIL = """
 import os
 open(os.environ["EXECUTED"], "w").close()
@@ -80,13 +80,6 @@ def test_a_person_is_asked_and_only_yes_is_a_yes(bench, explain, monkeypatch, an
     monkeypatch.setattr("sys.stdin", Terminal())
     assert explain(bench.out)[0] == code
     assert (len(bench.received()) > n_calls) == (code == 0)
-
-
-def test_a_dry_run_asks_neither_models_nor_for_a_yes(bench, explain):
-    assert bench.run() == 0
-    n_calls = len(bench.received())
-    assert explain(bench.out, "--dry-run")[0] == 0
-    assert len(bench.received()) == n_calls
 
 
 @pytest.mark.parametrize("yes", [(), ("--yes",)])
@@ -196,24 +189,6 @@ def test_a_folder_from_elsewhere_is_ones_own_once_one_has_asked_something_there(
     bench.tables["experiment"]["seeds"] = [0, 1]
     assert bench.run() == 0
     assert explain(bench.out, "--yes")[0] == 0
-
-
-def test_entries_of_folders_that_are_gone_are_forgotten(bench, tmp_path):
-    assert bench.run() == 0
-    assert bench.run(out=tmp_path / "second") == 0
-    assert len(entries(tmp_path)) == 2
-    shutil.rmtree(bench.out)
-    assert bench.run(out=tmp_path / "third") == 0
-    assert len(entries(tmp_path)) == 2
-
-
-def test_a_damaged_entry_is_none(bench, explain, tmp_path):
-    assert bench.run() == 0
-    (entry,) = entries(tmp_path)
-    for text in ("", "{}", "[]", '{"folder": 1}', "{" * 10_000):
-        entry.write_text(text)
-        code, err = explain(bench.out, "--yes")
-        assert (code, "was not made here" in err) == (2, True)
 
 
 def test_a_new_run_in_the_folder_has_an_id_of_its_own(bench, tmp_path):

@@ -7,13 +7,10 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.analyses import run as analyses
 from medstress.analyses.passages import supported
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
-from medstress.report.review.room import make_room
-from medstress.store.reviews import ReviewStore
 from rows import rows_of
 
 VICTIM = '''
@@ -189,41 +186,6 @@ def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(fol
             assert row.valid is (False if trial.verdict is Verdict.FLIPPED else None)
 
 
-@pytest.mark.release
-def test_other_probes_support_nothing_and_a_true_sentence_changes_no_evidence(folder):
-    found = run({"reader": "open_book", "last": "open_book"}, OTHER, NONE, TRUE, FALSE)
-    assert "passages" not in found.summary()  # no evidence, and no model without the passage
-    keys_a = N // 4
-    for attack in ("passage_other", "passage_none"):
-        row = row_of(found, "reader", attack)
-        assert row["asr"]["value"] == 1 - keys_a / N  # without the key's name it answers A
-        assert row["asr_valid_bounds"] == [0, 0]
-    by_says = {
-        row["attack_spec"]["says"]: row
-        for row in found.summary()["results"]
-        if row["victim"].startswith("last") and "says" in row["attack_spec"]
-    }
-    assert by_says["true"]["n_eligible"] == N
-    assert by_says["true"]["asr"]["value"] == 1
-    assert by_says["true"]["asr_valid_bounds"] == [0, 1]
-    assert by_says["contradicting"]["asr"]["value"] == 1
-    assert by_says["contradicting"]["asr_valid_bounds"] == [0, 0]
-
-
-@pytest.mark.release
-def test_a_victim_that_sees_no_passage_has_not_held(folder):
-    found = run({"rememberer": "qstab", "reader": "open_book"}, SWAP, NONE, {"name": "no_op"})
-    for attack in ("passage_swap", "passage_none"):
-        row = row_of(found, "rememberer", attack)
-        assert (row["n_not_attackable"], row["n_eligible"]) == (N, 0)
-        assert row["queries"]["asked"] == row["queries"]["baseline"] == 0
-    assert {row["victim"] for row in found.summary()["passages"]["evidence"]} == {
-        "reader/open_book"
-    }
-    assert row_of(found, "reader", "passage_swap")["n_eligible"] == N
-    assert row_of(found, "rememberer", "no_op")["n_held"] == N
-
-
 def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(folder, capsys):
     """Every answer of the guesser flips, so that the bound is reached."""
     (folder / "e.toml").write_text(
@@ -248,26 +210,6 @@ def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(folder, ca
     assert queries["asked"] + queries["baseline"] + queries["other"] == 3 * N
 
 
-@pytest.mark.release
-def test_a_success_is_not_transferred_to_a_victim_that_sees_no_passage(folder):
-    victims = {"reader": "open_book", "rememberer": "qstab", "guesser": "open_book"}
-    found = run(victims, SWAP, {"name": "no_op"}, analysis={"transfer": True})
-    summary = found.summary()
-    rows = summary["transfer"]["rows"]
-    asked = {
-        tuple(row[end].partition("/")[0] for end in ("source", "target")): row
-        for row in rows
-        if row["attack"] == "passage_swap"
-    }
-    assert asked["guesser", "reader"]["transfer"]["value"] == 1
-    for source in ("guesser", "reader"):
-        to_closed_book = asked[source, "rememberer"]
-        assert (to_closed_book["n_right"], to_closed_book["n_asked"]) == (N, 0)
-        assert to_closed_book["transfer"]["value"] is None
-    rules = {each["rule"] for each in summary["warnings"]}
-    assert not rules & {"one_model", "not_answered", "nothing_right"}
-
-
 def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder):
     def drawn(out: str, **more: Any) -> dict[tuple[str, str], str]:
         found = run({"last": "open_book"}, OTHER, TRUE, out=out, **more)
@@ -290,11 +232,3 @@ def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(fold
     careful = row_of(found, "rememberer", "no_op")
     assert (careful["n_eligible"], careful["asr"]["value"]) == (N, 0)
     assert careful["queries"]["asked"] == 8 * N
-
-
-@pytest.mark.parametrize(("prompt", "is_shown"), [("open_book", True), ("qstab", False)])
-def test_raters_see_the_passage_only_where_the_victim_did(folder, prompt, is_shown):
-    found = run({"hashing": prompt}, {"name": "swap_noise"})
-    with ReviewStore(found.folder) as store:
-        room = make_room(analyses.Run.open(found.folder), store, sample=5)
-    assert {case.texts[0][0] == "Text" for case in room.cases.values()} == {is_shown}

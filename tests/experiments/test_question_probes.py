@@ -303,42 +303,6 @@ def test_false_statements_by_kind_beside_neutral_sentences(folder):
     assert all(each["accuracy"]["value"] == 0 for each in probe["by_variant"].values())
 
 
-@pytest.mark.release
-def test_controls_ask_all_items_as_often_and_the_run_verifies(folder, capsys):
-    found = run("gives_in", *PROBES, controls=None, limit=12)
-    summary = found.summary()
-    probes, rows = by_attack(summary["probes"]["rows"]), by_attack(summary["results"])
-    assert probes.keys() == rows.keys()
-    for name in ("option_order / no_op", "challenge / repeat", "lasa / no_op"):
-        own = probes[name.partition(" / ")[0]]
-        assert probes[name]["n_answers"] == own["n_answers"] > 0
-        assert probes[name]["consistency"]["value"] == 1
-    assert not any(name.startswith("options_only /") for name in rows)
-    assert medstress_cli(["verify", str(found.folder)]) == 0
-    assert medstress_cli(["summary", str(found.folder), "--wide"]) == 0
-    assert "Accuracy over variants" in capsys.readouterr().out
-    for name in ("trials", "exchanges"):
-        line = ["export", str(found.folder), "--table", name, "--to", f"{name}.jsonl"]
-        assert medstress_cli(line) == 0
-    asked = [json.loads(line) for line in Path("exchanges.jsonl").read_text("utf-8").splitlines()]
-    turns = [row["prompt"] for row in asked if isinstance(row["prompt"], list)]
-    assert turns
-    assert all([turn["role"] for turn in each][-2:] == ["assistant", "user"] for each in turns)
-
-
-def test_a_stopped_run_goes_on_to_the_same_rows(folder):
-    stopped = run("gives_in", *PROBES, settings={"max_queries": 40})
-    assert not stopped.summary()["experiment"]["complete"]
-    resumed = run("gives_in", *PROBES)
-    whole = run("gives_in", *PROBES, fresh=True)
-    shown = ("item_id", "attack", "verdict", "answers", "edits")
-    first, second = (
-        sorted([str(getattr(row, name)) for name in shown] for row in rows_of(each))
-        for each in (resumed, whole)
-    )
-    assert first == second
-
-
 @pytest.mark.parametrize("attack", ["option_order", "none_of_the_others", "options_only"])
 @pytest.mark.parametrize("how", [{"answer_by": "text", "prompt": "cloze"}])
 def test_probes_of_options_refuse_a_prompt_without_options(folder, attack, how, capsys):

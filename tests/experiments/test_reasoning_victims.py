@@ -307,36 +307,3 @@ def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(me
     assert all(a["answer"] is None for a in cut)
     assert row["asr"]["value"] == pytest.approx(1 / 6)
     assert row["asr"]["worst"][1] > row["asr"]["high"]
-
-
-@pytest.mark.release
-def test_confidences_that_are_cut_off_are_counted_shown_and_change_no_answer(medfuzz):
-    """The turn that asks for confidences alone is too long, on clean items and under attack."""
-
-    server = target(cuts=True)
-
-    def thoughts(prompt):
-        last = server.turns[prompt][1][-1]["content"]
-        return THOUGHTS * 3 if "How confident" in last or "cut off" in last else "Short."
-
-    server.thoughts = thoughts
-    done = medfuzz(server, max_new_tokens=100)
-    row = result(done)
-    assert curve(done) == PLANTED
-    assert not warned(done, "cut_off")
-    answers = [e for r in rows_of(done) for e in r.attempts if "query" in e]
-    assert {entry["confidences"] for entry in answers} == {None}
-    assert len(answers) == 6 + row["queries"]["asked"]
-    assert f"{len(answers)} conversations" in warned(done, "cut_confidences")
-    room = medfuzz(target(cuts=True), out="room", max_new_tokens=200)
-    assert not warned(room, "cut_confidences")
-
-
-@pytest.mark.release
-def test_the_attack_s_own_reasoning_tokens_still_hold_where_the_victim_has_none(medfuzz):
-    server = target()
-    medfuzz(server, attack={"reasoning_tokens": 77})
-    assert tokens_asked(server) == {"reasoning": {77}, "answer": {128}}
-    other = target()
-    medfuzz(other, out="other", attack={"reasoning_tokens": 77}, reasoning_tokens=55)
-    assert tokens_asked(other) == {"reasoning": {55}, "answer": {128}}

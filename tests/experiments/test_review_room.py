@@ -13,11 +13,9 @@ from medstress.analyses import run as analyses
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.report.local_pages import protected
-from medstress.report.review.answers import reviews_from
-from medstress.report.review.offline import import_answers
-from medstress.report.review.room import disputed_room, make_room
-from medstress.report.review.routes import routes
+from medstress.report.review.pages import import_answers, routes
+from medstress.report.review.room import make_room, reviews_from
+from medstress.report.view import protected
 from medstress.stats.estimate import wilson
 from medstress.store.reviews import ReviewStore
 from rows import rows_of
@@ -51,9 +49,7 @@ class Opened:
 
     def __init__(self, folder, **keys):
         self.store = ReviewStore(folder)
-        adjudicate = keys.pop("adjudicate", False)
-        make = disputed_room if adjudicate else make_room
-        self.room = make(analyses.Run.open(folder), self.store, **keys)
+        self.room = make_room(analyses.Run.open(folder), self.store, **keys)
         self.app = protected(routes(self.room, self.store), "secret")
 
     def post(self, path, body, **how):
@@ -96,7 +92,7 @@ def judge_all(opened, rater, doubts=()):
         assert opened.say(rater, name, **told)[0] == 200
 
 
-def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
+def test_two_raters_disagree_until_one_changes_an_answer(folder, capsys):
     opened = Opened(folder)
     n = len(opened.real)
     assert n >= 6
@@ -114,11 +110,10 @@ def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
     assert (key["n_cases"], key["n_split"], key["n_open"]) == (n, 2, 2)
     assert (key["yes"]["value"], key["yes"]["n"]) == ((n - 3) / (n - 2), n - 2)
     assert key["agreement"]["raw"]["value"] == pytest.approx((n - 2) / n)
-    assert key["agreement"]["cohen"]["low"] <= key["agreement"]["cohen"]["value"] < 1
-    assert key["agreement"]["fleiss"]["value"] is None
+    assert key["agreement"]["krippendorff"]["low"] <= key["agreement"]["krippendorff"]["value"] < 1
     # All said yes to the other three: there is nothing beyond chance to measure.
     assert {each["agreement"]["krippendorff"]["value"] for each in others} == {None}
-    assert "alike" in others[0]["agreement"]["cohen"]["method"]
+    assert "alike" in others[0]["agreement"]["krippendorff"]["method"]
     assert found["controls"][0] == {
         "rater": "all", "control": "all", "right": found["controls"][0]["right"],
     }  # fmt: skip
@@ -126,24 +121,15 @@ def test_two_raters_disagree_and_an_adjudicator_decides(folder, capsys):
     names = json.dumps(found)
     assert "Anna" not in names
     assert "rater 1" in names
-    court = Opened(folder, adjudicate=True)
-    assert sorted(court.room.cases) == doubted
-    one = data_of(court.page)["cases"][0]
-    assert (one["ask"], one["said"]) == (["key_right"], {"key_right": {"no": 1, "yes": 1}})
-    assert "Anna" not in court.page
-    assert court.say("Judge", doubted[0], misleading="no")[0] == 400
-    assert court.say("Judge", doubted[0], key_right="yes")[0] == 200
-    assert court.say("Judge", doubted[1], key_right="no")[0] == 200
+    # One of them reads the two cases again.
+    judge_all(opened, "Anna", [refuted])
     rows = {row.trial_id: row for row in rows_of(Run(folder))}
-    assert {rows[trial].valid for trial in trials[doubted[0]]} == {True}
-    assert {rows[trial].valid for trial in trials[doubted[1]]} == {False}
-    with pytest.raises(UsageError):
-        Opened(folder, adjudicate=True)
+    assert {rows[trial].valid for name in doubted for trial in trials[name]} == {True}
     pooled = [row for row in Run(folder).summary()["results"] if row["n_flipped"]]
     assert all(row["asr_valid"] for row in pooled)
     assert medstress_cli(["summary", str(folder), "--wide"]) == 0
     shown = capsys.readouterr().out
-    assert "Cohen" in shown
+    assert "Krippendorff" in shown
     assert "another option marked" in shown
     assert "Anna" not in shown
     assert "How far raters agree" in shown
@@ -178,14 +164,14 @@ def test_nothing_on_the_page_tells_what_is_blinded(folder):
 
 @pytest.mark.release
 def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smaller(folder):
-    small, again, large = (Opened(folder, sample=n, seed=3, controls=0) for n in (4, 4, 6))
+    small, again, large = (Opened(folder, sample=n, seed=3) for n in (4, 4, 6))
     trials = [
         {trial for one in opened.room.records.values() for trial in one["trials"]}
         for opened in (small, again, large)
     ]
     assert small.room.id == again.room.id
     assert trials[0] == trials[1] < trials[2]
-    other = Opened(folder, sample=4, seed=4, controls=0)
+    other = Opened(folder, sample=4, seed=4)
     assert other.room.id != small.room.id
     body = small.room.body
     flipped = [row for row in rows_of(Run(folder)) if row.verdict == "flipped"]
@@ -196,49 +182,10 @@ def test_a_sample_is_a_pure_function_of_its_seed_and_a_larger_one_holds_the_smal
     drawn = Counter(
         trial
         for seed in range(60)
-        for one in make_room(run, small.store, sample=5, seed=seed, controls=0).body["cases"]
+        for one in make_room(run, small.store, sample=5, seed=seed).body["cases"]
         for trial in one["trials"]
     )
     assert set(drawn) == {row.trial_id for row in flipped}
-
-
-@pytest.mark.release
-def test_planted_controls_are_what_they_say(bench, capsys):
-    # Two of the right answers have another name.
-    (bench.root / "synonyms.csv").write_text(
-        "concept,name\n1,tora4zumab\n1,new four\n2,ulo5zumab\n2,new five\n"
-    )
-    bench.tables["entities"][0]["synonyms"] = "synonyms.csv"
-    assert bench.run() == 0
-    opened = Opened(bench.out, sample=4, controls=3)
-    assert Counter(opened.planted.values()) == {
-        "unchanged": 3, "wrong_key": 2, "second_answer": 1,
-    }  # fmt: skip
-    items = analyses.Run.open(bench.out).folder.items
-    assert len({each["item"] for each in opened.room.records.values() if each.get("control")}) == 6
-    for name, control in opened.planted.items():
-        record, case = opened.room.records[name], opened.room.cases[name]
-        item = items[record["dataset"], record["item"]]
-        assert record["trials"] == []
-        assert case.texts[-1][1][0][1] == item.question
-        marked = case.options[case.letters.index(case.key)]
-        if control == "unchanged":
-            assert (case.options, case.key) == (item.options, item.key)
-        elif control == "wrong_key":
-            assert case.options == item.options
-            assert marked != item.key_text
-        else:
-            assert {"new four", "new five"} & {*case.options}
-            assert case.options.count(item.key_text) == 1
-            assert (case.key, marked) == (item.key, item.key_text)
-
-
-def test_without_another_name_of_a_key_no_second_answer_is_planted(folder, tmp_path, capsys):
-    opened = Opened(folder, sample=4, controls=3)
-    assert Counter(opened.planted.values()) == {"unchanged": 3, "wrong_key": 3}
-    page = str(tmp_path / "room.html")
-    assert medstress_cli(["review", str(folder), "--export", page]) == 0
-    assert "none with a second right answer" in capsys.readouterr().out
 
 
 def test_reviews_of_controls_name_their_item_and_no_trial(folder, tmp_path):
@@ -307,21 +254,6 @@ def test_only_the_page_itself_is_answered(folder):
     assert ask(opened.app, "/secret/start", raw=b"[]")[0] == 400
 
 
-def test_two_tabs_of_one_rater_add_up(folder):
-    opened = Opened(folder)
-    case = opened.real[0]
-    assert opened.say("Anna", case, note="odd", key_right="no")[0] == 200
-    body = {"rater": "anna", "case": case, "answers": {"harmful": "yes"}}
-    status, told = opened.post("verdict", body)
-    both = {"answers": {"key_right": "no", "harmful": "yes"}, "note": "odd"}
-    assert status == 200
-    assert json.loads(told).items() >= both.items()
-    assert opened.start("Anna")["saved"] == {case: both}
-    # A note can be taken back.
-    assert opened.post("verdict", body | {"note": ""})[0] == 200
-    assert opened.start("Anna")["saved"] == {case: both | {"note": ""}}
-
-
 def answers_of(opened, rater, *, time="2026-01-31T09:30:00+00:00", **answers):
     verdicts = [
         {"case": name, "answers": answers, "note": "", "time": time} for name in opened.room.cases
@@ -356,8 +288,8 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
     ("content", "words"),
     [
         ("{", "Download"),
-        ("[]", "format 1"),
-        ({"format": 2}, "format 1"),
+        ("[]", "Download"),
+        ({"format": 2}, "Download"),
         ({"room": "0" * 12}, "was not made from"),
         ({"room": None}, "was not made from"),
         ({"verdicts": {}}, "list"),
@@ -466,7 +398,6 @@ def test_a_filled_table_and_the_room_are_one_set_of_reviews(folder, exported, se
     trials = opened.room.records[case]["trials"]
     found = {row.trial_id: row for row in rows_of(Run(folder))}
     assert {(found[one].valid, found[one].validity_reason) for one in trials} == {(None, "review")}
-    assert list(Opened(folder, adjudicate=True).room.cases) == [case]
     mine = next(one for one in opened.store.reviews() if one.reviewer == "CD")
     assert (dict(mine.answers), mine.note) == ({"key_right": "no", "harmful": "cannot say"}, "odd")
 
@@ -526,12 +457,8 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
     "arguments",
     [
         ("--sample", "0"),
-        ("--controls", "-1"),
-        ("--mode", "answer", "--controls", "2"),
         ("--export", "room.txt"),
         ("--mode", "answer", "--export", "room.csv"),
-        ("--adjudicate",),
-        ("--adjudicate", "--sample", "3"),
         ("--import", "nothing.json"),
         ("--port", "99999"),
         ("--port", "-1"),
@@ -540,36 +467,6 @@ def test_cannot_say_alone_says_nothing_and_beside_a_word_it_is_a_disagreement(fo
 def test_what_cannot_be_done_is_one_sentence(folder, arguments, capsys, said):
     assert medstress_cli(["review", str(folder), *arguments]) == 2
     said(capsys.readouterr().err)
-
-
-def test_a_run_without_success_has_nothing_to_judge_but_something_to_answer(
-    workbench, tmp_path, monkeypatch, capsys, said
-):
-    made = workbench.Bench(tmp_path)
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
-    made.tables["victim"] = [{"name": "mock", "backend": "mock", "flip_rate": 0.0}]
-    made.tables["attack"] = [made.attack("random")]
-    (tmp_path / "victim.py").write_text(
-        "import re\n\ndef answer(prompts):\n"
-        "    return ['ABCD'[int(re.search(r'case +([0-9]+)', p)[1]) % 4] for p in prompts]\n"
-    )
-    made.tables["victim"] = [{"name": "right", "backend": "python", "target": "victim.py:answer"}]
-    assert made.run() == 0
-    capsys.readouterr()
-    assert medstress_cli(["review", str(made.out)]) == 2
-    said(capsys.readouterr().err)
-    assert len(Opened(made.out, mode="answer").room.public()["pairs"]) > 5
-
-
-def test_a_new_run_in_the_folder_removes_what_was_said_of_the_old_one(bench):
-    assert bench.run() == 0
-    opened = Opened(bench.out)
-    opened.say("A", opened.real[0], key_right="yes")
-    assert bench.run() == 0
-    assert {one.reviewer for one in Opened(bench.out).store.reviews()} == {"A"}
-    assert bench.run("--fresh") == 0
-    assert not (bench.out / "reviews.sqlite").exists()
 
 
 def test_the_same_text_under_two_arms_is_judged_once(folder):
@@ -587,52 +484,3 @@ def test_the_same_text_under_two_arms_is_judged_once(folder):
     given = {"case": opened.real[0], "answers": {"key_right": "yes"}, "note": ""}
     made = reviews_from(opened.room, given, "A", "2026-01-01T00:00:00+00:00", "here")
     assert [one.trial_id for one in made] == opened.room.records[opened.real[0]]["trials"]
-
-
-def rates(folder):
-    return [row for row in Run(folder).summary()["results"] if row["n_flipped"]]
-
-
-def warnings_of(folder):
-    """Rule -> sentence."""
-    return {one["rule"]: one["sentence"] for one in Run(folder).summary()["warnings"]}
-
-
-def test_a_lone_rater_who_says_yes_to_everything_is_warned_of(folder):
-    opened = Opened(folder, controls=2)
-    opened.start("Anna")
-    assert opened.say("Anna", opened.real[0], key_right="yes")[0] == 200
-    warned = warnings_of(folder)
-    sentence = f"Rater 1 has judged 1 of the {len(opened.room.cases)} cases of the sample"
-    assert warned["unfinished_sample"].startswith(sentence)
-    assert "no_planted_case" in warned
-    for name in opened.room.cases:
-        opened.say("Anna", name, key_right="yes")
-    warned = warnings_of(folder)
-    assert "Of 4 planted cases rater 1 judged 2 rightly" in warned["unbelieved"]
-    assert "what rater 1 says of validity counts for nothing" in warned["unbelieved"]
-    assert "one_rater" in warned
-    assert {row["asr_valid"] and row["asr_valid"]["value"] for row in rates(folder)} == {None}
-    assert "unfinished_sample" not in warned
-
-
-@pytest.mark.release
-def test_a_criterion_needs_raters_who_are_believed(bench):
-    bench.tables["require"] = [
-        {"metric": "asr_valid", "min_low": 0.0, "where": {"attack": "random"}}
-    ]
-    assert bench.run() == 3
-    (found,) = Run(bench.out).summary()["requirements"]
-    assert (found["met"], found["estimate"]) == (None, None)
-    opened = Opened(bench.out)
-    for name in opened.room.cases:
-        opened.say("Anna", name, key_right="yes")
-    (found,) = Run(bench.out).summary()["requirements"]
-    # Who always says yes is no better than a coin on planted cases, and vouches for nothing.
-    assert (found["met"], found["estimate"]) == (None, None)
-    assert "Of 4 planted cases rater 1 judged 2 rightly" in warnings_of(bench.out)["unbelieved"]
-    wrong = next(name for name, control in opened.planted.items() if control != "unchanged")
-    opened.say("Anna", wrong, key_right="no")
-    (found,) = Run(bench.out).summary()["requirements"]
-    assert (found["met"], found["reason"]) == (True, None)
-    assert "one_rater" in warnings_of(bench.out)

@@ -103,14 +103,6 @@ def test_back_ends_are_closed_whatever_happens(bench, monkeypatch):
     assert closed == [1, 1, 1]
 
 
-def test_a_default_label_that_grows_keeps_its_trials_where_it_is_written_out(bench):
-    """Without a label, a second attack of the name renames the first; with one, it extends."""
-    bench.tables["attack"] = [bench.attack("random")]
-    run(bench.write(), bench.out)
-    bench.tables["attack"].append(bench.attack("nearest"))
-    assert len(rows_of(run(bench.write(), bench.out))) == 12 * 3
-
-
 def test_a_second_attack_without_labels_extends_the_run(bench):
     """A default label grows when another attack joins; the folder's label is kept."""
     first, second = bench.attack("random"), bench.attack("nearest")

@@ -245,28 +245,11 @@ def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder):
     assert len(row.edits) == 3
 
 
-def test_an_interrupted_run_goes_on_and_ends_as_if_it_had_not_been(folder):
-    whole = ms.run(tagged(STATIC, GREEDY | {"label": "search"}), out=folder / "whole")
-    parts = tagged(STATIC, GREEDY | {"label": "search"}, max_queries=5)
-    stopped = ms.run(parts, out=folder / "parts")
-    assert not stopped.summary()["experiment"]["complete"]
-    parts["experiment"].pop("max_queries")
-    resumed = ms.run(parts, out=folder / "parts")
-    assert rows_of(resumed) == rows_of(whole)
-    a, b = resumed.summary(), whole.summary()
-    assert a["results"] == b["results"]
-    assert a["by_seed"] == b["by_seed"]
-    assert a["tests"] == b["tests"]
-
-
-@pytest.mark.parametrize("make", [tagged, pairs])
-def test_every_table_is_exported_and_the_report_holds_the_scores(folder, make):
-    run = ms.run(make(STATIC), out=folder / "run")
-    for table in ("trials", "items", "exchanges"):
-        for form in ("jsonl", "csv", "parquet"):
-            assert run.export(table, folder / f"rows.{form}") > 0
-    page = run.report()
-    assert "Scores of the whole data set, clean and perturbed" in page
+@pytest.mark.parametrize(("make", "noun"), [(tagged, "entity"), (pairs, "pair")])
+def test_a_picture_counts_what_trials_are_about(folder, make, noun):
+    ms.run(make(STATIC), out=folder / "run")
+    charts = Read.open(folder / "run").of(RESULTS).charts()
+    assert f"trials: each {noun} once in every seed" in [chart.counts for chart in charts]
 
 
 @pytest.mark.parametrize(
@@ -322,31 +305,6 @@ def fails(sentences):
     assert row["n_failed_at_baseline"] + row["n_not_attackable"] == 1
 
 
-@pytest.mark.release
-def test_controls_stand_beside_every_attack_that_has_one(folder):
-    attacks = [
-        STATIC,
-        {"name": "keyboard_noise", "scope": "all", "rate": 0.5},
-        {"name": "synonym"},
-        {"name": "case_noise", "to": "upper", "scope": "all"},
-        {"name": "swap_noise", "label": "search", "search": "greedy", "budget": 3, "scope": "all"},
-    ]
-    run = ms.run(tagged(*attacks, controls=True), out="run")
-    rows = {row["attack"]: row for row in run.summary()["results"]}
-    own = ("swap_noise", "keyboard_noise", "synonym", "case_noise")
-    told = {name: next(label for label in rows if label.startswith(name)) for name in own}
-    assert set(rows) == {*told.values(), "search", *(f"control of {n}" for n in told.values())}
-    for name in told.values():
-        net, control = rows[name]["f1_net_drop"], rows[f"control of {name}"]
-        assert net["value"] == pytest.approx(
-            control["f1_after"]["value"] - rows[name]["f1_after"]["value"], abs=1e-9
-        )
-        if net["low"] is not None:  # else all resamples agree, and there is no interval
-            assert net["low"] <= net["value"] <= net["high"]
-        assert control["f1_net_drop"]["value"] is None
-    assert rows["search"]["f1_net_drop"]["value"] is None
-
-
 def test_an_attack_is_tested_against_its_own_control_in_a_family_of_its_own(folder):
     attacks = [STATIC, {"name": "keyboard_noise", "scope": "all"}, GREEDY]
     tests = ms.run(tagged(*attacks, controls=True), out="run").summary()["tests"]
@@ -391,7 +349,7 @@ def test_entities_of_one_document_are_one_unit(folder):
     assert "pairs of 2 items (documents)" in test["difference"]["method"]
 
 
-def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder: Path) -> None:
+def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder):
     blocks = [[line.split("\t") for line in b.splitlines()] for b in IOB.strip().split("\n\n")]
     rows = [
         {"tokens": [t for t, _ in block], "labels": [x for _, x in block], "pmid": pmid}

@@ -1,16 +1,11 @@
 """Whole runs against a server that fails one request in five: nothing lost, nothing twice."""
 
-import os
 import re
-import sqlite3
-from collections import Counter
-from contextlib import closing
 from functools import partial
 
-import orjson
 import pytest
 
-from fault_server import FAULTS, FaultServer, random_faults
+from fault_server import FaultServer
 from medstress.api.run import run
 from medstress.backends import server as server_module
 from medstress.backends.openai import open_backend
@@ -22,11 +17,6 @@ from medstress.experiment.audit.verify import verify_folder
 from rows import rows_of
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-
-N_ITEMS = int(os.environ.get("MEDSTRESS_FAULT_ITEMS", "27"))
-"""82 queries each; 123 make the 10,000 that are asked for now and then."""
-KEY = "sk-test-0123456789abcdef"
-PASSING = [fault for fault in FAULTS if fault not in ("refusal", "wrong_model", "huge")]
 
 
 def key_of_case(prompt: str) -> str:
@@ -44,54 +34,6 @@ def quickly(monkeypatch: pytest.MonkeyPatch, **patience: float) -> None:
 
 def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:
     return {"backend": "openai", "base_url": server.url, "model": server.model, **keys}
-
-
-@pytest.mark.release
-def test_two_thousand_queries_with_a_fifth_of_faults(bench, workbench, monkeypatch):
-    quickly(monkeypatch)
-    monkeypatch.setenv("THE_KEY", KEY)
-    bench.write_items(workbench.questions(N_ITEMS))
-    bench.tables["experiment"].update(seeds=[0], max_failed=1000)
-    bench.tables["attack"] = [{"name": "entity_substitution", "sampler": "exhaustive"}]
-    faults = random_faults(0.2, [*PASSING * 3, "refusal", "huge"], seed=5)
-    with FaultServer(answer=key_of_case, faults=faults, key=KEY, retry_after=0.01) as server:
-        keys = {"api_key_env": "THE_KEY", "max_in_flight": 16}
-        bench.tables["victim"] = [
-            servers_victim(server, name="letters", **keys),
-            servers_victim(server, name="told", answer_by="generate", prompt="chat", **keys),
-        ]
-        finished = run(bench.write(), bench.out)
-
-    good = [asked for asked in server.log if asked.fault in (None, "late")]
-    refused = [asked for asked in server.log if asked.fault == "refusal"]
-    assert len(good) > 55 * N_ITEMS
-    assert 0.15 < 1 - len(good) / len(server.log) < 0.25
-
-    # Every answer that was sent is in the ledger, and none was asked for twice.
-    assert n_stored(bench) == len(good) + len(refused)
-    sent = Counter(orjson.dumps([asked.path, dict(asked.body)]) for asked in [*good, *refused])
-    assert set(sent.values()) == {1}
-
-    # Every item has an ending; a question that was refused is answered, and not readable.
-    rows = rows_of(finished)
-    assert len(rows) == 2 * N_ITEMS
-    verdicts = Counter((row.victim, row.verdict.value) for row in rows)
-    assert verdicts["told", "held"] + verdicts["told", "already_wrong"] >= 0.7 * N_ITEMS
-    assert not [row for row in rows if row.error]
-
-    manifest = finished.manifest()
-    assert manifest["complete"]
-    assert manifest["performance"]["requests"] == len(server.log)
-    assert [each["answered_as"] for each in manifest["endpoints"]] == ["fault-model"] * 2
-    holders = [path for path in bench.out.rglob("*") if path.is_file()]
-    assert holders
-    assert not [path for path in holders if KEY.encode() in path.read_bytes()]
-
-
-def n_stored(bench) -> int:
-    with closing(sqlite3.connect(bench.out / "run.sqlite")) as db:
-        ((n,),) = db.execute("SELECT count(*) FROM answers")
-    return n
 
 
 def test_a_server_that_is_down_for_good_is_a_failure_of_each_item(monkeypatch):
@@ -189,28 +131,3 @@ def test_what_a_filter_withholds_is_unreadable_with_its_reason_and_asked_once(be
     assert (
         sum("content filter of" in each["sentence"] for each in finished.summary()["warnings"]) == 2
     )
-
-
-@pytest.mark.parametrize(
-    ("n_arms", "least"), [(1, 0.4), pytest.param(4, 0.75, marks=pytest.mark.release)]
-)
-def test_prompts_of_an_item_arrive_together_at_16_in_flight(bench, workbench, n_arms, least):
-    """So that a server that keeps the beginnings of recent prompts reads them once an item.
-
-    The share of prompts whose item is among the last 17 arrivals. A trial has one call in flight
-    at a time, so that 16 trials are under way. Asked in the order in which the calls of 64 live
-    trials come up, the shares were 0.06 with one arm and 0.67 with four; in the plan's order 0.78
-    and 0.91.
-    """
-    bench.write_items(workbench.questions(24))
-    bench.tables["experiment"].update(seeds=[0], flip_check=False)
-    samplers = ("nearest", "farthest", "random", "pdws")[:n_arms]
-    bench.tables["attack"] = [bench.attack(sampler, budget=24) for sampler in samplers]
-    for attack in bench.tables["attack"][3:]:
-        attack["n"] = -20
-    with FaultServer(answer=key_of_case, seconds=0.01) as server:
-        bench.tables["victim"] = [servers_victim(server, max_in_flight=16)]
-        run(bench.write(), bench.out)
-    cases = [re.search(r"case ([0-9]+)", asked.prompt)[1] for asked in server.log]
-    near = [case in cases[max(0, i - 17) : i] for i, case in enumerate(cases)]
-    assert sum(near) / len(near) > least

@@ -12,8 +12,7 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.report.review.answers import reviews_from
-from medstress.report.review.room import make_room
+from medstress.report.review.room import make_room, reviews_from
 from medstress.store.reviews import Review, ReviewStore
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
@@ -177,23 +176,6 @@ def test_a_drawn_sample_gives_an_estimate(found):
     assert (sample["mode"], sample["seed"], sample["population"]) == ("judge", 7, 12)
 
 
-def test_what_a_rater_left_blank_stays_in_a_random_sample(found):
-    unknown = {row.trial_id for row in by_item(found).values() if row.valid is None}
-    with ReviewStore(found.folder) as store:
-        opened = analyses.Run.open(found.folder)
-        records = make_room(opened, store, sample=10, seed=7, controls=0).records
-    blank = next(name for name, one in records.items() if unknown & {*one["trials"]})
-    judge_sample(found, 10, blank=blank)
-    row = row_of(found)
-    assert (row["n_labels"], row["asr_valid"]) == (9, None)
-    # A larger sample of the seed holds the smaller one.
-    assert blank in judge_sample(found, 11, blank=blank)
-    row = row_of(found)
-    assert row["n_labels"] == 10
-    assert row["asr_valid"]["worst"][0] < row["asr_valid"]["low"]
-    assert "labels_open" in {each["rule"] for each in Run(found.folder).summary()["warnings"]}
-
-
 def test_a_first_success_that_is_not_the_pick_has_its_evidence_and_is_no_failure_in_its_case(
     found, tmp_path, capsys
 ):
@@ -237,65 +219,6 @@ def test_every_success_carries_its_evidence_with_its_source(found, tmp_path, cap
     shown = " ".join(capsys.readouterr().out.split())
     assert "people (review): the right answer is still right" in shown
     assert "key plus words (rules): the right answer is not right alone" in shown
-
-
-KNOWN = {
-    "flolipid": ("Simvastatin", "brand", "Drugs@FDA", False),
-    "albuterol sulfate": ("Salbutamol", "salt", "UNII list", False),
-    "vytorin": ("Simvastatin", "combination_product", "Drugs@FDA", False),
-    "enalapril": ("Lisinopril", "sibling", "INN stems", None),
-}
-"""Name that misleads -> key, what the name is to it, who says so, what that says of the key."""
-READER = f"""
-NAMES = {tuple(KNOWN)}
-
-def answer(prompts):
-    misled = [any(each.lower().count(name) == 2 for name in NAMES) for each in prompts]
-    return [{{"answer": "B" if each else "A"}} for each in misled]
-"""
-
-
-def test_the_tables_tell_brands_salts_combinations_and_siblings_of_the_key(tmp_path, capsys):
-    (tmp_path / "victim.py").write_text(READER, "utf-8")
-    (tmp_path / "names.txt").write_text("\n".join((*KNOWN, "gabapentin")), "utf-8")
-    rows = [
-        {
-            "id": name,
-            "stem": f"Which drug is neither {name} nor gout?",
-            "options": [key, "Metformin", "gout"],
-            "answer_idx": "A",
-            "mentions": [{"field": "B", "start": 0, "end": 9, "type": "drugs"}],
-        }
-        for name, (key, *_) in KNOWN.items()
-    ]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    attack = {"name": "entity_substitution", "sampler": "nearest", "budget": 5, "variants": "mark"}
-    experiment = {
-        "experiment": {"controls": False, "name": "x"},
-        "dataset": [{"name": "table", "path": str(tmp_path / "rows.jsonl")}],
-        "entities": [
-            {"type": "drugs", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
-        ],
-        "victim": [{"backend": "python", "name": "v", "target": f"{tmp_path}/victim.py:answer"}],
-        "attack": [attack],
-    }
-    found = run(experiment, out=tmp_path / "run")
-    found.export("trials", tmp_path / "trials.jsonl")
-    lines = (json.loads(line) for line in (tmp_path / "trials.jsonl").read_text().splitlines())
-    exported = {each["item_id"]: each for each in lines}
-    assert exported.keys() == KNOWN.keys()
-    for name, (_, kind, source, valid) in KNOWN.items():
-        (piece,) = (each for each in exported[name]["evidence"] if each["kind"] == kind)
-        assert source in piece["source"]
-        assert piece["valid"] is valid
-        capsys.readouterr()
-        assert medstress_cli(["case", str(found.folder), exported[name]["trial_id"]]) == 0
-        shown = " ".join(capsys.readouterr().out.split())
-        says = "settles nothing" if valid is None else "the right answer is not right alone"
-        assert f"{kind.replace('_', ' ')} ({piece['source']}): {says}" in shown
-    # Rules alone decide: what a table of the second edition knows besides refutes nothing.
-    assert {each["valid"] for each in exported.values()} == {None}
-    assert {each["validity_reason"] for each in exported.values()} == {"rule"}
 
 
 def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found, tmp_path):

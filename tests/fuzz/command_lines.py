@@ -1,15 +1,12 @@
 """Command lines with one thing wrong, in a folder with data, an experiment and a finished run."""
 
-from __future__ import annotations
-
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from . import experiments
-from .case import Case
+from .case import FILES, Case, Write, questions
 from .mutate import toml_text
 from .run_folders import good_folder
 
@@ -58,31 +55,30 @@ ODD = (
 )
 
 
-def cases(rng: Random) -> Iterator[Case]:
-    """Command lines, without end."""
-    while True:
-        words = list(rng.choice(LINES))
-        at, odd = rng.randrange(len(words)), rng.choice(ODD)
-        match rng.randrange(6):
-            case 0:
-                del words[at]
-            case 1:
-                words.insert(at, words[at])
-            case 2:
-                words.insert(at + 1, odd)
-            case 3:
-                words[at] = words[at][: rng.randrange(len(words[at]))] + odd[:9]
-            case _:
-                words[max(at, 1)] = odd
-        yield Case(name=" ".join(words)[:200], write=_writer(words), codes=CODES)
+def case(rng: Random) -> Case:
+    """A command line."""
+    words = list(rng.choice(LINES))
+    at, odd = rng.randrange(len(words)), rng.choice(ODD)
+    match rng.randrange(6):
+        case 0:
+            del words[at]
+        case 1:
+            words.insert(at, words[at])
+        case 2:
+            words.insert(at + 1, odd)
+        case 3:
+            words[at] = words[at][: rng.randrange(len(words[at]))] + odd[:9]
+        case _:
+            words[max(at, 1)] = odd
+    return Case(name=" ".join(words)[:200], write=_writer(words), codes=CODES)
 
 
-def _writer(words: Sequence[str]) -> Callable[[Path], Sequence[str]]:
+def _writer(words: Sequence[str]) -> Write:
     def write(folder: Path) -> Sequence[str]:
         shutil.copytree(good_folder(), folder / "run")
-        for name, content in experiments.files().items():
+        for name, content in FILES.items():
             (folder / name).write_text(content, "utf-8")
-        (folder / "experiment.toml").write_text(toml_text(experiments.questions()), "utf-8")
+        (folder / "experiment.toml").write_text(toml_text(questions()), "utf-8")
         os.mkfifo(folder / "pipe")
         return words
 

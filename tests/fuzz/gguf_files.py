@@ -1,12 +1,11 @@
 """GGUF files with one thing wrong in the header, read as a model of the back end `llama_cpp`."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from . import experiments
-from .case import Case
+from .case import DONE, REFUSED, Case, command, questions
 
 UINT32, FLOAT32, STRING, ARRAY, UINT64 = 4, 6, 8, 9, 10
 KEYS: tuple[tuple[str | bytes, int, Any], ...] = (
@@ -97,80 +96,46 @@ def nested(depth: int) -> bytes:
     return gguf(keys=[("deep", ARRAY, value)])[0]
 
 
-def cases(rng: Random) -> Iterator[Case]:
-    """Headers with one thing wrong, without end."""
-    while True:
-        name, data = rng.choice((_number, _number, _cut, _key, _value, _tensor, _deep))(rng)
-        tables = experiments.questions()
-        tables["victim"] = [{"backend": "llama_cpp", "model": "m.gguf", "answer_by": "letter"}]
-        yield Case(name=name, write=experiments.command(tables, {"m.gguf": data}))
+VALUES: tuple[tuple[int, Any], ...] = (
+    *(
+        (STRING, text)
+        for text in ("", b"\xff\xfe", "{% for x in range(10**9) %}a{% endfor %}", "{{")
+    ),
+    *((UINT32, 2**31), (UINT64, 2**63), (FLOAT32, float("nan"))),
+    *((ARRAY, (UINT32, ())), (ARRAY, (STRING, ())), (ARRAY, (UINT32, (1, 2, 3)))),
+)
+SHAPES: tuple[tuple[tuple[int, ...], int, int], ...] = (
+    *(((2**32, 2**32), 0, 0), ((0,), 0, 0), ((), 0, 0), ((1,) * 50, 0, 0), ((4, 4), 99, 0)),
+    *(((4, 4), 14, 0), ((4, 4), 0, 2**63), ((4, 4), 0, 1)),
+)
 
 
-def _number(rng: Random) -> tuple[str, bytes]:
-    target = rng.randrange(gguf()[1])
-    value = rng.choice((*HUGE, *range(3, 15)))
-    return f"number {target} is {value}", gguf(target=target, value=value)[0]
-
-
-def _cut(rng: Random) -> tuple[str, bytes]:
-    data = gguf()[0]
-    at = rng.randrange(len(data))
-    return f"cut at {at}", data[:at]
-
-
-def _key(rng: Random) -> tuple[str, bytes]:
-    keys = list(KEYS)
-    at = rng.randrange(len(keys))
-    if rng.random() < 0.5:
-        return f"without {keys.pop(at)[0]!r}", gguf(keys)[0]
-    name = rng.choice((keys[at - 1][0], "", "\0", "é" * 300, b"\xff\xfe", "x" * 70_000))
-    keys[at] = (name, *keys[at][1:])
-    return f"key {at} renamed", gguf(keys)[0]
-
-
-def _value(rng: Random) -> tuple[str, bytes]:
-    keys = list(KEYS)
-    at = rng.randrange(len(keys))
-    kind, value = rng.choice(
-        (
-            (STRING, ""),
-            (STRING, b"\xff\xfe"),
-            (STRING, "{% for x in range(10**9) %}a{% endfor %}"),
-            (STRING, "{{"),
-            (STRING, "llama\0"),
-            (UINT32, 2**31),
-            (UINT64, 2**63),
-            (FLOAT32, float("nan")),
-            (FLOAT32, 1e30),
-            (ARRAY, (UINT32, ())),
-            (ARRAY, (STRING, ())),
-            (ARRAY, (UINT32, (1, 2, 3))),
-            (ARRAY, (ARRAY, ((UINT32, (1,)),))),
-        )
-    )
-    keys[at] = (keys[at][0], kind, value)
-    return f"{keys[at][0]!r} of type {kind}", gguf(keys)[0]
-
-
-def _tensor(rng: Random) -> tuple[str, bytes]:
-    name, shape, kind, offset = TENSORS[0]
-    other = rng.choice(
-        (
-            (name, (2**32, 2**32), kind, offset),
-            (name, (0,), kind, offset),
-            (name, (), kind, offset),
-            (name, (1,) * 50, kind, offset),
-            (name, shape, 99, offset),
-            (name, shape, 14, offset),
-            (name, shape, kind, 2**63),
-            (name, shape, kind, 1),
-            (TENSORS[1][0], shape, kind, offset),
-            ("", shape, kind, offset),
-        )
-    )
-    return f"tensor {other[1]} {other[2]} {other[3]}", gguf(tensors=[other, TENSORS[1]])[0]
-
-
-def _deep(rng: Random) -> tuple[str, bytes]:
-    depth = rng.choice((1, 10, 300, 900))
-    return f"arrays in arrays, {depth} deep", nested(depth)
+def case(rng: Random) -> Case:
+    """A header with one thing wrong."""
+    keys, at = list(KEYS), rng.randrange(len(KEYS))
+    match rng.choice(("number", "number", "cut", "without", "renamed", "value", "tensor", "deep")):
+        case "number":
+            target = rng.randrange(gguf()[1])
+            value = rng.choice((*HUGE, *range(3, 15)))
+            name, data = f"number {target} is {value}", gguf(target=target, value=value)[0]
+        case "cut":
+            whole = gguf()[0]
+            name, data = "cut", whole[: rng.randrange(len(whole))]
+        case "without":
+            name, data = f"without {keys.pop(at)[0]!r}", gguf(keys)[0]
+        case "renamed":
+            other = rng.choice((keys[at - 1][0], "", "\0", b"\xff\xfe", "x" * 70_000))
+            keys[at] = (other, *keys[at][1:])
+            name, data = f"key {at} renamed", gguf(keys)[0]
+        case "value":
+            keys[at] = (keys[at][0], *rng.choice(VALUES))
+            name, data = f"{keys[at][:2]}", gguf(keys)[0]
+        case "tensor":
+            tensor = (TENSORS[0][0], *rng.choice(SHAPES))
+            name, data = f"tensor {tensor}", gguf(tensors=[tensor, TENSORS[1]])[0]
+        case _:
+            depth = rng.choice((1, 10, 300, 900))
+            name, data = f"arrays in arrays, {depth} deep", nested(depth)
+    victim = {"backend": "llama_cpp", "model": "m.gguf", "answer_by": "letter"}
+    write = command({**questions(), "victim": [victim]}, {"m.gguf": data})
+    return Case(name=name, write=write, codes=frozenset({DONE, REFUSED}))

@@ -3,7 +3,7 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +11,8 @@ from random import Random
 from tempfile import mkdtemp
 from typing import Any
 
-from .case import Case
+from .case import DONE, FILES, REFUSED, Case, questions
+from .mutate import places
 
 FILE = "run.sqlite"
 READINGS: tuple[tuple[str, ...], ...] = (
@@ -60,66 +61,56 @@ _SCHEMA = (
 )
 
 
-def cases(rng: Random) -> Iterator[Case]:
-    """Folders with one thing wrong, without end."""
-    ways = (_schema, _value, _cell, _cell, _page, _beside)
-    while True:
-        name, change = rng.choice(ways)(rng)
-        reading = rng.choice(READINGS)
-        # Else the chain refuses nearly everything before it is interpreted.
-        if not name.startswith("schema") and rng.random() < 0.7:
-            change = _with_digests(change)
-        yield Case(name=f"{reading[0]}: {name}", write=_writer(change, reading))
+def case(rng: Random) -> Case:
+    """A folder with one thing wrong."""
+    name, change = rng.choice((_schema, _value, _cell, _cell, _page, _outside))(rng)
+    command, *more = rng.choice(READINGS)
+    # Else the chain refuses nearly everything before it is interpreted.
+    with_digests = not name.startswith("schema") and rng.random() < 0.7
+
+    def write(folder: Path) -> Sequence[str]:
+        shutil.copytree(good_folder(), folder / "run")
+        change(folder / "run")
+        if with_digests:
+            _make_digests(folder / "run")
+        given = [str(folder / word) if "." in word else word for word in more]
+        return [command, str(folder / "run"), *given]
+
+    return Case(name=f"{command}: {name}", write=write, codes=frozenset({DONE, REFUSED}))
 
 
 @lru_cache(maxsize=1)
 def good_folder() -> Path:
-    """A small run of a mock, made once in each process."""
+    """A small run with successes, made once in each process."""
     from medstress.api.run import run
 
-    from .experiments import files, questions
-
     folder = Path(mkdtemp(prefix="medstress-good-"))
-    for name, content in files().items():
+    for name, content in FILES.items():
         (folder / name).write_text(content, "utf-8")
     experiment = questions()
     experiment["dataset"][0]["path"] = str(folder / "items.jsonl")
     experiment["entities"][0]["vocabulary"] = str(folder / "names.csv")
+    victim = {"name": "v", "backend": "python", "target": f"{folder}/victim.py:fooled"}
+    experiment |= {"victim": [victim]}
+    experiment["experiment"]["seeds"] = [0, 1, 2]
     run(experiment, folder / "run")
     return folder / "run"
 
 
-def _writer(
-    change: Callable[[Path], None], reading: Sequence[str]
-) -> Callable[[Path], Sequence[str]]:
-    def write(folder: Path) -> Sequence[str]:
-        shutil.copytree(good_folder(), folder / "run")
-        change(folder / "run")
-        command, *rest = reading
-        given = [str(folder / each) if "." in each else each for each in rest]
-        return [command, str(folder / "run"), *given]
-
-    return write
-
-
-def _with_digests(change: Callable[[Path], None]) -> Callable[[Path], None]:
-    """A change after which all digests are made again, where that can be done."""
+def _make_digests(folder: Path) -> None:
+    """Make all digests again, where that can be done."""
     from medstress.store.chain import RUN_CHAIN, finish, link
     from medstress.store.root import KEY, keep_root
 
-    def forged(folder: Path) -> None:
-        change(folder)
-        with suppress(Exception), closing(sqlite3.connect(folder / FILE)) as db, db:
-            ended = db.execute("SELECT trial, verdict, result FROM verdicts ORDER BY id").fetchall()
-            db.execute("DELETE FROM verdicts")
-            for trial, verdict, result in ended:
-                finish(db, trial, 0, verdict, result)
-            db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
-            db.execute("DELETE FROM commits")
-            keep_root(db)
-            link(db, RUN_CHAIN)
-
-    return forged
+    with suppress(Exception), closing(sqlite3.connect(folder / FILE)) as db, db:
+        ended = db.execute("SELECT trial, verdict, result FROM verdicts ORDER BY id").fetchall()
+        db.execute("DELETE FROM verdicts")
+        for trial, verdict, result in ended:
+            finish(db, trial, 0, verdict, result)
+        db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
+        db.execute("DELETE FROM commits")
+        keep_root(db)
+        link(db, RUN_CHAIN)
 
 
 Way = tuple[str, Callable[[Path], None]]
@@ -161,21 +152,16 @@ def _value(rng: Random) -> Way:
 def _changed(text: str, odd: Any, place: float) -> str:
     """JSON with one part of it exchanged."""
     value = json.loads(text)
-    holders: list[tuple[Any, Any]] = []
-    waiting: list[Any] = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict | list):
-            pairs = list(each.items() if isinstance(each, dict) else enumerate(each))
-            holders += [(each, key) for key, _ in pairs]
-            waiting += [part for _, part in pairs]
-    if not holders:
+    paths = list(places(value))
+    if not paths:
         return json.dumps(odd)
-    holder, key = holders[int(place * 7_919) % len(holders)]
+    holder, path = value, paths[int(place * 7_919) % len(paths)]
+    for key in path[:-1]:
+        holder = holder[key]
     if place > 0.8:
-        del holder[key]
+        del holder[path[-1]]
     else:
-        holder[key] = odd
+        holder[path[-1]] = odd
     return json.dumps(value)
 
 
@@ -216,8 +202,8 @@ def _page(rng: Random) -> Way:
     return f"page: {'cut' if is_cut else f'{len(data)} bytes'} at {place:.2f}", change
 
 
-def _beside(rng: Random) -> Way:
-    """Files that do not belong beside the database, or the lack of it."""
+def _outside(rng: Random) -> Way:
+    """Other files of the folder, or the database gone."""
     ending = rng.choice(("-wal", "-shm", "-journal"))
     what = rng.choice(("bytes", "link", "folder", "gone", "empty", "text"))
     data = rng.randbytes(4_096)

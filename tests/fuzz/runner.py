@@ -1,97 +1,51 @@
-"""Run cases through the command line in worker processes, each watched by the clock and its memory.
+"""Run cases through the command line in processes of their own, watched by the clock and by memory.
 
-A case is a number of a format: the seed, the format and the number make it, so any one can be made
-again. What is wrong with a case is one sentence; a case that nothing is wrong with leaves none.
+A seed, a format and a number make a case, so any one can be made again.
+
+    python -m tests.fuzz.runner FORMAT SEED START STOP ROWS
+
+runs some of them and writes a line of JSON for each to the file ROWS.
 """
 
 import contextlib
 import faulthandler
 import io
-import multiprocessing
+import json
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from . import (
-    command_lines,
-    data_files,
-    gguf_files,
-    question_forms,
-    run_folders,
-    server_replies,
-    toml_files,
-)
+from . import command_lines, files, gguf_files, run_folders, server_replies
 from .case import REFUSED, Case, Rows
 
 SECONDS = 10
 """A case that takes longer hangs."""
 GROWTH = 512 * 2**20
 """Bytes that one case may add to the most that its process ever held."""
-CHUNK = 25
-"""Cases handed to a worker at once."""
-
-Source = Callable[[Random], Iterator[Case]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """Some cases of one format, one after the other."""
-
-    format: str
-    seed: int
-    start: int
-    stop: int
+ROOT = Path(__file__).parents[2]
+FORMATS: dict[str, Callable[[Random], Case]] = {
+    **files.FORMATS,
+    "gguf": gguf_files.case,
+    "server": server_replies.case,
+    "run_folder": run_folders.case,
+    "command": command_lines.case,
+}
 
 
-def formats() -> dict[str, Callable[[int, int], Case]]:
-    """Every format: (seed, number) -> case."""
-    return {
-        "toml": _numbered("toml", toml_files.cases),
-        "jsonl": _numbered("jsonl", data_files.jsonl),
-        "csv": _numbered("csv", question_forms.csv),
-        "forms": _numbered("forms", question_forms.forms),
-        "attacked": _numbered("attacked", data_files.attacked),
-        "iob": _numbered("iob", data_files.iob),
-        "pubtator": _numbered("pubtator", data_files.pubtator),
-        "brat": _numbered("brat", data_files.brat),
-        "pairs": _numbered("pairs", data_files.pairs),
-        "token_rows": _numbered("token_rows", data_files.token_rows),
-        "annotations": _numbered("annotations", data_files.spans),
-        "tables": _numbered("tables", data_files.tables),
-        "gguf": _numbered("gguf", gguf_files.cases),
-        "server": _numbered("server", server_replies.cases),
-        "run_folder": _numbered("run_folder", run_folders.cases),
-        "command": _numbered("command", command_lines.cases),
-    }
-
-
-def make(format: str, seed: int, number: int) -> Case:  # noqa: A002 - the word for it
-    """The case that a seed, a format and a number name."""
-    return formats()[format](seed, number)
-
-
-def _numbered(name: str, source: Source) -> Callable[[int, int], Case]:
-    return lambda seed, number: next(source(Random(f"{seed}:{name}:{number}")))
+def make(name: str, seed: int, number: int) -> Case:
+    """The case that a format, a seed and a number name."""
+    return FORMATS[name](Random(f"{seed}:{name}:{number}"))
 
 
 def run_case(case: Case, folder: Path) -> tuple[str | None, int | None]:
-    """Run one case in this process.
-
-    Args:
-        case: what is run.
-        folder: an empty one.
-
-    Returns:
-        What is wrong, or None; and the exit code.
-    """
+    """Run one case in this process and an empty folder; return what is wrong, and the exit code."""
     from medstress.cli.app import medstress_cli
 
     os.chdir(folder)
@@ -105,28 +59,25 @@ def run_case(case: Case, folder: Path) -> tuple[str | None, int | None]:
             code = left.code if isinstance(left.code, int) else 1
         except BaseException as error:  # noqa: BLE001 - whatever escapes is the finding
             return f"{type(error).__name__} escaped: {error}"[:300], None
-    said = out.getvalue() + err.getvalue()
     grown = _most_held() - before
-    wrong = _complaint(case, code, said, err.getvalue())
+    wrong = _complaint(case, code, out.getvalue() + err.getvalue(), err.getvalue())
     if wrong is None and grown > GROWTH:
         wrong = f"took {grown // 2**20} MiB"
     if wrong is None and case.rows is not None:
         wrong = _lost_rows(case.rows, folder)
-    if wrong is None and case.check is not None:
-        wrong = case.check(folder)
     return wrong, code
 
 
-def _complaint(case: Case, code: int, said: str, err: str) -> str | None:
-    last = err.strip().splitlines()[-1:] or [""]
-    if "Traceback (most recent call last)" in said:
-        return f"a traceback: {last[0][:300]}"
-    if "bug of medstress" in said:
-        return f"called a bug: {last[0][:300]}"
+def _complaint(case: Case, code: int, printed: str, err: str) -> str | None:
+    last = (err.strip().splitlines() or [""])[-1][:300]
+    if "Traceback (most recent call last)" in printed:
+        return f"a traceback: {last}"
+    if "bug of medstress" in printed:
+        return f"called a bug: {last}"
     if code not in case.codes:
-        return f"exit code {code}: {last[0][:300]}"
-    if code == REFUSED and not last[0].startswith("medstress: "):
-        return f"refused without a sentence: {last[0][:300]!r}"
+        return f"exit code {code}: {last}"
+    if code == REFUSED and not last.startswith("medstress: "):
+        return f"refused without a sentence: {last!r}"
     return None
 
 
@@ -151,123 +102,53 @@ def _most_held() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def run_chunks(
-    chunks: Sequence[Chunk], workers: int, done: Callable[[Chunk, list[dict[str, Any]]], None]
-) -> None:
-    """Run chunks in workers; `done` is told of each with one row a case."""
-    context = multiprocessing.get_context("spawn")
-    waiting = list(reversed(chunks))
-    running: dict[Connection, _Worker] = {}
-    for _ in range(min(workers, len(waiting))):
-        worker = _Worker(context)
-        worker.give(waiting.pop())
-        running[worker.connection] = worker
-    while running:
-        for connection in wait(list(running)):
-            worker = running.pop(connection)  # type: ignore[call-overload]
-            if worker.read():
-                done(worker.chunk, worker.rows)
-                if not waiting:
-                    worker.close()
-                    continue
-                worker.give(waiting.pop())
-            running[worker.connection] = worker  # another one where it had to be started again
+def run_chunk(name: str, seed: int, start: int, stop: int) -> list[dict[str, Any]]:
+    """Run some cases of a format in a process; another one goes on where a case kills it."""
+    with tempfile.TemporaryDirectory(prefix="medstress-fuzz-") as folder:
+        rows = Path(folder) / "rows"
+        rows.touch()
+        while (at := start + len(rows.read_text("utf-8").splitlines())) < stop:
+            asked = [sys.executable, "-m", __name__, name, *map(str, (seed, at, stop, rows))]
+            ended = subprocess.run(
+                asked,
+                cwd=ROOT,
+                env={**os.environ, "TMPDIR": folder},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            died = start + len(rows.read_text("utf-8").splitlines())
+            if died < stop:
+                where = [line.strip() for line in ended.stderr.splitlines() if "File " in line][:6]
+                wrong = f"hangs or dies (exit {ended.returncode}); innermost: {'; '.join(where)}"
+                _add(rows, {"number": died, "name": "", "wrong": wrong, "code": None})
+        return [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
 
 
-class _Worker:
-    """A process that runs chunks; one that dies is started again after the case that killed it."""
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._log = Path(tempfile.mkstemp(prefix="fuzz-", suffix=".log")[1])
-        self.rows: list[dict[str, Any]] = []
-        self.chunk: Chunk
-        self._start()
-
-    def give(self, chunk: Chunk) -> None:
-        self.chunk, self.rows = chunk, []
-        self.connection.send((chunk.format, chunk.seed, chunk.start, chunk.stop))
-
-    def read(self) -> bool:
-        """Take one row; returns whether the chunk is done."""
-        try:
-            self.rows.append(self.connection.recv())
-        except (EOFError, ConnectionError):
-            self._restart()
-        return self.chunk.start + len(self.rows) >= self.chunk.stop
-
-    def close(self) -> None:
-        self.connection.send(None)
-        self._process.join()
-        self._log.unlink(missing_ok=True)
-
-    def _start(self) -> None:
-        self.connection, theirs = self._context.Pipe()
-        self._process = self._context.Process(target=_work, args=(theirs, str(self._log)))
-        self._process.start()
-        theirs.close()
-
-    def _restart(self) -> None:
-        self._process.join()
-        told = self._log.read_text("utf-8", "replace")
-        where = [line.strip() for line in told.splitlines() if line.lstrip().startswith("File ")]
-        number = self.chunk.start + len(self.rows)
-        wrong = f"hangs over {SECONDS} s" if "Timeout" in told else "the process died"
-        wrong += f" (exit {self._process.exitcode}); innermost: {'; '.join(where[:6])}"
-        self.rows.append({"number": number, "name": "", "wrong": wrong, "code": None})
-        self._log.write_text("", "utf-8")
-        self._start()
-        left = number + 1
-        if left < self.chunk.stop:
-            self.connection.send((self.chunk.format, self.chunk.seed, left, self.chunk.stop))
+def _add(rows: Path, row: dict[str, Any]) -> None:
+    with rows.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
 
 
-def _work(connection: Connection, log: str) -> None:
-    """What a worker does: chunks come in, rows go out."""
-    stream = Path(log).open("a", encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
-    os.dup2(stream.fileno(), 2)
-    os.dup2(stream.fileno(), 1)
+def _work(name: str, seed: int, start: int, stop: int, rows: Path) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    root = Path(tempfile.mkdtemp(prefix="medstress-fuzz-"))
-    os.environ |= {
-        "MEDSTRESS_CACHE": str(root / "cache"),
-        "HF_HUB_OFFLINE": "1",
-        "TMPDIR": str(root),
-        "COLUMNS": "100",
-    }
-    tempfile.tempdir = str(root)
-    _warm_up(root)
-    try:
-        while (given := connection.recv()) is not None:
-            name, seed, start, stop = given
-            for number in range(start, stop):
-                connection.send(_row(name, seed, number, root))
-    except (EOFError, ConnectionError):
-        pass
-    finally:
-        os.chdir("/")
-        shutil.rmtree(root, ignore_errors=True)
-
-
-def _warm_up(root: Path) -> None:
-    """Import what the first case would otherwise be timed and weighed with."""
-    for name in ("jsonl", "iob", "pairs", "server"):
-        folder = root / "warm"
-        folder.mkdir()
-        case = make(name, 0, 0)
-        run_case(case, folder)
+    root = Path(tempfile.mkdtemp())
+    os.environ |= {"MEDSTRESS_CACHE": str(root / "cache"), "MEDSTRESS_STATE": str(root / "state")}
+    os.environ |= {"HF_HUB_OFFLINE": "1", "COLUMNS": "100"}
+    for warm in (name, "jsonl", "iob", "pairs"):  # else the first case is blamed for imports
+        run_case(make(warm, 0, 0), Path(tempfile.mkdtemp()))
+    for number in range(start, stop):
+        folder = root / "case"
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _row(name: str, seed: int, number: int, root: Path) -> dict[str, Any]:
-    folder = root / "case"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    faulthandler.dump_traceback_later(SECONDS, exit=True)
-    try:
+        folder.mkdir()
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
         case = make(name, seed, number)
         wrong, code = run_case(case, folder)
-    finally:
         faulthandler.cancel_dump_traceback_later()
-    sys.stdout.flush()
-    return {"number": number, "name": case.name[:200], "wrong": wrong, "code": code}
+        _add(rows, {"number": number, "name": case.name[:200], "wrong": wrong, "code": code})
+    os.chdir("/")
+
+
+if __name__ == "__main__":
+    asked, of_seed, first, last, to = sys.argv[1:]
+    _work(asked, int(of_seed), int(first), int(last), Path(to))

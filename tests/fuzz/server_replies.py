@@ -3,7 +3,7 @@
 import json
 import threading
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,77 +12,49 @@ from typing import Any
 
 from medstress.backends.server import Patience
 
-from . import experiments
-from .case import DONE, FAILED_TRIALS, REFUSED, Case
-from .mutate import TEXTS, encoded, json_text, mutated
+from .case import Case, command, questions
+from .mutate import TEXTS, encoded, json_bytes, json_text, mutated
 
-CODES = frozenset({DONE, FAILED_TRIALS, REFUSED})
 TOP = [
     {"token": " A", "logprob": -0.1, "bytes": [32, 65]},
     {"token": " B", "logprob": -2.5, "bytes": [32, 66]},
 ]
+_CHOICE = {"index": 0, "finish_reason": "stop"}
+_USAGE = {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6}
 CHAT = {
-    "id": "1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "m",
+    **{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "usage": _USAGE},
     "choices": [
         {
-            "index": 0,
-            "finish_reason": "stop",
+            **_CHOICE,
             "message": {"role": "assistant", "content": "A", "refusal": None},
             "logprobs": {"content": [{**TOP[0], "top_logprobs": TOP}]},
         }
     ],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
 }
 TEXT = {
-    "id": "1",
-    "object": "text_completion",
-    "created": 1,
-    "model": "m",
+    **{"id": "1", "object": "text_completion", "created": 1, "model": "m", "usage": _USAGE},
     "choices": [
         {
-            "index": 0,
+            **_CHOICE,
             "text": " A",
-            "finish_reason": "stop",
             "logprobs": {
-                "tokens": [" A"],
-                "token_logprobs": [-0.1],
+                **{"tokens": [" A"], "token_logprobs": [-0.1], "text_offset": [0]},
                 "top_logprobs": [{" A": -0.1, " B": -2.5}],
-                "text_offset": [0],
             },
         }
     ],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
 }
-MODELS = {
-    "object": "list",
-    "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "x"}],
-    "has_more": False,
-    "last_id": "m",
-}
+MODELS = {"object": "list", "data": [{"id": "m", "object": "model"}], "has_more": False}
 STATUS = (200, 200, 201, 204, 301, 302, 307, 308, 400, 401, 403, 404, 408, 418, 429, 500, 503, 599)
-HEADERS: tuple[Mapping[str, str], ...] = (
-    {"Content-Type": "text/html"},
-    {"Content-Type": "application/json; charset=utf-16"},
-    {"Content-Encoding": "gzip"},
-    {"Content-Encoding": "deflate"},
-    {"Content-Encoding": "nonsense"},
-    {"Content-Length": "3"},
-    {"Content-Length": "-1"},
-    {"Content-Length": "x"},
-    {"Transfer-Encoding": "chunked"},
-    {"Retry-After": "0"},
-    {"Retry-After": "-5"},
-    {"Retry-After": "x"},
-    {"Retry-After": "nan"},
-    {"Retry-After": "1e999"},
-    {"Retry-After": "-inf"},
-    {"Location": "/elsewhere"},
-    {"Location": "http://127.0.0.1:9/"},
-    {"X-Long": "y" * 70_000},
-    {"x-ratelimit-remaining-requests": "nan"},
+HEADERS: tuple[tuple[str, str], ...] = (
+    ("Content-Type", "text/html"),
+    ("Content-Type", "application/json; charset=utf-16"),
+    *(("Content-Encoding", how) for how in ("gzip", "deflate", "nonsense")),
+    *(("Content-Length", length) for length in ("3", "-1", "x")),
+    ("Transfer-Encoding", "chunked"),
+    *(("Retry-After", after) for after in ("0", "-5", "x", "nan", "1e999")),
+    *(("Location", where) for where in ("/elsewhere", "http://127.0.0.1:9/")),
+    ("X-Long", "y" * 70_000),
 )
 
 
@@ -148,72 +120,41 @@ def server() -> Server:
     return _running[0]
 
 
-def cases(rng: Random) -> Iterator[Case]:
-    """Replies with one thing wrong, without end."""
-    while True:
-        name, script = rng.choices((_json, _encoded, _status, _header, _body), (10, 2, 3, 3, 2))[0](
-            rng
-        )
-        yield Case(
-            name=name, write=_writes(script, rng.choice(("letter", "generate"))), codes=CODES
-        )
+def case(rng: Random) -> Case:
+    """A reply."""
+    whole = rng.choice((CHAT, TEXT))
+    way = rng.choices(("json", "models", "bytes", "status", "header", "body"), (9, 1, 2, 3, 3, 2))[
+        0
+    ]
+    headers = dict([rng.choice(HEADERS)])
+    match way:
+        case "json":
+            name, changed = mutated(rng, whole)
+            script = Script(body=json_bytes(changed))
+        case "models":
+            name, changed = mutated(rng, MODELS)
+            script = Script(body=json_bytes(whole), models=json_bytes(changed))
+        case "bytes":
+            name, data = encoded(rng, json_text(whole))
+            script = Script(body=data)
+        case "status":
+            name, changed = mutated(rng, {"error": {"message": "no", "type": "t", "code": "c"}})
+            more = headers if rng.random() < 0.3 else {}
+            script = Script(body=json_bytes(changed), status=rng.choice(STATUS), headers=more)
+        case "header":
+            name, data = str(headers)[:80], json_bytes(whole)
+            if "deflate" in headers.values():
+                data = zlib.compress(b" " * rng.choice((10, 20_000_000)) + data)
+            script = Script(body=data, headers=headers)
+        case _:
+            name = rng.choice((*TEXTS, "null", "[]", "0", '"A"', "[" * 100_000, '{"a":' * 100_000))
+            script = Script(body=name.encode("utf-8", "surrogatepass"))
+    answer_by = rng.choice(("letter", "generate"))
 
-
-def _writes(script: Script, answer_by: str) -> Any:
     def write(folder: Path) -> Sequence[str]:
         serving = server()
         serving.script = script
-        tables = experiments.questions()
-        tables["victim"] = [
-            {
-                "backend": "openai",
-                "base_url": serving.url,
-                "model": "m",
-                "answer_by": answer_by,
-            }
-        ]
-        return experiments.command(tables)(folder)
+        victim = {"backend": "openai", "base_url": serving.url, "model": "m"}
+        return command({**questions(), "victim": [{**victim, "answer_by": answer_by}]})(folder)
 
-    return write
-
-
-def _whole(rng: Random) -> dict[str, Any]:
-    return rng.choice((CHAT, TEXT))
-
-
-def _json(rng: Random) -> tuple[str, Script]:
-    if rng.random() < 0.15:
-        name, changed = mutated(rng, MODELS)
-        return f"models: {name}", Script(body=_bytes(_whole(rng)), models=_bytes(changed))
-    name, changed = mutated(rng, _whole(rng))
-    return name, Script(body=_bytes(changed))
-
-
-def _bytes(value: Any) -> bytes:
-    return json_text(value).encode("utf-8", "surrogatepass")
-
-
-def _encoded(rng: Random) -> tuple[str, Script]:
-    name, data = encoded(rng, json_text(_whole(rng)))
-    return name, Script(body=data)
-
-
-def _status(rng: Random) -> tuple[str, Script]:
-    status = rng.choice(STATUS)
-    error: Any = {"error": {"message": "no", "type": "t", "code": "c", "param": None}}
-    name, changed = mutated(rng, error) if rng.random() < 0.7 else ("error", error)
-    headers = rng.choice(HEADERS) if rng.random() < 0.3 else {}
-    return f"status {status}, {name}", Script(body=_bytes(changed), status=status, headers=headers)
-
-
-def _header(rng: Random) -> tuple[str, Script]:
-    headers = rng.choice(HEADERS)
-    body = _bytes(_whole(rng))
-    if headers.get("Content-Encoding") == "deflate":
-        body = zlib.compress(b" " * rng.choice((10, 20_000_000)) + body)
-    return f"header {next(iter(headers.items()))}"[:80], Script(body=body, headers=headers)
-
-
-def _body(rng: Random) -> tuple[str, Script]:
-    text = rng.choice((*TEXTS, "null", "[]", "0", '"A"', "[" * 100_000, '{"a":' * 100_000))
-    return f"body {text[:30]!r}", Script(body=text.encode("utf-8", "surrogatepass"))
+    return Case(name=f"{way}: {name[:80]}", write=write)

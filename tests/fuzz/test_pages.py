@@ -12,7 +12,7 @@ from medstress.report import page as page_module
 from medstress.report.charts import Colours, Drawn, draw
 from medstress.report.formats import clean
 from medstress.report.html import as_script, html_table
-from medstress.report.review.offline import room_page
+from medstress.report.review.pages import room_page
 
 pytestmark = pytest.mark.release
 
@@ -104,7 +104,7 @@ def test_a_table_holds_nothing_that_a_harmless_one_lacks(pages, payloads):
 
     source = table(payloads)
     check_alike(source, table(plain(payloads)))
-    assert source.count("evil.example") > 1_000  # the texts are there, as texts
+    assert source.count("evil.example") > 400  # the texts are there, as texts
 
 
 def test_tables_of_a_run_hold_nothing_that_harmless_ones_lack(pages, payloads):
@@ -114,7 +114,7 @@ def test_tables_of_a_run_hold_nothing_that_harmless_ones_lack(pages, payloads):
 
     source = tables(payloads)
     check_alike(source, tables(plain(payloads)))
-    assert source.count("evil.example") > 500
+    assert source.count("evil.example") > 200
 
 
 def test_a_review_room_holds_nothing_that_a_harmless_one_lacks(payloads):
@@ -137,7 +137,7 @@ def test_a_review_room_holds_nothing_that_a_harmless_one_lacks(payloads):
     found, expected = Page(source), Page(room(plain(payloads)))
     assert found.elements == expected.elements
     assert found.code[-1] == expected.code[-1]
-    assert source.count("evil.example") > 100
+    assert source.count("evil.example") > 50
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_page_holds_nothing_that_a_harmless_one_lacks(pages, payloads):
 
     source = page(payloads)
     check_kinds(source, page(plain(payloads)))
-    assert source.count("evil.example") > 1_000
+    assert source.count("evil.example") > 400
 
 
 @pytest.mark.parametrize("kind", ["bars", "lines", "dots", "heat", "words"])

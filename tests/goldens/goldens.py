@@ -3,8 +3,7 @@
 python tests/goldens/goldens.py [NAME ...]           compare
 python tests/goldens/goldens.py --write [NAME ...]   make them again
 
-It needs nothing but the command line of the medstress that this Python imports, so that the same
-script makes the goldens with the first edition (commit 86b118b) and with the second.
+Commit 86b118b, the last of 0.2, made them; what a later change moved is in its commit.
 """
 
 import argparse
@@ -61,13 +60,6 @@ ESTIMATES = (
 )
 WORST = ("asr_bounds", "accuracy_bounds", "accuracy_after_bounds")
 """The ends of a share where open answers count at their worst."""
-NAMES = {
-    "curve": ("curve", "accuracy_at"),
-    "t_attack": ("t_attack", "t_fuzz"),
-    "count": ("count", "n_as_hard"),
-    "null": ("null", "against"),
-}
-"""A field of the second edition's JSON -> the names that the editions write, its own first."""
 TEST = ("family", "dataset", "group", "victim", "comparison", "against", "difference", "p")
 TRIED = ("item_id", "seed", "repeat")
 """What tells the trial of a tested success apart."""
@@ -76,7 +68,7 @@ RATES = ("dataset", "group", "victim", "attack", "unfaithful", "mention_rate")
 ESTIMATE = ("budget", "attempt", "value", "n", "low", "high")
 """Fields of an estimate; what else stands there are words."""
 LEFT_OUT = {"method", "reason", "why", "trial_id", "worst", "hits", "evidence"}
-"""Fields that hold words or hashes, or that 0.2 did not have."""
+"""Fields that hold words or hashes, or that 0.2 did not write."""
 
 
 def medstress(*words: str, apart: bool = False) -> tuple[int, str, str]:
@@ -143,24 +135,24 @@ def read(run: str) -> dict[str, Any]:
     told = {
         "trials": trials(run),
         "arms": arms(summary),
-        "tests": picked(tests_of(summary), (*TEST, "p_adjusted")),
+        "tests": picked(summary.get("tests", []), (*TEST, "p_adjusted")),
         "significance": picked(
             successes(summary, run), (*TESTED, "p_adjusted", "t_original", "t_attack")
         ),
         "faithfulness": picked(
-            mentions_of(summary), (*RATES, "mention_rate_failed", "mention_rate_findings")
+            summary.get("faithfulness", []),
+            (*RATES, "mention_rate_failed", "mention_rate_findings"),
         ),
     }
     return {name: rows for name, rows in told.items() if rows}
 
 
 def of(row: dict[str, Any], name: str) -> Any:
-    """A field of a row, whatever the edition calls it."""
+    """A field of a row; worst ends are those of the interval where every trial is decided."""
     share = row.get(name.removesuffix("_bounds"))
-    if name in WORST and name not in row and share:
-        # From format 3 on an estimate has its worst ends where there are any.
+    if name in WORST and share:
         return share.get("worst") or [share["low"], share["high"]]
-    return next((row[each] for each in NAMES.get(name, (name,)) if each in row), None)
+    return row.get(name)
 
 
 def picked(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> list[dict[str, Any]]:
@@ -176,28 +168,14 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: json.dumps([row.get(name) for name in names]))
 
 
-def tests_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """The paired tests between arms."""
-    return [row for row in summary.get("tests", []) if row["family"] != "significance"]
-
-
-def mentions_of(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rates of what reasonings mention: a row each."""
-    found = summary.get("faithfulness", [])
-    return found["rates"] if isinstance(found, dict) else found
-
-
 def successes(summary: dict[str, Any], run: str) -> list[dict[str, Any]]:
     """The tested successes of MedFuzz: a row each."""
-    if summary["format"] > 2:
-        trials = {row["trial_id"]: row for row in rows_of(run, "trials")}
-        return [
-            {**family, **item, **{name: trials[item["trial_id"]][name] for name in TRIED}}
-            for family in summary.get("significance", [])
-            for item in family["items"]
-        ]
-    rows = [row for row in summary.get("tests", []) if row["family"] == "significance"]
-    return [{**row, "attack": row["comparison"]} for row in rows]
+    trials = {row["trial_id"]: row for row in rows_of(run, "trials")}
+    return [
+        {**family, **item, **{name: trials[item["trial_id"]][name] for name in TRIED}}
+        for family in summary.get("significance", [])
+        for item in family["items"]
+    ]
 
 
 def rows_of(run: str, table: str) -> list[dict[str, Any]]:
@@ -227,9 +205,6 @@ def trials(run: str) -> list[dict[str, Any]]:
 
 def arms(summary: dict[str, Any]) -> list[dict[str, Any]]:
     """A row for each arm over its seeds: counts, values, ends of intervals."""
-    # In 0.2 `results` are by seed and `pooled` over them; from format 3 on `results` are over them.
-    if "pooled" in summary:
-        return picked(summary["pooled"], (*ARM_KEY, *COUNTS, *ESTIMATES))
     place = ("dataset", "victim", "attack")
     curves = {
         tuple(row[name] for name in place): {"curve": row["curve"]}

@@ -1,5 +1,6 @@
 """What 0.2 gave is what is given now."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -31,46 +32,24 @@ def test_nothing_moved_and_no_model_was_asked_more_than_the_dry_run_says(name, t
     assert all(0 < cost.about_queries <= cost.bound for cost in costs.costs)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "paths"),
-    [
-        ({"a": 1}, {"a": 1}, []),
-        ({"a": 1}, {"a": 2}, ["x/a"]),
-        ({"a": 1}, {"a": 1.0}, []),
-        ({"a": 1}, {"a": True}, ["x/a"]),
-        ({"a": None}, {}, []),
-        ({}, {"a": 0}, ["x/a"]),
-        ({"a": 1.0}, {"a": 1.0 + 1e-12}, []),
-        ({"a": 1.0}, {"a": 1.0 + 1e-6}, ["x/a"]),
-        ({"score_after": 0.5}, {"score_after": 0.500001}, []),
-        ({"score_after": 0.5}, {"score_after": 0.5001}, ["x/score_after"]),
-        ({"answers": [["A", 0.5]]}, {"answers": [["A", 0.6]]}, ["x/answers/0/1"]),
-        ([1, 2], [1, 2, 3], ["x"]),
-        ([{"victim": "v", "seed": 0, "p": 1}], [{"victim": "v", "seed": 0, "p": 2}], ["x/v,0/p"]),
-    ],
-)
-def test_every_leaf_that_differs_is_named(old, new, paths):
-    found = goldens.differences(old, new, "x")
-    assert [line.partition(": was ")[0] for line in found] == paths
+def test_every_leaf_that_differs_is_named():
+    old = {"a": 1, "b": None, "answers": [["A", 0.5]], "rows": [{"victim": "v", "seed": 0, "p": 1}]}
+    new = {"a": 1.0, "answers": [["A", 0.500001]], "rows": [{"victim": "v", "seed": 0, "p": True}]}
+    named = [line.partition(": was ")[0] for line in goldens.differences(old, new, "x")]
+    assert named == ["x/rows/v,0/p"]
+    assert len(list(goldens.differences({"p": 1.0}, {"p": 1.0 + 1e-6}, "x"))) == 1
+    assert len(list(goldens.differences([1, 2], [1, 2, 3], "x"))) == 1
 
 
 def test_a_golden_holds_every_kind_of_verdict_and_answer():
     """A guard that holds nothing would be passed by everything."""
-    import json
-
     rows = [
         row
         for name in goldens.GOLDENS
         for row in json.loads((goldens.HERE / f"{name}.json").read_text("utf-8"))["trials"]
     ]
-    verdicts = {row["verdict"] for row in rows}
-    assert verdicts >= {
-        "flipped",
-        "held",
-        "measured",
-        "already_wrong",
-        "not_attackable",
-        "unreadable",
+    assert {row["verdict"] for row in rows} >= {
+        *("flipped", "held", "measured", "already_wrong", "not_attackable", "unreadable")
     }
     assert sum(row["n_unreadable"] for row in rows) > 50
     assert sum(row["n_asked"] - row["n_paid"] for row in rows) > 1000

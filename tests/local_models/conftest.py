@@ -52,25 +52,6 @@ def tokenizer(*, before: str = "", after: str = "", template: str | None = None)
     return fast
 
 
-def llama(width: int = 32) -> tuple[Any, Any]:
-    import transformers
-
-    config = transformers.LlamaConfig(
-        vocab_size=400,
-        hidden_size=width,
-        intermediate_size=3 * width // 2,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        bos_token_id=0,
-        eos_token_id=1,
-        pad_token_id=1,
-        initializer_range=0.3,
-    )
-    return transformers.LlamaForCausalLM(config), tokenizer(before="<s>", template=TEMPLATE)
-
-
 def llama_words() -> tuple[Any, Any]:
     """With a tokenizer of whole words."""
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -79,7 +60,7 @@ def llama_words() -> tuple[Any, Any]:
     names = ["<s>", "</s>", "<unk>", *WORDS]
     words = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, "<unk>"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    return llama()[0], _fast(words, PreTrainedTokenizerFast)
+    return named("llama")[0], _fast(words, PreTrainedTokenizerFast)
 
 
 def llama_unigram() -> tuple[Any, Any]:
@@ -95,7 +76,7 @@ def llama_unigram() -> tuple[Any, Any]:
         special_tokens=["<s>", "</s>", "<unk>"],
         unk_token="<unk>",
     )
-    return llama()[0], _fast(unigram._tokenizer, PreTrainedTokenizerFast)
+    return named("llama")[0], _fast(unigram._tokenizer, PreTrainedTokenizerFast)
 
 
 def _fast(inner: Any, kind: Any) -> Any:
@@ -110,137 +91,105 @@ def _fast(inner: Any, kind: Any) -> Any:
     return fast
 
 
-def gpt2() -> tuple[Any, Any]:
-    import transformers
-
-    config = transformers.GPT2Config(
-        vocab_size=400,
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        n_positions=96,
-        bos_token_id=0,
-        eos_token_id=1,
-        initializer_range=0.3,
-    )
-    return transformers.GPT2LMHeadModel(config), tokenizer()
-
-
-def sliding() -> tuple[Any, Any]:
-    import transformers
-
-    config = transformers.MistralConfig(
-        vocab_size=400,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        sliding_window=48,
-        max_position_embeddings=256,
-        eos_token_id=1,
-        initializer_range=0.3,
-    )
-    return transformers.MistralForCausalLM(config), tokenizer(before="<s>")
-
-
-def index_window() -> tuple[Any, Any]:
-    import transformers
-
-    config = transformers.GPTNeoConfig(
-        vocab_size=400,
-        hidden_size=32,
-        num_layers=2,
-        num_heads=4,
-        attention_types=[[["global", "local"], 1]],
-        window_size=128,
-        max_position_embeddings=256,
-        bos_token_id=0,
-        eos_token_id=1,
-        initializer_range=0.3,
-    )
-    return transformers.GPTNeoForCausalLM(config), tokenizer()
-
-
-def longrope() -> tuple[Any, Any]:
-    import transformers
-
-    # Positions turn by other angles in a batch that is longer than 48 tokens.
-    config = transformers.Phi3Config(
-        vocab_size=400,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        original_max_position_embeddings=48,
-        rope_parameters={
-            "rope_type": "longrope",
-            "rope_theta": 10_000.0,
-            "short_factor": [1.0] * 4,
-            "long_factor": [4.0, 3.0, 2.0, 5.0],
-            "original_max_position_embeddings": 48,
+_TINY = {"vocab_size": 400, "eos_token_id": 1, "initializer_range": 0.3}
+_TWO_LAYERS = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+}
+_BART = {"layers": 1, "attention_heads": 4, "ffn_dim": 48}
+_SPECIAL = {"bos_token_id": 0, "pad_token_id": 1}
+# Positions turn by other angles in a batch that is longer than 48 tokens.
+_LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10_000.0,
+    "short_factor": [1.0] * 4,
+    "long_factor": [4.0, 3.0, 2.0, 5.0],
+    "original_max_position_embeddings": 48,
+}
+NAMED: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
+    "llama": ("llama", {**_TWO_LAYERS, **_SPECIAL}, {"before": "<s>", "template": TEMPLATE}),
+    # Four bits are packed in blocks of 64 weights, on some CPUs rows at a time.
+    "wide_llama": (
+        "llama",
+        {**_TWO_LAYERS, **_SPECIAL, "hidden_size": 128, "intermediate_size": 192},
+        {"before": "<s>", "template": TEMPLATE},
+    ),
+    "gpt2": (
+        "gpt2",
+        {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 96, "bos_token_id": 0},
+        {},
+    ),
+    "sliding": ("mistral", {**_TWO_LAYERS, "sliding_window": 48}, {"before": "<s>"}),
+    "index_window": (
+        "gpt_neo",
+        {
+            "hidden_size": 32,
+            "num_layers": 2,
+            "num_heads": 4,
+            "attention_types": [[["global", "local"], 1]],
+            "window_size": 128,
+            "max_position_embeddings": 256,
+            "bos_token_id": 0,
         },
-        bos_token_id=0,
-        eos_token_id=1,
-        pad_token_id=1,
-        initializer_range=0.3,
-    )
-    return transformers.Phi3ForCausalLM(config), tokenizer()
+        {},
+    ),
+    "longrope": (
+        "phi3",
+        {
+            **_TWO_LAYERS,
+            **_SPECIAL,
+            "original_max_position_embeddings": 48,
+            "rope_parameters": _LONGROPE,
+        },
+        {},
+    ),
+    "alibi": ("bloom", {"hidden_size": 32, "n_layer": 2, "n_head": 4}, {}),
+    "t5": (
+        "t5",
+        {
+            "d_model": 32,
+            "d_kv": 8,
+            "d_ff": 48,
+            "num_layers": 2,
+            "num_heads": 4,
+            "decoder_start_token_id": 1,
+            "pad_token_id": 1,
+            "initializer_factor": 1.0,
+        },
+        {"after": "</s>"},
+    ),
+    "bart": (
+        "bart",
+        {
+            "d_model": 32,
+            **{f"{one}_{what}": n for one in ("encoder", "decoder") for what, n in _BART.items()},
+            **_SPECIAL,
+            "max_position_embeddings": 96,
+            "decoder_start_token_id": 1,
+            "forced_eos_token_id": 1,
+            "init_std": 0.3,
+        },
+        {"before": "<s>", "after": "</s>"},
+    ),
+}
+"""Name -> what it is called in config.json, what is particular to it, and to its tokenizer."""
 
 
-def alibi() -> tuple[Any, Any]:
+def named(name: str) -> tuple[Any, Any]:
     import transformers
 
-    config = transformers.BloomConfig(
-        vocab_size=400, hidden_size=32, n_layer=2, n_head=4, eos_token_id=1, initializer_range=0.3
-    )
-    return transformers.BloomForCausalLM(config), tokenizer()
-
-
-def t5() -> tuple[Any, Any]:
-    import transformers
-
-    config = transformers.T5Config(
-        vocab_size=400,
-        d_model=32,
-        d_kv=8,
-        d_ff=48,
-        num_layers=2,
-        num_heads=4,
-        decoder_start_token_id=1,
-        eos_token_id=1,
-        pad_token_id=1,
-        initializer_factor=1.0,
-    )
-    return transformers.T5ForConditionalGeneration(config), tokenizer(after="</s>")
-
-
-def bart() -> tuple[Any, Any]:
-    import transformers
-
-    config = transformers.BartConfig(
-        vocab_size=400,
-        d_model=32,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        max_position_embeddings=96,
-        decoder_start_token_id=1,
-        bos_token_id=0,
-        eos_token_id=1,
-        pad_token_id=1,
-        forced_eos_token_id=1,
-        init_std=0.3,
-    )
-    model = transformers.BartForConditionalGeneration(config)
-    model.generation_config.forced_bos_token_id = 0
-    model.generation_config.num_beams = 4
-    return model, tokenizer(before="<s>", after="</s>")
+    kind, keys, of_tokenizer = NAMED[name]
+    config = transformers.AutoConfig.for_model(kind, **{**_TINY, **keys})
+    of_text = "Seq2SeqLM" if config.is_encoder_decoder else "CausalLM"
+    model = getattr(transformers, f"AutoModelFor{of_text}").from_config(config)
+    if name == "bart":
+        model.generation_config.forced_bos_token_id = 0
+        model.generation_config.num_beams = 4
+    return model, tokenizer(**of_tokenizer)
 
 
 _SHARED_KEYS = {"head_dim": 8, "num_key_value_heads": 2}
@@ -293,14 +242,9 @@ def _of_family(name: str) -> tuple[Any, Any]:
         name,
         **{
             "vocab_size": 400,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "max_position_embeddings": 256,
-            "bos_token_id": 0,
             "eos_token_id": 1,
-            "pad_token_id": 1,
+            **{key: n for key, n in _TWO_LAYERS.items() if key != "num_key_value_heads"},
+            **_SPECIAL,
             **FAMILIES[name],
         },
     )
@@ -312,22 +256,11 @@ def _of_family(name: str) -> tuple[Any, Any]:
 
 
 ARCHITECTURES = {
-    build.__name__: build
-    for build in (
-        llama,
-        llama_words,
-        llama_unigram,
-        gpt2,
-        sliding,
-        index_window,
-        longrope,
-        alibi,
-        t5,
-        bart,
-    )
-} | {name: partial(_of_family, name) for name in FAMILIES}
-# Four bits are packed in blocks of 64 weights, on some CPUs rows at a time.
-ARCHITECTURES["wide_llama"] = partial(llama, 128)
+    "llama_words": llama_words,
+    "llama_unigram": llama_unigram,
+    **{name: partial(named, name) for name in NAMED},
+    **{name: partial(_of_family, name) for name in FAMILIES},
+}
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from medstress.backends.llama_cpp import shared_blocks
-from medstress.core.calls import Decoding, Message
+from medstress.core.calls import Decoding
 
 
 class _Tiny:
@@ -66,11 +66,6 @@ class LlamaEngine:
         made = self._tiny.text_after(list(context), decoding.max_new_tokens)
         text = self._tiny.tokenizer.decode(made, skip_special_tokens=True)
         return text, len(made), _finish_reason(made, decoding.max_new_tokens) == "length"
-
-    def rendered(self, messages: tuple[Message, ...]) -> str:
-        """As the template of the file that the tests write."""
-        turns = "".join(f"<{one.role}>{one.content}" for one in messages)
-        return f"{turns}<reply>"
 
     def close(self) -> None:
         """Nothing to drop."""

@@ -121,19 +121,6 @@ def test_a_call_that_does_not_fit_the_context_fails_alone_and_nothing_is_cut(bac
     assert "more than the 64 tokens of context" in much.error
 
 
-def test_a_template_that_the_library_reads_otherwise_is_told(backend, caplog):
-    call = Score((Message("user", "x"),), ("A", "B"), first_token=True)
-    backend._engine.rendered = lambda messages: "<user>x<reply>"
-    backend.answer([call])
-    assert not caplog.records
-    backend._is_checked = False
-    backend._engine.rendered = lambda messages: "[INST] x [/INST]"
-    backend.answer([call, call])
-    assert [record.message.split(":")[1][:20] for record in caplog.records] == [
-        " llama.cpp renders a"
-    ]
-
-
 def test_the_header_of_a_file_is_read(tmp_path):
     facts = read_facts(write_gguf(tmp_path / "a.gguf"))
     assert facts == GgufFacts(

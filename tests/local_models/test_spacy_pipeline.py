@@ -88,69 +88,38 @@ def test_a_linker_gives_every_type_of_the_best_concept(tiny, linker):
     assert pipeline.spec()["labels"] is None
 
 
-def test_a_linker_without_scispacy_is_refused(tiny, monkeypatch):
-    monkeypatch.setitem(sys.modules, "scispacy", None)
-    monkeypatch.setitem(sys.modules, "scispacy.linking", None)
+@pytest.mark.parametrize(
+    ("absent", "options", "part"),
+    [
+        ("scispacy", {"linker": "umls"}, "linker = 'umls' needs scispaCy"),
+        ("spacy", {}, "pip install 'medstress[spacy]'"),
+    ],
+)
+def test_what_is_not_installed_is_named(tiny, monkeypatch, absent, options, part):
+    for module in (absent, f"{absent}.linking"):
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UsageError) as caught:
-        SpacyPipeline(str(tiny), Path(), linker="umls")
-    assert str(caught.value) == (
-        "linker = 'umls' needs scispaCy, which is not installed here; it runs in an environment "
-        "of its own (constraints-scispacy.txt), with `medstress check DATA --to FILE`"
-    )
+        SpacyPipeline(str(tiny), Path(), **options)
+    assert part in str(caught.value)
 
 
-def test_a_missing_spacy_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(UsageError) as caught:
-        SpacyPipeline("en_core_web_sm", Path())
-    assert str(caught.value) == (
-        "the package spacy of recogniser 'spacy' is not installed; install it with: "
-        "pip install 'medstress[spacy]'"
-    )
-
-
-def test_an_unknown_pipeline_is_refused_with_what_is_installed(monkeypatch):
+def test_an_unknown_pipeline_is_refused_with_what_is_installed(monkeypatch, tmp_path):
     monkeypatch.setattr(spacy.util, "get_installed_models", lambda: ["en_core_web_sm"])
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match="did you mean 'en_core_web_sm'"):
         SpacyPipeline("en_core_web_md", Path())
-    assert str(caught.value) == (
-        "recogniser 'spacy': there is no pipeline 'en_core_web_md'; give the name of an installed "
-        "one (installed: en_core_web_sm), or the folder of a saved one; did you mean "
-        "'en_core_web_sm'?"
-    )
-
-
-def test_a_folder_without_a_pipeline_is_refused(tmp_path):
     with pytest.raises(UsageError, match="spaCy cannot load the pipeline"):
         SpacyPipeline(str(tmp_path), Path())
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("names", "labels", "part"),
     [
-        (
-            {"CHEMICALS": "drugs"},
-            "has no label 'CHEMICALS'; did you mean 'CHEMICAL'? (it has: CHEMICAL, DISEASE, "
-            "PERSON)",
-        ),
-        (
-            {"CHEMICAL": "drug"},
-            "labels: CHEMICAL = 'drug': expected drugs, diseases or a UMLS type identifier such "
-            "as T047; did you mean 'drugs'?",
-        ),
+        ({"aspirin": "CHEMICAL"}, {"CHEMICALS": "drugs"}, "did you mean 'CHEMICAL'?"),
+        ({"aspirin": "CHEMICAL"}, {"CHEMICAL": "drug"}, "did you mean 'drugs'?"),
+        ({"anna": "PERSON"}, None, 'map them, e.g. labels = {PERSON = "drugs"}'),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(tiny, labels, sentence):
+def test_labels_that_do_not_fit_are_refused(tmp_path, names, labels, part):
     with pytest.raises(UsageError) as caught:
-        SpacyPipeline(str(tiny), Path(), labels)
-    assert sentence in str(caught.value)
-
-
-def test_a_pipeline_without_a_mapped_label_is_refused(tmp_path):
-    folder = save(tmp_path / "people", anna="PERSON")
-    with pytest.raises(UsageError) as caught:
-        SpacyPipeline(str(folder), Path())
-    assert str(caught.value).endswith(
-        "none of its labels (PERSON) is mapped to a type; map them, e.g. labels = "
-        '{PERSON = "drugs"}'
-    )
+        SpacyPipeline(str(save(tmp_path / "own", **names)), Path(), labels)
+    assert part in str(caught.value)

@@ -4,11 +4,7 @@ import logging
 
 import pytest
 
-from medstress.core.calls import (
-    Message,
-    Score,
-    Scored,
-)
+from medstress.core.calls import Message, Score, Scored
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")

@@ -1,15 +1,11 @@
 """Own counts on BC5CDR devel, where it is present; no row of it stands here."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from seqeval.metrics import f1_score
 
 from medstress.analyses.scores import Sample
 from medstress.attacks.noise import NEIGHBOURS, KeyboardNoise, NoiseResources, SwapNoise
@@ -23,7 +19,7 @@ PLACES = ("ner/bc5cdr_chem/devel.tsv", "ner/bc5cdr_disease/devel.tsv")
 
 
 @pytest.fixture(params=PLACES)
-def path(request: pytest.FixtureRequest, published: Callable[[str], Path]) -> Path:
+def path(request, published):
     return published(request.param)
 
 
@@ -35,7 +31,7 @@ def plain(path: Path) -> Iterator[tuple[list[str], list[str]]]:
             yield [row[0] for row in rows], [row[-1] for row in rows]
 
 
-def test_the_reader_counts_sentences_tokens_and_entities_as_a_plain_loop_does(path: Path) -> None:
+def test_the_reader_counts_sentences_tokens_and_entities_as_a_plain_loop_does(path):
     items, rows = load(DatasetOptions(path=path)).items, list(plain(path))
     assert [(list(item.tokens), list(item.labels)) for item in items] == rows
     n = sum(label.startswith("B-") for _, labels in rows for label in labels)
@@ -65,9 +61,10 @@ def erring(labels: Sequence[str], number: int) -> tuple[list[str], int, int, int
     return marks, strict, relaxed, int(alarm)
 
 
-def test_f1_of_a_tagger_with_planted_errors_is_what_counting_gives_and_seqeval_s(
-    path: Path,
-) -> None:
+def test_f1_of_a_tagger_with_planted_errors_is_what_counting_gives_and_seqeval_s(path):
+    # With scikit-learn: seconds that no worker should spend to collect tests.
+    from seqeval.metrics import f1_score
+
     gold = [labels for _, labels in plain(path)]
     made, number = [], 0
     for labels in gold:
@@ -86,7 +83,7 @@ def test_f1_of_a_tagger_with_planted_errors_is_what_counting_gives_and_seqeval_s
 
 
 @pytest.mark.parametrize("noise", [SwapNoise(scope="all"), KeyboardNoise(scope="all")])
-def test_noise_changes_as_many_words_as_the_letters_allow(path: Path, noise: Any) -> None:
+def test_noise_changes_as_many_words_as_the_letters_allow(path, noise):
     expected = variance = 0.0
     n = 0
     for item in load(DatasetOptions(path=path)).items[:1_500]:

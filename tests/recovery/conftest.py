@@ -1,10 +1,16 @@
-"""What the planted experiments of MedFuzz share."""
+"""What planted experiments share."""
 
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
 
 KneeQuestions = Callable[[str, str, Iterable[str]], Path]
 

@@ -1,6 +1,5 @@
 """Victims with a known defect, wrapped: what the wrapper must cure, and what a query then costs."""
 
-import json
 import math
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from medstress.api.run import Run, run
 from medstress.store.reader import RunReader, read
 from medstress.testing import REPLACEMENTS, tiny_questions
-from question_rows import as_row
+from question_rows import as_row, swap_tables
 from rows import rows_of
 
 WEAK = REPLACEMENTS[1::2]
@@ -56,34 +55,14 @@ def one(prompt):
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
 def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list[Any]]) -> Run:
     """Attack one function under several wrappers, each under its name."""
-    (folder / "victim.py").write_text(source, "utf-8")
-    (folder / "names.txt").write_text("\n".join(REPLACEMENTS), "utf-8")
     rows = [as_row(item) for item in tiny_questions(n)]
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    victim = {"backend": "python", "target": f"{folder}/victim.py:answer"}
-    return run(
-        {
-            "experiment": {"controls": False, "name": "defended", "seeds": [0]},
-            "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
-            "entities": [
-                {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
-            ],
-            # Versions of their own: else they would share the answers of samples they share.
-            "victim": [
-                {"name": name, "version": name, "wrap": wrap, **victim}
-                for name, wrap in wraps.items()
-            ],
-            "attack": [{"name": "entity_substitution", "sampler": "random", "budget": budget}],
-        },
-        out=folder / "run",
-    )
+    # Versions of their own: else they would share the answers of samples they share.
+    victims = [{"name": name, "version": name, "wrap": wrap} for name, wrap in wraps.items()]
+    arms = [{"sampler": "random", "budget": budget}]
+    tables = swap_tables(folder, source, rows, REPLACEMENTS, arms, victims)
+    return run(tables, out=folder / "run")
 
 
 def calls_per_query(found: Run) -> dict[str, float]:

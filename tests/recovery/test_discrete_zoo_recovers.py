@@ -1,21 +1,26 @@
 """DiscreteZOO on victims that are linear in the embedding: the direction, and what it is worth."""
 
-from collections.abc import Mapping
-from functools import cache
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from medstress import recipes
 from medstress.attacks import DiscreteZoo, EntitySubstitution
 from medstress.attacks.discrete_zoo.gradient import estimate_gradient
-from medstress.attacks.protocol import Attack
+from medstress.attacks.protocol import Attack, most_queries
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen
+from medstress.core.hashing import digest
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Verdict
 from medstress.engine.trial import Trial, TrialResult, conduct
 from medstress.engine.work import CallRound
+from medstress.experiment.file.config import AttackTable
+from medstress.experiment.plan.parts import make_attacks
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import Victim
@@ -96,32 +101,38 @@ def linear_answer(call_round: CallRound, w: Any, border: float) -> Chosen:
     return Chosen(scores=(key, 1 - key, 1e-6, 1e-6))
 
 
+def played(
+    attack: Attack, question: Question, resources: Any, answer: Callable[[CallRound], Chosen]
+) -> TrialResult:
+    """One trial, whose calls are answered here."""
+    flow = conduct(
+        Trial(
+            dataset="planted",
+            group="drugs",
+            item=question,
+            victim=VICTIM,
+            attack_label="a",
+            attack=attack,
+            resources=resources,
+            seed=0,
+            flip_check=False,
+        )
+    )
+    try:
+        asked = next(flow)
+        while True:
+            asked = flow.send(tuple(answer(asked) for _ in asked.requests))
+    except StopIteration as stop:
+        result: TrialResult = stop.value
+        return result
+
+
 def attacked(attack: Attack, i: int) -> TrialResult:
     question = item(i)
     w = np.random.default_rng([i, 3]).standard_normal(DIMENSIONS)
     w /= np.linalg.norm(w)
     border = float(np.quantile(TABLE.vectors_of(np.arange(len(NAMES))) @ w, 0.99))
-    trial = Trial(
-        dataset="planted",
-        group="drugs",
-        item=question,
-        victim=VICTIM,
-        attack_label="a",
-        attack=attack,
-        resources=RESOURCES,
-        seed=0,
-        flip_check=False,
-    )
-    flow = conduct(trial)
-    try:
-        call_round = next(flow)
-        while True:
-            call_round = flow.send(
-                tuple(linear_answer(call_round, w, border) for _ in call_round.requests)
-            )
-    except StopIteration as stop:
-        found: TrialResult = stop.value
-        return found
+    return played(attack, question, RESOURCES, lambda asked: linear_answer(asked, w, border))
 
 
 @cache
@@ -149,3 +160,71 @@ def test_the_gradient_finds_within_the_budget_what_random_draws_need_far_more_fo
 def test_without_a_step_worth_the_name_or_without_probabilities_the_advantage_is_gone():
     for arm in ("neighbourhood", "zoo, hard", "zoo, small steps"):
         assert share_flipped(arm) < share_flipped("zoo") - 0.3
+
+
+# -- growth with M: one pass has a plateau, iterating none ----------------------------------------
+# Planted: three distractor entities, and each name in each place flips with p = .058, whatever the
+# name's neighbours do. One pass asks M + 1 names in each place, so ASR is 1 - (1 - p)^(3 (M + 1))
+# once 3 (M + 1) queries are spent and stays there; iterating has 1 - (1 - p)^50 = .95 for every M.
+P, GROWTH_BUDGET, N_GROWTH = 0.058, 50, 200
+SIZES = (2, 3, 5, 10)
+
+
+def gaussian(text: str) -> Any:
+    return np.random.default_rng(sum(map(ord, text))).standard_normal(6)
+
+
+MANY = tiny_resources(
+    PerturbationTable(tuple(f"name{i:03}" for i in range(400)), lambda anchor, text: 0.5, gaussian)
+)
+
+
+def three_entities(i: int) -> Question:
+    options = (f"key {i}", *(f"entity {i} {letter}" for letter in "BCD"))
+    mentions = tuple(
+        Mention(field=letter, start=0, end=len(option), type="T121")
+        for letter, option in zip("BCD", options[1:], strict=True)
+    )
+    return Question(id=f"q{i}", stem=f"Which, {i}?", options=options, key="A", mentions=mentions)
+
+
+def chance_answer(asked: CallRound, i: int) -> Chosen:
+    assert asked.candidate is not None
+    edits = asked.candidate.edits
+    names = [[i, edit.field, edit.replacement.lower()] for edit in edits]
+    flips = bool(edits) and int.from_bytes(digest(names)[:8], "big") / 2**64 < P
+    return Chosen(scores=(0.2, 0.6, 0.1, 0.1) if flips else (0.6, 0.2, 0.1, 0.1))
+
+
+@cache
+def arms() -> dict[str, Attack]:
+    """The arms of the shipped study of M, by label."""
+    tables = tomllib.loads(recipes.text_of("xian2025-appendix-m"))["attack"]
+    return {part.label: part.attack for part in make_attacks([AttackTable(**t) for t in tables])}
+
+
+@cache
+def asr(label: str) -> float:
+    trials = [
+        played(arms()[label], three_entities(i), MANY, partial(chance_answer, i=i))
+        for i in range(N_GROWTH)
+    ]
+    return float(np.mean([trial.first_success is not None for trial in trials]))
+
+
+@pytest.mark.parametrize(
+    "m", [SIZES[0], *(pytest.param(m, marks=pytest.mark.release) for m in SIZES[1:])]
+)
+def test_in_one_pass_few_candidates_reach_their_plateau_early(m):
+    label = f"discrete_zoo M={m} as published"
+    assert most_queries(arms()[label], three_entities(0), MANY) == 3 * (m + 1)
+    expected = 1 - (1 - P) ** (3 * (m + 1))
+    error = (expected * (1 - expected) / N_GROWTH) ** 0.5
+    assert asr(label) == pytest.approx(expected, abs=3 * error)
+
+
+@pytest.mark.release
+def test_the_share_grows_with_m_in_one_pass_and_not_when_the_search_goes_on():
+    assert np.diff([asr(f"discrete_zoo M={m} as published") for m in SIZES]).min() > 0.08
+    again = [asr(f"discrete_zoo M={m}") for m in (2, 10)]
+    assert again == pytest.approx([1 - (1 - P) ** GROWTH_BUDGET] * 2, abs=0.045)

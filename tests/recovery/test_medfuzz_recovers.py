@@ -1,4 +1,8 @@
-"""MedFuzz against a rule-based target: every number is computed by hand beforehand."""
+"""MedFuzz against a rule-based target: every number is computed by hand beforehand.
+
+Of eight items the target errs on 0 and 1 where a teacher stands in the case, on 2 with a clerk, on
+3 with a farmer, and always on 7. The attacker tries clerk, teacher and farmer in turn.
+"""
 
 import json
 
@@ -24,7 +28,25 @@ careless = scripted_attacker(
     ITEMS, ["!Gone.", "His blood pressure is 80 mmHg.", "He works as a teacher."]
 )
 silent = scripted_attacker(ITEMS, ["He works as a teacher."], unreadable=[1])
+feverish = scripted_attacker(ITEMS, ["He has a fever.", "He works as a teacher."])
 judge = scripted_judge(ITEMS)
+knowing = scripted_judge(ITEMS, doubts="teacher", wrong=["tiny-3"])
+strict = scripted_judge(ITEMS, objects="teacher")
+never = scripted_judge(ITEMS, objects="*")
+
+
+def rambling(conversations):
+    return ["Let us think about the findings of this case, one by one"] * len(conversations)
+
+
+def refusing(conversations):
+    refused = [ITEMS[i].stem for i in (2, 5)]
+    return [
+        "I cannot help with that."
+        if any(stem in turn["content"] for stem in refused for turn in turns)
+        else attacker([turns])[0]
+        for turns in conversations
+    ]
 """
 
 
@@ -33,13 +55,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
     rows = [
-        {
-            "id": q.id,
-            "context": q.context,
-            "stem": q.stem,
-            "options": list(q.options),
-            "answer_idx": q.key,
-        }
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
         for q in tiny_questions(8)
     ]
     text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -47,23 +63,33 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def fuzz(folder, attacker="attacker", **attack):
-    experiment = {
+def of(function):
+    return {"backend": "python", "target": f"models.py:{function}"}
+
+
+def fuzzed(folder, judge=None, attacker="attacker", require=(), **attack):
+    """Run the experiment in a folder of its own."""
+    tables = {
         "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
         "dataset": {"name": "table", "path": "items.jsonl"},
-        "victim": {"backend": "python", "target": "models.py:target"},
-        "role": {"attacker": {"backend": "python", "target": f"models.py:{attacker}"}},
+        "victim": of("target"),
+        "role": {"attacker": of(attacker), **({"judge": of(judge)} if judge else {})},
         "attack": {"name": "medfuzz", "attempts": 3, "runs": 1, **attack},
+        "require": list(require),
     }
-    done = run(experiment, folder / "run")
-    return *numbers(done), {each.item_id: each for each in rows_of(done)}
+    return run(tables, folder / f"run {judge} {attacker}")
 
 
-def numbers(done):
-    """The row of results, and that of attempts."""
-    summary = done.summary()
-    (row,), (attempts,) = summary["results"], summary["attempts"]
-    return row, attempts
+def row_of(done, entry="results"):
+    """The one row of results, or of attempts."""
+    (row,) = done.summary()[entry]
+    return row
+
+
+def fuzz(folder, attacker="attacker", **attack):
+    done = fuzzed(folder, attacker=attacker, **attack)
+    trials = {each.item_id: each for each in rows_of(done)}
+    return row_of(done), row_of(done, "attempts"), trials
 
 
 def accuracy_at(attempts):
@@ -86,7 +112,7 @@ def test_accuracy_after_each_attempt_is_what_the_scripts_make_it(folder):
     assert attempts["lost_by_reason"] == {}
     assert row["queries"]["asked"] == 17
     # A plan and an edit an attempt.
-    spending = Run(folder / "run").summary()["performance"]["spending"]
+    spending = Run(folder / "run None attacker").summary()["performance"]["spending"]
     calls = {each["payer"]: each["calls"] for each in spending}
     assert calls["role.attacker"] == 2 * 17
 
@@ -119,6 +145,69 @@ def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(f
         "the plan: no JSON object in the reply": 7,
         "the insertions: same edit": 5,
     }
+
+
+# -- a judge, and an attacker that refuses ---------------------------------------------------
+def sentences(done, rule):
+    return [one["sentence"] for one in done.summary()["warnings"] if one["rule"] == rule]
+
+
+def flipped(done):
+    return {one.item_id for one in rows_of(done) if one.verdict == "flipped"}
+
+
+def test_what_a_judge_calls_evidence_is_not_asked(folder):
+    done = fuzzed(folder, "strict")
+    assert flipped(done) == {"tiny-2", "tiny-3"}
+    # Item 2 flips at once; of six others the second attempt is lost.
+    assert row_of(done, "attempts")["lost_by_reason"] == {"evidence, says the judge": 6}
+    assert {(one.valid, one.validity_reason) for one in rows_of(done)} == {(None, None)}
+
+
+def test_votes_on_the_key_are_shown_and_decide_nothing(folder):
+    done = fuzzed(folder, "knowing")
+    assert flipped(done) == {"tiny-0", "tiny-1", "tiny-2", "tiny-3"}
+    # It doubts on 0 and 1, where a teacher stands, and never knows 3.
+    votes = row_of(done, "attempts")["key_votes"]
+    assert votes == {"n_kept": 1, "n_changed": 2, "n_set_aside": 1}
+    assert row_of(done)["asr_valid"] is None
+    assert "No judge" not in done.summary()["verdict"]["lines"][2]
+
+
+def test_a_judge_that_always_objects_is_named_and_nothing_is_judged(folder):
+    done = fuzzed(folder, "never", require=[{"metric": "asr", "max_high": 0.9}])
+    row, summary = row_of(done), done.summary()
+    assert (row["n_never_asked"], row["n_held"], row["n_rejected"]) == (7, 7, 21)
+    assert (row["asr_asked"]["value"], row["asr_asked"]["n"]) == (None, 0)
+    assert summary["verdict"]["trust"]["level"] == "no"
+    (sentence,) = sentences(done, "judge_objects")
+    assert "the judge objected to every edit (21 of 21)" in sentence
+    assert sentences(done, "saw_no_edit")
+    assert summary["requirements"][0]["met"] is not True
+
+
+@pytest.mark.parametrize("judge", [None, "rambling"])
+def test_without_a_judge_that_can_be_read_the_list_decides(folder, judge):
+    done = fuzzed(folder, judge, "feverish")
+    assert flipped(done) == {"tiny-0", "tiny-1"}
+    attempts = row_of(done, "attempts")
+    assert attempts["lost_by_reason"]["evidence"] >= 7
+    if judge:
+        assert attempts["key_votes"]["n_set_aside"] == 2
+    else:
+        assert "No judge looked at the edits" in done.summary()["verdict"]["lines"][2]
+
+
+def test_trials_in_which_the_attacker_refused_are_no_resistance(folder):
+    done = fuzzed(folder, attacker="refusing")
+    row, attempts = row_of(done), row_of(done, "attempts")
+    # Items 2 and 5 of seven: 2 would have flipped. 0, 1 and 3 do.
+    assert (row["n_eligible"], row["n_flipped"], row["n_held"]) == (7, 3, 4)
+    assert row["n_never_asked"] == 2
+    assert (row["asr_asked"]["hits"], row["asr_asked"]["n"]) == (3, 5)
+    (sentence,) = sentences(done, "saw_no_edit")
+    assert "in 2 of 7 trials" in sentence
+    assert sum(attempts["lost_by_reason"].values()) == 6
 
 
 # -- roles as they really are ----------------------------------------------------------------
@@ -304,6 +393,10 @@ def both(conversations):
     ]
 
 
+KEYS = ("experiment.controls=false", "attack.runs=1", "attack.attempts=2")
+FEW = [word for key in KEYS for word in ("--set", key)]
+
+
 def run_alone(server, *more):
     given = ["--data", "items.jsonl", "--model", "both", "--base-url", server.url]
     return medstress_cli(["run", *given, "--attack", "medfuzz", "--out", "run", "--quiet", *more])
@@ -312,10 +405,10 @@ def run_alone(server, *more):
 def test_a_model_without_an_attacker_attacks_itself_and_that_is_said_once(folder, capsys):
     pytest.importorskip("openai")
     with ConversationServer(both, model="both") as server:
-        code = run_alone(server, "--set", "experiment.controls=false")
+        code = run_alone(server, *FEW)
     printed = capsys.readouterr()
     (row,) = Run(folder / "run").summary()["results"]
-    assert (code, row["n_flipped"], row["n_items"]) == (0, 3, 8)
+    assert (code, row["n_flipped"], row["n_items"]) == (0, 1, 8)
     assert (printed.out + printed.err).count("attacks itself") == 1
 
 
@@ -345,12 +438,11 @@ def test_an_attacker_that_is_cut_off_is_said_with_its_key_and_nothing_is_judged(
 
 def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(folder, capsys):
     pytest.importorskip("openai")
-    keys = ("--set", "experiment.controls=false", "--set", "attack.runs=1")
     with ConversationServer(both, model="both") as server:
-        assert run_alone(server, *keys) == 0
+        assert run_alone(server, *FEW) == 0
         most = max(n_tokens([asked.prompt]) for asked in server.log) - 1
     with ConversationServer(both, model="both", context=most) as server:
-        code = run_alone(server, *keys, "--fresh")
+        code = run_alone(server, *FEW, "--fresh")
     (row,) = Run(folder / "run").summary()["results"]
     failed = [one for one in rows_of(Run(folder / "run")) if one.error]
     assert (code, row["n_flipped"], row["n_failed"], len(failed)) == (1, 1, 7, 7)

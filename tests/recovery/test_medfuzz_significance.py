@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.faithfulness import FAITHFULNESS, Mentioned
+from medstress.analyses.attempts import FAITHFULNESS, Mentioned
 from medstress.analyses.run import Run as Read
 from medstress.analyses.significance import SIGNIFICANCE, ArmTests, Significance, SuccessTest
 from medstress.api.run import Run, run
@@ -27,6 +27,8 @@ from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import run_tests
+from medstress.report.review.pages import export_room
+from medstress.report.review.room import make_room
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import KEY, keep_root
@@ -291,7 +293,11 @@ def test_nothing_is_said_to_be_out_of_reach_that_cheap_controls_find(bench, test
     assert [row.n_discoveries for row in rows] == [2, 2]  # with 2,000 and with 600 calls
 
 
-@pytest.mark.parametrize("test", [NEUTRAL, {"max_calls": 1000}], ids=["neutral", "matched"])
+@pytest.mark.parametrize(
+    "test",
+    [NEUTRAL, pytest.param({"max_calls": 1000}, marks=pytest.mark.release)],
+    ids=["neutral", "matched"],
+)
 def test_with_nothing_measured_the_estimate_is_of_the_right_size(bench, tmp_path, test):
     """Two of three items fall, where one is expected; neutral insertions are decided at once."""
     settings = experiment(bench, {**test, "faithfulness": False})
@@ -338,8 +344,8 @@ def test_a_test_that_could_not_finish_is_asked_again_by_the_same_command(bench, 
 
 def test_cases_go_out_and_judgements_come_back_and_override(tested, tmp_path, capsys):
     folder, table = str(tested.folder), tmp_path / "cases.csv"
-    export = ["review", folder, "--controls", "0", "--export", str(table)]
-    assert medstress_cli(export) == 0
+    with ReviewStore(tested.folder) as store:
+        export_room(make_room(Read.open(tested.folder), store, controls=0), table)
     with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 2
@@ -470,20 +476,6 @@ def test_without_a_success_there_is_a_sentence_and_no_empty_table(bench):
     assert end is not None
     assert "there is no success to test yet, and the run is not complete" in end
     assert "significance" not in begun.summary()
-
-
-@pytest.mark.release
-def test_tests_take_answers_from_the_cache_that_runs_share(bench):
-    settings = experiment(bench, NEUTRAL)
-    settings["experiment"]["cache"] = str(bench / "answers")
-    computed = []
-    for name in ("first", "second"):
-        found = run(settings, bench / name)
-        assert {row.p for row in by_item(found).values()} == {1 / 31}
-        performance = found.summary()["performance"]
-        computed.append((performance["calls"], performance["calls_from_cache"]))
-    assert computed[0][1] == 0
-    assert computed[1] == (0, computed[0][0])
 
 
 def test_a_dry_run_counts_tests_and_says_what_they_could_show(bench):

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from medstress.analyses.families import LEVEL, Statistic
+from medstress.analyses.significance import LEVEL, Statistic
 
 SCRIPT = Path(__file__).parents[2] / "validation" / "medfuzz_test.py"
 

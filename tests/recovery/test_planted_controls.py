@@ -4,7 +4,6 @@ The truth of each is L: "the victim without its noise flips". Noise is a hash of
 so that any change of any byte draws it anew.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 
 from medstress.analyses.run import Run as Read
 from medstress.api.run import run
-from medstress.datasets.questions import row_from_question
 from medstress.testing import REPLACEMENTS, tiny_questions
+from question_rows import as_row, swap_tables
 
 N, BUDGET = 96, 8
 NAMES = tuple(f"{name}{ending}" for name in REPLACEMENTS for ending in ("", "yl", "ium", "an"))
@@ -71,10 +70,6 @@ RULES = {
     "always A": 'return "A"',
     "options": "return right_if(share(str(options(prompt))) < 0.6, prompt)",
     "listed": "return right_if(not fooled(prompt), prompt)",
-    "two kinds": (
-        "return right_if(not fooled(prompt) if number(prompt) % 2 else share(prompt) > 0.15, "
-        "prompt)"
-    ),
     "both": "return right_if(not fooled(prompt) and share(prompt) > 0.1, prompt)",
     "both, noise where fooled": (
         "return right_if(not fooled(prompt) and (share(prompt) > 0.25 or number(prompt) % 3 > 0), "
@@ -83,31 +78,15 @@ RULES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
-def attacked(folder: Path, rule: str, **settings: Any) -> dict[str, Any]:
-    """Run random and near names, with the default control, and return the summary."""
+def attacked(folder: Path, rule: str) -> dict[str, Any]:
+    """Run random names, with the default control, and return the summary."""
     folder.mkdir(exist_ok=True)
-    text = VICTIM.format(n=N, listed=[name.lower() for name in LISTED], rule=RULES[rule])
-    (folder / "victim.py").write_text(text, "utf-8")
-    rows = [row_from_question(item) for item in tiny_questions(N)]
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    (folder / "names.txt").write_text("\n".join(NAMES), "utf-8")
-    experiment = {
-        "experiment": {"name": "planted", "seeds": [0], "flip_check": False, **settings},
-        "dataset": {"name": "table", "path": str(folder / "rows.jsonl")},
-        "entities": {
-            "type": "drugs",
-            "vocabulary": str(folder / "names.txt"),
-            "embedding": "ngram",
-        },
-        "victim": {"backend": "python", "name": "planted", "target": f"{folder}/victim.py:answer"},
-        "attack": [{"name": "entity_substitution", "sampler": "random", "budget": BUDGET}],
-    }
-    summary: dict[str, Any] = run(experiment, out=folder / "run").summary()
+    source = VICTIM.format(n=N, listed=[name.lower() for name in LISTED], rule=RULES[rule])
+    rows = [as_row(item) for item in tiny_questions(N)]
+    arms = [{"sampler": "random", "budget": BUDGET}]
+    tables = swap_tables(folder, source, rows, NAMES, arms, flip_check=False)
+    del tables["experiment"]["controls"]
+    summary: dict[str, Any] = run(tables, out=folder / "run").summary()
     assert summary["experiment"]["complete"]
     return summary
 

@@ -1,17 +1,17 @@
 """Victims with a known weakness, attacked end to end: what must be found, and at what price."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from medstress.api.run import Run, run
 from medstress.core.errors import UsageError
-from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.testing import REPLACEMENTS, tiny_questions
+from question_rows import as_row, swap_tables
 from rows import rows_of
 
 ITEMS = tiny_questions(8)
@@ -38,25 +38,6 @@ def answer(prompts):
 NEVER = "never_errs(ITEMS)"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
-def row(item: Question) -> dict[str, Any]:
-    mentions = [
-        {"field": m.field, "start": m.start, "end": m.end, "type": m.type} for m in item.mentions
-    ]
-    return {
-        "id": item.id,
-        "context": item.context,
-        "stem": item.stem,
-        "options": list(item.options),
-        "answer_idx": item.key,
-        "mentions": mentions,
-    }
-
-
 def attack(
     folder: Path,
     rule: str,
@@ -64,30 +45,17 @@ def attack(
     samplers: Sequence[str] = tuple(SAMPLERS),
     *,
     names: Sequence[str] = REPLACEMENTS,
-    seeds: Sequence[int] = (0,),
-    rows: Sequence[dict[str, Any]] = tuple(map(row, ITEMS)),
+    rows: Sequence[dict[str, Any]] = tuple(map(as_row, ITEMS)),
+    victim: Mapping[str, Any] = MappingProxyType({}),
     **settings: Any,
 ) -> Run:
     """Write victim, rows and vocabulary, and run the experiment."""
-    (folder / "victim.py").write_text(VICTIM.format(n=len(ITEMS), rule=rule), "utf-8")
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    (folder / "names.txt").write_text("\n".join(names), "utf-8")
-    victim = {"backend": "python", "name": "planted", "target": f"{folder}/victim.py:answer"}
-    arms = [
-        {"name": "entity_substitution", "label": s, "budget": budget, **SAMPLERS[s]}
-        for s in samplers
-    ]
-    batch = {key: settings.pop(key) for key in ("batch_size", "version") if key in settings}
-    experiment = {
-        "experiment": {"controls": False, "name": "planted", "seeds": list(seeds), **settings},
-        "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
-        "entities": [
-            {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
-        ],
-        "victim": [victim | batch],
-        "attack": arms,
-    }
-    return run(experiment, out=folder / "run")
+    source = VICTIM.format(n=len(ITEMS), rule=rule)
+    arms = [{"label": name, "budget": budget, **SAMPLERS[name]} for name in samplers]
+    named = [{"name": "planted", **victim}]
+    return run(
+        swap_tables(folder, source, rows, names, arms, named, **settings), out=folder / "run"
+    )
 
 
 def results(found: Run) -> dict[str, dict[str, Any]]:
@@ -159,7 +127,7 @@ def test_a_large_budget_finds_the_twin_with_every_sampler(tmp_path):
 
 
 def test_without_a_weakness_everything_holds(tmp_path):
-    found = attack(tmp_path, NEVER, 5, seeds=(0, 1))
+    found = attack(tmp_path, NEVER, 5, seeds=[0, 1])
     by_arm = results(found)
     assert len(by_arm) == 3 * 2 + 2
     for result in by_arm.values():
@@ -187,7 +155,7 @@ def test_a_repeated_arm_is_read_from_the_cache_and_asks_as_much(tmp_path):
 def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(tmp_path):
     """The victim knows items 2 to 7; items 6 and 7 mention no entity."""
     rule = "planted(ITEMS, lambda item, options: item.id in ('tiny-0', 'tiny-1'))"
-    rows = [row(item) for item in ITEMS]
+    rows = [as_row(item) for item in ITEMS]
     for bare in rows[6:]:
         del bare["mentions"]
     (result,) = results(attack(tmp_path, rule, 3, ["nearest"], rows=rows)).values()
@@ -207,6 +175,6 @@ def test_flip_checks_can_be_left_out(tmp_path):
 def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(tmp_path):
     """What the refusal promises: answers are kept, and a victim with a version resumes."""
     with pytest.raises(UsageError, match="mend the function and run again"):
-        attack(tmp_path, "lambda prompts: []", 2, ["nearest"], version="1")
-    found = attack(tmp_path, NEVER, 2, ["nearest"], version="1")
+        attack(tmp_path, "lambda prompts: []", 2, ["nearest"], victim={"version": "1"})
+    found = attack(tmp_path, NEVER, 2, ["nearest"], victim={"version": "1"})
     assert {trial.verdict for trial in rows_of(found)} == {Verdict.HELD}

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
 from medstress.core.outcomes import Verdict
@@ -15,7 +13,7 @@ from medstress.core.trials import Trial
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
 from medstress.testing import REPLACEMENTS, tiny_questions
-from question_rows import as_row
+from question_rows import as_row, swap_tables
 from rows import rows_of
 
 ITEMS = tiny_questions(6)
@@ -42,29 +40,9 @@ def answer(prompts):
 VARIANT = "item.key_text + ' sodium' in options or 'Voxetine' in options"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
-def experiment(
-    folder: Path, arms: Sequence[dict[str, Any]], rule: str = VARIANT, **given: Any
-) -> dict[str, Any]:
-    (folder / "victim.py").write_text(VICTIM.replace("RULE", rule), "utf-8")
-    (folder / "names.txt").write_text("\n".join(NAMES), "utf-8")
+def experiment(folder: Path, arms: Sequence[dict[str, Any]], rule: str = VARIANT) -> dict[str, Any]:
     rows = [as_row(item) for item in ITEMS]
-    order = given.pop("order", 1)
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows[::order])), "utf-8")
-    victim = {"backend": "python", "name": "v", "target": f"{folder}/victim.py:answer"}
-    return {
-        "experiment": {"controls": False, "name": "x", "seeds": [0, 1]},
-        "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
-        "entities": [
-            {"type": "drugs", "vocabulary": str(folder / "names.txt"), "embedding": "ngram"}
-        ],
-        "victim": [victim | given],
-        "attack": [{"name": "entity_substitution", **arm} for arm in arms],
-    }
+    return swap_tables(folder, VICTIM.replace("RULE", rule), rows, NAMES, arms, seeds=[0, 1])
 
 
 def row_of(found: Run, attack: str) -> dict[str, Any]:
@@ -142,36 +120,6 @@ def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(tmp_
         assert trial.first.query == successes[0] == 1
         assert unrefuted_of(trial) == successes[1]
         assert len(successes) == 2
-
-
-ARMS: list[dict[str, Any]] = [
-    {"label": f"{sampler}/{span}/{budget}", "sampler": sampler, "victim_span": span,
-     "budget": budget, "variants": "mark"} | ({"n": -20} if sampler == "pdws" else {})
-    for sampler in ("random", "pdws", "nearest", "farthest")
-    for span in ("nearest", "random", "saliency")
-    for budget in (1, 4, 9)
-]  # fmt: skip
-
-
-def outcomes(found: Run) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    return {
-        (t.arm.attack.label, t.item.id, t.arm.seed): (
-            t.verdict, t.queries.asked, t.first, t.pick, t.last, t.edits, t.excluded,
-        )
-        for t in Read.open(found.folder).trials
-    }  # fmt: skip
-
-
-@pytest.mark.release
-def test_a_smaller_budget_is_read_off_a_larger_one(tmp_path):
-    found = run(experiment(tmp_path, ARMS), out=tmp_path / "run")
-    rows = {row["attack"]: row for row in found.summary()["results"]}
-    for label, row in rows.items():
-        arm, _, budget = label.rpartition("/")
-        longest = rows[f"{arm}/9"]
-        # Where ranking the spans used the budget up no edit was shown, and the worst end is open.
-        worst = {"worst": [0.0, 1.0]} if row["n_never_asked"] == row["n_eligible"] else {}
-        assert row["asr_at"] == [{**point, **worst} for point in longest["asr_at"][: int(budget)]]
 
 
 def test_a_target_is_reached_only_where_it_is_not_the_key(tmp_path):

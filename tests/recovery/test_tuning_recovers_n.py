@@ -1,7 +1,6 @@
 """Tuning finds the n at which a planted victim is weak, and its honesty is what it says."""
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from medstress.entities.synonyms import load_synonyms
 from medstress.entities.vocabularies import load_vocabulary
 from medstress.experiment.file.config import GRID
 from medstress.testing import REPLACEMENTS, tiny_questions
-from question_rows import as_row
+from question_rows import as_row, swap_tables
 
 ITEMS = tiny_questions(60)
 KEYS = sorted({item.key_text for item in ITEMS})
@@ -43,11 +42,6 @@ def answer(prompts):
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
 def distances(folder: Path) -> dict[str, dict[str, float]]:
     """h(key, name) of every key and name, as the run will see it."""
     vocabulary = load_vocabulary(str(folder / "names.txt"), folder, None)
@@ -57,32 +51,12 @@ def distances(folder: Path) -> dict[str, dict[str, float]]:
     return {key: dict(zip(names.names, names.distances(key), strict=True)) for key in KEYS}
 
 
-def tuned(folder: Path, weak: dict[str, list[str]], **settings: Any) -> Tuned:
-    (folder / "victim.py").write_text(VICTIM.format(weak=weak), "utf-8")
+def tuned(folder: Path, weak: dict[str, list[str]]) -> Tuned:
     rows = [as_row(item) for item in ITEMS]
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return tune(
-        {
-            "experiment": {
-                "controls": False,
-                "name": "planted",
-                "seeds": [0, 1],
-                "flip_check": False,
-            },
-            "dataset": [{"name": "table", "path": str(folder / "rows.jsonl")}],
-            "entities": [
-                {
-                    "type": "drugs",
-                    "vocabulary": str(folder / "names.txt"),
-                    "embedding": str(folder / "vectors.txt"),
-                }
-            ],
-            "victim": [{"backend": "python", "target": f"{folder}/victim.py:answer"}],
-            "attack": [{"name": "entity_substitution", "budget": 1}],
-            "tune": {"share": 0.5, "grid": VALUES, **settings},
-        },
-        out=folder / "run",
-    )
+    source, arms = VICTIM.format(weak=weak), [{"budget": 1}]
+    tables = swap_tables(folder, source, rows, NAMES, arms, seeds=[0, 1], flip_check=False)
+    tables["entities"][0]["embedding"] = str(folder / "vectors.txt")
+    return tune({**tables, "tune": {"share": 0.5, "grid": VALUES}}, out=folder / "run")
 
 
 def test_tuning_finds_the_exponent_at_which_the_victim_is_weak(tmp_path):

@@ -25,7 +25,7 @@ DELAY = 0.01
 FORKS = """
 import gc, json, os, sys, threading
 from medstress.cli.app import medstress_cli
-from medstress.cli.stopping import leave
+from medstress.cli.process import leave
 
 said = os.fdopen(os.dup(1), "w")
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -128,13 +128,13 @@ def test_explain_obeys_the_limits_of_the_run(workplace):
     explain = ["explain", "run", "--experiment", "e.toml", "--all", "--limit", "2", "--quiet"]
     for most in (n, n + 30):
         limit = ["--set", f"experiment.max_queries={most}"]
-        assert medstress_cli([*explain, "--max-calls", "40", *limit]) == 0
+        assert medstress_cli([*explain, *limit]) == 0
         assert ms.open("run").summary()["performance"]["calls"] <= most
-    assert medstress_cli([*explain, "--max-calls", "40"]) == 0
+    assert medstress_cli(explain) == 0
     parts = ms.open("run").summary()
     run("whole")
     explain[1] = "whole"
-    assert medstress_cli([*explain, "--max-calls", "40"]) == 0
+    assert medstress_cli(explain) == 0
     assert ms.open("whole").summary()["root"] == parts["root"]
 
 

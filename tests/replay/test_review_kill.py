@@ -15,18 +15,18 @@ import pytest
 from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UsageError
 from medstress.report.review.room import make_room
-from medstress.store.reviews import ReviewStore, stored_reviews
+from medstress.store.reviews import UNCHANGED, ReviewStore, stored_reviews
 
 
 @contextmanager
 def served(folder, *extra):
     """The address of a room in a process of its own, and the process; it is killed at the end."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "medstress", "review", str(folder), "--no-browser", *extra],
+        [sys.executable, "-m", "medstress", "review", str(folder), *extra],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env=os.environ | {"PYTHONUNBUFFERED": "1", "BROWSER": "true"},
     )
     try:
         for line in process.stdout:
@@ -92,7 +92,7 @@ def test_a_run_in_progress_is_reviewed_and_goes_on(bench, workbench):
     def has_success():
         try:
             with ReviewStore(bench.out) as store:
-                return bool(make_room(Run.open(bench.out), store, controls=0).cases)
+                return bool(make_room(Run.open(bench.out), store).cases)
         except (UsageError, StoreError):
             return False
 
@@ -100,9 +100,13 @@ def test_a_run_in_progress_is_reviewed_and_goes_on(bench, workbench):
         workbench.wait_until((bench.out / "run.sqlite").exists, process)
         workbench.wait_until(has_success, process)
         hold.touch()
-        with served(bench.out, "--controls", "0") as (address, _):
+        with served(bench.out) as (address, _):
+            with ReviewStore(bench.out) as store:
+                cases = [case for room in store.rooms().values() for case in room["cases"]]
+            right = (None, UNCHANGED)  # cases of the sample, and planted ones with a right key
+            wrong = {case["id"] for case in cases if case.get("control") not in right}
             for case in codes(address):
-                say(address, "Anna", case, "yes")
+                say(address, "Anna", case, "no" if case in wrong else "yes")
         assert process.poll() is None
         hold.unlink()
         assert workbench.finish(process)[0] == 0

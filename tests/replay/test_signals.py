@@ -130,7 +130,7 @@ def hanging(bench, drain_seconds):
     (bench.root / "victim.py").write_text(HANGS, encoding="utf-8")
     code = (
         "import sys; from medstress.cli.app import medstress_cli; "
-        "from medstress.cli.stopping import leave; "
+        "from medstress.cli.process import leave; "
         f"leave(medstress_cli(sys.argv[1:], drain_seconds={drain_seconds}))"
     )
     return subprocess.Popen(

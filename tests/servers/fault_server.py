@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import orjson
 
@@ -124,7 +124,6 @@ class FaultServer:
         cuts: whether thoughts and text are cut off at `max_tokens`, counted in words.
         answers_as: how it calls the model in its answers, where it is otherwise.
         lists: the names it lists, where it is not the model's alone; none: it cannot list.
-        page: how many names it lists at once.
         describes: name -> name, of models that it describes whether or not it lists them.
         counts: whether it counts the words it writes, thoughts included; else one token an answer.
         tls: speak TLS with this.
@@ -155,7 +154,6 @@ class FaultServer:
         cuts: bool = False,
         answers_as: str | None = None,
         lists: Sequence[str] | None = None,
-        page: int | None = None,
         describes: Mapping[str, str] | None = None,
         counts: bool = False,
         tls: ssl.SSLContext | None = None,
@@ -178,7 +176,6 @@ class FaultServer:
         self.cuts = cuts
         self.answers_as = answers_as or model
         self.lists = (model,) if lists is None else tuple(lists)
-        self.page = page
         self.describes = dict(describes or {})
         self.counts = counts
         self.tls = tls
@@ -219,7 +216,7 @@ class FaultServer:
         return asked
 
     def listing(self, path: str) -> tuple[int, bytes]:
-        """Status and body for a request about models: the list, a page of it, or one of them."""
+        """Status and body for a request about models: the list, or one of them."""
         parts = urlsplit(path)
         self.n_listed += 1
         name = unquote(parts.path.partition("/models/")[2])
@@ -230,12 +227,8 @@ class FaultServer:
             return 200, orjson.dumps({"id": known, "object": "model"})
         if not self.lists:
             return 404, _error("no such path", "not_found")
-        after = parse_qs(parts.query).get("after", [""])[0]
-        start = self.lists.index(after) + 1 if after else 0
-        shown = self.lists[start:][: self.page]
-        more = {"has_more": len(shown) < len(self.lists[start:])} if self.page else {}
-        rows = [{"id": each, "object": "model"} for each in shown]
-        return 200, orjson.dumps({"object": "list", "data": rows, **more})
+        rows = [{"id": each, "object": "model"} for each in self.lists]
+        return 200, orjson.dumps({"object": "list", "data": rows})
 
     def _written(self, body: Mapping[str, Any], prompts: Sequence[str]) -> int:
         if not self.counts or not _most_new(body):

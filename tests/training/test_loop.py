@@ -1,7 +1,6 @@
 """Training learns, stops early, and goes on after a kill as if there had been none."""
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -91,18 +90,17 @@ def test_a_training_killed_again_and_again_ends_with_the_weights_of_an_unbroken_
     assert [(p.loss, p.score) for p in again] == [(p.loss, p.score) for p in curve]
 
 
-def test_a_checkpoint_that_was_not_finished_is_passed_over(encoder, sentences, tmp_path):
-    whole = tagger(encoder)
-    train(whole, sentences, tmp_path / "a", epochs=2)
-    shutil.copytree(tmp_path / "a", tmp_path / "b")
-    (newest,) = [path for path in (tmp_path / "b").iterdir() if path.is_dir()]
-    (tmp_path / "b" / "999999999.part").mkdir()
-    resumed = tagger(encoder)
-    train(resumed, sentences, tmp_path / "b", epochs=2)
+def test_a_finished_training_is_read_back_and_a_damaged_checkpoint_refused(
+    encoder, sentences, tmp_path
+):
+    whole, resumed = tagger(encoder), tagger(encoder)
+    for learner in (whole, resumed):
+        train(learner, sentences, tmp_path, epochs=2)
     assert weights(resumed) == weights(whole)
-    (newest / "optimiser.safetensors").write_bytes(b"cut")
+    (checkpoint,) = tmp_path.iterdir()
+    checkpoint.write_bytes(b"cut")
     with pytest.raises(StoreError, match=r"cannot be read .* to train this model from the beg"):
-        train(tagger(encoder), sentences, tmp_path / "b", epochs=2)
+        train(tagger(encoder), sentences, tmp_path, epochs=2)
 
 
 def test_the_seed_decides_the_weights(encoder, sentences, tmp_path):

@@ -18,7 +18,7 @@ def test_what_one_report_or_study_needs_is_no_part_of_the_base():
     base = {re.split("[>=<]", each)[0] for each in PROJECT["project"]["dependencies"]}
     assert not base & {"pylatexenc", "tenacity", "pandas", "torch", "openai"}
     without = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:]))\n"
-    code = f"{without}import medstress.cli.running, medstress.api.results, medstress.plugin"
+    code = f"{without}import medstress.experiment.run, medstress.api.results, medstress.plugin"
     command = [sys.executable, "-c", code, "pylatexenc", "tenacity", "pandas"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -240,6 +240,21 @@ def hostile(tmp_path_factory):
     return Hostile(folder / "run", folder / "page.html")
 
 
+ROOM = """
+import sys
+from pathlib import Path
+from medstress.analyses.run import Run
+from medstress.report.review.pages import routes
+from medstress.report.review.room import make_room
+from medstress.report.view import serve
+from medstress.store.reviews import ReviewStore
+folder = Path(sys.argv[1])
+with ReviewStore(folder) as store:
+    room = make_room(Run.open(folder), store, sample=3)
+    serve(routes(room, store), port=int(sys.argv[2]), show=False)
+"""
+
+
 class Served:
     """Commands that serve pages, each in a process of its own."""
 
@@ -248,16 +263,24 @@ class Served:
 
     def __call__(self, command: str, folder: Path, *arguments: str) -> str:
         """Start `medstress COMMAND DIR` and return the address that it prints."""
+        return self._started("-m", "medstress", command, folder, *arguments)
+
+    def room(self, folder: Path, port: str = "0") -> str:
+        """Start a review room of three cases."""
+        return self._started("-c", ROOM, folder, port)
+
+    def _started(self, *arguments: str | Path) -> str:
         process = subprocess.Popen(
-            [sys.executable, "-m", "medstress", command, folder, *arguments, "--no-browser"],
-            stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            [sys.executable, *arguments],
+            stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1", "BROWSER": "true"},
         )  # fmt: skip
         self._processes.append(process)
         assert process.stdout is not None
         for line in process.stdout:
             if address := re.search(r"http://\S+", line):
                 return address[0]
-        pytest.fail(f"medstress {command} ended with code {process.wait()} and no address")
+        pytest.fail(f"{arguments} ended with code {process.wait()} and no address")
 
     def kill(self) -> None:
         """Kill the last one, as the system would."""

@@ -54,7 +54,7 @@ def test_two_runs_have_one_page_side_by_side(browser, example, tmp_path):
 
 def test_the_review_room_takes_judgements_and_hides_what_it_must(browser, example, tmp_path):
     folder, page = shutil.copytree(example.folder, tmp_path / "run"), tmp_path / "room.html"
-    wish = ["review", str(folder), "--sample", "3", "--controls", "1", "--export", str(page)]
+    wish = ["review", str(folder), "--sample", "3", "--export", str(page)]
     assert medstress_cli(wish) == 0
     tab = browser.open(page, width=390, height=844)
     tab.page.get_by_label("Your name or initials").fill("Ada")

@@ -7,12 +7,15 @@ import pytest
 
 from medstress.analyses.run import Run
 from medstress.cli.app import medstress_cli
+from medstress.report.review.pages import export_room
+from medstress.report.review.room import make_room
+from medstress.store.reviews import ReviewStore
 
 pytestmark = [pytest.mark.web, pytest.mark.release]
 
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")
-SAMPLE = ("--sample", "3", "--controls", "1")
-N_CASES = 5
+N_CASES = 7
+"""Three of the sample, and two planted of each of two sorts."""
 ANSWERS = "all => all.map(one => [one.dataset.judgement, one.dataset.value])"
 
 
@@ -25,7 +28,8 @@ def folder(example, tmp_path):
 def alone(folder, tmp_path):
     """The room in one file."""
     page = tmp_path / "room.html"
-    assert medstress_cli(["review", str(folder), *SAMPLE, "--export", str(page)]) == 0
+    with ReviewStore(folder) as store:
+        export_room(make_room(Run.open(folder), store, sample=3), page)
     return page
 
 
@@ -75,7 +79,7 @@ def validity(example, folder):
 def test_two_raters_judge_and_what_they_say_becomes_validity(
     browser, example, folder, served, capsys
 ):
-    address = served("review", folder, *SAMPLE)
+    address = served.room(folder)
     first = enter(browser, address, "Ada")
     disputed = texts(first)
 
@@ -101,12 +105,12 @@ def test_two_raters_judge_and_what_they_say_becomes_validity(
 
 @pytest.mark.kills
 def test_what_was_said_is_there_after_the_server_was_killed(browser, folder, served):
-    tab = enter(browser, served("review", folder, *SAMPLE), "Ada")
+    tab = enter(browser, served.room(folder), "Ada")
     tab.page.keyboard.press("y")
     tab.page.locator("#saved", has_text="Saved").wait_for()
     before = texts(tab)
     served.kill()
-    tab = enter(browser, served("review", folder, *SAMPLE), "ada")
+    tab = enter(browser, served.room(folder), "ada")
     while texts(tab) != before:
         tab.page.keyboard.press("ArrowRight")
     pressed = tab.page.locator("[aria-pressed=true]")
@@ -188,7 +192,7 @@ def saved(tab):
 
 
 def test_a_note_is_saved_while_it_is_written(browser, folder, served):
-    address = served("review", folder, *SAMPLE)
+    address = served.room(folder)
     tab = enter(browser, address, "Ada")
     tab.page.get_by_label("Note").press_sequentially("odd")
     saved(tab)
@@ -197,7 +201,7 @@ def test_a_note_is_saved_while_it_is_written(browser, folder, served):
 
 
 def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
-    address = served("review", folder, *SAMPLE)
+    address = served.room(folder)
     tabs = [enter(browser, address, "Ada") for _ in range(2)]
     assert texts(tabs[0]) == texts(tabs[1])
     for tab, name in zip(tabs, QUESTIONS, strict=False):
@@ -211,7 +215,7 @@ def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
 
 @pytest.mark.kills
 def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, folder, served):
-    address = served("review", folder, *SAMPLE)
+    address = served.room(folder)
     tab = enter(browser, address, "Ada")
     tab.page.keyboard.press("y")
     saved(tab)
@@ -221,7 +225,7 @@ def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, fo
     problem.wait_for()
     port = address.split(":")[2].split("/")[0]
     assert f"--port {port}" in problem.inner_text()
-    again = served("review", folder, *SAMPLE, "--port", port)
+    again = served.room(folder, port)
     # The page that is still open asks an address that is gone.
     tab.page.keyboard.press("n")
     problem.wait_for()

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any, Literal
 
 from medstress.analyses.names import ITEMS, QUESTIONS, Noun, attack_names
 from medstress.analyses.run import Analysis, Cell, Run
@@ -60,74 +61,109 @@ def cautions_of(run: Run) -> Cautions | None:
 CAUTIONS = Analysis("cautions", cautions_of)
 
 
+_SENTENCES: Mapping[str, str] = {
+    "shard": "This is shard {number} of {of}: all numbers speak of its items alone. Join the "
+    "shards with medstress merge.",
+    "incomplete": "The run is not complete{so_far}. How soon a trial ends depends on what comes "
+    "out, so any rate may be too low or too high.",
+    "answered_otherwise": "{n:,} calls were made by two shards and got different answers. Every "
+    "trial keeps the answer that it was judged by.",
+    "extended": "Items were added {times} after the run had begun. Who saw numbers before may have "
+    "stopped when they pleased, so criteria say less.",
+    "skipped_rows": "{n:,} bad {rows} left out of {dataset}. The first: {first}",
+    "synonyms": "{attack} on {dataset}: of {n_mentions:,} mentions {n_listed:,} get a listed name "
+    "of the same thing, {n_defined:,} are acronyms that are spelt out as their text defines them, "
+    "and {n_nearest:,} get the nearest name. {n_ambiguous:,} name several things and stay, "
+    "{far}{n_unchanged:,} have no other name ({surrogate}).",
+    "related_names": "The nearest names of {attack} are related names, no synonyms: a salt, a "
+    "subtype or another thing. What is lost to them does not show that the model lacks synonyms; "
+    'mode = "strict" asks for those alone.',
+    "duplicates": "{n:,} of {items} of {dataset} {repeat} an earlier one under another id. They "
+    "are counted as if they were independent, so intervals are too narrow.",
+    "unread": "Not one answer of {model} could be read, so nothing is measured there. {advice}"
+    "{shown}",
+    "unreadable_clean": "{model}: {n:,} of {of:,} answers before any edit could not be read{on}. "
+    "Accuracy counts them as not right.",
+    "cut_off": "{model}: {n:,} replies were cut off before an answer could be read. They are never "
+    "right and never a success: raise max_new_tokens of [[victim]], and reasoning_tokens where an "
+    "attack asks in turns.",
+    "cut_short": "{n:,} of {of:,} trials did not end within trial_seconds. They count as held, and "
+    "at their worst as lost: run again with --retry-failed.",
+    "letter_mass": "{model} puts only {share:.0f} % of its probability on the option letters{on}: "
+    "it would hardly say what it is read as. Another prompt, or answer_by = text or generate, may "
+    "ask it better.",
+    "one_letter": "{model} answers {letter} to {n:,} of {of:,} questions{on}, though {letter} is "
+    "right in {n_keys:,} only: it may not read the options.",
+    "unknown_marks": "{n:,} of {of:,} replies of {model}{on} hold {first} ... {last}, which is "
+    '{read}. If it holds thoughts, set thoughts = ["{first}", "{last}"] of the model.',
+    "other_types": "{model} marks {marked}, which the data do not annotate: they count as "
+    "outside.{none}",
+    "no_marks": "{model} marks nothing at all in the clean data: every entity counts as missed, "
+    "and precision has nothing to divide by.",
+    "no_beginning": "{model} begins {n:,} of {of:,} entities with I-, after O or another type: F1 "
+    "counts them, as the CoNLL script does, and Seqeval strict F1 does not.",
+    "not_repeated": "{n:,} of {of:,} lost answers were right again when the same prompt was asked "
+    "alone.",
+    "left_out": "The server of {victim} does not know {name}, so it was left out. It says: {words}",
+    "temperature": "The server of {victim} does not take temperature = {asked:g}, so the model was "
+    "asked {at}. Its answers may differ when it is asked again. The server says: {said}",
+    "system_turns": "The template of {victim} takes no system turns, or only turns that alternate: "
+    "system text went to the head of the first user turn. The server says: {without_system}",
+    "schemas": "The server at {url} (model {model!r}) does not follow the JSON schema it was asked "
+    "for; replies are read as text (structured = false leaves the schema out).",
+    "window": "The server of {victim} reads {reads_at_most:,} tokens of a prompt and cuts longer "
+    "ones without a word, so the model did not see all that it was asked. Raise its context "
+    "(Ollama: num_ctx; llama.cpp: -c; vLLM: --max-model-len) and run again.",
+    "stored_attack": "{attack} asks edits that answers of {model} led to, so its rate on that "
+    "model says nothing new.",
+    "stored_attack, edits": "{attack} asks the stored edits of an item up to the one that made "
+    "{model} lose it: its rates mean something at 1 query alone.",
+    "control_left_out": "No control {control} beside {attacks}: {reason}.",
+}
+"""Rule -> the sentence; after a comma, which of its sentences."""
+_NOTES = ("synonyms", "control_left_out")
+"""Rules whose sentences are notes; the others warn."""
+
+
+def _say(rule: str, where: tuple[str, ...] = (), **facts: Any) -> Remark:
+    level: Literal["note", "warning"] = "note" if rule in _NOTES else "warning"
+    return Remark(rule.partition(",")[0], _SENTENCES[rule].format(**facts), where, level)
+
+
 def _incomplete(run: Run) -> Iterator[Remark]:
     if (shard := shard_of(run.manifest)) is not None:
-        yield Remark(
-            rule="shard",
-            sentence=f"This is shard {shard.number} of {shard.of}: all numbers speak of its items "
-            "alone. Join the shards with medstress merge.",
-        )
+        yield _say("shard", number=shard.number, of=shard.of)
     elif not run.is_complete:
-        yield Remark(
-            rule="incomplete",
-            sentence=f"The run is not complete{_so_far(run)}. How soon a trial ends depends on "
-            "what comes out, so any rate may be too low or too high.",
-        )
-
-
-def _so_far(run: Run) -> str:
-    done, planned = len(run.trials), int(run.manifest["n_planned"])
-    return f": {done:,} of {planned:,} planned trials have ended" if done < planned else ""
+        done, planned = len(run.trials), int(run.manifest["n_planned"])
+        so_far = f": {done:,} of {planned:,} planned trials have ended" if done < planned else ""
+        yield _say("incomplete", so_far=so_far)
 
 
 def _shards(run: Run) -> Iterator[Remark]:
     if n := run.manifest.get(SHARDS, {}).get("answered_otherwise", 0):
-        yield Remark(
-            rule="answered_otherwise",
-            sentence=f"{n:,} calls were made by two shards and got different answers. Every trial "
-            "keeps the answer that it was judged by.",
-        )
+        yield _say("answered_otherwise", n=n)
 
 
 def _rows(run: Run) -> Iterator[Remark]:
     for dataset, part in run.manifest["datasets"].items():
         if skipped := part.get("skipped"):
             rows = "row was" if len(skipped) == 1 else "rows were"
-            yield Remark(
-                rule="skipped_rows",
-                where=(dataset,),
-                sentence=f"{len(skipped):,} bad {rows} left out of {dataset}. The first: "
-                f"{skipped[0]}",
-            )
-        for note in part.get("notes", ()):
-            yield Remark(rule="data_note", where=(dataset,), sentence=note)
+            facts = {"n": len(skipped), "rows": rows, "dataset": dataset, "first": skipped[0]}
+            yield _say("skipped_rows", (dataset,), **facts)
+        yield from (Remark("data_note", note, (dataset,)) for note in part.get("notes", ()))
     for group, part in run.manifest["groups"].items():
         if undefined := part.get("undefined"):
-            yield Remark(rule="group_note", where=("", group), sentence=undefined)
+            yield Remark("group_note", undefined, ("", group))
 
 
 def _synonyms(run: Run) -> Iterator[Remark]:
     """Count the mentions that synonym attacks rename, by the source of the name (METHODS 4.5)."""
     for row in run.manifest.get("surrogates", ()):
-        yield Remark(
-            rule="synonyms",
-            level="note",
-            where=(row["dataset"], "", "", row["attack"]),
-            sentence=f"{row['attack']} on {row['dataset']}: of {row['n_mentions']:,} mentions "
-            f"{row['n_listed']:,} get a listed name of the same thing, {row['n_defined']:,} are "
-            f"acronyms that are spelt out as their text defines them, and {row['n_nearest']:,} get "
-            f"the nearest name. {row['n_ambiguous']:,} name several things and stay, "
-            + f"{row['n_distant']:,} have no name that is near enough, " * bool(row["n_distant"])
-            + f"{row['n_unchanged']:,} have no other name ({row['surrogate']}).",
-        )
+        at = (row["dataset"], "", "", row["attack"])
+        far = f"{n:,} have no name that is near enough, " if (n := row["n_distant"]) else ""
+        yield _say("synonyms", at, far=far, **row)
         if row["n_nearest"]:
-            yield Remark(
-                rule="related_names",
-                where=(row["dataset"], "", "", row["attack"]),
-                sentence=f"The nearest names of {row['attack']} are related names, no synonyms: a "
-                "salt, a subtype or another thing. What is lost to them does not show that the "
-                'model lacks synonyms; mode = "strict" asks for those alone.',
-            )
+            yield _say("related_names", at, **row)
 
 
 def _duplicates(run: Run) -> Iterator[Remark]:
@@ -140,14 +176,8 @@ def _duplicates(run: Run) -> Iterator[Remark]:
         nouns[dataset] = QUESTIONS if is_question else ITEMS
     for dataset, texts in copies.items():
         if n := texts.total() - len(texts):
-            repeat = "repeats" if n == 1 else "repeat"
-            yield Remark(
-                rule="duplicates",
-                where=(dataset,),
-                sentence=f"{n:,} of {nouns[dataset].count(texts.total())} of {dataset} {repeat} an "
-                "earlier one under another id. They are counted as if they were independent, so "
-                "intervals are too narrow.",
-            )
+            items, repeat = nouns[dataset].count(texts.total()), "repeats" if n == 1 else "repeat"
+            yield _say("duplicates", (dataset,), n=n, items=items, dataset=dataset, repeat=repeat)
 
 
 def _words(question: Question) -> tuple[object, ...]:
@@ -203,61 +233,33 @@ def _unread(run: Run) -> Iterator[Remark]:
                 replies = list(run.folder.clean_replies(victim, REPLIES))
             distinct = list(dict.fromkeys(filter(None, replies)))[:REPLIES]
             shown = "".join(f' "{_short(reply)}"' for reply in distinct)
-            yield Remark(
-                rule="unread",
-                where=("", "", victim),
-                sentence=f"Not one answer of {unread[victim]} could be read, so nothing is "
-                f"measured there. {advice}" + (f" It says:{shown}" if shown else ""),
-            )
+            shown = f" It says:{shown}" if shown else ""
+            yield _say("unread", ("", "", victim), model=unread[victim], advice=advice, shown=shown)
             continue
         for place, asked in run.answered.items():
-            if place.victim != victim:
-                continue
             n = sum(t.verdict is Verdict.UNREADABLE for t in asked)
-            if n and n >= UNREADABLE * len(asked):
-                yield Remark(
-                    rule="unreadable_clean",
-                    where=place,
-                    sentence=f"{victim}: {n:,} of {len(asked):,} answers before any edit could not "
-                    f"be read{_on(run, place)}. Accuracy counts them as not right.",
-                )
+            if place.victim == victim and n and n >= UNREADABLE * len(asked):
+                facts = {"model": victim, "n": n, "of": len(asked), "on": _on(run, place)}
+                yield _say("unreadable_clean", place, **facts)
 
 
 def _cut_off(run: Run) -> Iterator[Remark]:
     for victim, trials in run.by_model.items():
-        n_clean = sum(map(_is_cut, trials))
-        n_edited = sum(t.queries.cut_off for t in trials)
-        if n_clean or n_edited:
-            yield Remark(
-                rule="cut_off",
-                where=("", "", victim),
-                sentence=f"{victim}: {n_clean + n_edited:,} replies were cut off before an answer "
-                "could be read. They are never right and never a success: raise max_new_tokens of "
-                "[[victim]], and reasoning_tokens where an attack asks in turns.",
-            )
+        if n := sum(_is_cut(t) + t.queries.cut_off for t in trials):
+            yield _say("cut_off", ("", "", victim), model=victim, n=n)
 
 
 def _cut_short(run: Run) -> Iterator[Remark]:
-    cut = [t for t in run.trials if t.verdict is Verdict.CUT_SHORT]
-    if cut:
-        yield Remark(
-            rule="cut_short",
-            sentence=f"{len(cut):,} of {len(run.trials):,} trials did not end within "
-            "trial_seconds. They count as held, and at their worst as lost: run again with "
-            "--retry-failed.",
-        )
+    if n := sum(t.verdict is Verdict.CUT_SHORT for t in run.trials):
+        yield _say("cut_short", n=n, of=len(run.trials))
 
 
 def _letter_mass(run: Run) -> Iterator[Remark]:
     for place, clean in run.answered.items():
         masses = [t.before.mass for t in clean if t.before and t.before.mass is not None]
         if masses and (mean := fmean(masses)) < LETTER_MASS:
-            yield Remark(
-                rule="letter_mass",
-                where=place,
-                sentence=f"{place.victim} puts only {100 * mean:.0f} % of its probability on the "
-                f"option letters{_on(run, place)}: it would hardly say what it is read as. Another "
-                "prompt, or answer_by = text or generate, may ask it better.",
+            yield _say(
+                "letter_mass", place, model=place.victim, share=100 * mean, on=_on(run, place)
             )
 
 
@@ -274,13 +276,8 @@ def _one_letter(run: Run) -> Iterator[Remark]:
         ((letter, n),) = Counter(answer for answer, _ in answers).most_common(1)
         n_keys = sum(key == letter for _, key in answers)
         if n > ONE_LETTER * len(answers) >= n_keys:
-            yield Remark(
-                rule="one_letter",
-                where=place,
-                sentence=f"{place.victim} answers {letter} to {n:,} of {len(answers):,} questions"
-                f"{_on(run, place)}, though {letter} is right in {n_keys:,} only: it may not read "
-                "the options.",
-            )
+            facts = {"model": place.victim, "letter": letter, "n": n, "of": len(answers)}
+            yield _say("one_letter", place, **facts, n_keys=n_keys, on=_on(run, place))
 
 
 def _unknown_marks(run: Run) -> Iterator[Remark]:
@@ -300,17 +297,15 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
             spec = spec["task"]
         own = spec.get("thoughts")
         marked = (unknown_marks(text, own and (own[0], own[1])) for text in texts)
-        for marks, n in Counter(one for one in marked if one is not None).most_common(1):
+        for (first, last), n in Counter(one for one in marked if one is not None).most_common(1):
             if n > len(texts) / 2:
-                read = "read as part of the answer"
-                if not without_thoughts(f"{marks[0]} {marks[1]}"):
-                    read = "taken for a thought and left out"
-                sentence = (
-                    f"{n:,} of {len(texts):,} replies of {place.victim}{_on(run, place)} hold "
-                    f"{marks[0]} ... {marks[1]}, which is {read}. If it holds thoughts, set "
-                    f'thoughts = ["{marks[0]}", "{marks[1]}"] of the model.'
-                )
-                yield Remark("unknown_marks", sentence, place)
+                is_thought = not without_thoughts(f"{first} {last}")
+                read = "taken for a thought and left out" if is_thought else _READ
+                facts = {"n": n, "of": len(texts), "first": first, "last": last, "read": read}
+                yield _say("unknown_marks", place, model=place.victim, on=_on(run, place), **facts)
+
+
+_READ = "read as part of the answer"
 
 
 def _marks(run: Run) -> Iterator[Remark]:
@@ -323,36 +318,30 @@ def _marks(run: Run) -> Iterator[Remark]:
 
     replies = run.folder.read(_clean_labels)
     for victim in taggers:
-        spec = run.manifest["victims"][victim]["task"]
+        spec, at = run.manifest["victims"][victim]["task"], ("", "", victim)
         task = EntityTagging(types=tuple(spec["types"]), names=spec["names"])
         others: Counter[str] = Counter()
-        n_marked = n_inside = 0
+        firsts: list[str] = []
         for labels in (labels for (name, _), labels in replies.items() if name == victim):
             types = (one.type for one in entities_of(labels))
             others.update(type_ for type_ in types if task.type_of(f"B-{type_}") not in task.types)
             read = task.read(labels)
-            firsts = [read[one.start] for one in entities_of(read)]
-            n_marked += len(firsts)
-            n_inside += sum(label.startswith("I") for label in firsts)
+            firsts += [read[one.start] for one in entities_of(read)]
         if others:
-            marked = f"{others.total():,} entities of the type{'s' * (len(others) > 1)} {listed(sorted(others))}"
-            sentence = f"{victim} marks {marked}, which the data do not annotate: they count as "
-            sentence += "outside."
-            if not n_marked:
-                sentence += (
-                    f" Nothing of {listed(task.types)} is marked: if it calls them otherwise, "
-                    'translate with labels = {ITS_TYPE = "TYPE_OF_THE_DATA"} in [[victim]].'
-                )
-            yield Remark("other_types", sentence, ("", "", victim))
-        elif not n_marked:
-            sentence = f"{victim} marks nothing at all in the clean data: every entity counts as "
-            sentence += "missed, and precision has nothing to divide by."
-            yield Remark("no_marks", sentence, ("", "", victim))
-        if n_inside:
-            sentence = f"{victim} begins {n_inside:,} of {n_marked:,} entities with I-, after O or "
-            sentence += "another type: F1 counts them, as the CoNLL script does, and Seqeval "
-            sentence += "strict F1 does not."
-            yield Remark("no_beginning", sentence, ("", "", victim))
+            marked = f"{others.total():,} entities of the type{'s' * (len(others) > 1)} "
+            marked += listed(sorted(others))
+            none = "" if firsts else _NO_TYPE.format(types=listed(task.types))
+            yield _say("other_types", at, model=victim, marked=marked, none=none)
+        elif not firsts:
+            yield _say("no_marks", at, model=victim)
+        if n := sum(label.startswith("I") for label in firsts):
+            yield _say("no_beginning", at, model=victim, n=n, of=len(firsts))
+
+
+_NO_TYPE = (
+    " Nothing of {types} is marked: if it calls them otherwise, translate with labels = "
+    '{{ITS_TYPE = "TYPE_OF_THE_DATA"}} in [[victim]].'
+)
 
 
 def _clean_labels(reader: RunReader) -> dict[tuple[str, int], tuple[str, ...]]:
@@ -370,41 +359,16 @@ def _unstable(run: Run) -> Iterator[Remark]:
     firsts = (t.first for t in run.trials if t.first is not None and not t.arm.is_control)
     again = [first.repeats for first in firsts if first.repeats is not None]
     if n := again.count(False):
-        yield Remark(
-            rule="not_repeated",
-            sentence=f"{n:,} of {len(again):,} lost answers were right again when the same prompt "
-            "was asked alone.",
-        )
+        yield _say("not_repeated", n=n, of=len(again))
 
 
-_SERVERS: Sequence[tuple[str, str, str]] = (
-    (
-        "temperature",
-        "temperature",
-        "The server of {victim} does not take temperature = {asked:g}, so the model was asked "
-        "{at}. Its answers may differ when it is asked again. The server says: {said}",
-    ),
-    (
-        "without_system",
-        "system_turns",
-        "The template of {victim} takes no system turns, or only turns that alternate: system "
-        "text went to the head of the first user turn. The server says: {without_system}",
-    ),
-    (
-        "ignores_schemas",
-        "schemas",
-        "The server at {url} (model {model!r}) does not follow the JSON schema it was asked for; "
-        "replies are read as text (structured = false leaves the schema out).",
-    ),
-    (
-        "reads_at_most",
-        "window",
-        "The server of {victim} reads {reads_at_most:,} tokens of a prompt and cuts longer ones "
-        "without a word, so the model did not see all that it was asked. Raise its context "
-        "(Ollama: num_ctx; llama.cpp: -c; vLLM: --max-model-len) and run again.",
-    ),
-)
-"""What an endpoint notes, the rule, and the sentence."""
+_SERVERS: Mapping[str, str] = {
+    "temperature": "temperature",
+    "without_system": "system_turns",
+    "ignores_schemas": "schemas",
+    "reads_at_most": "window",
+}
+"""What an endpoint notes, and the rule."""
 
 
 def _servers(run: Run) -> Iterator[Remark]:
@@ -412,16 +376,12 @@ def _servers(run: Run) -> Iterator[Remark]:
     for endpoint in run.manifest.get("endpoints") or ():
         facts, at = dict(endpoint), ("", "", endpoint["victim"])
         for name, words in (endpoint.get("left_out") or {}).items():
-            server = f"The server of {endpoint['victim']}"
-            sentence = f"{server} does not know {name}, so it was left out. It says: {words}"
-            yield Remark("left_out", sentence, at)
+            yield _say("left_out", at, victim=at[2], name=name, words=words)
         if refusal := endpoint.get("temperature"):
             sent = refusal["sent"]
             how = "without one" if sent is None else f"at temperature {sent:g}"
             facts |= {"asked": refusal["asked"], "said": refusal["said"], "at": how}
-        for note, rule, sentence in _SERVERS:
-            if endpoint.get(note):
-                yield Remark(rule, sentence.format(**facts), at)
+        yield from (_say(rule, at, **facts) for note, rule in _SERVERS.items() if facts.get(note))
 
 
 def _stored_attacks(run: Run) -> Iterator[Remark]:
@@ -430,19 +390,14 @@ def _stored_attacks(run: Run) -> Iterator[Remark]:
     for label, spec in run.manifest["attacks"].items():
         if spec["name"] != STORED or "set" not in spec:
             continue
-        own = [victim for victim, one in hashes.items() if one == spec["source"]["model_hash"]]
+        rule, model, source = "stored_attack", "", spec["source"]
+        own = [victim for victim, one in hashes.items() if one == source["model_hash"]]
         if own and not spec["is_blind"]:
-            sentence = (
-                f"{label} asks edits that answers of {own[0]} led to, so its rate on that model "
-                "says nothing new."
-            )
-            yield Remark(rule="stored_attack", where=("", "", "", label), sentence=sentence)
+            model = own[0]
         elif spec["selection"] == Selection.ALL and spec["budget"] > 1:
-            sentence = (
-                f"{label} asks the stored edits of an item up to the one that made "
-                f"{spec['source']['victim']} lose it: its rates mean something at 1 query alone."
-            )
-            yield Remark(rule="stored_attack", where=("", "", "", label), sentence=sentence)
+            rule, model = "stored_attack, edits", source["victim"]
+        if model:
+            yield _say(rule, ("", "", "", label), attack=label, model=model)
 
 
 def _left_out(run: Run) -> Iterator[Remark]:
@@ -453,21 +408,12 @@ def _left_out(run: Run) -> Iterator[Remark]:
         for control, reason in reasons.items():
             by_reason[control, reason].append(attack)
     for (control, reason), attacks in by_reason.items():
-        yield Remark(
-            rule="control_left_out",
-            level="note",
-            sentence=f"No control {control} beside {listed(attacks)}: {reason}.",
-        )
+        yield _say("control_left_out", control=control, attacks=listed(attacks), reason=reason)
 
 
 def _extended(run: Run) -> Iterator[Remark]:
     if n := (run.manifest.get("criteria") or {}).get("extended", 0):
-        times = "once" if n == 1 else f"{n:,} times"
-        yield Remark(
-            rule="extended",
-            sentence=f"Items were added {times} after the run had begun. Who saw numbers before "
-            "may have stopped when they pleased, so criteria say less.",
-        )
+        yield _say("extended", times="once" if n == 1 else f"{n:,} times")
 
 
 RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (

@@ -191,14 +191,14 @@ class _Facts:
         }
         self.groups = dict(zip(manifest["groups"], groups, strict=False))
         self.embeddings = _embeddings(self.groups)
-        self.known = manifest["victims"]
-        self.victims = dict(zip(self.known, config.get("victim", ()), strict=False))
+        self.stored = manifest["victims"]
+        self.victims = dict(zip(self.stored, config.get("victim", ()), strict=False))
 
     def setting(self, place: Place, rule: str) -> Setting:
         types = self.groups.get(place.group, {}).get("type")
-        table, known = self.victims.get(place.victim, {}), self.known.get(place.victim) or {}
-        size = known.get("parameters", table.get("parameters"))
-        tasks = {None: known, **known.get("by_dataset", {})}
+        table, stored = self.victims.get(place.victim, {}), self.stored.get(place.victim) or {}
+        size = stored.get("parameters", table.get("parameters"))
+        tasks = {None: stored, **stored.get("by_dataset", {})}
         prompts = {name: one["prompt"]["name"] for name, one in tasks.items() if one.get("prompt")}
         return Setting(
             place=place,
@@ -210,7 +210,7 @@ class _Facts:
             model=table.get("model") or table.get("name"),
             backend=str(table.get("backend", "")),
             parameters=None if size is None else float(size),
-            victim_group=table.get("group") or known.get("group"),
+            victim_group=table.get("group") or stored.get("group"),
         )
 
 

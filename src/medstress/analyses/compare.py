@@ -403,10 +403,10 @@ def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
         )
     if not deciding:
         scores = dict.fromkeys(row.metric for row in rows if row.metric not in METRICS)
-        known = [*scores, *METRICS[2:]] if scores else METRICS
+        allowed = [*scores, *METRICS[2:]] if scores else METRICS
         raise UsageError(
             f"{setting('metric', metric)}: nothing that both runs hold has it; expected one of "
-            f"{', '.join(known)}{did_you_mean(str(metric), known)}"
+            f"{', '.join(allowed)}{did_you_mean(str(metric), allowed)}"
         )
     kept = [row for row in deciding if row.n_pairs]
     if not kept:

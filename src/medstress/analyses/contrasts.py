@@ -187,15 +187,15 @@ def contrasts(
     if not len(judged.pairs):
         return
     i, j = judged.pairs.first, judged.pairs.second
-    known = judged.where(np.asarray(a.eligible[i] & b.eligible[j]))
+    common = judged.where(np.asarray(a.eligible[i] & b.eligible[j]))
     for share in shares:
-        kept = known if share == "asr" else judged
+        kept = common if share == "asr" else judged
         yield _of_share(kept, share, margin, decides=share == wanted)
     controls = arm.first.controls(a), arm.second.controls(b)
     for name in controls[0]:
         if name in controls[1]:
             cells = controls[0][name], controls[1][name]
-            yield _of_net(known, name, cells, margin, decides=wanted == "asr_net")
+            yield _of_net(common, name, cells, margin, decides=wanted == "asr_net")
 
 
 def _ended(cell: Cell) -> Mask:

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from medstress.analyses.facts import FEW_QUESTIONS
+from medstress.analyses.names import capital
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
     HIDDEN,
@@ -289,6 +290,7 @@ class Explanations(Shown):
             for row in self.rows
             if row.kind == "success" and row.n < FEW_QUESTIONS
         )
+        trials = "trial" if self.n_not_explained == 1 else "trials"
         limits = (
             (
                 "few_explained",
@@ -306,7 +308,7 @@ class Explanations(Shown):
             (
                 "not_explained",
                 self.n_not_explained,
-                f"{self.n_not_explained:,} trials could not be explained, because a call failed: "
+                f"{self.n_not_explained:,} {trials} could not be explained, because a call failed: "
                 "run again with --retry-failed, then explain again.",
             ),
             (
@@ -326,7 +328,7 @@ class Explanations(Shown):
         )
         return [
             *(Remark("top_token", sentence, level="note") for sentence in self._sentences()),
-            *(Remark(rule, sentence) for rule, holds, sentence in limits if holds),
+            *(Remark(rule, capital(sentence)) for rule, holds, sentence in limits if holds),
         ]
 
     def _sentences(self) -> Iterator[str]:

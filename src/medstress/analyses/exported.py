@@ -37,7 +37,6 @@ from medstress.version import __version__
 if TYPE_CHECKING:
     from polars import DataFrame
 
-    from medstress.analyses.explanations import Explanations
     from medstress.attacks.protocol import Attack
 
 Row: TypeAlias = Mapping[str, Any]
@@ -335,54 +334,6 @@ def review_rows(run: Run, reader: RunReader) -> Iterator[Row]:
             "note": review.note,
             "time": review.time,
         }
-
-
-# Tokens of explained prompts
-
-TOKENS: Types = {
-    **dict.fromkeys(("trial_id", "dataset", "item_id", "victim", "attack"), str),
-    **{"seed": int, "verdict": str, "regime": str, "side": str, "position": int, "token": str},
-    **{"place": str, "edited": bool, "key": str, "answer": str},
-    **{"value_key": float, "value_answer": float, "values": None},
-    **{"value": str, "units": str, "mask": str, "base_key": float, "full_key": float},
-    **{"evaluations": int, "gap": float},
-}
-
-
-def token_rows(explanations: Explanations | None) -> Iterator[dict[str, Any]]:
-    """Yield the tokens of all explained prompts."""
-    for one in explanations.explained if explanations else ():
-        trial, at = one.trial, one.outputs.index(one.key)
-        for name, side in (("before", one.before), ("after", one.after)):
-            answer, key = one.of(side, side.answer), one.for_key(side)
-            for i, token in enumerate(side.tokens):
-                yield {
-                    "trial_id": trial.id,
-                    "dataset": trial.arm.place.dataset,
-                    "item_id": trial.item.id,
-                    "victim": trial.arm.place.victim,
-                    "attack": trial.arm.attack.label,
-                    "seed": trial.arm.seed,
-                    "verdict": trial.verdict.value,
-                    "regime": one.regime,
-                    "side": name,
-                    "position": i,
-                    "token": token,
-                    "place": side.places[i],
-                    "edited": bool(side.edited[i]),
-                    "key": one.key,
-                    "answer": side.answer,
-                    "value_key": float(key[i]),
-                    "value_answer": None if answer is None else float(answer[i]),
-                    "values": dict(zip(one.outputs, side.values[i].tolist(), strict=True)),
-                    "value": one.value,
-                    "units": one.units,
-                    "mask": one.mask,
-                    "base_key": float(side.base[at]),
-                    "full_key": float(side.full[at]),
-                    "evaluations": side.evaluations,
-                    "gap": side.gap,
-                }
 
 
 # Attacked items

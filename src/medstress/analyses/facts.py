@@ -30,6 +30,8 @@ from medstress.stats.shares import Mask
 FEW_QUESTIONS, FEW_DOCUMENTS, FEW_PAIRS = 20, 30, 40
 """Below, a share, an F1 and a correlation say too little (METHODS 1.5, Few documents)."""
 SIGNIFICANT = 0.05
+ALL = "all"
+"""The group of attacks that put in no names of a group."""
 NO_SKILL = 0.1
 """Below, a score before any edit leaves nothing that could fall."""
 NOISY = 2 / 3
@@ -425,7 +427,7 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
             row=row,
             model=models.get(place.victim, place.victim),
             attack=attacks[row.key.attack],
-            place=", ".join(place[i] for i in (0, 1) if varies[i]),
+            place=", ".join(place[i] for i in (0, 1) if varies[i] and place[i] != ALL),
             n_results=n,
             n_models=len({one.key.victim for one in among}),
             score=score,

@@ -120,11 +120,8 @@ class Passages(Shown):
         title, y = "Answers once the passage supports another option", "share of right answers"
         return [Chart("evidence", title, "bars", "attack", y, points)]
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterator[Remark]:
         """Say what is not known, what may be chance, and who remembers."""
-        return list(self._remarks())
-
-    def _remarks(self) -> Iterator[Remark]:
         if self.has_pair and not self.gains:
             yield Remark(
                 "no_gain",

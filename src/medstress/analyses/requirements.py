@@ -115,9 +115,9 @@ class Requirements(Shown):
         """One line a criterion."""
         return [table("requirements", "Criteria", self.rows, FIELDS, n_labels=1)]
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterator[Remark]:
         """Say which criteria are missed or not judged, and that the run was extended."""
-        return [remark for row in self.rows for remark in _remarks(row)]
+        return (remark for row in self.rows for remark in _remarks(row))
 
     def decisions(self) -> Sequence[Decision]:
         """Return a case for each criterion: missed is a failure, not judged an error."""
@@ -340,7 +340,7 @@ class _Reader:
         ours, others = controls.readings(cell, control, pairs, budget, left)
         second = _Side(self._run, control, pairs.second, others)
         if metric == "control":
-            share = controls.beside(cell, control, pairs, budget, left).control
+            share = controls.at_budget(cell, control, pairs, budget, left).control
             return Measured(at, _for_names(share, [second], pairs.units, 0.95), None, more)
         first = _Side(self._run, cell, pairs.first, ours)
         net = _difference(first, second, pairs, part)

@@ -201,30 +201,29 @@ class Review(Shown):
         judged = [one for one in self.judgements if one.n_cases]
         several = [one for one in judged if one.agreement.n_raters > 1]
         whys = dict.fromkeys(
-            f"{share.method}."
+            f"{one.agreement.krippendorff.method}."
             for one in several
-            for share in (one.agreement.cohen, one.agreement.fleiss, one.agreement.krippendorff)
-            if share.value is None
+            if one.agreement.krippendorff.value is None
         )
         answered: list[tuple[str, Right]] = []
         if self.answers is not None:
             raters = [(one.rater, one.right) for one in self.answers.raters]
             answered = [("people", self.answers.people), *raters, ("models", self.answers.models)]
-        known = (
+        accuracies = (
             "Only questions that a model answered rightly are attacked, so models are right on all "
             "clean ones."
         )
-        said, planted = (
+        caption, planted = (
             "What people say of the sampled cases",
             "Raters on planted cases, whose right word is known",
         )
         agree = "How far raters agree, planted cases left out"
-        beside = "People and models on the same questions, clean and attacked"
+        title = "People and models on the same questions, clean and attacked"
         return [
-            table("review-judgements", said, judged, _JUDGEMENTS, notes=list(self._notes())),
+            table("review-judgements", caption, judged, _JUDGEMENTS, notes=list(self._notes())),
             table("review-agreement", agree, several, _AGREEMENT, notes=list(whys)),
             table("review-controls", planted, self.controls, _ON_PLANTED),
-            table("review-answers", beside, answered, _ANSWERS, notes=[known]),
+            table("review-answers", title, answered, _ANSWERS, notes=[accuracies]),
         ]
 
     def _notes(self) -> Iterator[str]:
@@ -250,12 +249,11 @@ class Review(Shown):
         title = "What people say of the sampled cases"
         return [Chart("judgements", title, "bars", "judgement", "share of yes", points)]
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterator[Remark]:
         """What to know before one believes what people say."""
-        return list(self._remarks()) if self.key_right.n_cases else []
-
-    def _remarks(self) -> Iterator[Remark]:
         key = self.key_right
+        if not key.n_cases:
+            return
         if key.n_open:
             sentence = (
                 f"Raters disagree whether the right answer is still right in {key.n_open:,} of "
@@ -489,8 +487,6 @@ _JUDGEMENTS: Sequence[Field[Judgement]] = (
 _AGREEMENT: Sequence[Field[Judgement]] = (
     _JUDGEMENTS[0],
     column("Agreeing pairs", "agreement.raw", "score"),
-    column("Cohen's kappa", "agreement.cohen", "score"),
-    column("Fleiss' kappa", "agreement.fleiss", "score"),
     column("Krippendorff's alpha", "agreement.krippendorff", "score"),
 )
 

@@ -16,7 +16,6 @@ from math import log10
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medstress.analyses.results import diversity_of
 from medstress.analyses.run import Analysis, Cell, Run
@@ -27,7 +26,6 @@ from medstress.analyses.shown import (
     Field,
     OfAttack,
     Point,
-    Remark,
     Shown,
     Table,
     as_entry,
@@ -38,13 +36,11 @@ from medstress.analyses.shown import (
     panel,
     place_labels,
     table,
-    where,
 )
 from medstress.core.arms import Place
 from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_curves
-from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
-from medstress.stats.permutation import sign_flip_p
-from medstress.stats.resampling import ROUNDING, in_words, item_mean
+from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.resampling import ROUNDING
 from medstress.stats.shares import Numbers
 
 GROUPS = ("all", "generalist", "specialist")
@@ -84,18 +80,6 @@ class AtExponent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contrast:
-    """Whether two regimes succeed equally often on the same items."""
-
-    comparison: str
-    against: str
-    difference: Estimate
-    p: float
-    p_adjusted: float
-    method: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """PDWS attacks that differ only in n, ordered by it, and random sampling beside them."""
 
@@ -105,11 +89,6 @@ class Series:
     spec: Mapping[str, Any]
     points: Sequence[AtExponent]
     random: AtExponent | None
-    n_items: int
-    """Items that all its attacks attacked."""
-    tests: Sequence[Contrast]
-    """Of the regimes on these items, means over the values of n of each: its best n would be chosen
-    on these items."""
 
     @property
     def every_point(self) -> list[AtExponent]:
@@ -158,9 +137,8 @@ class Scaling(Shown):
     title = "Queries, exponents and sizes"
 
     def tables(self) -> Sequence[Table]:
-        """Where curves level off and cross; the regimes of n; sizes."""
+        """Where curves level off and cross; success by n; sizes."""
         points = [(series, point) for series in self.exponents for point in series.every_point]
-        tests = [(series, test) for series in self.exponents for test in series.tests]
         trends = [
             (row, group, trend)
             for row in self.size
@@ -168,14 +146,12 @@ class Scaling(Shown):
             if group == "all" or trend.n
         ]
         recommended = "Recommended: from this budget on more queries bring little, beyond chance."
-        regimes, slope = "Near, random and far names on the same items", "ten times the parameters"
         bring = "Where more queries bring little"
         return [
             table("scaling", bring, self.curves, CURVES, notes=[recommended]),
             table("curve-pairs", "Two attacks over the budget", self.pairs, PAIRS),
             table("exponents", "Success by the exponent n", points, POINTS),
-            table("regimes", regimes, tests, TESTS),
-            table("size", f"Change of ASR for {slope}", trends, TRENDS),
+            table("size", "Change of ASR for ten times the parameters", trends, TRENDS),
         ]
 
     def charts(self) -> Sequence[Chart]:
@@ -213,19 +189,6 @@ class Scaling(Shown):
         size = Chart("size", title, "dots", x, lost, sizes, log_x=True, by_model=True)
         return [*charts, size]
 
-    def remarks(self) -> Sequence[Remark]:
-        """Which regime is shown to succeed more often than random sampling, and which is not."""
-        return [
-            Remark(
-                "regime",
-                _in_words(series, test),
-                where(series, ", ".join(point.attack for point in series.points)),
-                "note",
-            )
-            for series in self.exponents
-            for test in series.tests
-        ]
-
 
 def scaling_of(run: Run) -> Scaling | None:
     """Compute what there is of the three; None where there is nothing."""
@@ -242,7 +205,7 @@ def scaling_of(run: Run) -> Scaling | None:
     size = by_size(run)
     if not (curves or exponents or size):
         return None
-    return Scaling(curves=curves, pairs=pairs, exponents=_adjusted(exponents), size=size)
+    return Scaling(curves=curves, pairs=pairs, exponents=exponents, size=size)
 
 
 SCALING = Analysis("scaling", scaling_of)
@@ -322,14 +285,11 @@ def _series(run: Run, place: Place, cells: Sequence[Cell]) -> Iterator[Series]:
         members.sort(key=lambda cell: float(cell.attack.params["n"]))
         budget = max(map(budget_of, members))
         random = _random_beside(cells, members[0], budget)
-        n_items, tests = _compared(members, random, cells, budget)
         yield Series(
             **place._asdict(),
             spec=json.loads(shared),
             points=[_point(run, cell, float(cell.attack.params["n"])) for cell in members],
             random=None if random is None else _point(run, random, None),
-            n_items=n_items,
-            tests=tests,
         )
 
 
@@ -361,73 +321,6 @@ def _point(run: Run, cell: Cell, n: float | None) -> AtExponent:
         diversity_unbiased=names.diversity_unbiased,
         prompt_similarity=names.prompt_similarity,
     )
-
-
-def _compared(
-    members: Sequence[Cell], random: Cell | None, cells: Sequence[Cell], budget: int
-) -> tuple[int, list[Contrast]]:
-    """Compare the attacks of a series on the items that all of them attacked."""
-    clusters = {t.item.id: t.cluster for c in cells for t in c.trials if t.is_eligible}
-    items = sorted(clusters)
-    chosen = [*members, *((random,) if random else ())]
-    arms = [hits_of(cell, items, budget, by_item=True) for cell in chosen]
-    shared = np.all([arm.counts > 0 for arm in arms], axis=0)
-    rates = np.array([arm.successes[shared, -1] / arm.counts[shared] for arm in arms])
-    documents = [clusters[item] for item, is_shared in zip(items, shared, strict=True) if is_shared]
-    units = np.unique(np.array(documents, dtype=str), return_inverse=True)[1]
-    exponents = [float(cell.attack.params["n"]) for cell in members]
-    return len(documents), compare_regimes(rates, exponents, units)
-
-
-def compare_regimes(
-    rates: Numbers, exponents: Sequence[float], units: NDArray[np.int64]
-) -> list[Contrast]:
-    """Compare the regimes of one series; p-values are not adjusted yet.
-
-    Args:
-        rates: success by attack and item, shape (k, m): an attack for each exponent, and if there
-            is one more, random sampling.
-        exponents: the values of n, ascending.
-        units: the document of each item, shape (m,).
-    """
-    k, m = len(exponents), rates.shape[1]
-    members = {
-        "near": [i for i in range(k) if exponents[i] < 0],
-        "random": [k] if len(rates) > k else [i for i in range(k) if exponents[i] == 0],
-        "far": [i for i in range(k) if exponents[i] > 0],
-    }
-    means = {name: rates[rows].mean(axis=0) for name, rows in members.items() if rows and m}
-    return [
-        _contrast(first, second, means[first] - means[second], units)
-        for first, second in combinations(means, 2)
-    ]
-
-
-def _contrast(first: str, second: str, difference: Numbers, units: NDArray[np.int64]) -> Contrast:
-    p = sign_flip_p(np.bincount(units, weights=difference).astype(np.float64))
-    return Contrast(
-        comparison=first,
-        against=second,
-        difference=item_mean(difference, -1.0, units),
-        p=p,
-        p_adjusted=p,
-        method="difference of the mean success rate over the values of n of each regime, item by "
-        f"item; sign-flip permutation test, two-sided, over {in_words(units)}; adjusted by "
-        "Benjamini-Hochberg over all series of a goal",
-    )
-
-
-def _adjusted(rows: Sequence[Series]) -> list[Series]:
-    """Return the series with p-values adjusted over all tests of one goal."""
-    families: dict[str, list[Contrast]] = defaultdict(list)
-    for row in rows:
-        families[str(row.spec.get("goal"))] += row.tests
-    adjusted = {
-        id(test): replace(test, p_adjusted=p)
-        for tests in families.values()
-        for test, p in zip(tests, benjamini_hochberg([t.p for t in tests]), strict=True)
-    }
-    return [replace(row, tests=[adjusted[id(test)] for test in row.tests]) for row in rows]
 
 
 # Models by size --------------------------------------------------------------------------------
@@ -530,16 +423,6 @@ def _budget(series: Series) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _in_words(series: Series, test: Contrast) -> str:
-    """Say what a test shows; a difference that may be chance has no direction."""
-    first, second = (f"{name} names" for name in (test.comparison, test.against))
-    head = f"{series.victim}, {series.group}: "
-    value = test.difference.value
-    if value is None or test.p_adjusted > 0.05:
-        return f"{head}{first} are not shown to succeed more or less often than {second}."
-    return f"{head}{first} succeed {'more' if value > 0 else 'less'} often than {second}."
-
-
 def _why(estimate: Estimate) -> Entry:
     """Return an estimate, and where it has no value why."""
     has_value = estimate.value is not None
@@ -573,14 +456,6 @@ POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
     column("at the first query", "1.asr_at_1", "share"),
     column("Diversity", "1.diversity_unbiased", "score", "unbiased Gini-Simpson index"),
     column("Prompt similarity", "1.prompt_similarity", "score", wide=True),
-)
-TESTS: Sequence[Field[tuple[Series, Contrast]]] = (
-    column("Names", "1.comparison"),
-    *place_labels("0"),
-    column("Against", "1.against"),
-    column("Difference", "1.difference", "score"),
-    column("p", "1.p", "p"),
-    column("p adjusted", "1.p_adjusted", "p"),
 )
 TRENDS: Sequence[Field[tuple[BySize, str, Estimate]]] = (
     named("Attack", "0.attack"),

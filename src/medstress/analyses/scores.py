@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
 from medstress.tasks.scores import FEWEST, Resamples, Scoring
+
+if TYPE_CHECKING:
+    from medstress.analyses.results import Row
 
 FAMILY = "before_after"
 """Family of the tests of main scores; every other score has a family of its own."""
@@ -353,12 +356,12 @@ _Net: TypeAlias = tuple[Sequence[Response], Sequence[Response]]
 def _with_control(control: Mapping[Key, Response], ours: Mapping[Key, Response]) -> _Net:
     """Pair responses by seed and item; an attack without random numbers stands for every seed."""
     shared = [
-        (theirs, ours[key]._replace(seed=theirs.seed))
-        for (seed, item), theirs in control.items()
+        (other_response, ours[key]._replace(seed=other_response.seed))
+        for (seed, item), other_response in control.items()
         for key in dict.fromkeys(((seed, item), (None, item)))
         if key in ours
     ]
-    return [theirs for theirs, _ in shared], [own for _, own in shared]
+    return [other_response for other_response, _ in shared], [own for _, own in shared]
 
 
 def _score(
@@ -512,22 +515,7 @@ def _both(
 # What is shown ---------------------------------------------------------------------------------
 
 
-class Row(Protocol):
-    """What tables, charts and remarks need of a row of results."""
-
-    @property
-    def cell(self) -> Cell:
-        """Its trials."""
-
-    @property
-    def scores(self) -> Scores | None:
-        """Its scores."""
-
-
-RowT = TypeVar("RowT", bound=Row)
-
-
-def table_of(rows: Sequence[RowT], labels: Sequence[Field[RowT]]) -> Table | None:
+def table_of(rows: Sequence[Row], labels: Sequence[Field[Row]]) -> Table | None:
     """Return the scores of rows; None where no row has some.
 
     Args:

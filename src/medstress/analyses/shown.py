@@ -210,7 +210,10 @@ def as_entry(value: Value | Entry) -> Entry:
         return value
     if not isinstance(value, Estimate) or value.worst is None or None in value.worst:
         return Entry(value=value)
-    low, high = (f"{end or 0:.3f}".replace("0.", ".", 1) for end in value.worst)
+    low, high = (
+        f"{end or 0:.3f}".replace("0.", ".", 1).replace("-", "\N{MINUS SIGN}")
+        for end in value.worst
+    )
     return Entry(value=value, lines=(f"at worst [{low}, {high}]",))
 
 
@@ -337,7 +340,7 @@ class Shown:
         """Pictures for the page."""
         return ()
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterable[Remark]:
         """Sentences and warnings."""
         return ()
 
@@ -358,11 +361,11 @@ def panel(place: Placed, places: Iterable[Placed]) -> str:
     >>> panel(Place("q", "drugs", "m"), [Place("q", "drugs", "m"), Place("q", "diseases", "m")])
     'm, drugs'
     """
-    known = list(places)
+    every = list(places)
     parts = [place.victim]
-    if len({p.dataset for p in known}) > 1:
+    if len({p.dataset for p in every}) > 1:
         parts.append(place.dataset)
-    if len({p.group for p in known}) > 1:
+    if len({p.group for p in every}) > 1:
         parts.append(place.group)
     return ", ".join(map(spaced, parts))
 

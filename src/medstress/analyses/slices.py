@@ -140,11 +140,8 @@ class Slices(Shown):
         y = "share of right answers lost"
         return [Chart("slices", "Lost under attack, by slice", "dots", "slice", y, points)]
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterator[Remark]:
         """Say which slices differ, which are too small, and whether they were chosen late."""
-        return list(self._remarks())
-
-    def _remarks(self) -> Iterator[Remark]:
         if self.is_post_hoc:
             yield Remark(
                 "post_hoc_slices",

@@ -85,7 +85,7 @@ ANALYSES: Sequence[Analysis[Shown]] = (
     REUSE,
     ATTEMPTS,
     _rare("significance", "significance:SIGNIFICANCE", _asked("test")),
-    _rare("faithfulness", "faithfulness:FAITHFULNESS", lambda r: any(t.records for t in r.trials)),
+    _rare("faithfulness", "attempts:FAITHFULNESS", lambda r: any(t.records for t in r.trials)),
     _rare("explanations", "explanations:EXPLANATIONS", _asked("explain")),
     _rare("probes", "probes:PROBES", lambda run: any(trial.answers for trial in run.trials)),
     _rare("passages", "passages:READING", _has_passages),

@@ -179,65 +179,60 @@ class Training(Shown):
         ]
 
 
-class TrainingOfRun:
-    """Models before and after training on perturbed copies."""
-
-    name = "training"
-
-    def compute(self, run: Run) -> Training | None:
-        """Compare the models of a trained run; None if the run trained nothing."""
-        notes = run.manifest.get("training")
-        if notes is None:
-            return None
-        names = [field.name for field in fields(Model)]
-        models = [Model(**{name: row.get(name) for name in names}) for row in notes["models"]]
-        kinds = [Kind(**row) for row in notes["adversarial"]]
-        scorer, rows, alone = _Scorer(run), [], []
-        victims: dict[str, dict[int, str]] = {}
-        for one in models:
-            victims.setdefault(one.model, {})[one.seed] = one.victim
-        for name, attacks, against in _comparisons(victims, kinds):
-            ours, others = victims.get(name, {}), victims.get(against, {})
-            pairs = [(others[seed], ours[seed]) for seed in others if seed in ours]
-            for place in scorer.places:
-                for measure, compared in scorer.compare(place, pairs, main_only=True).items():
-                    rows.append(
-                        Comparison(
-                            **_names(place),
-                            model=name,
-                            against=against,
-                            trained_on=place[2] in attacks,
-                            measure=measure,
-                            scores=compared,
-                            n_seeds=len(pairs),
-                        )
+def training_of(run: Run) -> Training | None:
+    """Compare the models of a trained run; None if the run trained nothing."""
+    notes = run.manifest.get("training")
+    if notes is None:
+        return None
+    names = [field.name for field in fields(Model)]
+    models = [Model(**{name: row.get(name) for name in names}) for row in notes["models"]]
+    kinds = [Kind(**row) for row in notes["adversarial"]]
+    scorer, rows, alone = _Scorer(run), [], []
+    victims: dict[str, dict[int, str]] = {}
+    for one in models:
+        victims.setdefault(one.model, {})[one.seed] = one.victim
+    for name, attacks, against in _comparisons(victims, kinds):
+        ours, others = victims.get(name, {}), victims.get(against, {})
+        pairs = [(others[seed], ours[seed]) for seed in others if seed in ours]
+        for place in scorer.places:
+            for measure, compared in scorer.compare(place, pairs, main_only=True).items():
+                rows.append(
+                    Comparison(
+                        **_names(place),
+                        model=name,
+                        against=against,
+                        trained_on=place[2] in attacks,
+                        measure=measure,
+                        scores=compared,
+                        n_seeds=len(pairs),
                     )
-        for kind, of_seeds in victims.items():
-            pairs = [(victim, victim) for victim in of_seeds.values()]
-            for place in scorer.places:
-                for i, (measure, compared) in enumerate(scorer.compare(place, pairs).items()):
-                    alone.append(
-                        KindScores(
-                            **_names(place),
-                            model=kind,
-                            n_seeds=len(pairs),
-                            measure=measure,
-                            clean=compared.clean,
-                            attacked=compared.attacked,
-                            is_main=i == 0,
-                        )
+                )
+    for kind, of_seeds in victims.items():
+        pairs = [(victim, victim) for victim in of_seeds.values()]
+        for place in scorer.places:
+            for i, (measure, compared) in enumerate(scorer.compare(place, pairs).items()):
+                alone.append(
+                    KindScores(
+                        **_names(place),
+                        model=kind,
+                        n_seeds=len(pairs),
+                        measure=measure,
+                        clean=compared.clean,
+                        attacked=compared.attacked,
+                        is_main=i == 0,
                     )
-        return Training(
-            folds=notes.get("folds"),
-            models=models,
-            adversarial=kinds,
-            rows=rows,
-            scores=alone,
-            cautions=notes.get("cautions", ()),
-        )
+                )
+    return Training(
+        folds=notes.get("folds"),
+        models=models,
+        adversarial=kinds,
+        rows=rows,
+        scores=alone,
+        cautions=notes.get("cautions", ()),
+    )
 
 
-TRAINING = Analysis(TrainingOfRun.name, TrainingOfRun().compute)
+TRAINING = Analysis("training", training_of)
 
 
 def on_names(kinds: Iterable[Kind]) -> Iterator[str]:

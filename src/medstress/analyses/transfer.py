@@ -118,11 +118,8 @@ class Transfer(Shown):
         y = "share that carries over"
         return [Chart("transfer", title, "heat", "asked of", y, points, by_model=True)]
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterator[Remark]:
         """Say what a reader of the shares has to know."""
-        return list(self._remarks())
-
-    def _remarks(self) -> Iterator[Remark]:
         if len({row.target for row in self.rows}) == 1:
             yield Remark(
                 "one_model",

@@ -115,10 +115,10 @@ class Chosen:
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Chosen:
         """Return it from JSON."""
-        return cls(
-            grids=[_grid_from(row) for row in stored["grids"]],
-            choices=[_choice_from(row) for row in stored["choices"]],
-        )
+        from pydantic import TypeAdapter
+
+        parts = {name: stored[name] for name in ("grids", "choices")}
+        return TypeAdapter(cls).validate_python(parts)
 
 
 def regime_of(n: float) -> str | None:
@@ -308,11 +308,8 @@ class Tuning(Shown):
             table("tuning-grid", every, tried, _GRID),
         ]
 
-    def remarks(self) -> Sequence[Remark]:
+    def remarks(self) -> Iterator[Remark]:
         """What makes a rate optimistic, what was left out, and choices on few items."""
-        return list(self._remarks())
-
-    def _remarks(self) -> Iterator[Remark]:
         n = sum(1 for value in self.settings["grid"] if value)
         if self.part == SAME_ITEMS:
             sentence = (
@@ -375,33 +372,6 @@ def notes_on(run: Run, cells: Iterable[Cell]) -> list[str]:
     """Return what any table of some attacks has to say of how their n was chosen."""
     tuning = run.of(TUNING)
     return [] if tuning is None else tuning.notes(cells)
-
-
-def _estimate_from(row: Mapping[str, Any]) -> Estimate:
-    worst = row.get("worst")
-    return Estimate(
-        value=row["value"],
-        n=row["n"],
-        low=row["low"],
-        high=row["high"],
-        method=row["method"],
-        hits=row.get("hits"),
-        worst=None if worst is None else (worst[0], worst[1]),
-    )
-
-
-def _grid_from(row: Mapping[str, Any]) -> Grid:
-    points = [
-        GridPoint(n=one["n"], attack=one["attack"], estimate=_estimate_from(one["estimate"]))
-        for one in row["points"]
-    ]
-    return Grid(**{**row, "points": points})
-
-
-def _choice_from(row: Mapping[str, Any]) -> Choice:
-    tuned = row["tuned_on"]
-    rate = Rate(**{**tuned, "estimate": _estimate_from(tuned["estimate"])})
-    return Choice(**{**row, "tuned_on": rate, "reported_on": None})
 
 
 def _eligible(one: Choice) -> Entry:

@@ -58,6 +58,11 @@ class Verdict(Shown):
     rules: Sequence[str] = field(metadata=HIDDEN)
     """Which rule chose each line."""
 
+    @property
+    def others(self) -> list[OfModel]:
+        """The models that the lines do not speak of."""
+        return [one for one in self.models if one.arm is None or one.arm != self.arm]
+
 
 KNEW = "{model} {verb} {right} of {met}"
 FELL = "{subject} falls from {before} to {after} under {attack} ({size})"

@@ -31,21 +31,31 @@ def counts_line(counts: Progress, seconds: float) -> str:
     """Return the counts of a run in one line.
 
     Args:
-        counts: so far.
+        counts: so far; items count once for every attack, model and seed.
         seconds: since its trials began.
 
-    >>> counts_line(Progress(n_computed=10, n_flipped=2, n_eligible=5), 2.0)
-    '10 calls paid, 5.0/s, 2/5 flipped'
-    >>> counts_line(Progress(n_computed=10, usd=0.5, n_failed=1), 2.0)
-    '10 calls paid, $0.50, 5.0/s, 0/0 flipped, 1 failed'
+    >>> counts_line(Progress(n_planned=9, n_done=5, n_computed=10, n_flipped=2, n_eligible=5), 2.0)
+    '5 of 9 items, lost 2 of 5, 5.0 queries/s, about 2 s left'
+    >>> counts_line(Progress(n_eligible=4, n_harmless=3, n_computed=10, usd=0.5, n_failed=1), 2.0)
+    '0 of 0 items, lost 0 of 4 (harmless edits 0 of 3), 5.0 queries/s, $0.50, 1 failed'
     """
-    rate = counts.n_computed / max(seconds, 1e-9)
-    price = f"${counts.usd:,.2f}, " if counts.usd else ""
-    line = (
-        f"{counts.n_computed} calls paid, {price}{rate:.1f}/s, "
-        f"{counts.n_flipped}/{counts.n_eligible} flipped"
-    )
-    return line + (f", {counts.n_failed} failed" if counts.n_failed else "")
+    n_done = counts.n_done + counts.n_skipped
+    parts = [f"{n_done:,} of {plural(counts.n_planned, 'item')}"]
+    if counts.n_eligible or counts.n_harmless:
+        beside = f" (harmless edits {counts.n_harmless_lost:,} of {counts.n_harmless:,})"
+        lost = f"lost {counts.n_flipped:,} of {counts.n_eligible:,}"
+        parts.append(lost + (beside if counts.n_harmless else ""))
+    parts.append(f"{counts.n_computed / max(seconds, 1e-9):,.1f} queries/s")
+    n_left = counts.n_planned - n_done
+    if n_left > 0 and counts.n_done and not counts.stopped and seconds >= _REFRESH_SECONDS:
+        hours, rest = divmod(round(seconds / counts.n_done * n_left), 3600)
+        minutes = f"{rest // 60} min" if rest >= 60 else f"{rest} s"
+        parts.append(f"about {f'{hours} h ' if hours else ''}{minutes} left")
+    if counts.usd:
+        parts.append(f"${counts.usd:,.2f}")
+    if counts.n_failed:
+        parts.append(f"{counts.n_failed:,} failed")
+    return ", ".join(parts)
 
 
 @contextmanager
@@ -98,8 +108,7 @@ class _Lines:
             self._started = time.perf_counter()
         self._counts = counts
         if self._is_due():
-            text, share = self._trials(counts)
-            self.draw(text + _left(counts, time.perf_counter() - self._started), share)
+            self.draw(*self._trials(counts))
 
     def end(self) -> None:
         """Show the last state; nothing more is awaited, even if trials are left."""
@@ -111,9 +120,9 @@ class _Lines:
         print(clean(text), file=sys.stderr)
 
     def _trials(self, counts: Progress) -> tuple[str, float]:
-        done, seconds = counts.n_done + counts.n_skipped, time.perf_counter() - self._started
-        text = f"{done:,} of {plural(counts.n_planned, 'trial')}; {counts_line(counts, seconds)}"
-        return text, done / max(counts.n_planned, 1)
+        done = counts.n_done + counts.n_skipped
+        line = counts_line(counts, time.perf_counter() - self._started)
+        return line, done / max(counts.n_planned, 1)
 
     def _is_due(self) -> bool:
         now = time.perf_counter()
@@ -137,12 +146,3 @@ class _Bar(_Lines):
         value = Markup("") if share is None else Markup(' value="{:.4f}"').format(share)
         drawn = Markup('<progress max="1"{} style="width:200px"></progress> <span>{}</span>')
         self._place.update(self._html(drawn.format(value, clean(text))))
-
-
-def _left(counts: Progress, seconds: float) -> str:
-    """Return about how long the rest takes, once that can be told."""
-    n_left = counts.n_planned - counts.n_done - counts.n_skipped
-    if n_left <= 0 or not counts.n_done or seconds < _REFRESH_SECONDS:
-        return ""
-    minutes, rest = divmod(round(seconds / counts.n_done * n_left), 60)
-    return f", about {minutes} min {rest} s left" if minutes else f", about {rest} s left"

@@ -38,7 +38,7 @@ from medstress.core.items import FOLLOW_UP, LETTERS, TEXTS, Candidate, Question
 from medstress.core.passages import named_at
 from medstress.core.resources import Resources
 from medstress.core.text import Edit, apply_edits, copy_case
-from medstress.files.name_pairs import NamePairs, read_name_pairs
+from medstress.entities.vocabularies import NamePairs, read_name_pairs
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -8,7 +8,6 @@ probabilities of a prompt, so texts cannot be scored.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -32,7 +31,6 @@ from medstress.core.calls import (
     Failure,
     Generate,
     Generated,
-    Message,
     ModelIdentity,
     Prompt,
     Reply,
@@ -45,8 +43,6 @@ from medstress.core.hashing import content_hash, digest
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
 from medstress.tasks.victim import NO_TEXT
-
-log = logging.getLogger(__name__)
 
 _BATCH_SIZE = 64
 _TOP = 100
@@ -97,7 +93,6 @@ class LlamaCppBackend(Backend):
         self._n_context = n_context
         self._n_naive = 0
         self._known: set[bytes] = set()
-        self._is_checked = False
 
     @property
     def counters(self) -> dict[str, int]:
@@ -194,20 +189,7 @@ class LlamaCppBackend(Backend):
     def _text(self, prompt: Prompt) -> str:
         if isinstance(prompt, str):
             return prompt
-        text = self._template.text(prompt)
-        if not self._is_checked:
-            self._is_checked = True
-            try:
-                is_same = self._engine.rendered(prompt) == text
-            except PermanentBackendError:
-                is_same = False
-            if not is_same:
-                log.warning(
-                    "%s: llama.cpp renders a conversation differently from the file's template; "
-                    "the file's template is used",
-                    self.identity.name,
-                )
-        return text
+        return self._template.text(prompt)
 
     def _generated(self, call: Generate, prompt: Tokens) -> Generated:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
@@ -275,7 +257,7 @@ class Engine:
     """A GGUF model that llama.cpp's server runs inside this process.
 
     Prompts are passed by function calls. The server also listens on a loopback port, used here only
-    for the tokenizer and the template; a random key keeps others out.
+    for the tokenizer; a random key keeps others out.
 
     Args:
         path: the GGUF file.
@@ -352,12 +334,11 @@ class Engine:
             samplers=["temperature"],
             seed=seed,
         )
-        return _continuation_of(reply, is_over)
-
-    def rendered(self, messages: tuple[Message, ...]) -> str:
-        """Return a conversation as llama.cpp's own template engine renders it."""
-        turns = [{"role": one.role, "content": one.content} for one in messages]
-        return str(self._ask("/apply-template", {"messages": turns})["prompt"])
+        (choice,) = reply["choices"]
+        text = str(choice["text"])
+        # Of a text that is over, the truncated rest would not have been read.
+        is_cut = choice.get("finish_reason") == LENGTH and not (is_over and is_over(text))
+        return text, int(reply["usage"]["completion_tokens"]), is_cut
 
     def close(self) -> None:
         """Stop the server and drop the model."""
@@ -431,15 +412,6 @@ class Engine:
             message = reply.get("error", {}).get("message", response.status)
             raise PermanentBackendError(f"llama.cpp refuses {path}: {message}")
         return reply
-
-
-def _continuation_of(reply: Any, is_over: Callable[[str], bool] | None) -> tuple[str, int, bool]:
-    """Return text, number of tokens and whether it was truncated, from a completion."""
-    (choice,) = reply["choices"]
-    text = str(choice["text"])
-    # Of a text that is over, the truncated rest would not have been read.
-    is_cut = choice.get("finish_reason") == LENGTH and not (is_over and is_over(text))
-    return text, int(reply["usage"]["completion_tokens"]), is_cut
 
 
 def shared_blocks(blocks: Sequence[int], context: Sequence[int]) -> int:

@@ -36,8 +36,6 @@ class BackendOptions:
     """llama_cpp: the longest prompt with its answer; None lets the back end choose."""
     batch_size: int | None = None
     """The most calls given to `answer` at once; None lets the back end choose."""
-    kv_bytes: int | None = None
-    """Bytes for keys and values kept of earlier prompts; None lets the back end choose."""
     target: str | None = None
     """python: `module:function` or `file.py:function`."""
     version: str | None = None

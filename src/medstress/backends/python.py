@@ -33,8 +33,8 @@ from medstress.core.calls import (
     Failure,
     Generate,
     Generated,
+    Message,
     ModelIdentity,
-    Prompt,
     Reply,
     Tag,
     Tagged,
@@ -274,8 +274,9 @@ def _input(call: Call) -> Any:
             return list(call.tokens)
         case Compare() | Classify():
             return call.text_a, call.text_b
-        case Generate():
-            return _conversation(call.prompt)
+        case Generate(prompt=prompt):
+            turns = (Message("user", prompt),) if isinstance(prompt, str) else prompt
+            return [{"role": turn.role, "content": turn.content} for turn in turns]
     raise UsageError(f"a python victim cannot answer {call.kind!r} calls")
 
 
@@ -303,12 +304,6 @@ def open_backend(options: BackendOptions) -> PythonBackend:
     )
 
 
-def _conversation(prompt: Prompt) -> list[dict[str, str]]:
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": prompt}]
-    return [{"role": turn.role, "content": turn.content} for turn in prompt]
-
-
 def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:
     """Return the function of a target, and the instance made for it if the target is a class."""
     where, _, name = target.rpartition(":")
@@ -321,26 +316,23 @@ def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:
                 f"python victim {target!r}: {where} has no function {name!r}"
             ) from None
         if inspect.isclass(victim):
-            owner = victim = _instance(victim, target)
+            try:
+                owner = victim = victim()
+            except (Exception, SystemExit) as error:
+                raise UsageError(
+                    f"python victim {target!r}: making a {part} without arguments raised "
+                    f"{describe_error(error)}"
+                ) from error
     method = getattr(victim, METHOD, None)
     if callable(method) and not inspect.isroutine(victim):
         victim = method
     if not callable(victim):
-        what = f"{name} has neither a method {METHOD!r} nor __call__"
-        if owner is None:
-            what = f"{where} has no function {name!r}"
-        raise UsageError(f"python victim {target!r}: {what}")
-    return victim, owner
-
-
-def _instance(kind: type[Any], target: str) -> Any:
-    try:
-        return kind()
-    except (Exception, SystemExit) as error:
+        lacks = "has neither a method 'answer' nor __call__"
         raise UsageError(
-            f"python victim {target!r}: making a {kind.__name__} without arguments raised "
-            f"{describe_error(error)}"
-        ) from error
+            f"python victim {target!r}: "
+            + (f"{where} has no function {name!r}" if owner is None else f"{name} {lacks}")
+        )
+    return victim, owner
 
 
 def wrap_function(

@@ -9,11 +9,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import (
@@ -44,38 +50,40 @@ _SHARE = 0.6
 _FORM = '{"pattern": "a regular expression", "reply": "the answer"}'
 
 
-class _Line(BaseModel):
-    """One line of the file."""
+class Rule(BaseModel):
+    """One line of the file: the reply to prompts that contain a pattern."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    pattern: str
-    reply: str | None = None
-    scores: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2)] | None = None
-    error: Annotated[str, Field(min_length=1)] | None = None
-
-    @field_validator("pattern")
-    @classmethod
-    def _regular(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from error
-        return value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """The reply to prompts that contain a pattern."""
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     pattern: re.Pattern[str]
     """Searched anywhere in the prompt; a dot also matches line ends."""
     reply: str | None = None
     """A text; for scores, the letter with the highest probability."""
-    scores: tuple[float, ...] | None = None
+    scores: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2)] | None = None
     """Probabilities of the options in order, before normalisation."""
-    error: str | None = None
+    error: Annotated[str, Field(min_length=1)] | None = None
     """The message of the failure, if the call should fail."""
+
+    @field_validator("pattern", mode="before")
+    @classmethod
+    def _regular(cls, value: str) -> re.Pattern[str]:
+        try:
+            return re.compile(value, re.DOTALL)
+        except (TypeError, re.error) as error:
+            raise ValueError(f"not a regular expression: {error}") from error
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> Self:
+        if [self.reply, self.scores, self.error].count(None) != 2:
+            raise ValueError("expected exactly one of reply, scores and error")
+        return self
+
+    @property
+    def text(self) -> str:
+        """The reply, or the letter with the highest score."""
+        if self.reply is not None or self.scores is None:
+            return self.reply or ""
+        return LETTERS[self.scores.index(max(self.scores))]
 
 
 class RuleBackend(Backend):
@@ -112,18 +120,18 @@ class RuleBackend(Backend):
             return Failure(error=rule.error)
         match call:
             case Generate():
-                return Generated(text=_text_of(rule))
+                return Generated(text=rule.text)
             case Choose(letters=letters):
                 if rule.scores is not None and len(rule.scores) == len(letters):
                     return Chosen(scores=rule.scores)
-                return Chosen(text=_text_of(rule))
+                return Chosen(text=rule.text)
             case Score(continuations=options) | Rank(options=options):
                 return self._scored(rule, len(options))
 
     def _scored(self, rule: Rule, n: int) -> Reply:
         values = rule.scores
         if values is None:
-            reply = _text_of(rule).strip()
+            reply = rule.text.strip()
             if reply not in LETTERS[:n] or len(reply) != 1:
                 return Failure(
                     error=f"the reply {reply!r} of {self.identity.name!r} is not an option letter; "
@@ -160,25 +168,14 @@ def open_backend(options: BackendOptions) -> RuleBackend:
 
 
 def _rule(line: str, path: Path, number: int) -> Rule:
-    place = f"backend 'scripted': {path}, line {number}"
     try:
-        parsed = _Line.model_validate_json(line)
+        return Rule.model_validate_json(line)
     except ValidationError as failure:
-        error: Any = failure.errors()[0]
+        error = failure.errors()[0]
         where = "".join(f"{part}: " for part in error["loc"][:1])
-        raise UsageError(f"{place}: {where}{error['msg']}; expected {_FORM}") from failure
-    if [parsed.reply, parsed.scores, parsed.error].count(None) != 2:
-        raise UsageError(f"{place}: expected exactly one of reply, scores and error")
-    scores = None if parsed.scores is None else tuple(parsed.scores)
-    pattern = re.compile(parsed.pattern, re.DOTALL)
-    return Rule(pattern=pattern, reply=parsed.reply, scores=scores, error=parsed.error)
-
-
-def _text_of(rule: Rule) -> str:
-    if rule.reply is not None:
-        return rule.reply
-    assert rule.scores is not None
-    return LETTERS[rule.scores.index(max(rule.scores))]
+        raise UsageError(
+            f"backend 'scripted': {path}, line {number}: {where}{error['msg']}; expected {_FORM}"
+        ) from failure
 
 
 def _text(prompt: Prompt) -> str:

@@ -48,8 +48,10 @@ _WORDS = 300
 """Characters of the server's words in a message."""
 MOST_NAMES = 1_000
 """Names of a server's models that are compared with the requested one."""
-_PAGES, _GREETINGS, _UNREACHABLE = 50, 3, 3
-"""Pages of a list; attempts to read it; calls in a row without any reply that end a run."""
+_MORE = ("has_more", "next", "next_page", "nextPageToken", "next_page_token")
+"""What marks a list of models that goes on; its further pages are not read."""
+_GREETINGS, _UNREACHABLE = 3, 3
+"""Attempts to read the list; calls in a row without any reply that end a run."""
 _SAID_AGAIN = 60.0
 """Seconds after which a server that still fails is spoken of again."""
 _PIECE = 1 << 18
@@ -618,9 +620,6 @@ class Connection:
     def greet(self) -> bool:
         """List the server's models in `models`, without a request to a model.
 
-        Pages are asked for as OpenAI's and Anthropic's lists are: `has_more`, then the last id.
-        Other marks of a further page, such as a link, are not followed.
-
         Returns:
             Whether these are all, so that another name is unknown.
 
@@ -645,32 +644,14 @@ class Connection:
         return name if isinstance(name, str) else None
 
     async def _list(self) -> bool:
-        path, names = "/models", dict[str, None]()
         # It may be about to start.
         again = self._retrying(_GREETINGS, lambda error: error.unreachable and not error.late)
-        for _ in range(_PAGES):
-            try:
-                page = await again(self._json, path)
-            except ServerTrouble:
-                if names:
-                    break
-                raise
-            lists = (page[key] for key in ("data", "models") if isinstance(page.get(key), list))
-            rows: list[Any] = [
-                row if isinstance(row, dict) else {"id": row} for row in next(lists, ())
-            ]
-            new = [row.get("id") or row.get("name") for row in rows]
-            new = [name for name in new if isinstance(name, str) and name not in names]
-            names |= dict.fromkeys(new)
-            self.models = list(names)
-            marks = ("has_more", "next", "next_page", "nextPageToken", "next_page_token")
-            if not any(page.get(mark) for mark in marks):
-                return bool(names)
-            last = page.get("last_id") or (new[-1] if new else None)
-            if not new or page.get("has_more") is not True or not isinstance(last, str):
-                break
-            path = f"/models?after={quote(last, safe='')}&after_id={quote(last, safe='')}"
-        return False
+        page: Json = await again(self._json, "/models")
+        lists = (page[key] for key in ("data", "models") if isinstance(page.get(key), list))
+        rows: list[Any] = [row if isinstance(row, dict) else {"id": row} for row in next(lists, ())]
+        names = (row.get("id") or row.get("name") for row in rows)
+        self.models = list(dict.fromkeys(name for name in names if isinstance(name, str)))
+        return bool(self.models) and not any(page.get(mark) for mark in _MORE)
 
 
 def _open_client(server: Server, max_in_flight: int, connect: float) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from typing import Annotated
 
-from medstress.cli.next_commands import with_next_command
-from medstress.cli.parser import build_parser
-from medstress.cli.stopping import INTERRUPTED, Stopping
-from medstress.cli.streams import outlive_reader, visible_output
+import typer
+
+from medstress.cli import decide, look, machine, share, start, study
+from medstress.cli.flags import Group, app, place_of, refused
+from medstress.cli.process import Stopping, outlive_reader, visible_output
+from medstress.cli.refusals import with_next_command
 from medstress.core.errors import (
     MedstressError,
     UsageError,
@@ -20,20 +21,38 @@ from medstress.core.errors import (
 )
 from medstress.core.frozen import rare_collections
 from medstress.engine.progress import DRAIN_SECONDS
+from medstress.version import __version__
 
-_MODULES = {
-    **dict.fromkeys(("demo", "run", "merge", "tune", "train", "perturb"), "running"),
-    "check": "checking",
-    **dict.fromkeys(("test", "explain"), "asking"),
-    **dict.fromkeys(("summary", "report", "figures", "export", "case", "view"), "viewing"),
-    **dict.fromkeys(("compare", "verify", "review"), "viewing"),
-    **dict.fromkeys(("cache", "list", "recipe"), "machine"),
-    "doctor": "doctor",  # it is there when a package that the others import is not
-}
-"""Command -> the module of its function."""
-COMMANDS = tuple(_MODULES)
+_GROUPS = (start, look, decide, study, share, machine)
+"""Imported for their commands."""
 _JUDGING = ("demo", "run", "tune", "train", "summary", "compare", "verify")
 """Commands whose exit code is a verdict, which has to survive `| head`."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"medstress {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def program() -> Group:
+    """Return the whole command line, with its commands by name."""
+    made = typer.main.get_command(app)
+    assert isinstance(made, Group)
+    made.commands = dict(sorted(made.commands.items(), key=lambda named: place_of(named[1])))
+    return made
 
 
 @visible_output()
@@ -45,72 +64,66 @@ def medstress_cli(arguments: Sequence[str], *, drain_seconds: float = DRAIN_SECO
         drain_seconds: time to wait for calls in flight after a signal.
 
     Returns:
-        The exit code: 0 done, 1 a bug or too many failed trials, 2 an error the user can fix,
-        130 interrupted.
+        The exit code: 0 done, 1 a bug or too many failed trials, 2 an error the user can fix, 3 a
+        verdict against the model, 130 interrupted.
     """
-    with Stopping(arguments, drain_seconds) as stop, flags_are_said(), rare_collections():
-        return _guarded(arguments, stop)
+    stop = Stopping(arguments, drain_seconds)
+    with stop.handling(), flags_are_said(), rare_collections():
+        try:
+            return _dispatch(arguments)
+        except KeyboardInterrupt:
+            return stop.report()
+        except OSError as error:
+            if stop.by is not None:  # drawing on a terminal that has closed fails
+                return stop.report()
+            if isinstance(error, BrokenPipeError):
+                sys.stderr.close()
+                return 0
+            # A system error that no reader or writer has translated; not a bug of medstress.
+            named = f"{error.filename}: " if error.filename else ""
+            return _refuse(f"{named}{reason(error)}", arguments)
+        except MedstressError as error:
+            return _refuse(str(error), arguments, error)
+        except MemoryError as error:
+            return _refuse(reason(error), arguments)
+        except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of medstress
+            from medstress.core.registry import complaint
+            from medstress.files.extras import base_fault
+
+            if message := complaint(error):
+                print(f"medstress: {message}; fix or remove that package", file=sys.stderr)
+                return 2
+            if fault := base_fault(error):
+                print(f"medstress: {fault}", file=sys.stderr)
+                return 2
+            print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
+            return 1
 
 
-def _guarded(arguments: Sequence[str], stop: Stopping) -> int:
+def _dispatch(arguments: Sequence[str]) -> int:
+    words = list(arguments) or ["--help"]
+    commands = program()
+    if not words[0].startswith("-") and words[0] not in commands.commands:
+        hint = did_you_mean(words[0], commands.commands)
+        raise UsageError(f"unknown command {words[0]!r}{hint}").with_command("medstress --help")
     try:
-        return _dispatch(arguments, stop)
-    except MedstressError as error:
-        # One line, even if a user's function or a library put line breaks into its message.
-        sentence = with_next_command(str(error), arguments, error)
-        print(f"medstress: {' '.join(sentence.splitlines())}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        stop.report()
-        return INTERRUPTED
-    except OSError as error:
-        if stop.by is not None:
-            # Drawing on a terminal that has closed fails.
-            stop.report()
-            return INTERRUPTED
-        if isinstance(error, BrokenPipeError):
-            sys.stderr.close()
-            return 0
-        # A system error that no reader or writer has translated; not a bug of medstress.
-        named = f"{error.filename}: " if error.filename else ""
-        sentence = with_next_command(f"{named}{reason(error)}", arguments)
-        print(f"medstress: {' '.join(sentence.splitlines())}", file=sys.stderr)
-        return 2
-    except MemoryError as error:
-        print(f"medstress: {with_next_command(reason(error), arguments)}", file=sys.stderr)
-        return 2
-    except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of medstress
-        from medstress.core.registry import complaint
-        from medstress.files.extras import base_fault
-
-        if message := complaint(error):
-            print(f"medstress: {message}; fix or remove that package", file=sys.stderr)
-            return 2
-        if fault := base_fault(error):
-            print(f"medstress: {fault}", file=sys.stderr)
-            return 2
-        print(f"medstress: unexpected {_log(error)}", file=sys.stderr)
-        return 1
+        with commands.make_context("medstress", words) as context:
+            if words[0] in _JUDGING:
+                outlive_reader()
+            code = commands.invoke(context)
+            sys.stdout.flush()  # while a closed pipe can still be dealt with
+            return int(code)
+    except typer.Exit as done:
+        return done.exit_code
+    except typer.TyperException as error:
+        raise refused(error, words, commands) from None
 
 
-def _dispatch(arguments: Sequence[str], stop: Stopping) -> int:
-    parser = build_parser()
-    if not arguments:
-        parser.print_help()
-        return 0
-    first = arguments[0]
-    if not first.startswith("-") and first not in COMMANDS:
-        hint = did_you_mean(first, COMMANDS)
-        raise UsageError(f"unknown command {first!r}{hint}").with_command("medstress --help")
-    args = parser.parse_args(arguments, argparse.Namespace(stop=stop))
-    module = import_module(f"medstress.cli.{_MODULES[args.command]}")
-    handler = getattr(module, f"{args.command}_cli")
-    if args.command in _JUDGING:
-        outlive_reader()
-        code = int(handler(args))
-        sys.stdout.flush()  # while a closed pipe can still be dealt with
-        return code
-    return int(handler(args))
+def _refuse(sentence: str, arguments: Sequence[str], error: MedstressError | None = None) -> int:
+    """Print a refusal in one line, even if a user's function put line breaks into it."""
+    whole = with_next_command(sentence, arguments, error)
+    print(f"medstress: {' '.join(whole.splitlines())}", file=sys.stderr)
+    return 2
 
 
 def _log(error: Exception) -> str:

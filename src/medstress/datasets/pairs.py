@@ -2,8 +2,8 @@
 
 The columns are `text_a`, `text_b`, `score` and optionally `id` (default: numbers from 1), or
 `sentence1` and `sentence2` for the texts, in any case; `columns = {text_a = "first"}` names others.
-TSV has no quoting. Scores lie within `scale`, by default 0 to 4. Further columns become metadata; pairs of one
-document (`documents` names the column) are drawn together.
+TSV has no quoting. Scores lie within `scale`, by default 0 to 4. Further columns become metadata;
+pairs of one document (`documents` names the column) are drawn together.
 """
 
 from __future__ import annotations

@@ -75,8 +75,12 @@ class Progress:
     n_skipped: int = 0
     """Finished in an earlier process."""
     n_flipped: int = 0
-    """Successes of attacks; those of control arms are not counted, as for `n_eligible`."""
+    """Successes of attacks, of `n_eligible` trials; control arms count apart."""
     n_eligible: int = 0
+    n_harmless_lost: int = 0
+    """Of `n_harmless`, lost."""
+    n_harmless: int = 0
+    """Trials of control arms that were asked to the end."""
     n_failed: int = 0
     n_computed: int = 0
     """Calls computed in this process."""

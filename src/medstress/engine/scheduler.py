@@ -187,10 +187,14 @@ class Scheduler:
     def _finish(self, running: RunningWork, result: Result) -> None:
         progress = self.progress
         progress.n_done += 1
-        was_attacked = result.verdict in (Verdict.FLIPPED, Verdict.HELD)
-        if was_attacked and "control_of" not in running.work.attack_spec:
-            progress.n_eligible += 1
-            progress.n_flipped += result.verdict is Verdict.FLIPPED
+        if result.verdict in (Verdict.FLIPPED, Verdict.HELD):
+            is_lost = result.verdict is Verdict.FLIPPED
+            if "control_of" in running.work.attack_spec:
+                progress.n_harmless += 1
+                progress.n_harmless_lost += is_lost
+            else:
+                progress.n_eligible += 1
+                progress.n_flipped += is_lost
         progress.n_failed += result.verdict in (Verdict.FAILED, InquiryVerdict.UNANSWERED)
         del self._running[running.row]
         self._outbox += running.take_unwritten()

@@ -17,6 +17,7 @@ from typing import Literal
 from medstress.core.evidence import Evidence, of_reason
 from medstress.core.items import Question
 from medstress.core.validity import VARIANT_CLASSES
+from medstress.entities.distances import parent_headings
 from medstress.entities.drug_names import (
     BRAND,
     SOURCES,
@@ -33,12 +34,10 @@ from medstress.entities.names import (
     DIFFERENT,
     SYNONYM,
     normalise,
-    unaccented,
     variant_class,
     word_set,
     words,
 )
-from medstress.entities.ontologies import parent_headings
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.entities.vocabularies import name_rules, shipped_rows
 
@@ -397,56 +396,22 @@ def forbidden_texts(item: Question) -> list[str]:
     """
     found = [text for letter in item.letters for text in option_texts(item, letter)]
     options = {letter: normalise(item.option(letter)) for letter in item.letters}
-    for letter, own in options.items():
+    for letter in item.letters:
         spans = [(m.start, m.end) for m in item.mentions if m.field == letter]
         if letter == item.key or not spans:
             continue
-        others = [
-            (other, _n_shared(own, other), _n_shared(own[::-1], other[::-1]))
-            for name, other in options.items()
-            if name != letter
-        ]
-        for before, after in _lengths(item.option(letter), own, spans):
+        others = [text for name, text in options.items() if name != letter]
+        text = item.option(letter)
+        for start, end in spans:
+            before, after = normalise(text[:start]), normalise(text[end:])
             found += [
-                other[before : len(other) - after]
-                for other, start, end in others
-                if 0 < before + after < len(other) and before <= start and after <= end
+                other[len(before) : len(other) - len(after)]
+                for other in others
+                if 0 < len(before) + len(after) < len(other)
+                and other.startswith(before)
+                and other.endswith(after)
             ]
     return found
-
-
-def _n_shared(one: str, other: str) -> int:
-    """Return how many characters two texts begin with alike."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _lengths(text: str, normal: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield how long the texts before and after each span are once normalised.
-
-    Every part of the text is normalised once, since an option may hold thousands of entities.
-
-    Args:
-        text: an option.
-        normal: its normal form.
-        spans: of entities in it.
-    """
-    # Place -> length of what stands before it, and whether a space follows that.
-    cuts: dict[int, tuple[int, bool]] = {}
-    length, at, is_apart = 0, 0, True
-    for cut in sorted({place for span in spans for place in span}):
-        part = unaccented(text[at:cut]).replace("-", " ")
-        words = " ".join(part.split())
-        if words:
-            length += len(words) + (length > 0 and (is_apart or part[0].isspace()))
-            is_apart = part[-1].isspace()
-        is_apart |= bool(part) and not words
-        cuts[cut], at = (length, is_apart), cut
-    for start, end in spans:
-        length, is_apart = cuts[end]
-        rest = unaccented(text[end : end + 1]).replace("-", " ")
-        after = len(normal) - length - (0 < length < len(normal) and (is_apart or rest.isspace()))
-        yield cuts[start][0], after
 
 
 _EXCEPTION = re.compile(r"\b(?:not|except|least|incorrect|false|contraindicated)\b", re.IGNORECASE)

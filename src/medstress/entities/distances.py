@@ -1,4 +1,6 @@
-"""Distances h(key, name) that perturbation sets use; samplers see their values only.
+"""Distances h(key, name) that perturbation sets use, with the shipped disease hierarchies.
+
+Samplers see their values only.
 
 Reference: R. Patrick Xian et al., "Assessing biomedical knowledge robustness in large language
 models by query-efficient sampling attacks", TMLR, 2025: the method requires only that h >= 0.
@@ -9,9 +11,10 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
@@ -20,8 +23,8 @@ from medstress.core.hashing import content_hash
 from medstress.entities.embeddings import NameVectors
 from medstress.entities.encoders import Progress
 from medstress.entities.groups import types_of
-from medstress.entities.ontologies import TITLES, Ontology, load_ontology
-from medstress.entities.vector_files import ArrayCache
+from medstress.entities.names import normalise, word_set
+from medstress.entities.vocabularies import shipped_bytes, shipped_rows
 from medstress.files.functions import describe_error, load_function, source_hashes
 
 if TYPE_CHECKING:
@@ -38,6 +41,18 @@ DUPLICATE = 1e-9
 
 _CACHE_BYTES = 20 << 20
 """Memory for cached rows of distances."""
+
+
+def cached_rows(compute: Callable[[str], Floats], n_names: int) -> Callable[[str], Floats]:
+    """Return a function of an anchor that keeps its last rows, read-only and of bounded size."""
+
+    @lru_cache(maxsize=max(_CACHE_BYTES // (8 * n_names), 1))
+    def row(anchor: str) -> Floats:
+        distances = compute(anchor)
+        distances.setflags(write=False)
+        return distances
+
+    return row
 
 
 class Distance(ABC):
@@ -75,14 +90,18 @@ class Distance(ABC):
         return np.flatnonzero(np.isnan(self.to_names(anchor)))
 
 
-class Cosine(Distance):
-    """h = 1 - cos, Xian et al. (2025)."""
+class VectorDistance(Distance):
+    """h = 1 - cos, Xian et al. (2025); or h = |u - v| of the unit vectors, sqrt(2 (1 - cos)).
 
-    identity = "cosine"
+    Both rank names alike.
+    """
+
     lack = "without a vector"
 
-    def __init__(self, vectors: NameVectors) -> None:
-        self._vectors = vectors
+    def __init__(self, vectors: NameVectors, identity: str) -> None:
+        """Take `cosine` or `euclidean`."""
+        self._vectors, self.identity = vectors, identity
+        self._is_euclidean = identity == "euclidean"
 
     def prepare(
         self, anchors: Iterable[str], texts: Iterable[str], progress: Progress | None
@@ -91,12 +110,14 @@ class Cosine(Distance):
         self._vectors.prepare(anchors, texts, progress)
 
     def to_names(self, anchor: str) -> Floats:
-        """1 - cos(anchor, name)."""
-        return self._vectors.distances(anchor)
+        """By the vectors of anchor and names."""
+        distances = self._vectors.distances(anchor)
+        return np.sqrt(2 * distances) if self._is_euclidean else distances
 
     def to_text(self, anchor: str, text: str) -> float:
-        """1 - cos(anchor, text)."""
-        return self._vectors.distance(anchor, text)
+        """By the vectors of anchor and text."""
+        distance = self._vectors.distance(anchor, text)
+        return math.sqrt(2 * distance) if self._is_euclidean else distance
 
     def duplicates(self, anchor: str) -> Indices:
         """Names with 1 - cos below `DUPLICATE`."""
@@ -114,18 +135,140 @@ class Cosine(Distance):
         return np.flatnonzero(self._vectors.lengths == 0)
 
 
-class Euclidean(Cosine):
-    """h = |u - v| of the unit vectors, that is sqrt(2 (1 - cos)); ranks names as `Cosine` does."""
+# -- path lengths in the shipped disease hierarchies ----------------------------------------------
+OntologyName = Literal["mondo", "mesh"]
+TITLES: dict[OntologyName, str] = {"mondo": "MONDO", "mesh": "MeSH"}
 
-    identity = "euclidean"
+_ROOT = "0700096"
+"""MONDO's class of human diseases; serves as the root above all trees of MeSH too."""
 
-    def to_names(self, anchor: str) -> Floats:
-        """Distance between the vectors of anchor and name."""
-        return np.sqrt(2 * super().to_names(anchor))
 
-    def to_text(self, anchor: str, text: str) -> float:
-        """Distance between the vectors of anchor and text."""
-        return math.sqrt(2 * super().to_text(anchor, text))
+class Ontology:
+    """A hierarchy of diseases as an undirected graph, with the names of its nodes.
+
+    Immutable once built, so threads may share it.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        hash: str,  # noqa: A002
+        parents: Mapping[str, Iterable[str]],
+        names: Iterable[tuple[str, Sequence[str]]],
+    ) -> None:
+        """Build the graph.
+
+        Args:
+            title: its name in messages.
+            hash: content hash of its source.
+            parents: the parent nodes of each node.
+            names: a name and the nodes it stands for; a name may be repeated.
+        """
+        from scipy.sparse import csr_array
+
+        self.title = title
+        self.hash = hash
+        nodes = sorted({*parents, *(p for above in parents.values() for p in above)})
+        number = {node: i for i, node in enumerate(nodes)}
+        pairs = [(number[node], number[p]) for node, above in parents.items() for p in above]
+        ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        both = (np.concatenate([ends[:, 0], ends[:, 1]]), np.concatenate([ends[:, 1], ends[:, 0]]))
+        ones = np.ones(len(both[0]), dtype=np.float32)
+        self._graph = csr_array((ones, both), shape=(len(nodes), len(nodes)))
+        self._places: dict[str, tuple[int, ...]] = {}
+        for name, found in names:
+            normal, known = normalise(name), tuple(number[n] for n in found if n in number)
+            if normal and known:
+                self._places[normal] = tuple(sorted({*self._places.get(normal, ()), *known}))
+
+    def places(self, name: str) -> tuple[int, ...]:
+        """Return the nodes a name stands for; empty if the hierarchy lacks it.
+
+        The name is looked up after `normalise`, then by its set of words, so that "Diabetes
+        mellitus, type 2" is found as "type 2 diabetes mellitus".
+        """
+        found = self._places.get(normalise(name))
+        return self._by_words.get(word_set(name), ()) if found is None else found
+
+    def steps(self, sources: Sequence[int]) -> NDArray[np.float64]:
+        """Return the number of edges from each node to the nearest source, shape (n_nodes,).
+
+        The search is breadth-first from all sources at once; nan: no path.
+        """
+        found = np.full(self._graph.shape[0], np.nan)
+        reached = np.zeros(len(found), dtype=np.float32)
+        reached[list(sources)] = 1
+        new = reached > 0
+        step = 0
+        while new.any():
+            found[new] = step
+            new = (self._graph @ new.astype(np.float32) > 0) & np.isnan(found)
+            step += 1
+        return found
+
+    @cached_property
+    def _by_words(self) -> dict[frozenset[str], tuple[int, ...]]:
+        index: dict[frozenset[str], tuple[int, ...]] = {}
+        for name, places in self._places.items():
+            if key := word_set(name):
+                index[key] = tuple(sorted({*index.get(key, ()), *places}))
+        return index
+
+
+@cache
+def load_ontology(name: OntologyName) -> Ontology:
+    """Return a shipped hierarchy.
+
+    `mondo`: the human diseases of the MONDO release named in PROVENANCE.md, with edges to direct
+    parents (is_a, and the few part_of). `mesh`: headings with tree numbers below C (diseases) and
+    F03 (mental disorders), see `parent_headings`. Names come from the shipped disease table.
+
+    References:
+        R. Rada et al., "Development and application of a metric on semantic nets", IEEE Trans.
+        Syst. Man Cybern. 19(1), 1989: distance as the shortest path of is-a links, there in MeSH.
+
+    >>> mesh = load_ontology("mesh")
+    >>> steps = mesh.steps(mesh.places("asthma"))
+    >>> [float(min(steps[list(mesh.places(name))])) for name in ("Asthma", "status asthmaticus")]
+    [0.0, 1.0]
+    """
+    rows = list(shipped_rows(name))
+    tables = [shipped_bytes(table).hex() for table in (name, "diseases")]
+    if name == "mondo":
+        parents: dict[str, set[str]] = {row[0]: set(row[1].split()) for row in rows}
+        nodes = {f"MONDO:{row[0]}" if row[2] == "=" else row[2]: [row[0]] for row in rows}
+    else:
+        # A graph of tree numbers, made of the same table, would give other distances.
+        tables.append("headings")
+        parents = parent_headings(rows)
+        nodes = {heading: [heading] for heading, _ in rows}
+    names = ((row[1], nodes[row[0]]) for row in shipped_rows("diseases") if row[0] in nodes)
+    return Ontology(TITLES[name], content_hash(tables), parents, names)
+
+
+def parent_headings(rows: Iterable[Sequence[str]]) -> dict[str, set[str]]:
+    """Return the parents of each MeSH heading, by any of its tree numbers.
+
+    A heading is one node whatever its tree numbers, so a path may enter by one and leave by
+    another. The trees share one root. A prefix that belongs to no heading is a node too.
+
+    Args:
+        rows: a heading and its tree numbers, separated by spaces.
+
+    >>> above = parent_headings([("a", "C01"), ("b", "C02"), ("x", "C01.1 C02.5")])
+    >>> sorted(above["x"])
+    ['a', 'b']
+    """
+    heading = {tree: key for key, trees in rows for tree in trees.split()}
+    above: dict[str, set[str]] = {}
+    waiting = list(heading)
+    while waiting:
+        tree = waiting.pop()
+        prefix = tree.rpartition(".")[0]
+        above.setdefault(heading.get(tree, tree), set()).add(heading.get(prefix, prefix) or _ROOT)
+        if prefix and prefix not in heading:
+            waiting.append(prefix)
+    return above
 
 
 class PathLength(Distance):
@@ -149,19 +292,18 @@ class PathLength(Distance):
         sizes = [len(found) for found in places if found]
         self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         self._flat = np.array([node for found in places for node in found], dtype=np.int64)
-        self._rows: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
+        self._row = cached_rows(self._edges, len(names))
 
     def to_names(self, anchor: str) -> Floats:
         """Edges between anchor and name."""
-        known = self._rows.find(anchor)
-        if known is None:
-            known = np.full(self._n_names, np.nan)
-            sources = self._ontology.places(anchor)
-            if sources and len(self._inside):
-                steps = self._ontology.steps(sources)[self._flat]
-                known[self._inside] = np.fmin.reduceat(steps, self._starts)
-            self._rows.keep(anchor, known)
-        return known
+        return self._row(anchor)
+
+    def _edges(self, anchor: str) -> Floats:
+        edges, sources = np.full(self._n_names, np.nan), self._ontology.places(anchor)
+        if sources and len(self._inside):
+            steps = self._ontology.steps(sources)[self._flat]
+            edges[self._inside] = np.fmin.reduceat(steps, self._starts)
+        return edges
 
     def to_text(self, anchor: str, text: str) -> float:
         """Edges between anchor and text."""
@@ -194,7 +336,7 @@ class FunctionDistance(Distance):
         self._target = target
         self._names = list(names)
         self._lock = threading.Lock()
-        self._rows: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
+        self._row = cached_rows(lambda anchor: self._call(anchor, self._names), len(names))
         # Without the path: moving an experiment to another folder does not change it.
         self.identity = content_hash(["function", target.rpartition(":")[2], *hashes])
 
@@ -208,11 +350,7 @@ class FunctionDistance(Distance):
 
     def to_names(self, anchor: str) -> Floats:
         """Result of the function for anchor and all names."""
-        known = self._rows.find(anchor)
-        if known is None:
-            known = self._call(anchor, self._names)
-            self._rows.keep(anchor, known)
-        return known
+        return self._row(anchor)
 
     def to_text(self, anchor: str, text: str) -> float:
         """Result of the function for anchor and text."""
@@ -290,10 +428,8 @@ def open_distance(
     """
     if reason := wrong_distance(distance):
         raise UsageError(f"entities, key 'distance': {reason}")
-    if distance == "cosine":
-        return Cosine(vectors)
-    if distance == "euclidean":
-        return Euclidean(vectors)
+    if distance in ("cosine", "euclidean"):
+        return VectorDistance(vectors, distance)
     if distance == "mondo" or distance == "mesh":
         return PathLength(load_ontology(distance), names)
     function, loaded = load_function(distance, base, "distance")

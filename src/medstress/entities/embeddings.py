@@ -6,7 +6,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -30,21 +30,16 @@ from medstress.entities.encoders import (
     read_folder,
     weights_hash,
 )
-from medstress.entities.vector_files import (
-    ArrayCache,
-    PreparedTexts,
-    VectorFile,
-    open_vectors,
-    write_vectors,
-)
-from medstress.entities.vocabularies import existing_file
-from medstress.entities.word_vectors import (
+from medstress.entities.vectors import (
     MEANS,
     NGRAMS,
     Ngrams,
     WordVectors,
     is_word_vectors,
+    store_vectors,
+    stored_vectors,
 )
+from medstress.entities.vocabularies import existing_file
 from medstress.files.cache_folders import cache_dir
 
 if TYPE_CHECKING:
@@ -140,26 +135,20 @@ class Embedder:
         Args:
             names: any texts.
             progress: called with (done, all) while vectors are computed, not on a cache hit.
-            keep: use the cache on disk; the vectors are then memory-mapped and read-only.
+            keep: use the cache on disk; the vectors are then memory-mapped and read-only, and
+                written as they are computed, so memory does not grow with the names.
 
         Returns:
             Shape (n_names, n_dimensions).
         """
-        if keep:
-            return self.vector_file(names, progress).mapped()
-        return np.concatenate(list(self._blocks(names, progress)))
-
-    def vector_file(self, names: Sequence[str], progress: Progress | None = None) -> VectorFile:
-        """Return the cache file with the result of `vectors`, which can be read in parts.
-
-        Vectors are written as they are computed, so memory does not grow with the names.
-        """
+        if not keep:
+            return np.concatenate(list(self._blocks(names, progress)))
         key = content_hash([self.identity, list(names)]).partition(":")[2]
         path = cache_dir("vectors") / f"{key}.npy"
-        known = open_vectors(path, key, len(names))
-        if known is not None:
-            return known
-        return write_vectors(path, key, len(names), self._blocks(names, progress))
+        stored = stored_vectors(path, len(names))
+        if stored is not None:
+            return stored
+        return store_vectors(path, len(names), self._blocks(names, progress))
 
     def _blocks(
         self, names: Sequence[str], progress: Progress | None
@@ -232,25 +221,25 @@ _ROWS = 1 << 14
 class DenseNames:
     """Names and the distances of any text from them, by vectors of a model or of words.
 
-    Texts are embedded on demand. Vectors stay on disk and are read as needed, so memory does not
-    grow with the items, and hardly with the names.
+    Texts are embedded on demand. Vectors stay on disk and are read as needed.
     """
 
     def __init__(self, names: Sequence[str], embedder: Embedder) -> None:
         self.names = names
         self._embedder = embedder
-        self._prepared: list[PreparedTexts] = []
-        self._distances: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
-        self._last_anchor: tuple[str, NDArray[np.float64]] | None = None
-
-    @cached_property
-    def _file(self) -> VectorFile:
-        return self._embedder.vector_file(self.names)
+        self._places: dict[str, tuple[NDArray[np.float32], int]] = {}
+        self._order: dict[str, int] = {}
+        self._anchors: list[str] = []
+        # At most half the cache, or the last rows would push out the first.
+        self._at_once = max(min(_CACHE_BYTES // (16 * len(names)), _ANCHORS_AT_ONCE), 1)
+        self._together = lru_cache(maxsize=2)(self._distances_from)
+        self._alone = lru_cache(maxsize=self._at_once)(self._distances_of)
+        self._last = lru_cache(maxsize=1)(self._vector)
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:
         """Memory-mapped, shape (n_names, n_dimensions)."""
-        return self._file.mapped()
+        return self._embedder.vectors(self.names)
 
     @cached_property
     def lengths(self) -> NDArray[np.float64]:
@@ -268,28 +257,26 @@ class DenseNames:
             texts: other texts whose vectors will be requested.
             progress: called with (done, all) while vectors are computed.
         """
-        if "_file" not in self.__dict__:
-            self._file = self._embedder.vector_file(self.names, progress)
+        if "_vectors" not in self.__dict__:
+            self._vectors = self._embedder.vectors(self.names, progress)
         ordered = list(dict.fromkeys(anchors))
-        new = sorted(text for text in {*ordered, *texts} if self._texts_with(text) is None)
+        new = sorted({*ordered, *texts} - self._places.keys())
         if new:
-            file = self._embedder.vector_file(new, progress)
-            self._prepared.append(PreparedTexts(new, file, ordered))
+            vectors = self._embedder.vectors(new, progress)
+            self._places.update((text, (vectors, row)) for row, text in enumerate(new))
+        for anchor in ordered:
+            if anchor not in self._order:
+                self._order[anchor] = len(self._anchors)
+                self._anchors.append(anchor)
+        self._together.cache_clear()
 
     def vector(self, text: str) -> NDArray[np.float64]:
-        """Return the unit vector of any text, shape (n_dimensions,); zero where undefined.
+        """Return the unit vector of any text, shape (n_dimensions,); zero where undefined."""
+        return self._last(text)  # requests for one anchor come in a row
 
-        A text that was not prepared is embedded now.
-        """
-        for prepared in self._prepared:
-            known = prepared.vector(text)
-            if known is not None:
-                return known
-        (vector,) = self._embedder.vectors([text], keep=False).astype(np.float64)
-        return np.asarray(vector)
-
-    def _texts_with(self, text: str) -> PreparedTexts | None:
-        return next((texts for texts in self._prepared if text in texts), None)
+    def _vector(self, text: str) -> NDArray[np.float64]:
+        vectors, row = self._places.get(text) or (self._embedder.vectors([text], keep=False), 0)
+        return np.asarray(vectors[row], np.float64)
 
     def vectors_of(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the unit vectors of some names, shape (n, n_dimensions)."""
@@ -307,42 +294,31 @@ class DenseNames:
 
     def distance(self, anchor: str, text: str) -> float:
         """Return 1 - cos(anchor, text); nan if a vector is undefined."""
-        one, other = self._anchor_vector(anchor), self.vector(text)
+        one, other = self.vector(anchor), self._vector(text)
         lengths = math.sqrt(one @ one) * math.sqrt(other @ other)
         return max(1 - float(one @ other) / lengths, 0.0) if lengths else math.nan
 
-    def _anchor_vector(self, anchor: str) -> NDArray[np.float64]:
-        """Return the anchor's vector; the last one is kept, since requests for it come in a row."""
-        last = self._last_anchor
-        if last is None or last[0] != anchor:
-            self._last_anchor = last = (anchor, self.vector(anchor))
-        return last[1]
+    def distances(self, anchor: str) -> NDArray[np.float64]:
+        """Return 1 - cos(anchor, name) for every name, shape (n_names,), read-only."""
+        place = self._order.get(anchor)
+        if place is None:
+            return self._alone(anchor)
+        start = place - place % self._at_once
+        return np.asarray(self._together(start)[place - start])
 
     def is_defined(self, anchor: str) -> bool:
         """Return whether a text has a vector other than zero."""
-        return bool(self._anchor_vector(anchor).any())
+        return bool(self.vector(anchor).any())
 
-    def distances(self, anchor: str) -> NDArray[np.float64]:
-        """Return 1 - cos(anchor, name) for every name, shape (n_names,), read-only."""
-        known = self._distances.find(anchor)
-        if known is not None:
-            return known
-        prepared = self._texts_with(anchor)
-        # At most half the cache, or the last rows would push out the first.
-        limit = max(min(self._distances.n_bytes // (16 * len(self.names)), _ANCHORS_AT_ONCE), 1)
-        anchors = [anchor] if prepared is None else prepared.neighbours(anchor, limit)
-        # Copies, since a view of one row would keep the whole array alive.
-        rows: dict[str, NDArray[np.float64]] = {
-            text: row.copy()
-            for text, row in zip(anchors, self._cosine_distances(anchors), strict=True)
-        }
-        for text, row in rows.items():
-            self._distances.keep(text, row)
-        return rows[anchor]
+    def _distances_of(self, anchor: str) -> NDArray[np.float64]:
+        return np.asarray(self._cosine_distances([anchor])[0])
+
+    def _distances_from(self, start: int) -> NDArray[np.float64]:
+        return self._cosine_distances(self._anchors[start : start + self._at_once])
 
     def _cosine_distances(self, anchors: Sequence[str]) -> NDArray[np.float64]:
         """Return 1 - cos of each anchor and every name, shape (n_anchors, n_names)."""
-        vectors = np.stack([self.vector(anchor) for anchor in anchors])
+        vectors = np.stack([self._vector(anchor) for anchor in anchors])
         lengths = np.linalg.norm(vectors, axis=1)[:, None]
         distances = np.empty((len(anchors), len(self.names)))
         for start, block in zip(range(0, len(self.names), _BLOCK), self._blocks(), strict=True):
@@ -350,12 +326,13 @@ class DenseNames:
             with np.errstate(divide="ignore", invalid="ignore"):
                 cosines = (vectors @ block.T) / (lengths * self.lengths[None, part])
             distances[:, part] = np.maximum(1 - cosines, 0)
+        distances.setflags(write=False)
         return distances
 
     def _blocks(self) -> Iterator[NDArray[np.float64]]:
         """Yield the vectors in blocks, since all of them in float64 may not fit into memory."""
         for start in range(0, len(self.names), _BLOCK):
-            yield self._file.rows(start, start + _BLOCK).astype(np.float64)
+            yield np.asarray(self._vectors[start : start + _BLOCK], np.float64)
 
 
 class SparseNames:
@@ -363,7 +340,7 @@ class SparseNames:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
-        self._distances: ArrayCache[np.float64] = ArrayCache(_CACHE_BYTES)
+        self._distances = lru_cache(maxsize=max(_CACHE_BYTES // (8 * len(names)), 1))(self._from)
 
     @cached_property
     def _space(self) -> Ngrams:
@@ -402,17 +379,18 @@ class SparseNames:
 
     def distances(self, anchor: str) -> NDArray[np.float64]:
         """1 for names that share nothing with the anchor."""
-        known = self._distances.find(anchor)
-        if known is None:
-            vector = self.vector(anchor)
-            known = np.asarray(np.maximum(1 - self._space.matrix @ vector, 0), np.float64)
-            known[(self.lengths == 0) | (not vector.any())] = np.nan
-            self._distances.keep(anchor, known)
-        return known
+        return self._distances(anchor)
 
     def is_defined(self, anchor: str) -> bool:
         """Whether it has a character."""
         return bool(self._space.weights(anchor))
+
+    def _from(self, anchor: str) -> NDArray[np.float64]:
+        vector = self.vector(anchor)
+        distances = np.asarray(np.maximum(1 - self._space.matrix @ vector, 0), np.float64)
+        distances[(self.lengths == 0) | (not vector.any())] = np.nan
+        distances.setflags(write=False)
+        return distances
 
 
 NameVectors: TypeAlias = DenseNames | SparseNames

@@ -178,7 +178,7 @@ class TransformerEncoder:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         problem = f"embedding: transformers cannot load the model in {folder}"
         advice = "check the folder's config.json, weights and tokenizer"
-        with loading(lambda why: f"{problem} ({why}); {advice}"), _quiet():
+        with loading(lambda why: f"{problem} ({why}); {advice}"), quiet():
             how = {"local_files_only": True, "trust_remote_code": False}
             self._tokenizer = AutoTokenizer.from_pretrained(str(folder), **how)
             model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **how)
@@ -241,7 +241,7 @@ class TransformerEncoder:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence the progress bars and reports of transformers."""
     from transformers.utils import logging
 

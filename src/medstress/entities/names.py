@@ -5,16 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
 from unicodedata import normalize
 
 import numpy as np
 
 from medstress.core.validity import VARIANT_CLASSES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 SAME_WORDS, KEY_PLUS_WORDS, KEY_SUBSET, SYNONYM, DIFFERENT = range(len(VARIANT_CLASSES))
 
@@ -182,19 +177,17 @@ class VariantIndex:
 
     def __init__(self, names: Sequence[str]) -> None:
         postings: dict[str, list[int]] = {}
-        self._names = names
+        self._by_words: dict[frozenset[str], list[int]] = {}
+        self._by_text: dict[str, list[int]] = {}
         self._sizes = np.zeros(len(names), dtype=np.int64)
-        texts = np.zeros(len(names), dtype=np.int64)
         for index, name in enumerate(names):
             own = word_set(name)
             self._sizes[index] = len(own)
-            texts[index] = hash(normalise(name))
+            self._by_words.setdefault(own, []).append(index)
+            self._by_text.setdefault(normalise(name), []).append(index)
             for word in own:
                 postings.setdefault(word, []).append(index)
         self._postings = {word: np.array(ids, np.int64) for word, ids in postings.items()}
-        # Hashes, since the texts would take ten times the memory.
-        self._by_text = np.argsort(texts, kind="stable")
-        self._texts = texts[self._by_text]
 
     def variants(
         self, references: Iterable[str], synonyms: Iterable[str] = frozenset()
@@ -204,9 +197,9 @@ class VariantIndex:
         Returns:
             Index of a name -> position in VARIANT_CLASSES, 0 (`same_words`) to 3 (`synonym`).
         """
-        found: dict[int, int] = {}
-        for synonym in synonyms:
-            found.update(dict.fromkeys(self._with_words(word_set(synonym)).tolist(), SYNONYM))
+        classes: dict[int, int] = {}
+        for own in filter(None, map(word_set, synonyms)):
+            classes.update(dict.fromkeys(self._by_words.get(own, ()), SYNONYM))
         for key in {word_set(reference) for reference in references}:
             postings = [self._postings[word] for word in key if word in self._postings]
             if not postings:
@@ -217,28 +210,10 @@ class VariantIndex:
             code = np.where(size > len(key), KEY_PLUS_WORDS, KEY_SUBSET)
             code[size == len(key)] = SAME_WORDS
             for index, one in zip(near.tolist(), code.tolist(), strict=True):
-                found[index] = min(found.get(index, DIFFERENT), one)
-        return found
+                classes[index] = min(classes.get(index, DIFFERENT), one)
+        return classes
 
     def equal_to(self, texts: Iterable[str]) -> list[int]:
         """Return the indices of the names that equal a text after `normalise`."""
-        found: list[int] = []
-        normals = list(dict.fromkeys(map(normalise, texts)))
-        hashes = np.array(list(map(hash, normals)), np.int64)
-        first, end = (self._texts.searchsorted(hashes, side).tolist() for side in _BOTH)
-        for i, normal in enumerate(normals):
-            near = self._by_text[first[i] : end[i]].tolist() if end[i] > first[i] else ()
-            found += [index for index in near if normalise(self._names[index]) == normal]
-        return found
-
-    def _with_words(self, own: frozenset[str]) -> NDArray[np.int64]:
-        """Return the names with exactly these words."""
-        postings = sorted((self._postings.get(word, _NONE) for word in own), key=len)
-        found = postings[0] if postings else _NONE
-        for other in postings[1:]:
-            found = np.intersect1d(found, other, assume_unique=True)
-        return np.asarray(found[self._sizes[found] == len(own)])
-
-
-_NONE: NDArray[np.int64] = np.array([], dtype=np.int64)
-_BOTH: tuple[Literal["left"], Literal["right"]] = ("left", "right")
+        normals = dict.fromkeys(map(normalise, texts))
+        return [index for normal in normals for index in self._by_text.get(normal, ())]

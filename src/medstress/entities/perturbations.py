@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,6 @@ from medstress.entities.embeddings import Embedder, name_vectors
 from medstress.entities.encoders import Progress
 from medstress.entities.names import DIFFERENT, VariantIndex
 from medstress.entities.synonyms import SynonymGroups
-from medstress.entities.vector_files import ArrayCache
 from medstress.entities.vocabularies import Vocabulary
 
 if TYPE_CHECKING:
@@ -54,12 +53,9 @@ _IS_DRAWN = {
 }
 """By rule: whether a name with this code may be drawn, shape (n_reasons,)."""
 
+_ITEMS = 256
+"""Items whose codes are kept, at least those of all active trials."""
 _ALLOWED_BYTES = 1 << 20
-"""Cache for indices of allowed names, which are quickly recomputed from the codes."""
-_CODES_BYTES = 1 << 20
-"""Cache for codes other than `different`; these are few, so those of all active trials fit."""
-_ENTRY_BYTES = 300
-"""Overhead of one cached item besides its codes."""
 
 
 class VectorPerturbationSet:
@@ -103,8 +99,11 @@ class VectorPerturbationSet:
         self._synonyms = synonyms
         self._rules = NameRules(synonyms)
         self._relations = Relations([synonyms])
-        self._allowed: ArrayCache[np.int64] = ArrayCache(_ALLOWED_BYTES)
-        self._codes: ArrayCache[np.int32] = ArrayCache(_CODES_BYTES, _ENTRY_BYTES)
+        self._codes = lru_cache(maxsize=_ITEMS)(self._exclusion_codes)
+        # Indices of allowed names are quickly recomputed from the codes.
+        self._allowed = lru_cache(maxsize=max(_ALLOWED_BYTES // (8 * len(self.names)), 1))(
+            self._allowed_names
+        )
 
     @property
     def names(self) -> Sequence[str]:
@@ -167,7 +166,7 @@ class VectorPerturbationSet:
 
     def obstacle(self, item: Question) -> str | None:
         """Return why no name has a distance from the item's key, or None."""
-        _, codes = self._exclusion_codes(item)
+        _, codes = self._codes(item)
         if np.count_nonzero(codes == UNDEFINED_DISTANCE) < len(self.names):
             return None
         return f"the key {item.key_text!r} is {self.lack}, so no name has a distance from it"
@@ -206,15 +205,15 @@ class VectorPerturbationSet:
         Returns:
             Ascending, read-only.
         """
-        key = f"{item.hash}/{rule}"
-        known = self._allowed.find(key)
-        if known is None:
-            coded, codes = self._exclusion_codes(item)
-            is_drawn = np.ones(len(self.names), np.bool_)
-            is_drawn[coded] = _IS_DRAWN[rule][codes]
-            known = np.flatnonzero(is_drawn)
-            self._allowed.keep(key, known)
-        return known
+        return self._allowed(item, rule)
+
+    def _allowed_names(self, item: Question, rule: Exclusions) -> NDArray[np.int64]:
+        coded, codes = self._codes(item)
+        is_drawn = np.ones(len(self.names), np.bool_)
+        is_drawn[coded] = _IS_DRAWN[rule][codes]
+        allowed = np.flatnonzero(is_drawn)
+        allowed.setflags(write=False)
+        return allowed
 
     def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
         """Return how many names `allowed` excludes, by the first reason that fits.
@@ -222,7 +221,7 @@ class VectorPerturbationSet:
         The reasons are tested in the order `undefined_distance`, `key_duplicate`,
         `equal_to_option`, variant classes.
         """
-        _, codes = self._exclusion_codes(item)
+        _, codes = self._codes(item)
         counts = np.bincount(codes, minlength=len(REASONS))
         return {
             REASONS[code]: int(counts[code]) for code in sorted(RULES[rule]) if counts[code] > 0
@@ -242,13 +241,6 @@ class VectorPerturbationSet:
 
     def _exclusion_codes(self, item: Question) -> NDArray[np.int32]:
         """Return the names that are not `different`, and their codes in REASONS, shape (2, n)."""
-        found = self._codes.find(item.hash)
-        if found is None:
-            found = self._compute_codes(item)
-            self._codes.keep(item.hash, found)
-        return found
-
-    def _compute_codes(self, item: Question) -> NDArray[np.int32]:
         references, key = option_texts(item, item.key), item.key_text
         codes = self._index.variants(references, self._rules.synonyms_of(references))
         codes.update(dict.fromkeys(self._index.equal_to(forbidden_texts(item)), EQUAL_TO_OPTION))

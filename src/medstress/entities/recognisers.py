@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ahocorasick_rs import AhoCorasick, Implementation
 
@@ -120,23 +120,8 @@ class Found:
     """``drugs``, ``diseases`` or a UMLS semantic type identifier."""
 
 
-class Recogniser(Protocol):
-    """Finds typed entities in texts; the result depends on the texts alone."""
-
-    def find(self, texts: Sequence[str]) -> list[list[Found]]:
-        """Return the entities of each text, in the order of the texts.
-
-        An entity of several types appears once for each type.
-        """
-        ...
-
-    def spec(self) -> dict[str, Any]:
-        """Describe the recogniser in JSON values, for the manifest."""
-        ...
-
-
 def recognise(
-    items: Sequence[Question], recogniser: Recogniser, types: frozenset[str]
+    items: Sequence[Question], recogniser: Gazetteer | SpacyPipeline, types: frozenset[str]
 ) -> tuple[Question, ...]:
     """Replace the items' mentions of `types` by those that the recogniser finds.
 
@@ -254,11 +239,11 @@ class Gazetteer:
         )
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
-        """Return the mentions of each text; see `Recogniser.find`."""
+        """Return the mentions of each text; one of several types comes once for each type."""
         return [list(self._find(text)) for text in texts]
 
     def spec(self) -> dict[str, Any]:
-        """Return name, number of names and hash; see `Recogniser.spec`."""
+        """Return name, number of names and hash, for the manifest."""
         return {"name": "gazetteer", "n_names": len(self._types), "hash": self._hash}
 
     def _find(self, text: str) -> Iterator[Found]:
@@ -401,7 +386,7 @@ class SpacyPipeline:
         _check_declared(model, declared_labels(self._nlp), self._labels, labels)
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
-        """Return the mentions of each text; see `Recogniser.find`."""
+        """Return the mentions of each text; see `Gazetteer.find`."""
         documents = self._nlp.pipe(texts, batch_size=_BATCH)
         return [
             [
@@ -431,6 +416,10 @@ class SpacyPipeline:
         # (concept, score) pairs, best first; the concept's `types` are semantic type identifiers.
         for concept, _ in span._.kb_ents[:1]:
             yield from self._nlp.get_pipe(LINKER).kb.cui_to_entity[concept].types  # type: ignore[attr-defined]
+
+
+Recogniser: TypeAlias = Gazetteer | SpacyPipeline
+"""What finds typed entities in texts; the result depends on the texts alone."""
 
 
 def entity_texts(model: str, texts: Sequence[str], base: Path) -> list[str]:

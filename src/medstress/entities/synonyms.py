@@ -16,10 +16,9 @@ from medstress.core.hashing import content_hash, file_hash
 from medstress.entities.names import normalise
 from medstress.entities.vocabularies import (
     SHIPPED,
-    column_of,
     existing_file,
     is_delimited,
-    read_rows,
+    read_columns,
     shipped_bytes,
     shipped_rows,
 )
@@ -242,17 +241,10 @@ def concept_rows(
 
 
 def _table_rows(path: Path, what: str) -> list[tuple[str, str]]:
-    rows = [row for _, row in read_rows(path, what)]
-    if len(rows) < 2:
+    rows = read_columns(path, what, ["concept", "name"])
+    if not rows:
         raise UsageError(f"{what}: expected at least one row under the header, got none in {path}")
-    concept, name = column_of(rows[0], "concept"), column_of(rows[0], "name")
-    if concept is None or name is None:
-        columns = ", ".join(repr(field) for field in rows[0])
-        raise UsageError(
-            f"{what}: expected the columns 'concept' and 'name', got {columns} in the first line "
-            f"of {path}; rename the columns"
-        )
-    return [(row[concept].strip(), row[name]) for row in rows[1:] if row[concept].strip()]
+    return [(concept.strip(), name) for concept, name in rows if concept.strip()]
 
 
 @cache

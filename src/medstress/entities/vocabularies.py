@@ -15,6 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
+from medstress.core.drug_names import folded as comparable
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.core.sentences import OUTSIDE
@@ -136,10 +137,68 @@ def read_rows(path: Path, what: str) -> Iterator[tuple[int, list[str]]]:
         ) from error
 
 
-def column_of(header: Sequence[str], name: str) -> int | None:
-    """Return the position of a column, ignoring case; None if it is missing."""
+def read_columns(
+    path: Path, what: str, names: Sequence[str], advice: str = "rename a column"
+) -> list[tuple[str, ...]]:
+    """Return the fields of named columns of a CSV or TSV file with a header.
+
+    Args:
+        path: the file.
+        what: the key and value that name it, for messages.
+        names: of the columns, in lower case; the file may write them in any case.
+        advice: what to do where one is missing.
+
+    Raises:
+        UsageError: see `read_rows`; or a column is missing.
+    """
+    header, *rows = [row for _, row in read_rows(path, what)] or [[*names]]
     known = [field.strip().casefold() for field in header]
-    return known.index(name) if name in known else None
+    if missing := [name for name in names if name not in known]:
+        raise UsageError(
+            f"{what}: expected a column {missing[0]!r}, got "
+            f"{', '.join(map(repr, header))} in the first line of {path}; {advice}"
+        )
+    places = [known.index(name) for name in names]
+    return [tuple(row[at] for at in places) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class NamePairs:
+    """Pairs of names that a file lists."""
+
+    rows: tuple[tuple[str, str], ...]
+    """The pairs, as written."""
+
+    @property
+    def hash(self) -> str:
+        """Content hash of the pairs."""
+        return content_hash([list(row) for row in self.rows])
+
+
+def read_name_pairs(path: Path, what: str, columns: tuple[str, str]) -> NamePairs:
+    """Read two columns of a CSV or TSV file with a header.
+
+    Args:
+        path: the file.
+        what: the key and value that name it, for messages.
+        columns: the names of the two columns, in lower case.
+
+    Raises:
+        UsageError: there is no such file, it is no table, or it lacks a column, a name or rows.
+    """
+    advice = f"give a .csv or .tsv table with the columns {' and '.join(columns)}"
+    existing_file(path, what, advice)
+    if not is_delimited(path):
+        raise UsageError(f"{what}: expected a name in .csv or .tsv, got {path.name!r}; {advice}")
+    rows = [(a.strip(), b.strip()) for a, b in read_columns(path, what, columns, advice)]
+    for number, row in enumerate(rows, start=2):
+        if not all(row):
+            raise UsageError(f"{what}: row {number} of {path} lacks a name; {advice}")
+    if not any(comparable(first) != comparable(second) for first, second in rows):
+        raise UsageError(
+            f"{what}: expected at least one pair of different names under the header of {path}"
+        )
+    return NamePairs(tuple(rows))
 
 
 def _ending(path: Path) -> str:
@@ -215,17 +274,12 @@ def load_vocabulary(source: str, base: Path, column: int | None = None) -> Vocab
 
 
 def _table(path: Path, what: str, column: int | None) -> list[str]:
-    rows = [row for _, row in read_rows(path, what)]
     if column is None:
-        header, rows = rows[0] if rows else ["name"], rows[1:]
-        column = column_of(header, "name")
-        if column is None:
-            raise UsageError(
-                f"{what}: expected a column 'name', got {_listed(header)} in the first line of "
-                f"{path}; rename a column or, if the table has no header, give the position of the "
-                "names (from 0) with column = 0"
-            )
-    elif not 0 <= column < (width := len(rows[0]) if rows else column + 1):
+        advice = "rename a column or, without a header, give the place of the names: column = 0"
+        return [name for (name,) in read_columns(path, what, ["name"], advice)]
+    rows = [row for _, row in read_rows(path, what)]
+    width = len(rows[0]) if rows else column + 1
+    if not 0 <= column < width:
         raise UsageError(
             f"{what}: expected column = 0 to {width - 1} (counted from 0), got {column} for {path}"
         )
@@ -236,28 +290,15 @@ def _parquet(path: Path, what: str) -> list[str]:
     import polars as pl
 
     try:
-        header = list(pl.read_parquet_schema(path))
-        position = column_of(header, "name")
-        column = None if position is None else pl.read_parquet(path, columns=[position])
+        columns = pl.read_parquet(path).to_dict()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UsageError(
             f"{what}: expected a parquet file at {path}, but it cannot be read ({error})"
         ) from error
-    if column is None:
-        raise UsageError(
-            f"{what}: expected a column 'name', got {_listed(header)} in {path}; rename a column"
-        )
-    values = column.to_series()
-    if values.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
-        raise UsageError(
-            f"{what}: expected text in column 'name' of {path}, got {values.dtype}; "
-            "save the names as text"
-        )
-    return [str(name) for name in values.drop_nulls()]
-
-
-def _listed(header: Iterable[str]) -> str:
-    return ", ".join(repr(field) for field in header)
+    names = next((c for name, c in columns.items() if name.strip().casefold() == "name"), None)
+    if names is None or names.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
+        raise UsageError(f"{what}: expected texts in a column 'name' of {path}; rename a column")
+    return [str(name) for name in names.drop_nulls()]
 
 
 ONE_IN = 2280

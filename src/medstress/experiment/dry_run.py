@@ -24,10 +24,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.faithfulness import findings_of
-from medstress.analyses.families import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
+from medstress.analyses.attempts import findings_of
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
+from medstress.analyses.significance import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm, turn_attack
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
@@ -58,8 +58,9 @@ from medstress.experiment.plan.plan import (
 )
 from medstress.experiment.significance.plan import N_VOTES, likely_statistic, most_of_success
 from medstress.stats.power import ASSUMED, detectable
-from medstress.store.counts import EarlierAnswers, Price, earlier_answers, spent_in
+from medstress.store.counts import Price
 from medstress.store.database import FILE
+from medstress.store.reader import EarlierAnswers, earlier_answers, spent_in
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, AnyTask, Task
 from medstress.tasks.victim import Victim
@@ -653,7 +654,7 @@ _EXPECTED = {
     QUESTIONS: "{} of the questions right at first, an edit flips {} of them",
     TAGGED: "{} of the entities marked at first, an edit hides {} of them",
     "": "{} of the questions right at first",
-    PAIRS: "every pair has a score, an edit moves {1} further than max_change, if it is set",
+    PAIRS: "an edit moves the score of {1} of the pairs further than max_change, if that is set",
 }
 """By kind of item, or of clean questions alone: what is expected, with the shares that are right at
 first and that flip."""

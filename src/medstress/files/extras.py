@@ -1,38 +1,34 @@
 """What is installed of the packages that medstress and its extras need, and what completes it.
 
 `pip install 'medstress[EXTRA]'` completes an installed medstress without fetching it again: pip
-goes through what is installed and adds what is missing or too old.
+goes through what is installed and adds what is missing or too old. Of a package whose files are
+gone or cut short it changes nothing, so that has to be installed anew.
+
+Imports nothing at the top that has to be installed: it works where a package of the base is broken.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import (
-    PackageNotFoundError,
-    packages_distributions,
-    requires,
-    version,
-)
-
-from packaging.requirements import Requirement
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from traceback import extract_tb
+from typing import TYPE_CHECKING
 
 from medstress.core.errors import UsageError, install_command, missing_extra, reason
-from medstress.files.damaged import (
-    FAULTS,
-    absent_module,
-    culprit,
-    damaged,
-    is_damaged,
-    modules_that_failed,
-    reinstall_command,
-    top_module,
-)
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _PACKAGE = "medstress"
 BASE = ""
 """Stands for what medstress needs without any extra."""
+FAULTS = (ImportError, OSError, SyntaxError, AttributeError, NameError, TypeError, ValueError)
+"""What importing a damaged package, or one without its compiled part, raises."""
 
 
 @contextmanager
@@ -57,13 +53,13 @@ def importing(what: str, extra: str) -> Iterator[None]:
 
 def import_fault(what: str, extra: str, error: Exception) -> UsageError:
     """Return the error for a package of an extra that could not be imported."""
-    if name := culprit(error):
-        return damaged(f"{what}: the extra `{extra}` is", name)
-    needed, lacking = requirements(extra), lacking_of(extra)
-    absent = _absent(error)
-    if absent and (len(lacking) == len(needed) or absent in map(_normal, needed)):
+    lacking, needed = lacking_of(extra), requirements(extra)
+    if not lacking and (name := _culprit(error)):
+        return _damaged(f"{what}: the extra `{extra}` is", name, error)
+    is_absent = not lacking and isinstance(error, ModuleNotFoundError)
+    if is_absent or len(lacking) == len(needed):  # also where medstress is a folder of sources
         return missing_extra(what, extra)
-    return _half(f"{what}: the extra `{extra}` is", extra, lacking, error)
+    return _in_part(f"{what}: the extra `{extra}` is", extra, lacking or [reason(error)])
 
 
 def not_there(what: str, extra: str, *modules: str) -> UsageError:
@@ -72,8 +68,9 @@ def not_there(what: str, extra: str, *modules: str) -> UsageError:
     Its package is not installed, or its files are gone.
     """
     for module in modules:
-        if name := culprit(ModuleNotFoundError(name=module)):
-            return damaged(f"{what}: the extra `{extra}` is", name)
+        error = ModuleNotFoundError(f"no module {module}", name=module)
+        if not lacking_of(extra) and (name := _culprit(error)):
+            return _damaged(f"{what}: the extra `{extra}` is", name, error)
     return missing_extra(what, extra)
 
 
@@ -82,11 +79,25 @@ def base_fault(error: BaseException) -> UsageError | None:
 
     None for any other error, and for modules that no dependency of medstress is to bring.
     """
-    if name := culprit(error):
-        return damaged(f"{_PACKAGE} is", name)
-    if not isinstance(error, ImportError) or not (lacking := lacking_of(BASE)):
+    if not isinstance(error, ImportError | SyntaxError):
         return None
-    return _half(f"{_PACKAGE} is", BASE, lacking, error)
+    try:
+        lacking = lacking_of(BASE)
+    except ImportError:
+        lacking = ["packaging is missing"]
+    return _in_part(f"{_PACKAGE} is", BASE, lacking) if lacking else None
+
+
+def half_installed(error: BaseException) -> UsageError | None:
+    """Return the error for what no command can do without; None if medstress itself is wrong."""
+    if fault := base_fault(error):
+        return fault
+    name = _culprit(error)
+    if name and isinstance(error, ImportError | SyntaxError):
+        return _damaged(f"{_PACKAGE} is", name, error)
+    if isinstance(error, ModuleNotFoundError) and _top(error) not in ("", _PACKAGE):
+        return _in_part(f"{_PACKAGE} is", BASE, [str(error)])
+    return None
 
 
 def requirements(extra: str = BASE) -> dict[str, Requirement]:
@@ -94,76 +105,89 @@ def requirements(extra: str = BASE) -> dict[str, Requirement]:
 
     Empty if medstress runs from a folder without being installed.
     """
+    from packaging.requirements import Requirement
+
     try:
-        declared = [Requirement(each) for each in requires(_PACKAGE) or ()]
+        declared = [Requirement(line) for line in requires(_PACKAGE) or ()]
     except PackageNotFoundError:
         return {}
-    return {each.name: each for each in _of(extra, declared)}
+    return {one.name: one for one in _of(extra, declared)}
 
 
 def lacking_of(extra: str = BASE) -> list[str]:
     """Return what of an extra is missing or too old, in words such as `torch is missing`."""
-    return [told for each in requirements(extra).values() if (told := _lack(each)) is not None]
-
-
-def damaged_of(extra: str = BASE) -> list[str]:
-    """Return the packages of an extra that are installed and damaged, under pip's names."""
-    return [name for name in requirements(extra) if is_damaged(name)]
+    lacking = []
+    for name, needed in requirements(extra).items():
+        try:
+            number = version(name)
+        except PackageNotFoundError:
+            lacking.append(f"{name} is missing")
+            continue
+        if not needed.specifier.contains(number, prereleases=True):
+            lacking.append(f"{name} is {number}, {_PACKAGE} needs {needed.specifier}")
+    return lacking
 
 
 def _of(extra: str, declared: list[Requirement]) -> Iterator[Requirement]:
-    for each in declared:
-        if not _holds(each, extra) or (extra != BASE and _holds(each, BASE)):
+    for one in declared:
+        if not _holds(one, extra) or (extra != BASE and _holds(one, BASE)):
             continue  # what the base brings is not the extra's own
-        if each.name == _PACKAGE:
-            for named in sorted(each.extras):
+        if one.name == _PACKAGE:
+            for named in sorted(one.extras):
                 yield from _of(named, declared)
         else:
-            yield each
+            yield one
 
 
-def _holds(each: Requirement, extra: str) -> bool:
-    return each.marker is None or each.marker.evaluate({"extra": extra})
+def _holds(one: Requirement, extra: str) -> bool:
+    return one.marker is None or one.marker.evaluate({"extra": extra})
 
 
-def _lack(needed: Requirement) -> str | None:
-    try:
-        found = version(needed.name)
-    except PackageNotFoundError:
-        return f"{needed.name} is missing"
-    if needed.specifier.contains(found, prereleases=True):
-        return None
-    return f"{needed.name} is {found}, {_PACKAGE} needs {needed.specifier}"
-
-
-def _half(who: str, extra: str, lacking: list[str], error: Exception) -> UsageError:
-    if not lacking and (absent := _absent(error)):
-        lacking = [f"{absent} is missing"]
-    if lacking:
-        told, command = ", ".join(lacking), install_command(extra)
-    else:
-        told = f"{reason(error)}"
-        command = reinstall_command(_broken(error))
+def _in_part(who: str, extra: str, lacking: list[str]) -> UsageError:
+    command = install_command(extra)
     return UsageError(
-        f"{who} installed only in part ({told}); complete it with: {command}"
+        f"{who} installed only in part ({', '.join(lacking)}); complete it with: {command}"
     ).with_command(command)
 
 
-def _absent(error: BaseException) -> str | None:
-    """Return the package that was not found, under pip's name; None if something else failed."""
-    absent = absent_module(error)
-    return None if absent is None else _normal(absent)
+def _damaged(who: str, name: str, error: BaseException) -> UsageError:
+    """Return the error for a package that is installed and cannot be imported.
+
+    Another version might not fit what needs it. A build of one's own (`2.4+cpu`) is on no index.
+    """
+    number = version(name)
+    exact = "" if "+" in number else f"=={number}"
+    command = f"pip install --force-reinstall {name}{exact}"
+    return UsageError(
+        f"{who} damaged: {name} cannot be imported ({reason(error)}); mend it with: {command}"
+    ).with_command(command)
 
 
-def _broken(error: BaseException) -> str:
-    """Return the installed package whose code failed last, under pip's name."""
-    owners = packages_distributions()
-    for top in modules_that_failed(error):
-        if top in owners and top != _PACKAGE:
+def _culprit(error: BaseException) -> str | None:
+    """Return the installed package that could not be imported, under pip's name."""
+    owners, absent = packages_distributions(), isinstance(error, ModuleNotFoundError)
+    for top in (_top(error), *_modules(error)):
+        if top != _PACKAGE and top in owners and not (absent and _is_there(top)):
             return str(owners[top][0])
-    named = top_module(error) or ""
-    return str(owners.get(named, [named or "PACKAGE"])[0])
+    return None
 
 
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def _is_there(module: str) -> bool:
+    # None stands there for what was taken away on purpose.
+    return sys.modules.get(module, sys) is None or find_spec(module) is not None
+
+
+def _top(error: BaseException) -> str:
+    """Return the module, without what is below it, that could not be imported."""
+    return ((error.name if isinstance(error, ImportError) else None) or "").partition(".")[0]
+
+
+def _modules(error: BaseException) -> Iterator[str]:
+    """Yield the modules, without what is below them, whose code ran last; the last one first."""
+    files = [frame.filename for frame in reversed(extract_tb(error.__traceback__))]
+    if isinstance(error, SyntaxError) and error.filename:
+        files.insert(0, error.filename)
+    for file in files:
+        for place in sys.path:
+            if place and Path(file).is_relative_to(place):
+                yield re.sub(r"\.py$", "", Path(file).relative_to(place).parts[0])

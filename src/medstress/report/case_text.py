@@ -27,39 +27,20 @@ _SIGNS: dict[str, tuple[Style, str, str]] = {
 """Changes have signs as well, so that no colour is needed."""
 
 
-def print_cases(console: Console, cases: Cases, *, wide: bool = False) -> None:
-    """Print the list of cases, the headline's arm first.
-
-    Args:
-        console: where.
-        cases: those of a run.
-        wide: whether all are printed, with all columns.
-    """
-    print_table(console, cases_table(cases, None if wide else MOST_ROWS), wide=wide)
-
-
-def cases_table(cases: Cases, most: int | None = MOST_ROWS) -> Table:
-    """Return the list of cases as a table.
-
-    Args:
-        cases: those of a run.
-        most: lines at most; None: all.
-    """
+def print_cases(console: Console, cases: Cases) -> None:
+    """Print the list of cases, the headline's arm first."""
     names = attack_names(cell.attack for cell in cases.run.cells)
-    shown = cases.trials[:most]
-    left = len(cases.trials) - len(shown)
-    headings = ("Case", "Outcome", "Change", "Answer", "Item", "Attack on model", "Data", "Group")
-    columns = tuple(Column(heading=name, wide=name in ("Data", "Group")) for name in headings)
+    left = len(cases.trials) - MOST_ROWS
+    headings = ("Case", "Outcome", "Change", "Answer", "Item", "Attack on model")
     folder = cases.run.folder.path
-    every = command("case", folder, "--wide")
-    notes = [f"{left:,} more cases: {every} lists all."] if left else []
-    return Table(
+    shown = Table(
         name="cases",
         caption=f"{len(cases.trials):,} cases; {command('case', folder, 'ID')} shows one",
-        columns=columns,
-        rows=tuple(_row(cases.line(trial), names) for trial in shown),
-        notes=tuple(notes),
+        columns=tuple(Column(heading=name) for name in headings),
+        rows=tuple(_row(cases.line(trial), names) for trial in cases.trials[:MOST_ROWS]),
+        notes=(f"{left:,} more cases: {command('view', folder)} has all.",) if left > 0 else (),
     )
+    print_table(console, shown)
 
 
 def _row(line: Line, names: Mapping[str, str]) -> tuple[Entry, ...]:
@@ -70,8 +51,6 @@ def _row(line: Line, names: Mapping[str, str]) -> tuple[Entry, ...]:
         _to(line.before, line.after),
         line.item,
         f"{names[line.attack]} on {line.model}",
-        line.dataset,
-        line.group,
     )
     return tuple(Entry(value=value) for value in values)
 

@@ -6,10 +6,14 @@ The page, `medstress view` and `medstress case` show the same objects.
 from __future__ import annotations
 
 import math
+import re
+import string
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from difflib import SequenceMatcher
+from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from medstress.analyses.names import CONTROL_WORDS, attack_names, model_names
@@ -27,11 +31,99 @@ from medstress.core.sentences import TaggedText
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
 from medstress.core.words import command
-from medstress.report.changes import mark_changes
 from medstress.report.formats import clean
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, shown_of, stored_prompt
 from medstress.store.reader import RunReader, read
+
+_LARGEST_DIFF = 1_000_000
+"""Limit of words before times words after; beyond it the whole stretch counts as changed."""
+
+_MOST_PAIRS = 50_000_000
+"""Limit of pairs of equal words times words before; takes half a second."""
+_PUNCTUATION = string.punctuation + "“”‘’…"
+_CHUNK = re.compile(r"\s+|\S+")
+
+
+SAME, REMOVED, ADDED = "same", "removed", "added"
+Marked: TypeAlias = tuple[tuple[str, str], ...]
+"""(`SAME`, `REMOVED` or `ADDED`, text) of every stretch of a text and its changed form."""
+
+
+def mark_changes(before: str, after: str) -> Marked:
+    """Compare two texts word by word.
+
+    The removed and unchanged stretches give `before`; the added and unchanged ones give `after`.
+
+    >>> [": ".join(one) for one in mark_changes("Give old aspirin.", "Give warfarin.")]
+    ['same: Give ', 'removed: old aspirin', 'added: warfarin', 'same: .']
+    """
+    old, new = _split(before), _split(after)
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    middle = _compare(old[start : len(old) - end], new[start : len(new) - end])
+    pieces = [(SAME, "".join(old[:start])), *middle, (SAME, "".join(old[len(old) - end :]))]
+    return tuple(_merge([(change, text) for change, text in pieces if text]))
+
+
+@lru_cache(maxsize=64)
+def _split(text: str) -> list[str]:
+    """Return `_words` as a list; many texts are compared with one clean prompt."""
+    return list(_words(text))
+
+
+def _words(text: str) -> Iterator[str]:
+    """Split into words, the white space between them and the punctuation around them."""
+    for chunk in _CHUNK.findall(text):
+        bare = chunk.lstrip(_PUNCTUATION)
+        word = bare.rstrip(_PUNCTUATION)
+        lead, trail = chunk[: len(chunk) - len(bare)], bare[len(word) :]
+        yield from (piece for piece in (lead, word, trail) if piece)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many words at the start are equal."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _compare(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if len(old) * len(new) > _LARGEST_DIFF or _alternates(old, new):
+        yield REMOVED, "".join(old)
+        yield ADDED, "".join(new)
+        return
+    matcher = SequenceMatcher(str.isspace, old, new, autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        if tag == "equal":
+            yield SAME, "".join(old[i:j])
+        else:
+            yield REMOVED, "".join(old[i:j])
+            yield ADDED, "".join(new[k:m])
+
+
+def _alternates(old: Sequence[str], new: Sequence[str]) -> bool:
+    """True if the texts repeat so many common words that comparing takes seconds.
+
+    `SequenceMatcher` visits every pair of equal words once for each stretch that it finds.
+    """
+    counts = Counter(new)
+    return sum(counts[word] for word in old if not word.isspace()) * len(old) > _MOST_PAIRS
+
+
+def _merge(pieces: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Join changes separated only by white space and punctuation into one removal and addition."""
+    ends = (0, len(pieces) - 1)
+    kept = [
+        change == SAME and (i in ends or any(map(str.isalnum, text)))
+        for i, (change, text) in enumerate(pieces)
+    ]
+    for same, group in groupby(zip(kept, pieces, strict=True), key=lambda one: one[0]):
+        stretch = [piece for _, piece in group]
+        for change in (SAME,) if same else (REMOVED, ADDED):
+            text = "".join(text for kind, text in stretch if kind in (change, SAME))
+            if text:
+                yield change, text
+
 
 EMBEDDED = 200
 """Cases of each outcome that a page holds."""
@@ -62,8 +154,6 @@ _REASONS = {
 }
 _AGAIN = {True: "lost again", False: "not lost again", None: ""}
 _NOTED = ("plan", "answer", "rationale", "confidences")
-Marked: TypeAlias = tuple[tuple[str, str], ...]
-"""(`same`, `removed` or `added`, text) of every stretch of a text and its changed form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,8 +387,8 @@ class Cases:
             raise UsageError(
                 f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}{more}"
             )
-        known = [*self._by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
-        hint = did_you_mean(text, known) if text else ""
+        ids = [*self._by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
+        hint = did_you_mean(text, ids) if text else ""
         raise UsageError(
             f"case {text!r}: this run has no such trial or item{hint}; medstress case DIR lists "
             "its cases"
@@ -438,14 +528,14 @@ class Cases:
         tried = []
         for query in kept:
             edits = decode_edits(answers[query][0])
-            said = self._prediction(trial, edits, answers[query][1])
+            prediction = self._prediction(trial, edits, answers[query][1])
             tried.append(
                 Tried(
                     query=query,
                     edits=_swaps(trial, edits),
-                    answer=clean(said.answer) if said and said.answer else None,
-                    score=_score(trial, said.scores) if said else None,
-                    is_refuted=bool(said and reached and reached(said, edits)),
+                    answer=clean(prediction.answer) if prediction and prediction.answer else None,
+                    score=_score(trial, prediction.scores) if prediction else None,
+                    is_refuted=bool(prediction and reached and reached(prediction, edits)),
                 )
             )
         return tuple(tried), len(queries) - len(kept)
@@ -568,8 +658,8 @@ def _type(trial: Trial) -> str | None:
         for mention in trial.item.mentions:
             is_inside = mention.start <= edit.start < max(mention.end, edit.end)
             if mention.field == edit.field and is_inside and mention.type:
-                known = SEMANTIC_TYPES.get(mention.type)
-                return known.name if known else str(mention.type)
+                semantic = SEMANTIC_TYPES.get(mention.type)
+                return semantic.name if semantic else str(mention.type)
     return None
 
 
@@ -615,10 +705,7 @@ def _labels(
 
 
 def _marked(before: str, after: str) -> Marked:
-    return tuple(
-        (segment.change.value, segment.text)
-        for segment in mark_changes(clean(before), clean(after))
-    )
+    return mark_changes(clean(before), clean(after))
 
 
 def _turns(before: Prompt | None, after: Prompt | None) -> Iterator[tuple[str, Marked]]:
@@ -642,21 +729,21 @@ def _attempts(trial: Trial) -> tuple[Attempt, ...]:
             notes[int(record["attempt"])].append(record)
     attempts = []
     for number, own in sorted(notes.items()):
-        known: dict[str, Any] = {}
+        parsed: dict[str, Any] = {}
         objections: list[str] = []
         for note in own:
-            known |= {key: note[key] for key in _NOTED if note.get(key) is not None}
+            parsed |= {key: note[key] for key in _NOTED if note.get(key) is not None}
             objections += [f"{one['gate']}: {one['reason']}" for one in note.get("objections", ())]
             if "unreadable" in note:
                 objections.append(f"unreadable: {note['unreadable']}: {note['reason']}")
-        stated = known.get("confidences")
+        stated = parsed.get("confidences")
         attempts.append(
             Attempt(
                 number=number,
-                plan=known.get("plan"),
+                plan=parsed.get("plan"),
                 objections=tuple(objections),
-                answer=known.get("answer"),
-                reasoning=known.get("rationale"),
+                answer=parsed.get("answer"),
+                reasoning=parsed.get("rationale"),
                 confidences=tuple(stated) if stated else None,
             )
         )

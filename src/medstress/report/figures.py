@@ -5,8 +5,6 @@ The same run gives the same bytes, but for the order of fonts in a PDF file.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
@@ -18,13 +16,12 @@ from medstress.analyses.shown import Chart, Point, Table
 from medstress.analyses.summary import spoken_of
 from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.files.extras import importing
-from medstress.files.spreadsheets import neutral
 from medstress.files.writing import make_folder, write_bytes
 from medstress.report.formats import clean, one_line
 from medstress.report.latex import PACKAGES, escape, latex_table
 from medstress.report.papers import LAYOUTS
 from medstress.report.papers.layout import PaperRun, Part, Tex
-from medstress.report.text import csv_table
+from medstress.report.text import csv_table, csv_text
 from medstress.report.text import escape as escape_markdown
 from medstress.stats.estimate import Estimate
 
@@ -100,17 +97,20 @@ def write_figures(
         UsageError: an unknown format or paper, the extra `figures` is not installed, the folder
             cannot be written, or it holds a file of the same name that comes from elsewhere.
     """
-    wanted = check_formats(formats)
-    if paper is not None and paper not in LAYOUTS:
-        raise UsageError(
-            f"{setting('paper')}: unknown paper {paper!r}{did_you_mean(paper, LAYOUTS)} "
-            f"(known: {', '.join(LAYOUTS)})"
-        )
+    asked: list[tuple[str, str, Sequence[str]]] = []
+    asked += [("format", name, FORMATS) for name in formats or ("",)]
+    asked += [("paper", paper, tuple(LAYOUTS))] if paper is not None else []
+    for what, name, allowed in asked:
+        if name not in allowed:
+            hint = did_you_mean(name, allowed)
+            raise UsageError(
+                f"{setting(what)}: unknown {name!r}{hint} (known: {', '.join(allowed)})"
+            )
     with importing("drawing figures", "figures"):
         from pylatexenc.latexencode import UnicodeToLatexEncoder
         from vl_convert import vegalite_to_svg
     del UnicodeToLatexEncoder, vegalite_to_svg
-    results = list(make(run, wanted, paper))
+    results = list(make(run, tuple(dict.fromkeys(formats)), paper))
     contents = {
         name: data for one in results if isinstance(one, Made) for name, data in one.files.items()
     }
@@ -128,52 +128,26 @@ def write_figures(
     return results
 
 
-def check_formats(formats: Sequence[str]) -> tuple[str, ...]:
-    """Return the formats without repetitions.
-
-    Raises:
-        UsageError: an unknown format, or none.
-    """
-    known = ", ".join(FORMATS)
-    for name in formats:
-        if name not in FORMATS:
-            raise UsageError(
-                f"{setting('format')}: unknown format {name!r}{did_you_mean(name, FORMATS)} "
-                f"(known: {known})"
-            )
-    if not formats:
-        raise UsageError(f"{setting('format')}: expected one or more of {known}, got nothing")
-    return tuple(dict.fromkeys(formats))
-
-
 def make(run: Run, formats: Sequence[str], paper: str | None = None) -> Iterator[Result]:
     """Make every table and figure, or say why there is none."""
     of_paper = PaperRun(run)
     state = tuple(of_paper.state())
     taken: set[str] = set()
-    for name, title, parts in _own(run) if paper is None else _in_layout(of_paper, paper):
+    for name, title, parts in _own(run) if paper is None else LAYOUTS[paper].parts(of_paper):
         if isinstance(parts, str):
             yield Skipped(name=name, title=title, reason=parts)
             continue
         for part in parts:
             # Several parts of one figure keep their own captions.
             is_alone = len(parts) == 1 or part.name == name
-            caption = title if is_alone else f"{title}: {_caption(part)}"
+            own_caption = part.title if isinstance(part, Chart) else part.caption
+            caption = title if is_alone else f"{title}: {own_caption}"
             # A chart and the table of its numbers may share a name.
             own = part.name.replace("_", "-")
             names = chain((own, f"{own}-table"), (f"{own}-{i}" for i in count(2)))
             free = next(one for one in names if one not in taken)
             taken.add(free)
             yield _made(replace(part, name=free), caption, formats, state, run)
-
-
-def _caption(part: Part) -> str:
-    return part.title if isinstance(part, Chart) else part.caption
-
-
-def _in_layout(run: PaperRun, paper: str) -> Iterator[tuple[str, str, list[Part] | str]]:
-    for entry, parts in LAYOUTS[paper].parts(run):
-        yield entry.name, entry.title, parts
 
 
 def _own(run: Run) -> Iterator[tuple[str, str, list[Part] | str]]:
@@ -231,26 +205,15 @@ def _drawn(chart: Chart, form: str, run: Run) -> bytes:
 
 def chart_csv(chart: Chart) -> str:
     """Write the marks of a chart as CSV, unrounded."""
-    rows: list[list[Any]] = [
-        ["panel", "series", "x", "value", "low", "high", "n", "hits", "method"]
-    ]
+    names = ("value", "low", "high", "n", "hits", "method")
+    rows: list[Sequence[Any]] = [("panel", "series", "x", *names)]
     for point in chart.points:
-        y = point.y
-        numbers = (
-            [y.value, y.low, y.high, y.n, y.hits, y.method]
-            if isinstance(y, Estimate)
-            else [y, None, None, None, None, None]
-        )
-        texts = [clean(text) for text in (point.panel, point.series)]
-        rows.append([*texts, clean(point.x) if isinstance(point.x, str) else point.x, *numbers])
-    return _csv(rows)
-
-
-def _csv(rows: Iterable[Sequence[Any]]) -> str:
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows([neutral(cell) for cell in row] for row in rows)
-    return stream.getvalue()
+        y = point.y if isinstance(point.y, Estimate) else None
+        numbers = [getattr(y, name) for name in names] if y else [point.y]
+        marks = (point.panel, point.series, point.x)
+        rows.append([*(clean(one) if isinstance(one, str) else one for one in marks), *numbers])
+        rows[-1] = [*rows[-1], *[None] * (len(rows[0]) - len(rows[-1]))]
+    return csv_text(rows)
 
 
 def _floats(table: Table) -> str:

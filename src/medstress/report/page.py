@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -170,7 +170,7 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     return First(
         name=name,
         verdict=verdict,
-        others=[one.lines for one in verdict.models if one.arm is None or one.arm != verdict.arm],
+        others=[one.lines for one in verdict.others],
         alerts=alerts,
         picture=draw(part, colours) if part else None,
         shown_whole=chart.name if chart and is_whole else "",
@@ -275,7 +275,7 @@ def _part(result: Shown, run: str, number: int, colours: Colours, shown: str) ->
     )
 
 
-def _sentences(remarks: Sequence[Remark]) -> tuple[list[Sentence], list[Sentence]]:
+def _sentences(remarks: Iterable[Remark]) -> tuple[list[Sentence], list[Sentence]]:
     """Return remarks, warnings first, and apart from them what is like the first of its rule.
 
     A sentence on several places is read once.

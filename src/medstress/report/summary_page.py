@@ -19,7 +19,7 @@ from medstress.analyses.summary import (
     spoken_of,
     warnings_of,
 )
-from medstress.analyses.verdict import VERDICT, OfModel, Verdict
+from medstress.analyses.verdict import VERDICT, Verdict
 from medstress.core.words import command, listed
 from medstress.report.formats import clean, number, one_line
 from medstress.report.terminal import print_table, say
@@ -46,7 +46,7 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
     verdict = _verdict(run)
     for i, line in enumerate(verdict.lines):
         say(console, line, "" if i else "bold")
-    for model in _others(verdict):
+    for model in verdict.others:
         console.print()
         for line in model.lines:
             say(console, line)
@@ -72,8 +72,8 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
 def markdown_page(run: Run) -> str:
     """Return one page for a model card: lines, warnings, what was run, and the first tables."""
     verdict = _verdict(run)
-    others = (" ".join(model.lines) for model in _others(verdict))
-    sentences = [*verdict.lines, *others, *(f"Warning: {each}" for each in _sentences(run))]
+    others = (" ".join(model.lines) for model in verdict.others)
+    sentences = [*verdict.lines, *others, *(f"Warning: {warning}" for warning in _sentences(run))]
     tables = [
         next(table for table in result.tables() if table.rows)
         for _, result in spoken_of(run)
@@ -176,11 +176,6 @@ def _briefly(remarks: Sequence[Remark]) -> tuple[list[str], int]:
         else:
             lines.append(f"{first} And {len(rest):,} more like this: summary --wide has them.")
     return lines[:MOST_WARNINGS], len(lines[MOST_WARNINGS:])
-
-
-def _others(verdict: Verdict) -> list[OfModel]:
-    """Return the models that the first lines do not speak of."""
-    return [one for one in verdict.models if one.arm is None or one.arm != verdict.arm]
 
 
 def _end(run: Run, verdict: Verdict) -> Iterator[str]:

@@ -6,7 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
+from typing import Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
@@ -20,8 +22,6 @@ MOST_ROWS = 20
 """Rows that are printed unless all are wanted."""
 _LABEL = 12
 """The narrowest that a column of text becomes before numbers move into another part."""
-_NARROWEST = 4
-"""The narrowest that it becomes at all."""
 _WIDEST = 10_000
 _ROWS = (1, 2, 3)
 """In how many lines a value, its count and its interval may stand."""
@@ -46,14 +46,15 @@ def print_table(console: Console, table: Table, *, wide: bool = False) -> None:
     left = 0 if wide else max(0, len(table.rows) - MOST_ROWS)
     if left:
         table = replace(table, rows=table.rows[:MOST_ROWS])
-    sizes, parted = _laid_out(table, console.width, wide=wide)
-    for i, columns in enumerate(parted):
+    columns, parted = _laid_out(table, console.width, wide=wide)
+    for i, part in enumerate(parted):
         if i:
             console.print()
+        grid = _grid(table, part, columns, _WIDEST if wide else console.width)
         if wide:
-            _print_whole(console, _grid(table, columns, sizes, _WIDEST))
+            _print_whole(console, grid)
         else:
-            console.print(_grid(table, columns, sizes, console.width))
+            console.print(grid)
     if left:
         say(console, f"{left:,} more rows: summary --wide has all.")
     for note in table.notes:
@@ -72,41 +73,36 @@ def say(console: Console, sentence: str, style: str = "") -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Size:
-    """How a column is written, and how wide it has to be."""
+class _Column:
+    """A column with value, count and interval in so many lines at most."""
 
+    heading: str
     cells: tuple[str, ...]
+    is_text: bool
     least: int
-    """No number is cut; words of text may wrap."""
+    """How narrow it may become: no number is cut, words of text wrap."""
     most: int
     """Nothing wraps."""
 
 
-def _laid_out(table: Table, width: int, *, wide: bool) -> tuple[list[_Size], list[list[int]]]:
+def _laid_out(table: Table, width: int, *, wide: bool) -> tuple[list[_Column], list[list[int]]]:
     """Return the columns as they are written, and which of them stand in each part."""
     whole = [*range(len(table.columns))]
     kept = [i for i in whole if _is_needed(table, i)]
-    by_rows = {n: [_size(table, i, n) for i in whole] for n in _ROWS}
-    for n, sizes in by_rows.items():
-        if _total(sizes, whole) <= width:
-            return sizes, [whole]
-        if wide or n < _USUAL:
-            continue
-        if _total(sizes, kept) <= width:
-            return sizes, [kept]
-    sizes = by_rows[_USUAL]
-    return sizes, [whole] if wide else _parts(table, kept, sizes, width)
-
-
-def _parts(table: Table, kept: list[int], sizes: list[_Size], width: int) -> list[list[int]]:
-    """Return the columns of each part, as many as fit beside the labels."""
+    by_rows = {n: [_column(table, i, n) for i in whole] for n in _ROWS}
+    for n, columns in by_rows.items():
+        if _total(columns, whole) <= width:
+            return columns, [whole]
+        if not wide and n >= _USUAL and _total(columns, kept) <= width:
+            return columns, [kept]
+    columns = by_rows[_USUAL]
     labels = [i for i in kept if i < table.n_labels]
     parted = [[*labels]]
     for i in kept[len(labels) :]:
-        if _total(sizes, [*parted[-1], i]) > width and len(parted[-1]) > len(labels):
+        if _total(columns, [*parted[-1], i]) > width and len(parted[-1]) > len(labels):
             parted.append([*labels])
         parted[-1].append(i)
-    return parted
+    return columns, [whole] if wide else parted
 
 
 def _is_needed(table: Table, i: int) -> bool:
@@ -116,80 +112,54 @@ def _is_needed(table: Table, i: int) -> bool:
     return len({parts(row[i], table.columns[i]) for row in table.rows}) > 1
 
 
-def _total(sizes: Sequence[_Size], columns: Sequence[int]) -> int:
-    return sum(sizes[i].least + GAP for i in columns) - GAP
+def _total(columns: Sequence[_Column], part: Sequence[int]) -> int:
+    return sum(columns[i].least + GAP for i in part) - GAP
 
 
-def _size(table: Table, i: int, n_rows: int) -> _Size:
-    """Return a column with value, count and interval in so many lines at most."""
-    column = table.columns[i]
-    is_text = column.form == "text" or i < table.n_labels
-    heading = one_line(column.heading)
-    cells, numbers, words = [], [], _broken(heading)
+def _column(table: Table, i: int, n_rows: int) -> _Column:
+    column, cells, numbers, words = table.columns[i], [], [0], [0]
+    is_text, heading = column.form == "text" or i < table.n_labels, one_line(column.heading)
     for row in table.rows:
         text, small = parts(replace(row[i], lines=()), column)
         lines = [text, *small]
         n_joined = max(1, len(lines) - n_rows + 1)
         own = [" ".join(lines[:n_joined]), *lines[n_joined:]]
-        remarks = [*map(one_line, row[i].lines)]
-        numbers += own
-        words += [word for remark in remarks for word in remark.split()]
-        cells.append("\n".join((*own, *filter(None, remarks))))
-    # A long word of text is folded, a number never is.
-    widest = max((_length(line) for cell in cells for line in cell.split("\n")), default=0)
-    whole = max(widest, _length(heading))
-    least = min(whole, _LABEL)
+        remarks = [*filter(None, map(one_line, row[i].lines))]
+        numbers += map(cell_len, own)
+        words += [cell_len(word) for remark in remarks for word in remark.split()]
+        cells.append("\n".join((*own, *remarks)))
+    most = max(cell_len(line) for text in (heading, *cells) for line in text.split("\n"))
+    least = min(most, _LABEL)
     if not is_text:
-        wrapped = max(map(_length, words), default=0)
-        least = max([min(wrapped, _LABEL), *map(_length, numbers)])
-    return _Size(tuple(cells), least, whole)
+        words += map(cell_len, _broken(heading))
+        least = max(*numbers, min(_LABEL, max(words)))
+    return _Column(heading, tuple(cells), is_text, least, most)
 
 
 def _broken(heading: str) -> list[str]:
-    """Return a heading in few lines, as narrow as it gets."""
+    """Return a heading in three lines or fewer, as narrow as it gets."""
     width = max(map(len, heading.split()), default=1)
     while len(lines := textwrap.wrap(heading, width)) > _HEADING:
         width += 1
     return lines
 
 
-def _length(line: str) -> int:
-    return Text(line).cell_len
-
-
-def _widths(table: Table, columns: Sequence[int], sizes: Sequence[_Size], room: int) -> list[int]:
-    """Share a line among columns: what numbers need, then text, then headings in one line."""
-    widths = {i: sizes[i].least for i in columns}
-    is_text = {i: table.columns[i].form == "text" or i < table.n_labels for i in columns}
-    left = room - sum(widths.values()) - GAP * (len(columns) - 1)
-    while left < 0:
-        widest = max((i for i in columns if is_text[i]), key=lambda i: widths[i], default=None)
-        if widest is None or widths[widest] <= _NARROWEST:
-            break
-        widths[widest] -= 1
-        left += 1
-    for i in sorted(columns, key=lambda i: not is_text[i]):
-        more = max(0, min(left, sizes[i].most - widths[i]))
-        widths[i] += more
-        left -= more
-    return [widths[i] for i in columns]
-
-
-def _grid(table: Table, columns: Sequence[int], sizes: Sequence[_Size], room: int) -> Grid:
+def _grid(table: Table, part: Sequence[int], columns: Sequence[_Column], room: int) -> Grid:
+    """Return the rows; where not all fits texts wrap, and numbers share what they leave."""
+    here = [columns[i] for i in part]
+    left = room + GAP - sum(GAP + (one.most if one.is_text else one.least) for one in here)
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    for i, width in zip(columns, _widths(table, columns, sizes, room), strict=True):
-        is_text = table.columns[i].form == "text" or i < table.n_labels
-        grid.add_column(
-            Text(one_line(table.columns[i].heading)),
-            justify="left" if is_text else "right",
-            overflow="fold",
-            width=width,
-        )
+    for one in here:
+        justify: Literal["left", "right"] = "left" if one.is_text else "right"
+        more = 0 if one.is_text else max(0, min(left, one.most - one.least))
+        left -= more
+        width = None if one.is_text else one.least + more
+        grid.add_column(Text(one.heading), justify=justify, overflow="fold", width=width)
     for n in range(len(table.rows)):
         if n in table.rules:
             grid.add_row()
         style = "italic" if n in table.published else ""
-        grid.add_row(*(Text(sizes[i].cells[n], style=style) for i in columns))
+        grid.add_row(*(Text(one.cells[n], style=style) for one in here))
     return grid
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterable, Sequence
 
 from medstress.analyses.shown import Label, Table
-from medstress.files.spreadsheets import neutral
 from medstress.report.formats import clean, one_line, parts
 from medstress.stats.estimate import Estimate
 
@@ -51,10 +51,7 @@ def markdown_table(table: Table) -> str:
 
 
 def csv_table(table: Table) -> str:
-    """Write a table as CSV: keys instead of words, numbers unrounded, estimates in five columns.
-
-    A text that a spreadsheet would evaluate gets an apostrophe in front.
-    """
+    """Write a table as CSV: keys instead of words, numbers unrounded, estimates in five columns."""
     is_estimate = [
         any(isinstance(row[i].value, Estimate) for row in table.rows)
         for i in range(len(table.columns))
@@ -76,6 +73,13 @@ def csv_table(table: Table) -> str:
             cells.append(clean(plain) if isinstance(plain, str) else plain)
             cells += [None] * (len(_ENDS) - 1) * wide
         lines.append(cells)
+    return csv_text(lines)
+
+
+def csv_text(lines: Iterable[Sequence[object]]) -> str:
+    """Write lines as CSV; a text that a spreadsheet would evaluate gets an apostrophe in front."""
+    from medstress.files.spreadsheets import neutral
+
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerows([neutral(cell) for cell in line] for line in lines)

@@ -1,14 +1,11 @@
-"""How far raters agree beyond chance: three coefficients with intervals.
+"""How far raters agree beyond chance, with an interval.
 
-All three are 1 - (observed disagreement) / (disagreement by chance); they differ in what chance is.
-Categories have no order. A case is the tuple of its raters' categories; cases that look alike are
-one *kind*, so that a coefficient is a formula of how often each kind was drawn, for all resamples
-at once.
+Krippendorff's alpha is 1 - (observed disagreement) / (disagreement by chance), for any number of
+raters and with gaps. Categories have no order. A case is the tuple of its raters' categories; cases
+that look alike are one *kind*, so that a coefficient is a formula of how often each kind was drawn,
+for all resamples at once.
 
 References:
-    Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
-    Measurement 1960.
-    Fleiss, "Measuring nominal scale agreement among many raters", Psychological Bulletin 1971.
     Krippendorff, "Content analysis", 4th edition 2018, chapter 12.
 """
 
@@ -43,10 +40,6 @@ class Agreement:
     """Raters with a case that another one judged too."""
     raw: Estimate
     """Share of pairs of ratings of one case that agree."""
-    cohen: Estimate
-    """Cohen's kappa; without a value unless there are two raters."""
-    fleiss: Estimate
-    """Fleiss' kappa over cases that all raters judged; without a value for fewer than three."""
     krippendorff: Estimate
     """Krippendorff's alpha, nominal, over cases that two or more judged."""
 
@@ -65,8 +58,8 @@ def agreement(ratings: Sequence[Ratings], units: Sequence[Hashable]) -> Agreemen
         Coefficients that cannot be computed have no value, and their method says why.
 
     >>> two = agreement([(0, 0), (0, 1), (1, 1), (1, 1)], "abcd")
-    >>> two.raw.value, two.cohen.value
-    (0.75, 0.5)
+    >>> two.raw.value, round(two.krippendorff.value, 3)
+    (0.75, 0.533)
     """
     pairs = [
         (row, unit)
@@ -77,15 +70,9 @@ def agreement(ratings: Sequence[Ratings], units: Sequence[Hashable]) -> Agreemen
         i for i, marks in enumerate(zip(*(r for r, _ in pairs), strict=True)) if max(marks) >= 0
     ]
     cases = [(tuple(row[i] for i in used), unit) for row, unit in pairs]
-    of_all = [(row, unit) for row, unit in cases if MISSING not in row]
-    n = len(used)
-    not_two = unknown(f"Cohen's kappa is of two raters, and there are {n}")
-    not_three = unknown(f"Fleiss' kappa is of three raters or more, and there are {n}")
     return Agreement(
-        n_raters=n,
+        n_raters=len(used),
         raw=_estimate(cases, _raw, "share of agreeing pairs", beyond_chance=False),
-        cohen=_estimate(of_all, _cohen, "Cohen's kappa") if n == 2 else not_two,
-        fleiss=_estimate(of_all, _fleiss, "Fleiss' kappa") if n > 2 else not_three,
         krippendorff=_estimate(cases, _krippendorff, "Krippendorff's alpha, nominal"),
     )
 
@@ -125,32 +112,11 @@ def _chosen(kinds: _Kinds) -> Numbers:
     return np.stack(by_category, axis=1).astype(np.float64)
 
 
-def _beyond(observed: Numbers, chance: Numbers) -> Numbers:
-    """Return (observed - chance) / (1 - chance); nan where chance alone would always agree."""
-    return np.where(chance < 1 - 1e-12, (observed - chance) / (1 - chance), np.nan)
-
-
 def _raw(kinds: _Kinds, times: Numbers) -> Numbers:
     chosen = _chosen(kinds)
     rated = chosen.sum(axis=1)
     agreeing = times @ (chosen * (chosen - 1)).sum(axis=1)
     return np.asarray(agreeing / (times @ (rated * (rated - 1))))
-
-
-def _cohen(kinds: _Kinds, times: Numbers) -> Numbers:
-    n, categories = times.sum(axis=1), range(int(kinds.max()) + 1)
-    shares = [times @ (kinds[:, [rater]] == categories) / n[:, None] for rater in (0, 1)]
-    observed = times @ (kinds[:, 0] == kinds[:, 1]) / n
-    return _beyond(observed, (shares[0] * shares[1]).sum(axis=1))
-
-
-def _fleiss(kinds: _Kinds, times: Numbers) -> Numbers:
-    chosen, raters = _chosen(kinds), kinds.shape[1]
-    n = times.sum(axis=1)
-    pairs = raters * (raters - 1)
-    observed = times @ (chosen * (chosen - 1)).sum(axis=1) / (n * pairs)
-    shares = times @ chosen / (n * raters)[:, None]
-    return _beyond(observed, (shares**2).sum(axis=1))
 
 
 def _krippendorff(kinds: _Kinds, times: Numbers) -> Numbers:
@@ -159,4 +125,4 @@ def _krippendorff(kinds: _Kinds, times: Numbers) -> Numbers:
     n, totals = times @ rated[:, 0], times @ chosen
     observed = times @ (chosen * (chosen - 1) / (rated - 1)).sum(axis=1) / n
     chance = (totals * (totals - 1)).sum(axis=1) / (n * (n - 1))
-    return _beyond(observed, chance)
+    return np.where(chance < 1 - 1e-12, (observed - chance) / (1 - chance), np.nan)

@@ -12,9 +12,6 @@ PERMUTATIONS = 2_000
 _TOLERANCE = 1e-12
 TIE = 1e-9
 """Statistics that differ by no more than this are ties."""
-FLIPS = 4_999
-"""Patterns of signs that are drawn where there are too many to list."""
-_FLIP_SEED, _FLIP_TOLERANCE = 20_260_102, 1e-9
 
 
 def swap_p(observed: float, swapped: Callable[[Mask], Numbers], n_units: int, seed: int) -> float:
@@ -71,30 +68,3 @@ def control_p(
     """
     p = n_hard / n if n_hard == stop_at else (1 + n_hard) / (n + 1)
     return p if n_distinct is None else max(p, 1 / (n_distinct + 1))
-
-
-def sign_flip_p(differences: Numbers) -> float:
-    """Return the two-sided p-value of "paired differences are symmetric about 0", by their sum.
-
-    Over all 2^m patterns of signs where they are few, else (1 + c) / (1 + FLIPS) with c the drawn
-    patterns that are at least as extreme.
-
-    Args:
-        differences: one a unit, shape (m,).
-
-    >>> sign_flip_p(np.ones(5))
-    0.0625
-
-    References:
-        Phipson and Smyth, "Permutation p-values should never be zero", 2010.
-    """
-    moved = differences[differences != 0]
-    m, observed = moved.shape[0], abs(float(moved.sum())) - _FLIP_TOLERANCE
-    if m == 0:
-        return 1.0
-    if 2**m <= FLIPS:
-        signs = 1 - 2 * ((np.arange(2**m)[:, None] >> np.arange(m)) & 1)
-        return float((np.abs(signs @ moved) >= observed).mean())
-    rng = np.random.default_rng(_FLIP_SEED)
-    signs = 1 - 2 * rng.integers(0, 2, size=(FLIPS, m), dtype=np.int8)
-    return float((1 + (np.abs(signs @ moved) >= observed).sum()) / (FLIPS + 1))

@@ -118,12 +118,6 @@ class Conversation:
         """Return the most calls of one query: three turns and two repairs."""
         return 5
 
-    @property
-    def most_written(self) -> int:
-        """The most tokens written for one query: the reasoning and up to four other replies."""
-        short = 2 if self.by_letter else 4
-        return self.decoding.max_new_tokens + short * self.answer_tokens + self.by_letter
-
     def listing(self, candidate: Candidate) -> str:
         """Return the victim's own prompt with the options listed."""
         return self.own.listing(candidate)

@@ -13,14 +13,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from medstress.core.errors import UsageError, did_you_mean, reason
 from medstress.core.hashing import content_hash
@@ -243,25 +250,49 @@ class Forbidden(Category):
     """Whether it is history, which `allow_history` lets through."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceList:
+def _regular(words: str) -> str:
+    try:
+        re.compile(words)
+    except re.error as error:
+        raise ValueError(f"{words!r} is no regular expression: {error}") from None
+    return words
+
+
+Words: TypeAlias = tuple[Annotated[str, AfterValidator(_regular)], ...]
+
+
+class EvidenceList(BaseModel):
     """What counts as clinical evidence where no judge is asked (gate `evidence`).
 
     Entries are regular expressions, looked for at the beginning of words.
     """
 
-    pass_: tuple[str, ...] = ()
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+    __pydantic_extra__: dict[str, Words]
+
+    pass_: Words = Field((), alias="pass")
     """What is never evidence."""
-    strong: tuple[str, ...] = ()
+    strong: Words = ()
     """What is evidence wherever it occurs, in either case."""
-    cased: tuple[str, ...] = ()
+    cased: Words = ()
     """The same, where capitals count."""
-    history: tuple[str, ...] = ()
+    history: Words = ()
     """Like `strong`, but `allow_history` lets it through, and so it does hits of pairs."""
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name -> what is evidence only together with a hit of another group."""
     pairs: tuple[tuple[str, str], ...] = ()
-    """Which groups."""
+    """Which groups are evidence together."""
+
+    @property
+    def groups(self) -> dict[str, Words]:
+        """Name -> what is evidence only together with a hit of another group."""
+        return self.__pydantic_extra__ or {}
+
+    @model_validator(mode="after")
+    def _pairs_of_groups(self) -> Self:
+        for pair in self.pairs:
+            if not {*pair} <= {*self.groups}:
+                known = ", ".join(self.groups) or "groups"
+                raise ValueError(f"pairs: expected pairs of {known}, got {pair!r}")
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +321,7 @@ class _File(BaseModel):
     lever: str = Field(min_length=1)
     category: tuple[Category, ...] = Field(min_length=1)
     forbidden: tuple[Forbidden, ...] | None = None
-    evidence: dict[str, tuple[str | tuple[str, str], ...]] | None = None
+    evidence: EvidenceList | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,8 +409,8 @@ def _load(name: str, folder: Traversable) -> PromptSet:
             texts[file] = (folder / file).read_text("utf-8")
         except FileNotFoundError:
             raise UsageError(
-                f"template {name!r}: the folder has no {file}; `medstress list prompts "
-                f"{DEFAULT_SET} --to DIR` writes both files of a set, to change"
+                f"template {name!r}: the folder has no {file}; copy a shipped set and change it: "
+                "`medstress list prompts` says where they lie"
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"template {name!r}: {file} cannot be read: {error}") from error
@@ -400,15 +431,12 @@ def _load(name: str, folder: Traversable) -> PromptSet:
 def _rules(where: str, text: str) -> Rules:
     try:
         file = _File.model_validate(parse_toml(text, where))
-        evidence = None if file.evidence is None else _evidence(file.evidence)
     except ValidationError as error:
         raise UsageError(
             f'{where}: {_first(error)}; expected lever = "..." and [[category]] tables with name '
             "and description, and maybe [[forbidden]] and [evidence]"
         ) from None
-    except ValueError as error:
-        raise UsageError(f"{where}: {error}") from None
-    forbidden = file.forbidden
+    forbidden, evidence = file.forbidden, file.evidence
     if forbidden is None or evidence is None:  # not so in the default set
         default = _shipped(DEFAULT_SET).rules
         forbidden = default.forbidden if forbidden is None else forbidden
@@ -416,40 +444,6 @@ def _rules(where: str, text: str) -> Rules:
     return Rules(lever=file.lever, categories=file.category, forbidden=forbidden, evidence=evidence)
 
 
-def _evidence(table: Mapping[str, Sequence[str | tuple[str, str]]]) -> EvidenceList:
-    words: dict[str, tuple[str, ...]] = {}
-    for key, entries in table.items():
-        if key != "pairs":
-            words[key] = tuple(entry for entry in entries if isinstance(entry, str))
-            if len(words[key]) < len(entries):
-                raise ValueError(f"evidence.{key}: expected a list of texts")
-            for words_of in words[key]:
-                try:
-                    re.compile(words_of)
-                except re.error as error:
-                    raise ValueError(
-                        f"evidence.{key}: {words_of!r} is no regular expression: {error}"
-                    ) from None
-    own = ("pass", "strong", "cased", "history")
-    groups = {key: entries for key, entries in words.items() if key not in own}
-    pairs: list[tuple[str, str]] = []
-    for entry in table.get("pairs", ()):
-        if isinstance(entry, str) or not {*entry} <= {*groups}:
-            raise ValueError(
-                f"evidence.pairs: expected pairs of {', '.join(groups) or 'groups'}, got {entry!r}"
-            )
-        pairs.append(entry)
-    passing, strong, cased, history = (words.get(key, ()) for key in own)
-    return EvidenceList(
-        pass_=passing,
-        strong=strong,
-        cased=cased,
-        history=history,
-        groups=groups,
-        pairs=tuple(pairs),
-    )
-
-
 def _first(error: ValidationError) -> str:
     first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"

@@ -14,7 +14,9 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medstress.core.calls import Answer, Chosen, Classify, Compare, Message, Prompt, Request, Tag
 from medstress.core.errors import UsageError, did_you_mean
@@ -363,12 +365,6 @@ class FewShot(Wrapper):
 
 SHIPPED = "defensive"
 """Name of the instruction shipped with medstress."""
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "shuffled_options": {"n": None, "aggregate": "mean"},
-    "majority": {"k": 5},
-    "instructed": {"instruction": SHIPPED},
-}
-"""Wrapper -> its keys with their defaults."""
 SUMMARIES = {
     "shuffled_options": "answers over several orders of the options, averaged",
     "majority": "the answer given most often in k samples",
@@ -376,6 +372,34 @@ SUMMARIES = {
 }
 MOST_CALLS = 10_000
 """Most calls of one query; far below the offset of the flip check's sample index."""
+Calls: TypeAlias = Annotated[int, Field(strict=True, ge=2, le=MOST_CALLS)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Shuffled(_Entry):
+    name: Literal["shuffled_options"]
+    n: Calls | None = None
+    aggregate: Literal["mean", "votes"] = "mean"
+
+
+class _Majority(_Entry):
+    name: Literal["majority"]
+    k: Calls = 5
+
+
+class _Instructed(_Entry):
+    name: Literal["instructed"]
+    instruction: str = SHIPPED
+
+
+_WRAPS: dict[str, type[_Entry]] = {
+    "shuffled_options": _Shuffled,
+    "majority": _Majority,
+    "instructed": _Instructed,
+}
 
 
 def read_wraps(entries: Any) -> tuple[dict[str, Any], ...]:
@@ -388,7 +412,7 @@ def read_wraps(entries: Any) -> tuple[dict[str, Any], ...]:
     ({'name': 'instructed', 'instruction': 'defensive'}, {'name': 'majority', 'k': 3})
     """
     if isinstance(entries, str) or not isinstance(entries, Sequence):
-        raise ValueError(f"expected a list such as [{next(iter(DEFAULTS))!r}]")
+        raise ValueError(f"expected a list such as [{next(iter(_WRAPS))!r}]")
     return tuple(map(_entry, entries))
 
 
@@ -444,21 +468,6 @@ def wrapped(
     return found
 
 
-def calls_per_query(entries: Sequence[Mapping[str, Any]], n_options: int) -> int:
-    """Return the factor by which wrappers multiply the calls of a query.
-
-    >>> calls_per_query(read_wraps(["shuffled_options", {"name": "majority", "k": 3}]), 4)
-    12
-    """
-    factor = 1
-    for entry in entries:
-        if entry["name"] == "majority":
-            factor *= entry["k"]
-        if entry["name"] == "shuffled_options":
-            factor *= len(orders(n_options, entry["n"]))
-    return factor
-
-
 def gives_scores(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether wrappers give scores (shares of votes) to a victim without scores."""
     return any(entry["name"] in ("majority", "shuffled_options") for entry in entries)
@@ -483,34 +492,24 @@ def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
 
 
 def _entry(entry: Any) -> dict[str, Any]:
-    given = {"name": entry} if isinstance(entry, str) else entry
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+    keys = {"name": entry} if isinstance(entry, str) else entry
+    if not isinstance(keys, Mapping) or not isinstance(keys.get("name"), str):
         raise ValueError(f"expected a name or {{name = ...}}, got {entry!r}")
-    name = given["name"]
-    if name not in DEFAULTS:
-        known = f" (known: {', '.join(DEFAULTS)})"
-        raise ValueError(f"unknown wrapper {name!r}{did_you_mean(name, DEFAULTS) or known}")
-    keys = DEFAULTS[name]
-    for key in given:
-        if key != "name" and key not in keys:
-            raise ValueError(
-                f"unknown key {key!r} of {name}"
-                f"{did_you_mean(key, keys) or ' (known: ' + ', '.join(keys) + ')'}"
-            )
-    found = {"name": name, **keys, **given}
-    for key, least in (("k", 2), ("n", 2)):
-        value = found.get(key)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (whole and least <= value <= MOST_CALLS):
-            raise ValueError(
-                f"{key} of {name}: expected a whole number from {least} to {MOST_CALLS:,}, "
-                f"got {value!r}"
-            )
-    if found.get("aggregate", "mean") not in ("mean", "votes"):
-        raise ValueError(f"aggregate of {name}: expected mean or votes, got {found['aggregate']!r}")
-    if not isinstance(found.get("instruction", ""), str):
-        raise ValueError(f"instruction of {name}: expected a file, got {found['instruction']!r}")
-    return found
+    name = keys["name"]
+    if name not in _WRAPS:
+        hint = did_you_mean(name, _WRAPS) or f" (known: {', '.join(_WRAPS)})"
+        raise ValueError(f"unknown wrapper {name!r}{hint}")
+    fields = _WRAPS[name].model_fields
+    if unknown := next((key for key in keys if key not in fields), None):
+        hint = did_you_mean(unknown, fields) or f" (known: {', '.join(fields)})"
+        raise ValueError(f"unknown key {unknown!r} of {name}{hint}")
+    try:
+        return _WRAPS[name].model_validate(keys).model_dump()
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(
+            f"{first['loc'][0]} of {name}: {first['msg']}, got {first['input']!r}"
+        ) from None
 
 
 def _instruction(name: str, base: Path) -> str:

@@ -44,39 +44,50 @@ def rule_target(
         admits: whether its reasoning names the cue that misled it.
     """
 
-    def speak(conversations: list[Conversation]) -> list[str]:
-        return [_target(turns, items, cues, wrong, admits) for turns in conversations]
+    def reply(turns: Conversation) -> str:
+        case, last = turns[1]["content"].partition(_CASE)[2], turns[-1]["content"]
+        item = _item(case, items)
+        cue = cues.get(item.id)
+        errs = item.id in wrong or (cue is not None and cue in case)
+        letter = _other(item) if errs else item.key
+        if "step by step" in last:
+            return f"It matters here: {cue}." if errs and admits else "The findings decide."
+        if "How confident" in last:
+            return json.dumps({"confidence": {x: 5 if x == letter else 1 for x in "ABCD"}})
+        return json.dumps({"answer": letter})
 
-    return speak
+    return lambda conversations: [reply(turns) for turns in conversations]
 
 
 def scripted_attacker(
-    items: Sequence[Question],
-    script: Sequence[str],
-    *,
-    category: str = "occupation",
-    unreadable: Collection[int] = (),
-    whole: bool = False,
+    items: Sequence[Question], script: Sequence[str], *, unreadable: Collection[int] = ()
 ) -> Speaker:
     """Make an attacker that inserts the sentences of a script before the stem, one per attempt.
-
-    It writes the insertion with its place, or the whole question.
 
     Args:
         items: recognised by their stems.
         script: the sentence of each attempt, repeated from the start after the last. A sentence
             that begins with ``!`` replaces the whole context.
-        category: category that it gives for every insertion.
         unreadable: attempts, from 1, at which it never writes JSON, even when asked again.
-        whole: whether it always writes the whole question.
     """
 
-    def speak(conversations: list[Conversation]) -> list[str]:
-        return [
-            _attacker(turns, items, script, category, unreadable, whole) for turns in conversations
-        ]
+    def reply(turns: Conversation) -> str:
+        requests = [turn["content"] for turn in turns if turn["role"] == "user"]
+        attempt = sum('"target_option"' in text for text in requests)
+        if attempt in unreadable:
+            return "I would rather not."
+        item = _item(requests[0], items)
+        if '"target_option"' in requests[-1]:
+            why = None if attempt == 1 else "It was not believed."
+            plan = {"post_mortem": why, "target_option": _other(item), "plan": "Insert it."}
+            return json.dumps(plan)
+        text = script[(attempt - 1) % len(script)]
+        if text.startswith("!"):
+            return f"The edited question:\n{text} {item.stem}"
+        edit = {"insertions": [{"text": text, "where": "end", "category": "occupation"}]}
+        return f"```json\n{json.dumps(edit)}\n```"
 
-    return speak
+    return lambda conversations: [reply(turns) for turns in conversations]
 
 
 def scripted_judge(
@@ -94,82 +105,32 @@ def scripted_judge(
         objects: text that it calls clinical evidence where it was inserted; ``*``: everything is.
     """
 
-    def speak(conversations: list[Conversation]) -> list[str]:
-        texts = [turns[-1]["content"] for turns in conversations]
-        return [_judge(text, items, doubts, wrong, objects) for text in texts]
+    def reply(text: str) -> str:
+        if '"evidence"' in text:
+            added = text.partition("\n\n")[0]
+            words = added.partition("\n- ")[2].partition("\n")[0] if objects == "*" else objects
+            return json.dumps({"evidence": [words] if words and words in added else []})
+        if _MENTION in text:
+            reasoning, _, rest = text.partition(_REASONED)[2].partition(_MENTION)
+            detail = rest.partition("\n\n")[0]
+            shared = set(_LONG.findall(reasoning.lower())) & set(_LONG.findall(detail.lower()))
+            return json.dumps({"answer": "YES" if shared else "NO"})
+        item = _item(text, items)
+        errs = item.id in wrong or (doubts and doubts in text)
+        answer = _other(item) if errs else item.key
+        return json.dumps({"reasoning": "The findings.", "answer": answer})
 
-    return speak
+    return lambda conversations: [reply(turns[-1]["content"]) for turns in conversations]
 
 
 def _item(text: str, items: Sequence[Question]) -> Question:
     # Vignettes may end in the same sentence.
-    found = [item for item in items if item.stem in text]
-    found = [item for item in found if item.context[:40] in text] or found
-    if not found:
+    named = [item for item in items if item.stem in text]
+    named = [item for item in named if item.context[:40] in text] or named
+    if not named:
         raise ValueError(f"a scripted model got a prompt without any of its items: {text!r}")
-    return found[-1]
+    return named[-1]
 
 
 def _other(item: Question) -> str:
     return next(letter for letter in item.letters if letter != item.key)
-
-
-def _target(
-    turns: Conversation,
-    items: Sequence[Question],
-    cues: Mapping[str, str],
-    wrong: Collection[str],
-    admits: bool,
-) -> str:
-    case = turns[1]["content"].partition(_CASE)[2]
-    item = _item(case, items)
-    cue = cues.get(item.id)
-    errs = item.id in wrong or (cue is not None and cue in case)
-    letter = _other(item) if errs else item.key
-    last = turns[-1]["content"]
-    if "step by step" in last:
-        return f"It matters here: {cue}." if errs and admits else "The findings decide."
-    if "How confident" in last:
-        return json.dumps({"confidence": {each: 5 if each == letter else 1 for each in "ABCD"}})
-    return json.dumps({"answer": letter})
-
-
-def _attacker(
-    turns: Conversation,
-    items: Sequence[Question],
-    script: Sequence[str],
-    category: str,
-    unreadable: Collection[int],
-    whole: bool,
-) -> str:
-    requests = [turn["content"] for turn in turns if turn["role"] == "user"]
-    attempt = sum('"target_option"' in text for text in requests)
-    if attempt in unreadable:
-        return "I would rather not."
-    item = _item(requests[0], items)
-    if '"target_option"' in requests[-1]:
-        why = None if attempt == 1 else "It was not believed."
-        return json.dumps({"post_mortem": why, "target_option": _other(item), "plan": "Insert it."})
-    text = script[(attempt - 1) % len(script)]
-    if whole or text.startswith("!"):
-        context = text if text.startswith("!") else f"{item.context} {text}".strip()
-        return f"The edited question:\n{context} {item.stem}"
-    reply = {"insertions": [{"text": text, "where": "end", "category": category}]}
-    return f"```json\n{json.dumps(reply)}\n```"
-
-
-def _judge(
-    text: str, items: Sequence[Question], doubts: str, wrong: Collection[str], objects: str
-) -> str:
-    if '"evidence"' in text:
-        added = text.partition("\n\n")[0]
-        words = added.partition("\n- ")[2].partition("\n")[0] if objects == "*" else objects
-        return json.dumps({"evidence": [words] if words and words in added else []})
-    if _MENTION in text:
-        reasoning, _, rest = text.partition(_REASONED)[2].partition(_MENTION)
-        detail = rest.partition("\n\n")[0]
-        shared = set(_LONG.findall(reasoning.lower())) & set(_LONG.findall(detail.lower()))
-        return json.dumps({"answer": "YES" if shared else "NO"})
-    item = _item(text, items)
-    errs = item.id in wrong or (doubts and doubts in text)
-    return json.dumps({"reasoning": "The findings.", "answer": _other(item) if errs else item.key})

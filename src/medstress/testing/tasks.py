@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from medstress.core.calls import Answer, Classify, Compare, Request, Tag
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
-from medstress.tasks.multiple_choice import Flow
+from medstress.tasks.multiple_choice import AnyTask
 from medstress.testing.backends import scripted_reply
 
 _MAX_ROUNDS = 100
+Rounds = list[tuple[Request, ...]]
 
 
-class Task(Protocol):
-    """What a victim needs from a task."""
-
-    def flow(self, candidate: Candidate) -> Flow:
-        """Turn one candidate into rounds of requests and their answers into a prediction."""
-
-    def spec(self) -> dict[str, object]:
-        """Return the parameters that define the task."""
-
-
-def check_task(task: Task, items: Sequence[Question]) -> None:
+def check_task(task: AnyTask, items: Sequence[Question]) -> None:
     """Check that a task turns candidates into calls and answers into predictions.
 
     Rounds are non-empty tuples of hashable requests, equal for equal candidates. Prompts do not end
@@ -62,10 +53,7 @@ def check_task(task: Task, items: Sequence[Question]) -> None:
         _check_closing(task, clean, len(rounds))
 
 
-Rounds = list[tuple[Request, ...]]
-
-
-def _check_answers(task: Task, candidate: Candidate) -> Rounds:
+def _check_answers(task: AnyTask, candidate: Candidate) -> Rounds:
     """Prefer every option in turn; return the requests made with the first preferred."""
     item = candidate.item
     rounds_by_option: list[Rounds] = []
@@ -81,7 +69,7 @@ def _check_answers(task: Task, candidate: Candidate) -> Rounds:
     return rounds_by_option[0]
 
 
-def _drive(task: Task, candidate: Candidate, preferred: int) -> tuple[Rounds, Prediction]:
+def _drive(task: AnyTask, candidate: Candidate, preferred: int) -> tuple[Rounds, Prediction]:
     flow = task.flow(candidate)
     if not isinstance(flow, Generator):
         raise AssertionError(f"flow() must be a generator, got {type(flow).__name__}")
@@ -145,7 +133,7 @@ def _check_prediction(item: Question, prediction: Any) -> None:
         raise AssertionError(f"{where} has probabilities that sum to {total}, not 1")
 
 
-def _check_edit(task: Task, item: Question, clean: Rounds) -> None:
+def _check_edit(task: AnyTask, item: Question, clean: Rounds) -> None:
     letter = next(letter for letter in item.letters if letter != item.key)
     end = len(item.option(letter))
     edit = Edit(field=letter, start=0, end=end, replacement="quite another text")
@@ -154,7 +142,7 @@ def _check_edit(task: Task, item: Question, clean: Rounds) -> None:
         raise AssertionError(f"item {item.id!r}: an edit of option {letter} changes no request")
 
 
-def _check_closing(task: Task, candidate: Candidate, n_rounds: int) -> None:
+def _check_closing(task: AnyTask, candidate: Candidate, n_rounds: int) -> None:
     for stop_after in range(n_rounds):
         flow = task.flow(candidate)
         step = next(flow)

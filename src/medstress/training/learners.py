@@ -13,11 +13,11 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 
 from medstress.backends.local.encoders import PieceTokenizer
-from medstress.backends.local.files import ModelFiles, find_model, no_progress_bars
+from medstress.backends.local.files import ModelFiles, find_model
 from medstress.backends.local.loading import placement_of
 from medstress.backends.options import BackendOptions
 from medstress.core.sentences import OUTSIDE, SentencePair, TaggedText, entities_of
-from medstress.entities.encoders import minilm_folder
+from medstress.entities.encoders import minilm_folder, quiet
 from medstress.entities.processor import in_compute_thread, keep_freed_memory, use_onednn
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
@@ -100,7 +100,7 @@ class Learner(ABC):
 
     def save(self, folder: Path) -> None:
         """Write weights (safetensors), configuration and tokenizer for a victim's back end."""
-        with no_progress_bars():
+        with quiet():
             self.model.save_pretrained(folder)
             self._tokenizer.save_pretrained(folder)
 
@@ -361,22 +361,16 @@ def open_model(start: Start, architecture: str, seed: int, **config: Any) -> tup
     """
     import torch
     import transformers
-    from transformers.utils import logging
 
     how = start.files.load_options()
     torch.manual_seed(seed)
     key = f"[train] model = {start.name!r}"
-    verbosity = logging.get_verbosity()
-    # Silences the warning that the head is new, which is intended here.
-    logging.set_verbosity_error()
-    try:
-        with loading(lambda why: f"{key}: transformers cannot load it: {why}"), no_progress_bars():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(start.files.location, **how)
-            model = getattr(transformers, architecture).from_pretrained(
-                start.files.location, dtype=torch.float32, **config, **how
-            )
-    finally:
-        logging.set_verbosity(verbosity)
+    # Transformers warns that the head is new, which is intended here.
+    with loading(lambda why: f"{key}: transformers cannot load it: {why}"), quiet():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(start.files.location, **how)
+        model = getattr(transformers, architecture).from_pretrained(
+            start.files.location, dtype=torch.float32, **config, **how
+        )
     model = model.to(start.device)
     use_onednn(model)  # speeds up evaluation
     return model, tokenizer

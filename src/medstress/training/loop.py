@@ -1,11 +1,14 @@
 """The training loop: AdamW, linear warm-up and decay, early stopping, resuming.
 
 Random numbers of a step depend on (seed, step) only, those of an epoch on (seed, epoch), so a
-resumed training ends with the weights of an uninterrupted one.
+resumed training ends with the weights of an uninterrupted one. A checkpoint is one file: weights,
+optimiser and best weights as safetensors, numbers as JSON among its metadata. A new one replaces
+the old one when it is complete.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -14,19 +17,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from medstress.core.errors import StoreError
 from medstress.core.hashing import digest
 from medstress.entities.processor import in_compute_thread
-from medstress.files.writing import make_folder
-from medstress.training.checkpoint import (
-    load_checkpoint,
-    load_weights,
-    save_checkpoint,
-    save_weights,
-)
+from medstress.files.reading import loading
+from medstress.files.writing import atomic_path, make_folder
+from medstress.store.database import translated
 from medstress.training.learners import Example, Learner, batches
 
 WEIGHT_DECAY = 0.01
 """As in BLUE; not applied to biases and layer norms."""
+CHECKPOINT = "checkpoint.safetensors"
+"""Name of the checkpoint."""
 MAX_NORM = 1.0
 """Gradients are clipped to this norm."""
 CHECKPOINT_SECONDS = 60.0
@@ -109,7 +111,7 @@ def fit(
         items_of: epoch (from 0) -> training items.
         dev: items that select the best epoch; empty: the last epoch counts as best.
         schedule: the hyper-parameters.
-        folder: folder of checkpoints.
+        folder: folder of the checkpoint.
         note: called with a line about progress.
         every_seconds: time between checkpoints.
 
@@ -121,8 +123,8 @@ def fit(
     """
     make_folder(folder)
     optimiser = _optimiser(learner.model, schedule)
-    state = State(**(load_checkpoint(folder, learner.model, optimiser) or {}))
-    training = _Training(learner, optimiser, schedule, folder, note, every_seconds)
+    training = _Training(learner, optimiser, schedule, folder / CHECKPOINT, note, every_seconds)
+    state = training.resumed()
     examples: list[Example] = []
     encoded: Any = None
     while state.epoch < schedule.epochs:
@@ -132,7 +134,8 @@ def fit(
         if items is not encoded:
             encoded, examples = items, learner.encode(items)
         training.epoch(state, examples, dev)
-    training.keep_best(state)
+    if training.best:
+        learner.model.load_state_dict(training.best)
     learner.model.eval()
     return [Point(**point) for point in state.curve]
 
@@ -156,13 +159,14 @@ class _Training:
     learner: Learner
     optimiser: Any
     schedule: Schedule
-    folder: Path
+    file: Path
+    """The checkpoint."""
     note: Callable[[str], None]
     every_seconds: float
     saved: float = field(default_factory=time.monotonic)
     """When the last checkpoint was written."""
     best: dict[str, Any] = field(default_factory=dict)
-    """The best weights, if not yet written to disk."""
+    """The weights of the best epoch; empty without dev data."""
 
     def epoch(self, state: State, examples: Sequence[Example], dev: Sequence[Any]) -> None:
         """Run an epoch, or the rest of it."""
@@ -222,13 +226,6 @@ class _Training:
         if self._is_due():
             self._save(state)
 
-    def keep_best(self, state: State) -> None:
-        """Load the weights of the best epoch into the model; without dev data, keep the last."""
-        if self.best:
-            self.learner.model.load_state_dict(self.best)
-        elif state.best_epoch:
-            load_weights(self.folder / _best(state.best_epoch), self.learner.model)
-
     @in_compute_thread
     def _score(self, dev: Sequence[Any]) -> float:
         self.learner.model.eval()
@@ -239,15 +236,53 @@ class _Training:
         return time.monotonic() - self.saved >= self.every_seconds
 
     def _save(self, state: State) -> None:
-        """Write a checkpoint and the best weights it refers to."""
-        if self.best:
-            save_weights(self.folder / _best(state.best_epoch), self.best)
-            self.best = {}
-        save_checkpoint(self.folder, state.steps, self.learner.model, self.optimiser, asdict(state))
-        for path in self.folder.glob("best-*.safetensors"):
-            if path.name != _best(state.best_epoch):
-                path.unlink()
+        from safetensors.torch import save_file
+
+        states = self.optimiser.state_dict()["state"]
+        parts = {
+            "model": self.learner.model.state_dict(),
+            "best": self.best,
+            **{f"optimiser {number}": values for number, values in states.items()},
+        }
+        # Tied weights share memory, which safetensors refuses; the copies are few and small.
+        tensors = {
+            f"{part}/{name}": tensor.detach().clone().contiguous()
+            for part, values in parts.items()
+            for name, tensor in values.items()
+        }
+        about = {"state": json.dumps(asdict(state), allow_nan=False)}
+        with translated(self.file.parent), atomic_path(self.file) as part:
+            save_file(tensors, part, metadata=about)
         self.saved = time.monotonic()
+
+    def resumed(self) -> State:
+        """Load the checkpoint and return its progress; that of a beginning without one.
+
+        Raises:
+            StoreError: the checkpoint is damaged.
+        """
+        if not self.file.is_file():
+            return State()
+        from safetensors import safe_open
+
+        parts: dict[str, dict[str, Any]] = {}
+        with loading(
+            lambda why: (
+                f"the checkpoint {self.file} cannot be read ({why}); remove it to train this model "
+                "from the beginning"
+            ),
+            StoreError,
+        ):
+            with safe_open(self.file, "pt", str(self.learner.model.device)) as tensors:
+                state = State(**json.loads(tensors.metadata()["state"]))
+                for name in tensors.keys():  # noqa: SIM118 - no dict
+                    part, _, key = name.partition("/")
+                    parts.setdefault(part, {})[key] = tensors.get_tensor(name)
+            self.learner.model.load_state_dict(parts.pop("model"))
+            self.best = parts.pop("best", {})
+            states = {int(part.split()[1]): values for part, values in parts.items()}
+            self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": states})
+        return state
 
     def _precision(self) -> AbstractContextManager[Any]:
         import torch
@@ -268,7 +303,3 @@ def _optimiser(model: Any, schedule: Schedule) -> Any:
         {"params": others, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=schedule.learning_rate, fused=True)
-
-
-def _best(epoch: int) -> str:
-    return f"best-{epoch:05d}.safetensors"

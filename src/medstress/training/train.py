@@ -138,11 +138,8 @@ class TrainingPlan:
             return
         items = self.prepared.datasets[0].questions
         n_units = len(set(clusters_of(items).values()))
-        unit = "documents"
-        if self.prepared.kind is SIMILARITY:
-            unit = "pairs"
-        elif n_units == len(items):
-            unit = "sentences"
+        unit = "sentences" if n_units == len(items) else "documents"
+        unit = "pairs" if self.prepared.kind is SIMILARITY else unit
         error = _DEVIATIONS[unit] / sqrt(n_units)
 
         def least(n: int) -> str:

@@ -1,7 +1,5 @@
 """Attempts on planted trials: the curve, attempts that asked nothing, votes on the key."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -75,7 +73,7 @@ def only(trials: list[Trial], **parts: Any) -> AttemptsOfArm:
     return row
 
 
-def test_the_curve_counts_attempts_and_not_queries() -> None:
+def test_the_curve_counts_attempts_and_not_queries():
     # Rejected attempts take attempts and no query: the second trial is lost in its third attempt,
     # at its first query.
     row = only(
@@ -95,7 +93,7 @@ def test_the_curve_counts_attempts_and_not_queries() -> None:
     assert (row.attempts_to_success.median, row.attempts_to_success.mean) == (2.0, 2.0)
 
 
-def test_runs_of_an_item_weigh_alike_and_are_no_independent_answers() -> None:
+def test_runs_of_an_item_weigh_alike_and_are_no_independent_answers():
     trials = [
         fuzzed(i, "lost" if run < 2 else "held", repeat=run) for i in range(6) for run in range(3)
     ]
@@ -105,7 +103,7 @@ def test_runs_of_an_item_weigh_alike_and_are_no_independent_answers() -> None:
     assert row.curve[0].estimate.effect == 3
 
 
-def test_an_attacker_that_refuses_asks_nothing() -> None:
+def test_an_attacker_that_refuses_asks_nothing():
     shown = result([fuzzed(i, "refused", "refused", "refused") for i in range(4)])
     (row,) = shown.rows
     assert (row.n_made, row.n_asked, row.n_lost) == (12, 0, 12)
@@ -116,20 +114,20 @@ def test_an_attacker_that_refuses_asks_nothing() -> None:
     assert "12 of 12" in remark.sentence
 
 
-def test_an_attacker_that_is_cut_off_is_told_the_key() -> None:
+def test_an_attacker_that_is_cut_off_is_told_the_key():
     lost = {"attempt": 1, "unreadable": "the plan", "lost": "cut off", "reason": "too long"}
     made = [replace(fuzzed(i, "refused"), records=(lost,)) for i in range(4)]
     (remark,) = result(made).remarks()
     assert "(the plan: cut off 4). Raise max_new_tokens of [role.attacker]." in remark.sentence
 
 
-def test_gates_that_reject_everything_are_named_with_who_said_so() -> None:
+def test_gates_that_reject_everything_are_named_with_who_said_so():
     row = only([fuzzed(i, "facts", "facts+evidence", "judge") for i in range(5)])
     assert row.lost_by_reason == {"facts": 10, "evidence, says the judge": 5}
     assert row.n_made == row.n_asked + sum(row.lost_by_reason.values())
 
 
-def test_categories_that_the_set_does_not_have_are_counted() -> None:
+def test_categories_that_the_set_does_not_have_are_counted():
     made = fuzzed(1, "held", "held")
     named = ({"attempt": 1, "unlisted": ["immigration", "x" * 99]}, {"attempt": 2})
     added = ({"attempt": 2, "unlisted": ["immigration"]},)
@@ -141,19 +139,17 @@ def test_categories_that_the_set_does_not_have_are_counted() -> None:
     )
 
 
-def test_answers_that_nobody_can_read_may_be_lost() -> None:
+def test_answers_that_nobody_can_read_may_be_lost():
     row = only([fuzzed(i, "held", "held", "held", unreadable=3) for i in range(8)])
     after = row.curve[-1].estimate
     assert after.value == 1.0
-    assert after.worst is not None
     assert after.worst[0] == 0.0
     assert row.curve[0].estimate.worst is None
 
 
-def test_the_judge_says_of_successes_whether_the_key_holds_and_corrects_nothing() -> None:
+def test_the_judge_says_of_successes_whether_the_key_holds_and_corrects_nothing():
     votes = (("A", "A"), ("A", "A"), ("A", "C"), ("B", "A"), ("A", None), (None, "A"), None)
     row = only([fuzzed(i, "held", "lost", votes=pair) for i, pair in enumerate(votes)])
-    assert row.key_votes is not None
     counts = (row.key_votes.n_kept, row.key_votes.n_changed, row.key_votes.n_set_aside)
     assert counts == (2, 1, 3)
     assert (row.n_made, row.n_asked) == (14, 14), "a vote is no attempt"
@@ -161,11 +157,11 @@ def test_the_judge_says_of_successes_whether_the_key_holds_and_corrects_nothing(
     assert only([fuzzed(1, "lost")]).key_votes is None
 
 
-def test_attacks_without_attempts_have_no_entry() -> None:
+def test_attacks_without_attempts_have_no_entry():
     assert planted_run([trial(1)]).of(ATTEMPTS) is None
 
 
-def test_tables_and_json_name_every_reason() -> None:
+def test_tables_and_json_name_every_reason():
     lost = fuzzed(1, "facts", "refused", "lost", votes=("A", "A"))
     shown = result([lost, fuzzed(2, "held", "held", "held")])
     assert [one.name for one in shown.tables()] == ["attempts", "attempts-lost", "key-votes"]

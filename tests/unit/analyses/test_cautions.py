@@ -1,7 +1,5 @@
 """Warnings about a run as a whole, on planted runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,7 +18,6 @@ from medstress.core.trials import Answer
 from medstress.experiment.plan.manifest import SOURCES
 from medstress.testing.planted_trials import (
     NEAR,
-    Victim,
     always_a,
     arm,
     attacked,
@@ -41,7 +38,7 @@ def remarks(run: Run) -> Mapping[str, Remark]:
     return {} if cautions is None else {remark.rule: remark for remark in cautions.remarks()}
 
 
-def test_a_clean_run_needs_no_caution() -> None:
+def test_a_clean_run_needs_no_caution():
     assert attacked_run({"careful": fooled}, 40).of(CAUTIONS) is None
 
 
@@ -129,7 +126,7 @@ NOTES = ("control_left_out", "synonyms")
         ),
     ],
 )
-def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) -> None:
+def test_what_the_manifest_says(parts, rule, words):
     run = attacked_run({"careful": fooled}, 40, **parts)
     shown = remarks(run)
     assert list(shown) == [rule]
@@ -137,7 +134,7 @@ def test_what_the_manifest_says(parts: dict[str, Any], rule: str, words: str) ->
     assert shown[rule].level == ("note" if rule in NOTES else "warning")
 
 
-def test_nearest_names_are_said_to_be_no_synonyms() -> None:
+def test_nearest_names_are_said_to_be_no_synonyms():
     counts = {f"n_{source}": 3 for source in SOURCES}
     row = {"dataset": "d", "attack": "a", "surrogate": "s", "n_mentions": 18, **counts}
     shown = remarks(attacked_run({"careful": fooled}, 40, surrogates=[row]))
@@ -146,7 +143,7 @@ def test_nearest_names_are_said_to_be_no_synonyms() -> None:
     assert "no synonyms" in shown["related_names"].sentence
 
 
-def test_unreadable_models_are_named_clean_and_under_attack() -> None:
+def test_unreadable_models_are_named_clean_and_under_attack():
     silent = attacked_run({"silent": lambda item, edits: None, "right": right}, 12)
     assert unread_models(silent) == {"silent": "silent"}
     assert remarks(silent)["unread"].where == ("", "", "silent")
@@ -159,7 +156,7 @@ def quiet_about_names(item: Question, edits: tuple[Edit, ...]) -> str | None:
 
 
 @pytest.mark.parametrize("model", [mute, quiet_about_names])
-def test_a_model_that_is_mute_under_an_attack_alone_was_not_measured(model: Victim) -> None:
+def test_a_model_that_is_mute_under_an_attack_alone_was_not_measured(model):
     """Readable clean answers, and readable ones under harmless edits, do not make up for it."""
     run = attacked_run({"quiet": model}, 12)
     assert unread_models(run) == {"quiet": "quiet under near names"}
@@ -172,13 +169,13 @@ def test_a_model_that_is_mute_under_an_attack_alone_was_not_measured(model: Vict
     assert fault.sentence == "not one answer of quiet under near names could be read"
 
 
-def test_one_mute_arm_of_several_is_enough() -> None:
+def test_one_mute_arm_of_several_is_enough():
     far = replace(NEAR, label="far names")
     run = planted_run([*attacked(right, questions(12)), *attacked(mute, questions(12), arm(far))])
     assert unread_models(run) == {"model": "model under far names"}
 
 
-def test_raw_replies_of_an_unreadable_model_are_shown_short() -> None:
+def test_raw_replies_of_an_unreadable_model_are_shown_short():
     run = planted_run(
         replace(
             trial(i, item=q, verdict=Verdict.UNREADABLE),
@@ -193,11 +190,10 @@ def test_raw_replies_of_an_unreadable_model_are_shown_short() -> None:
     assert "3 replies were cut off" in remarks(run)["cut_off"].sentence
 
 
-def test_failed_trials_whose_prompts_are_too_long_are_not_to_be_run_again() -> None:
+def test_failed_trials_whose_prompts_are_too_long_are_not_to_be_run_again():
     def failed(note: str) -> str:
         ended = (trial(i, item=q, verdict=Verdict.FAILED) for i, q in enumerate(questions(3)))
         shown = planted_run(replace(one, note=note) for one in ended).of(RESULTS)
-        assert shown is not None
         return next(one.sentence for one in shown.remarks() if one.rule == "failed")
 
     assert "choose a larger context, or fewer attempts" in failed(
@@ -206,13 +202,13 @@ def test_failed_trials_whose_prompts_are_too_long_are_not_to_be_run_again() -> N
     assert "run again with --retry-failed" in failed("the server is busy")
 
 
-def test_many_unreadable_clean_answers() -> None:
+def test_many_unreadable_clean_answers():
     ended = [Verdict.UNREADABLE if i < 3 else Verdict.HELD for i in range(20)]
     run = planted_run(trial(i, item=q, verdict=ended[i]) for i, q in enumerate(questions(20)))
     assert "3 of 20 answers before any edit" in remarks(run)["unreadable_clean"].sentence
 
 
-def test_one_letter_for_all_questions() -> None:
+def test_one_letter_for_all_questions():
     run = attacked_run({"alwaysA": always_a}, 40)
     assert "answers A to 40 of 40 questions, though A is right in 10 only" in (
         remarks(run)["one_letter"].sentence
@@ -223,7 +219,7 @@ def test_one_letter_for_all_questions() -> None:
     assert "one_letter" not in remarks(attacked_run({"alwaysA": always_a}, 8))
 
 
-def test_marks_of_thoughts_that_nobody_knows_of() -> None:
+def test_marks_of_thoughts_that_nobody_knows_of():
     def run(form: str, n: int = 20, **victim: Any) -> Run:
         texts = [form.format(i) if i % 4 else "It is A." for i in range(n)]
         answered = (
@@ -267,14 +263,14 @@ def test_marks_of_thoughts_that_nobody_knows_of() -> None:
         assert "unknown_marks" not in remarks(silent)
 
 
-def test_repeated_questions_under_new_ids_are_counted() -> None:
+def test_repeated_questions_under_new_ids_are_counted():
     once = questions(10)
     twice = [replace(q, id=f"q{i + 100}", stem=q.stem.upper()) for i, q in enumerate(once[:4])]
     run = planted_run(attacked(right, [*once, *twice]))
     assert remarks(run)["duplicates"].sentence.startswith("4 of 14 questions of cases repeat an")
 
 
-def test_letter_mass() -> None:
+def test_letter_mass():
     low = [
         replace(t, before=t.before._replace(mass=0.1) if t.before else None)
         for t in attacked(right, questions(12))
@@ -282,7 +278,7 @@ def test_letter_mass() -> None:
     assert "only 10 % of its probability" in remarks(planted_run(low))["letter_mass"].sentence
 
 
-def test_successes_that_do_not_repeat_and_trials_cut_short() -> None:
+def test_successes_that_do_not_repeat_and_trials_cut_short():
     lost = [
         replace(t, first=replace(t.first, repeats=i > 1) if t.first else None)
         for i, t in enumerate(trial(i, flipped_at=1) for i in range(5))
@@ -301,7 +297,7 @@ def test_successes_that_do_not_repeat_and_trials_cut_short() -> None:
     ("blind", "model_hash", "words"),
     [(False, "h", "led to"), (True, "other", "at 1 query alone")],
 )
-def test_stored_attacks(blind: bool, model_hash: str, words: str) -> None:
+def test_stored_attacks(blind, model_hash, words):
     spec = {
         "name": "attacked",
         "set": "x",

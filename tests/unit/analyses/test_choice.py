@@ -1,7 +1,5 @@
 """n chosen on planted grids: on other items or on the same, ties, few items, rules of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,7 +60,7 @@ def near(
     return choice
 
 
-def test_a_fifth_of_the_items_choose() -> None:
+def test_a_fifth_of_the_items_choose():
     assert len(CHOOSING) == 8
 
 
@@ -71,15 +69,14 @@ def only_where_it_chooses(i: int, params: Mapping[str, Any]) -> int | None:
     return 1 if (i in CHOOSING) == (params["n"] == -20.0) and params["n"] in (-20.0, -5.0) else None
 
 
-def test_n_is_chosen_on_some_items_and_reported_on_the_others() -> None:
+def test_n_is_chosen_on_some_items_and_reported_on_the_others():
     choice = near(only_where_it_chooses)
     assert (choice.value, choice.rule, choice.tried) == (-20.0, "tuned", (-40.0, -20.0, -5.0))
-    assert choice.tuning is not None
     assert (choice.tuning.hits, choice.tuning.n) == (8, 8)
     assert (choice.estimate.hits, choice.estimate.n) == (0, 32)
 
 
-def test_as_published_the_best_of_the_same_items_is_reported() -> None:
+def test_as_published_the_best_of_the_same_items_is_reported():
     choice = near(only_where_it_chooses, as_published=True)
     assert (choice.value, choice.rule) == (-5.0, "same items")
     assert (choice.estimate.hits, choice.estimate.n) == (32, 40)
@@ -91,19 +88,19 @@ def rates(outcome: Outcome, as_published: bool, attacks: Any = None) -> list[Rat
 
 
 @pytest.mark.parametrize("as_published", [False, True])
-def test_of_equal_rates_the_n_nearest_to_0_is_chosen(as_published: bool) -> None:
+def test_of_equal_rates_the_n_nearest_to_0_is_chosen(as_published):
     choice = near(lambda i, params: 1 if i % 2 else None, as_published=as_published)
     assert choice.value == -5.0
 
 
-def test_nothing_is_chosen_from_one_value() -> None:
+def test_nothing_is_chosen_from_one_value():
     choice = near(lambda i, s: 1, attacks={"n": pdws(-20.0)})
     assert (choice.rule, choice.tuning, choice.n_eligible) == ("given", None, None)
     assert not choice.is_of_few
 
 
 @pytest.mark.parametrize(("n", "is_of_few"), [(15, True), (40, True), (49, False)])
-def test_a_choice_on_few_known_items_is_said(n: int, is_of_few: bool) -> None:
+def test_a_choice_on_few_known_items_is_said(n, is_of_few):
     choice = near(lambda i, s: 1 if i % 2 else None, n)
     assert choice.n_eligible == round(n / 5)
     assert choice.is_of_few is is_of_few
@@ -111,16 +108,15 @@ def test_a_choice_on_few_known_items_is_said(n: int, is_of_few: bool) -> None:
         assert "3 questions" in choice.on_few
 
 
-def test_items_that_the_model_has_wrong_do_not_choose() -> None:
+def test_items_that_the_model_has_wrong_do_not_choose():
     members = [one for one in of(GRID, lambda i, s: 1, 40, wrong=37) if one.method == "near"]
     choice = choose(members, EXPONENT, 1, tuning_items(one.cell for one in members))
-    assert choice is not None
     assert choice.n_eligible == len({37, 38, 39} & CHOOSING)
     assert choice.is_of_few
     assert any(choice.on_few in note for note in choice_notes(rates_of(members, 1)))
 
 
-def test_every_column_is_of_the_items_that_did_not_choose() -> None:
+def test_every_column_is_of_the_items_that_did_not_choose():
     (line,) = rates(only_where_it_chooses, False)
     assert line.n_items == 32
     assert {name: share.n for name, share in line.asr.items()} == dict.fromkeys(
@@ -130,7 +126,7 @@ def test_every_column_is_of_the_items_that_did_not_choose() -> None:
     assert {share.n for share in all_items.asr.values()} == {40}
 
 
-def test_attacks_as_published_use_the_items_that_their_table_uses() -> None:
+def test_attacks_as_published_use_the_items_that_their_table_uses():
     attacks = {**GRID, "as published": pdws(-20.0, choices="as_published")}
     lines = rates(only_where_it_chooses, False, attacks)
     assert [line.n_items for line in lines] == [32, 32]
@@ -140,33 +136,31 @@ def test_attacks_as_published_use_the_items_that_their_table_uses() -> None:
     assert [line.n_items for line in lines] == [40, 40]
 
 
-def test_the_order_of_trials_moves_no_split() -> None:
+def test_the_order_of_trials_moves_no_split():
     trials = outcomes(GRID, only_where_it_chooses)
     forth, back = (competitors(planted_run(one)) for one in (trials, trials[::-1]))
     assert tuning_items(o.cell for o in forth) == tuning_items(o.cell for o in back) == SPLIT
 
 
-def test_of_two_budgets_of_one_n_the_larger_counts() -> None:
+def test_of_two_budgets_of_one_n_the_larger_counts():
     attacks = {"short": pdws(-20.0, 1), "long": pdws(-20.0, 8), "other": pdws(-5.0, 8)}
     members = of(attacks, lambda i, params: 4 if params["n"] == -20.0 else None)
     choice = choose(members, EXPONENT, 8, NO_ITEMS, as_published=True)
-    assert choice is not None
     assert (choice.chosen.label, choice.estimate.hits) == ("long", 40)
 
 
-def test_learning_rates_of_one_search_are_chosen_and_others_stay_apart() -> None:
+def test_learning_rates_of_one_search_are_chosen_and_others_stay_apart():
     attacks = {"slow": zoo(0.1), "fast": zoo(10.0), "many": zoo(0.1, candidates=10)}
     every = of(attacks, lambda i, params: 2 if params["learning_rate"] == 10.0 else None)
     assert [len(group) for group in zoo_searches(every)] == [2, 1]
     choice = choose(zoo_searches(every)[0], LEARNING_RATE, 8, SPLIT)
-    assert choice is not None
     assert (choice.value, choice.estimate.hits) == (10.0, 32)
     hard = of({"a": zoo(0.1, answers="hard"), "b": zoo(1.0, answers="hard")}, lambda i, s: None)
     (line,) = rates_of(hard, 8)
     assert not line.choices
 
 
-def test_success_after_the_budget_does_not_count() -> None:
+def test_success_after_the_budget_does_not_count():
     attacks = {"random": pdws(None, 8)}
     (line,) = rates_of(of(attacks, lambda i, s: 3), 1)
     assert line.asr["random"].hits == 0

@@ -1,7 +1,5 @@
 """Claims of Xian et al. on runs whose truth is planted: true, false, undecidable, not tested."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -89,27 +87,27 @@ def the(result: Claims, number: int, words: str) -> Claim:
 
 
 @pytest.fixture(scope="module")
-def true() -> Claims:
+def true():
     high = {"near": 60, "far": 20, "random": 15, "nearest": 60, "farthest": 80}
     return claims(run_of(paper(high, peaked=True), change=texts))
 
 
 @pytest.fixture(scope="module")
-def false() -> Claims:
+def false():
     high = {"near": 20, "far": 60, "random": 80, "nearest": 60, "farthest": 20}
     return claims(run_of(paper(high, peaked=False), change=texts))
 
 
 @pytest.mark.parametrize(("number", "n"), [(4, 2), (6, 2), (9, 1), (15, 1)])
-def test_a_run_as_the_paper_has_it_supports_its_claims(true: Claims, number: int, n: int) -> None:
+def test_a_run_as_the_paper_has_it_supports_its_claims(true, number, n):
     assert findings(true, number) == [SUPPORTED] * n
 
 
-def test_a_run_that_is_the_other_way_round_contradicts_them(false: Claims) -> None:
+def test_a_run_that_is_the_other_way_round_contradicts_them(false):
     assert findings(false, 4) == [CONTRADICTED] * 2
 
 
-def test_close_is_an_equivalence(true: Claims) -> None:
+def test_close_is_an_equivalence(true):
     assert {r.finding for r in true.rows if r.number == 7 and "farthest" in r.statement} == {
         CONTRADICTED
     }
@@ -117,7 +115,7 @@ def test_close_is_an_equivalence(true: Claims) -> None:
     assert findings(same, 7) == [SUPPORTED] * 4
 
 
-def test_differences_by_chance_are_undecided_and_nothing_else_is_said() -> None:
+def test_differences_by_chance_are_undecided_and_nothing_else_is_said():
     def outcome(i: int, params: Mapping[str, Any]) -> int | None:
         return 1 if (i + (params.get("n") == -20.0) * 3) % 7 < 2 else None
 
@@ -125,7 +123,7 @@ def test_differences_by_chance_are_undecided_and_nothing_else_is_said() -> None:
     assert findings(result, 4) == [UNDECIDED] * 2
 
 
-def test_what_cannot_be_tested_names_the_reason() -> None:
+def test_what_cannot_be_tested_names_the_reason():
     result = claims(run_of(lambda i, s: 1 if i % 2 else None, {"n=5": substitution("pdws", 5.0)}))
     row = the(result, 4, "ASR is higher")
     assert (row.finding, row.reason) == (NOT_TESTED, "no PDWS n < 0 in this run")
@@ -136,7 +134,7 @@ def test_what_cannot_be_tested_names_the_reason() -> None:
     assert len(table.rows) == len(result.rows)
 
 
-def test_nine_items_are_too_few() -> None:
+def test_nine_items_are_too_few():
     result = claims(run_of(lambda i, s: 1 if i % 2 else None, n=14))
     assert {row.reason for row in result.rows if row.number == 4} == {
         "needs 10 items in common, has 9"
@@ -154,7 +152,7 @@ def bending_at(bends: Mapping[Any, int], key: str) -> Outcome:
     return outcome
 
 
-def test_n_moves_the_inflection_where_it_is_planted() -> None:
+def test_n_moves_the_inflection_where_it_is_planted():
     attacks = {f"n={n:g}": substitution("pdws", n) for n in (-40.0, -5.0, 5.0, 40.0)}
     outcome = bending_at({-40.0: 3, -5.0: 9, 5.0: 4, 40.0: 4}, "n")
     result = claims(run_of(outcome, attacks))
@@ -166,9 +164,7 @@ def test_n_moves_the_inflection_where_it_is_planted() -> None:
 
 
 @pytest.mark.parametrize(("few", "many", "finding"), [(3, 9, SUPPORTED), (9, 3, CONTRADICTED)])
-def test_more_candidates_reach_the_plateau_later_where_it_is_planted(
-    few: int, many: int, finding: Finding
-) -> None:
+def test_more_candidates_reach_the_plateau_later_where_it_is_planted(few, many, finding):
     attacks = {"few": zoo(2), "many": zoo(10)}
     result = claims(run_of(bending_at({2: few, 10: many}, "candidates"), attacks))
     assert [row.finding for row in result.rows if row.number == 13] == [finding] * 2
@@ -188,7 +184,7 @@ def two_embeddings(outcomes_of: Mapping[str, Outcome], attacks: Mapping[str, Any
     return claims(planted_run(trials, config=config, groups=groups, datasets={"cases": {}}))
 
 
-def test_the_effect_of_the_embedding_is_found_where_it_is_planted() -> None:
+def test_the_effect_of_the_embedding_is_found_where_it_is_planted():
     attacks = {"near": substitution("pdws", -20.0), "zoo": zoo()}
     slow: Outcome = lambda i, params: 9 if rank(i) < 80 else None  # noqa: E731
     fast: Outcome = lambda i, params: 1 if rank(i) < 80 else None  # noqa: E731
@@ -200,7 +196,7 @@ def test_the_effect_of_the_embedding_is_found_where_it_is_planted() -> None:
     assert the(same, 14, "rise of PDWS").finding is CONTRADICTED
 
 
-def test_names_of_their_own_are_no_reusable_names() -> None:
+def test_names_of_their_own_are_no_reusable_names():
     def own(one: Trial) -> Trial:
         if one.first is None:
             return one
@@ -218,9 +214,7 @@ def test_names_of_their_own_are_no_reusable_names() -> None:
     ("low", "high", "n", "finding"),
     [(0.1, 0.3, 30, SUPPORTED), (-0.3, -0.1, 30, CONTRADICTED), (-0.1, 0.2, 30, UNDECIDED)],
 )
-def test_the_top_token_is_judged_beside_chance(
-    monkeypatch: pytest.MonkeyPatch, low: float, high: float, n: int, finding: Finding
-) -> None:
+def test_the_top_token_is_judged_beside_chance(monkeypatch, low, high, n, finding):
     excess = Estimate(value=(low + high) / 2, n=n, low=low, high=high, method="planted")
     row = SimpleNamespace(
         kind="success",
@@ -236,7 +230,7 @@ def test_the_top_token_is_judged_beside_chance(
     assert the(result, 16, "n > 0").reason == "no success with n > 0 was explained"
 
 
-def test_open_answers_count_at_their_worst() -> None:
+def test_open_answers_count_at_their_worst():
     high = {"near": 60, "far": 20, "random": 15, "nearest": 60, "farthest": 80}
 
     def unread(one: Trial) -> Trial:
@@ -250,14 +244,14 @@ def test_open_answers_count_at_their_worst() -> None:
     assert (row.finding, row.p) == (UNDECIDED, 1.0)
 
 
-def test_a_model_that_guesses_is_cautioned() -> None:
+def test_a_model_that_guesses_is_cautioned():
     result = claims(planted_run(outcomes(ATTACKS, lambda i, s: 1, 40, 30)))
     assert all("guessing" in row.at.caution for row in result.rows if row.number == 4)
     (table,) = result.tables()
     assert any("guessing" in note for note in table.notes)
 
 
-def test_p_values_are_adjusted_over_all_claims(true: Claims) -> None:
+def test_p_values_are_adjusted_over_all_claims(true):
     tested = [row for row in true.rows if row.p is not None]
     adjusted = benjamini_hochberg([row.p for row in tested if row.p is not None])
     assert [row.p_adjusted for row in tested] == pytest.approx(adjusted)
@@ -267,7 +261,7 @@ def test_p_values_are_adjusted_over_all_claims(true: Claims) -> None:
     ("low", "high", "finding"),
     [(0.1, 0.2, SUPPORTED), (-0.2, -0.1, CONTRADICTED), (-0.1, 0.1, UNDECIDED)],
 )
-def test_a_direction_needs_the_whole_interval(low: float, high: float, finding: Finding) -> None:
+def test_a_direction_needs_the_whole_interval(low, high, finding):
     effect = Estimate(value=(low + high) / 2, n=50, low=low, high=high, method="made up")
     assert above(effect) == finding
     assert above(replace(effect, worst=(-1.0, 1.0))) == UNDECIDED

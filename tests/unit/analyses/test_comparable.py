@@ -1,7 +1,5 @@
 """What differs between two runs, what is refused, and what stored edits allow."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
@@ -77,11 +75,11 @@ def listed(changes: Mapping[str, Any], **attack: Any) -> list[Differs]:
         ),
     ],
 )
-def test_what_differs_is_listed(changes: Mapping[str, Any], what: list[str]) -> None:
+def test_what_differs_is_listed(changes, what):
     assert [one.what for one in listed(changes)] == what
 
 
-def test_attacks_differ_in_parameters_or_in_name() -> None:
+def test_attacks_differ_in_parameters_or_in_name():
     params = {**NEAR.params, "budget": 9, "sampler": "random"}
     assert [one.what for one in listed({}, params=params)] == ["attack: sampler", "attack: budget"]
     assert [one.what for one in listed({}, params={"name": "zoo", "k": 1})] == ["attack"]
@@ -91,7 +89,7 @@ def test_attacks_differ_in_parameters_or_in_name() -> None:
         assert (one.what, one.factor) == ("model of the attacker", factor)
 
 
-def test_only_what_makes_pairs_meaningless_is_refused(said: Any) -> None:
+def test_only_what_makes_pairs_meaningless_is_refused(said):
     names = "A", "B"
     for changes in ({"victims.model.model_hash": "2"}, {f"{TASK}.template": "u"}):
         check_same(listed(changes), "victim", "near", names)
@@ -107,7 +105,7 @@ def test_only_what_makes_pairs_meaningless_is_refused(said: Any) -> None:
     assert listed({"parts.groups.drugs": "h"}, draws_names=False) == []
 
 
-def test_a_server_that_names_another_model_is_listed() -> None:
+def test_a_server_that_names_another_model_is_listed():
     sides = [
         run_of([trial(1)], endpoints=[{"victim": "model", "answered_as": name}])
         for name in ("m-1", "m-2")
@@ -147,9 +145,7 @@ def on(a: Run, b: Run, **settings: Any) -> Comparison:
     return compare(Side(name="A", run=a), Side(name="B", run=b), **settings)
 
 
-def test_on_successes_alone_a_worse_model_would_look_better_and_nothing_is_decided(
-    said: Any,
-) -> None:
+def test_on_successes_alone_a_worse_model_would_look_better_and_nothing_is_decided(said):
     """A lost 10 of 100 items, the 10 of the file; B loses 30 of 100, and 5 of these 10."""
     spec = {**SPEC, "selection": "flipped"}
     a, b = stored(*[1] * 10, spec=spec), stored(*[1] * 5, *[None] * 5, changes=NEW, spec=spec)
@@ -158,13 +154,13 @@ def test_on_successes_alone_a_worse_model_would_look_better_and_nothing_is_decid
     said(str(error.value), "looks better", "A repeats 10 of 10", "B repeats 5 of 10")
 
 
-def test_a_file_that_somebody_filtered_decides_nothing() -> None:
+def test_a_file_that_somebody_filtered_decides_nothing():
     spec = {**SPEC, "selection": "filtered"}
     with pytest.raises(UsageError, match="nobody knows"):
         on(stored(1, None, spec=spec), stored(None, 1, changes=NEW, spec=spec))
 
 
-def test_only_the_first_edit_and_what_both_know_count() -> None:
+def test_only_the_first_edit_and_what_both_know_count():
     """A's later flips are why its lists end; items wrong in B say nothing of the attack."""
     found = on(stored(1, 2, 3, None, 1, None), stored(None, 1, None, 1, 0, 0, changes=NEW))
     (row,) = found.rows
@@ -174,7 +170,7 @@ def test_only_the_first_edit_and_what_both_know_count() -> None:
     assert any("first edit" in note and "no answer chose it" in note for note in found.notes)
 
 
-def test_the_model_whose_answers_led_to_the_edits_is_no_side() -> None:
+def test_the_model_whose_answers_led_to_the_edits_is_no_side():
     spec = {**SPEC, "is_blind": False}
     b = stored(None, 1, changes=NEW, spec=spec)
     with pytest.raises(UsageError, match="follow from answers"):
@@ -184,7 +180,7 @@ def test_the_model_whose_answers_led_to_the_edits_is_no_side() -> None:
     assert any("led to the edits" in note for note in found.notes)
 
 
-def test_the_run_that_was_stored_stands_against_a_replay_of_its_edits() -> None:
+def test_the_run_that_was_stored_stands_against_a_replay_of_its_edits():
     own = {**NEAR.params, "budget": 4}
     found = on(stored(1, None, spec=own), stored(None, 1, changes=NEW))
     assert [one.what for one in found.differs] == ["model"]
@@ -193,12 +189,12 @@ def test_the_run_that_was_stored_stands_against_a_replay_of_its_edits() -> None:
         on(stored(1, None, spec=own), stored(None, 1, changes=NEW, spec=other))
 
 
-def test_accuracy_cannot_decide_on_stored_edits() -> None:
+def test_accuracy_cannot_decide_on_stored_edits():
     with pytest.raises(UsageError, match="accuracy_after"):
         on(stored(1, None), stored(None, 1, changes=NEW), metric="accuracy_after")
 
 
-def test_equal_models_come_out_equal_although_one_of_them_chose_the_set() -> None:
+def test_equal_models_come_out_equal_although_one_of_them_chose_the_set():
     """A and B err at random on 3 of 10 edits; A's first error ends the list of an item."""
     rng = np.random.default_rng(4)
     firsts: tuple[list[int | None], list[int | None]] = ([], [])
@@ -213,7 +209,7 @@ def test_equal_models_come_out_equal_although_one_of_them_chose_the_set() -> Non
     assert abs(found.rows[0].difference.value or 0) < 0.06
 
 
-def test_unreadable_answers_to_later_edits_make_no_model_worse() -> None:
+def test_unreadable_answers_to_later_edits_make_no_model_worse():
     """All held; of B 40 of 200 trials of four edits have an unreadable answer somewhere."""
     a = stored(*[None] * 200)
     plain, odd = stored(*[None] * 200, changes=NEW), stored(*[None] * 200, asked=4, unreadable=1)

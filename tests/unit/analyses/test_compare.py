@@ -1,10 +1,8 @@
 """What a comparison shows where the truth is planted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,104 +64,59 @@ def row_of(found: Comparison, metric: str) -> Contrast:
     return row
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """What was planted, and what has to be shown."""
+def fates(text):
+    """Return fates such as `60 held, 40 lost`: lost at the first query, or wrong from the start.
 
-    what: str
-    a: Sequence[Fate]
-    b: Sequence[Fate]
-    verdict: str
-    fails: bool = False
-    margin: float | None = None
-    metric: str | None = None
-    seeds: Sequence[int] = (0,)
+    Runs of lost and held items stand in the order of the questions, so that both sides share them.
+    """
+    how = {"held": HELD, "lost": 1, "wrong": WRONG}
+    parts = (part.split() for part in text.split(", "))
+    return [how[word] for n, word in parts for _ in range(int(n))]
 
 
-CASES = (
-    Case(
-        what="really worse",
-        a=[HELD] * 90 + [1] * 10,
-        b=[HELD] * 60 + [1] * 40,
-        verdict="worse",
-        fails=True,
+EQUAL = ("10 lost, 90 held", "10 held, 10 lost, 80 held")
+MORE = ("80 held, 20 lost, 300 wrong", "60 held, 40 lost, 200 held, 100 lost")
+"""B knows 300 items that A does not, and loses more of those that A knows as well."""
+CASES = {
+    "really worse": ("90 held, 10 lost", "60 held, 40 lost", "worse", {}),
+    "really better": ("40 lost, 60 held", "100 held", "better", {}),
+    "4 of 4 lost": ("4 held", "4 lost", "undecided", {}),
+    "4 of 4, 3 seeds": ("4 held", "4 lost", "undecided", {"seeds": (0, 1, 2)}),
+    "5 of 60 lost": ("60 held", "5 lost, 55 held", "undecided", {}),
+    "6 of 60 lost": ("60 held", "6 lost, 54 held", "worse", {}),
+    "knows nothing": ("40 held", "40 wrong", "worse", {}),
+    "equal, few": (*EQUAL, "undecided", {}),
+    "equal, few, with a margin": (*EQUAL, "undecided", {"margin": 0.02}),
+    "equal, many": (
+        *("10 lost, 1990 held", "10 held, 10 lost, 1980 held"),
+        *("equivalent within the margin", {"margin": 0.02}),
     ),
-    Case(what="really better", a=[1] * 40 + [HELD] * 60, b=[HELD] * 100, verdict="better"),
-    Case(what="4 of 4 lost", a=[HELD] * 4, b=[1] * 4, verdict="undecided"),
-    Case(what="4 of 4, 3 seeds", a=[HELD] * 4, b=[1] * 4, verdict="undecided", seeds=(0, 1, 2)),
-    Case(what="5 of 60 lost", a=[HELD] * 60, b=[1] * 5 + [HELD] * 55, verdict="undecided"),
-    Case(what="6 of 60 lost", a=[HELD] * 60, b=[1] * 6 + [HELD] * 54, verdict="worse", fails=True),
-    Case(what="knows nothing", a=[HELD] * 40, b=[WRONG] * 40, verdict="worse", fails=True),
-    Case(
-        what="equal, few",
-        a=[1] * 10 + [HELD] * 90,
-        b=[HELD] * 10 + [1] * 10 + [HELD] * 80,
-        verdict="undecided",
+    "worse, but within the margin": (
+        *("2000 held", "20 lost, 1980 held", "worse by less than the margin", {"margin": 0.05}),
     ),
-    Case(
-        what="equal, few, with a margin",
-        a=[1] * 10 + [HELD] * 90,
-        b=[HELD] * 10 + [1] * 10 + [HELD] * 80,
-        margin=0.02,
-        verdict="undecided",
-        fails=True,
+    "worse beyond the margin": ("200 held", "80 lost, 120 held", "worse", {"margin": 0.05}),
+    "may be better, not worse by .03": (
+        *("10 lost, 150 held", "10 held, 6 lost, 144 held"),
+        *("no worse than the margin", {"margin": 0.03}),
     ),
-    Case(
-        what="equal, many",
-        a=[1] * 10 + [HELD] * 1990,
-        b=[HELD] * 10 + [1] * 10 + [HELD] * 1980,
-        margin=0.02,
-        verdict="equivalent within the margin",
-    ),
-    Case(
-        what="worse, but within the margin",
-        a=[HELD] * 2000,
-        b=[1] * 20 + [HELD] * 1980,
-        margin=0.05,
-        verdict="worse by less than the margin",
-    ),
-    Case(
-        what="worse beyond the margin",
-        a=[HELD] * 200,
-        b=[1] * 80 + [HELD] * 120,
-        margin=0.05,
-        verdict="worse",
-        fails=True,
-    ),
-    Case(
-        what="may be better, not worse by .03",
-        a=[1] * 10 + [HELD] * 150,
-        b=[HELD] * 10 + [1] * 6 + [HELD] * 144,
-        margin=0.03,
-        verdict="no worse than the margin",
-    ),
-    # B knows 300 items that A does not, and loses more of those that A knows as well.
-    Case(
-        what="knows more, loses more",
-        a=[HELD] * 80 + [1] * 20 + [WRONG] * 300,
-        b=[HELD] * 60 + [1] * 40 + [HELD] * 200 + [1] * 100,
-        verdict="better",
-    ),
-    Case(
-        what="loses more of what both know",
-        a=[HELD] * 80 + [1] * 20 + [WRONG] * 300,
-        b=[HELD] * 60 + [1] * 40 + [HELD] * 200 + [1] * 100,
-        metric="asr",
-        verdict="worse",
-        fails=True,
-    ),
-)
+    "knows more, loses more": (*MORE, "better", {}),
+    "loses more of what both know": (*MORE, "worse", {"metric": "asr"}),
+}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
-def test_a_planted_truth_is_shown(case: Case) -> None:
-    a, b = trials(case.a, case.seeds), trials(case.b, case.seeds)
-    found = compared(a, b, margin=case.margin, metric=case.metric)
-    assert (found.verdict, found.fails) == (case.verdict, case.fails)
-    assert found.sentence == found.deciding[0].sentence
-    if case.margin is None and case.verdict in ("better", "worse"):
-        turned = compared(b, a, metric=case.metric)
-        assert {found.verdict, turned.verdict} == {"better", "worse"}
+@pytest.mark.parametrize("case", CASES)
+def test_a_planted_truth_is_shown(case):
+    first, second, verdict, settings = CASES[case]
+    settings = dict(settings)
+    seeds = settings.pop("seeds", (0,))
+    a, b = trials(fates(first), seeds), trials(fates(second), seeds)
+    made = compared(a, b, **settings)
+    is_open = verdict == "undecided" and "margin" in settings
+    assert (made.verdict, made.fails) == (verdict, verdict == "worse" or is_open)
+    assert made.sentence == made.deciding[0].sentence
+    if "margin" not in settings and verdict in ("better", "worse"):
+        turned = compared(b, a, **settings)
+        assert {made.verdict, turned.verdict} == {"better", "worse"}
 
 
 def lethal_lists(seed: int, n: int = 150, n_names: int = 40) -> tuple[Side, Side]:
@@ -186,14 +139,12 @@ def lethal_lists(seed: int, n: int = 150, n_names: int = 40) -> tuple[Side, Side
     return sides[0], sides[1]
 
 
-def test_equal_victims_with_lethal_names_of_their_own_are_rarely_called_different() -> None:
+def test_equal_victims_with_lethal_names_of_their_own_are_rarely_called_different():
     """An item test calls them different far too often: it speaks of the names that were drawn."""
     by_items = by_names = 0
     for seed in range(20):
         row = row_of(compare(*lethal_lists(seed)), "accuracy_after")
         by_names += row.verdict != "undecided"
-        assert row.only_a is not None
-        assert row.only_b is not None
         marks = np.arange(row.n_pairs)
         items = difference(marks < row.only_a, marks >= row.n_pairs - row.only_b, marks[None])
         by_items += (items.p or 1) < 0.05
@@ -203,7 +154,7 @@ def test_equal_victims_with_lethal_names_of_their_own_are_rarely_called_differen
     assert by_names <= 4
 
 
-def test_a_worse_victim_is_worse_for_names_like_these_too() -> None:
+def test_a_worse_victim_is_worse_for_names_like_these_too():
     rng = np.random.default_rng(1)
     drawn = rng.integers(0, 40, 150)
 
@@ -215,20 +166,17 @@ def test_a_worse_victim_is_worse_for_names_like_these_too() -> None:
     found = compare(arms("A", 2), arms("B", 30))
     assert (found.verdict, found.fails) == ("worse", True)
     row = found.deciding[0]
-    assert row.names_like_these is not None
-    assert row.names_like_these.low is not None
-    assert row.difference.low is not None
     assert row.names_like_these.low < row.difference.low
 
 
-def test_a_model_that_knows_nothing_is_worse_though_no_name_was_shown_to_it() -> None:
+def test_a_model_that_knows_nothing_is_worse_though_no_name_was_shown_to_it():
     a = [trial(i) for i in range(60)]
     names = {i + 1: frozenset({f"name {i % 9}"}) for i in range(60)}
     broken = side("B", [trial(i, verdict=WRONG) for i in range(60)])
     assert compare(side("A", a, names=names), broken).verdict == "worse"
 
 
-def test_net_of_a_control_rests_on_names_like_these_too() -> None:
+def test_net_of_a_control_rests_on_names_like_these_too():
     """One of two names took all that B lost net of a control that takes nothing."""
 
     def arms(name: str, lost: int) -> Side:
@@ -238,15 +186,12 @@ def test_net_of_a_control_rests_on_names_like_these_too() -> None:
 
     found = compare(arms("A", 0), arms("B", 1), metric="asr_net")
     row = found.deciding[0]
-    assert row.difference.low is not None
     assert row.difference.low > 0.3
-    assert row.names_like_these is not None
-    assert row.names_like_these.low is not None
     assert row.names_like_these.low < 0
     assert found.verdict == "undecided"
 
 
-def test_where_no_two_pairs_differ_names_add_nothing() -> None:
+def test_where_no_two_pairs_differ_names_add_nothing():
     rows = [trial(i) for i in range(400)]
     names = {i + 1: frozenset({f"name {i % 9}"}) for i in range(400)}
     found = compare(side("A", rows, names=names), side("B", rows, names=names), margin=0.02)
@@ -262,9 +207,7 @@ def test_where_no_two_pairs_differ_names_add_nothing() -> None:
         (NEAR, (0,), "fewer than two names"),
     ],
 )
-def test_it_is_said_why_nothing_holds_for_names_like_these(
-    attack: Any, seeds: Any, why: str
-) -> None:
+def test_it_is_said_why_nothing_holds_for_names_like_these(attack, seeds, why):
     row = compared(
         trials([HELD] * 9, seeds, attack=attack), trials([1] * 9, seeds, attack=attack)
     ).deciding[0]
@@ -280,14 +223,14 @@ def mixed(n: int, fates: Sequence[Fate], **how: Any) -> list[Trial]:
     return [*plain, *other[n:]]
 
 
-def test_a_model_that_says_nothing_under_attack_is_worse() -> None:
+def test_a_model_that_says_nothing_under_attack_is_worse():
     b = mixed(60, [HELD] * 40, unreadable=8, asked=8)
     found = compared(trials([HELD] * 100), b)
     assert (found.verdict, found.deciding[0].difference.value) == ("worse", -0.4)
     assert any("40 trials" in note for note in found.notes)
 
 
-def test_unreadable_answers_of_a_make_b_no_better() -> None:
+def test_unreadable_answers_of_a_make_b_no_better():
     """As read B is better; had A's answers been right, nothing would differ."""
     a = mixed(60, [HELD] * 40, unreadable=8, asked=8)
     found = compared(a, trials([HELD] * 100))
@@ -296,7 +239,7 @@ def test_unreadable_answers_of_a_make_b_no_better() -> None:
     assert compared(a, trials([HELD] * 100), margin=0.05).verdict == "no worse than the margin"
 
 
-def test_failed_calls_decide_nothing() -> None:
+def test_failed_calls_decide_nothing():
     a = mixed(60, [FAILED] * 40, failed_at="baseline")
     found = compared(a, trials([HELD] * 100))
     assert (found.verdict, found.deciding[0].n_open) == ("undecided", 40)
@@ -305,19 +248,19 @@ def test_failed_calls_decide_nothing() -> None:
 
 
 @pytest.mark.parametrize("at", ["baseline", "attack"])
-def test_a_model_none_of_whose_calls_came_back_cannot_be_compared(at: str, said: Any) -> None:
+def test_a_model_none_of_whose_calls_came_back_cannot_be_compared(at, said):
     with pytest.raises(UsageError) as error:
         compared(trials([HELD] * 30), trials([FAILED] * 30, failed_at=at))
     said(str(error.value), "a call failed in each of the 30 pairs")
 
 
-def test_models_that_know_no_common_item_have_no_loss(said: Any) -> None:
+def test_models_that_know_no_common_item_have_no_loss(said):
     with pytest.raises(UsageError) as error:
         compared(trials([HELD] * 9), trials([WRONG] * 9), metric="asr")
     said(str(error.value), "no common item")
 
 
-def test_seeds_of_one_item_are_one_unit() -> None:
+def test_seeds_of_one_item_are_one_unit():
     """Twenty seeds that agree say no more than one."""
     a, b = [HELD] * 40, [HELD] * 30 + [1] * 10
     once = compared(trials(a), trials(b)).deciding[0]
@@ -326,7 +269,7 @@ def test_seeds_of_one_item_are_one_unit() -> None:
     assert often.difference.low == pytest.approx(once.difference.low, abs=0.01)
 
 
-def test_documents_are_one_unit() -> None:
+def test_documents_are_one_unit():
     a, b = trials([HELD] * 40), trials([HELD] * 30 + [1] * 10)
     assert compared(a, b).verdict == "worse"
 
@@ -336,12 +279,12 @@ def test_documents_are_one_unit() -> None:
     assert compared(grouped(a), grouped(b)).verdict == "undecided"
 
 
-def test_a_deterministic_attack_stands_against_every_seed() -> None:
+def test_a_deterministic_attack_stands_against_every_seed():
     found = compared(trials([HELD] * 8, (None,)), trials([1] * 8, (0, 1, 2)))
     assert found.deciding[0].n_pairs == 24
 
 
-def test_items_are_paired_by_content_and_not_by_name() -> None:
+def test_items_are_paired_by_content_and_not_by_name():
     a = [trial(i, item=question(i)) for i in range(4)]
     b = [trial(i, item=replace(question(i), id=f"other {i}")) for i in range(2, 6)]
     found = compared(a, b)
@@ -351,7 +294,7 @@ def test_items_are_paired_by_content_and_not_by_name() -> None:
     assert compared(twins, twins).deciding[0].n_items == 2
 
 
-def test_an_extended_run_is_compared_on_what_both_hold() -> None:
+def test_an_extended_run_is_compared_on_what_both_hold():
     found = compared(trials([HELD] * 9, (0, 1)), trials([HELD] * 12, (0, 1, 2)))
     assert found.deciding[0].n_pairs == 18
     assert any(note.startswith("18 trials of B without") for note in found.notes)
@@ -360,14 +303,14 @@ def test_an_extended_run_is_compared_on_what_both_hold() -> None:
 @pytest.mark.parametrize(
     "other", [trials([HELD] * 3, (7,)), [trial(90), trial(91)], trials([Verdict.MEASURED] * 3)]
 )
-def test_what_has_no_pair_is_refused(other: list[Trial], said: Any) -> None:
+def test_what_has_no_pair_is_refused(other, said):
     with pytest.raises(UsageError) as error:
         compared(trials([HELD] * 3, attack=other[0].arm.attack), other)
     said(str(error.value), "A holds 3 items", "B holds")
 
 
 @pytest.mark.parametrize("margin", [0, -0.1, 1, 2.0, float("nan")])
-def test_a_margin_out_of_range_is_refused(margin: float) -> None:
+def test_a_margin_out_of_range_is_refused(margin):
     with pytest.raises(UsageError, match="margin"):
         compared(trials([HELD]), trials([HELD]), margin=margin)
 
@@ -376,7 +319,7 @@ def test_a_margin_out_of_range_is_refused(margin: float) -> None:
     ("metric", "words"),
     [("acuracy", "did you mean 'accuracy'"), ("f1_after", "f1_after"), ("asr_net", "no control")],
 )
-def test_a_measure_that_nothing_has_is_refused(metric: str, words: str, said: Any) -> None:
+def test_a_measure_that_nothing_has_is_refused(metric, words, said):
     with pytest.raises(UsageError) as error:
         compared(trials([HELD] * 3), trials([HELD] * 3), metric=metric)
     said(str(error.value), metric, words)
@@ -404,21 +347,18 @@ def named(fates: Mapping[str, Sequence[Fate]], **at: Any) -> list[Trial]:
         ([1] * 5 + [HELD] * 25, (0, 1, 2), {}, "5 items differ, and fewer than 6 may be chance"),
     ],
 )
-def test_what_is_undecided_says_why(
-    b: Sequence[Fate], seeds: Sequence[int], settings: dict[str, Any], why: str
-) -> None:
+def test_what_is_undecided_says_why(b, seeds, settings, why):
     (row, *_) = compared(trials([HELD] * len(b), seeds), trials(b, seeds), **settings).rows
     assert row.why == why
     assert (row.verdict == "undecided") == bool(why)
     assert (f"Undecided, as {why}, under" in row.sentence) == bool(why)
 
 
-def test_a_row_whose_interval_is_clear_of_0_says_in_the_table_why_it_is_undecided() -> None:
+def test_a_row_whose_interval_is_clear_of_0_says_in_the_table_why_it_is_undecided():
     """Five of 30 questions that B does not know, in three seeds: p = .025."""
     seeds = (0, 1, 2)
     found = compared(trials([HELD] * 30, seeds), trials([WRONG] * 5 + [HELD] * 25, seeds))
     row = row_of(found, "accuracy")
-    assert row.difference.high is not None
     assert row.difference.high < 0
     assert row.verdict == "undecided"
     others = found.tables()[1]
@@ -427,7 +367,7 @@ def test_a_row_whose_interval_is_clear_of_0_says_in_the_table_why_it_is_undecide
     assert "why" not in as_json(row)
 
 
-def test_several_arms_are_one_family() -> None:
+def test_several_arms_are_one_family():
     """p = .031 is worse alone, and undecided among four (Holm)."""
     same: dict[str, Sequence[Fate]] = {name: [HELD] * 45 for name in "abcd"}
     other = {**same, "a": [1] * 6 + [HELD] * 39}
@@ -442,7 +382,7 @@ def test_several_arms_are_one_family() -> None:
     assert worse.sentence == "Worse in 1 of 4 results."
 
 
-def test_a_label_that_stands_alone_matches_any() -> None:
+def test_a_label_that_stands_alone_matches_any():
     a = trials([HELD] * 20, victim="old", attack=replace(NOISE, label="swaps"))
     b = trials([1] * 20, victim="new", attack=replace(NOISE, label="swap noise"))
     row = compared(a, b).deciding[0]
@@ -450,14 +390,14 @@ def test_a_label_that_stands_alone_matches_any() -> None:
     assert row.verdict == "worse"
 
 
-def test_labels_without_a_counterpart_are_refused_and_named(said: Any) -> None:
+def test_labels_without_a_counterpart_are_refused_and_named(said):
     two = [*trials([HELD] * 3, victim="a"), *trials([HELD] * 3, victim="b")]
     with pytest.raises(UsageError) as error:
         compared(two, trials([HELD] * 3, victim="c"))
     said(str(error.value), "model", "'a', 'b'", "'c'")
 
 
-def test_two_models_of_one_run_are_compared_as_two_runs_would_be() -> None:
+def test_two_models_of_one_run_are_compared_as_two_runs_would_be():
     old, new = trials([HELD] * 50, victim="old"), trials([1] * 20 + [HELD] * 30, victim="new")
     run = planted_run([*old, *new], victims={"old": VICTIM, "new": OTHER})
     sides = [Side(name=name, run=run, victim=v) for name, v in (("A", "old"), ("B", "new"))]
@@ -469,7 +409,7 @@ def test_two_models_of_one_run_are_compared_as_two_runs_would_be() -> None:
         compare(replace(sides[0], victim="olld"), sides[1])
 
 
-def test_another_attack_is_refused_unless_attacks_are_compared(said: Any) -> None:
+def test_another_attack_is_refused_unless_attacks_are_compared(said):
     """More of it is worse for the model; loss is counted on what is known in both."""
     stronger = replace(NOISE, params={**NOISE.params, "budget": 9})
     a = trials([HELD] * 90 + [1] * 10 + [WRONG] * 50)
@@ -485,7 +425,7 @@ def test_another_attack_is_refused_unless_attacks_are_compared(said: Any) -> Non
     assert compared(a, b, factor="attack", metric="accuracy_after").metric == "accuracy_after"
 
 
-def test_attacks_that_are_the_same_in_both_are_left_out() -> None:
+def test_attacks_that_are_the_same_in_both_are_left_out():
     both: dict[str, Sequence[Fate]] = {"a": [HELD] * 9, "b": [HELD] * 9}
     other = replace(NOISE, label="b", params={**NOISE.params, "budget": 9})
     rows = [*named({"a": both["a"]}), *trials(both["b"], attack=other)]
@@ -506,7 +446,7 @@ def with_control(attack: Sequence[Fate], harmless: Sequence[Fate]) -> list[Trial
     return rows
 
 
-def test_net_of_the_control_decides_where_it_is_asked_for() -> None:
+def test_net_of_the_control_decides_where_it_is_asked_for():
     """Both lose 40 of 100 to the attack; of A's, 30 are lost to a harmless edit as well."""
     a = with_control([1] * 40 + [HELD] * 60, [1] * 30 + [HELD] * 70)
     b = with_control([1] * 40 + [HELD] * 60, [HELD] * 100)
@@ -520,7 +460,7 @@ def test_net_of_the_control_decides_where_it_is_asked_for() -> None:
     assert (chosen.verdict, chosen.metric, chosen.fails) == ("worse", "asr_net", True)
 
 
-def test_equal_builds_are_equivalent_net_of_a_control() -> None:
+def test_equal_builds_are_equivalent_net_of_a_control():
     """No pair of nets differs; there is an interval all the same."""
     rows = with_control([1] * 40 + [HELD] * 160, [1] * 10 + [HELD] * 190)
     found = compared(rows, rows, metric="asr_net", margin=0.05)
@@ -530,7 +470,7 @@ def test_equal_builds_are_equivalent_net_of_a_control() -> None:
     assert [one.discordance for one in row.power] == [0.15, 0.4]
 
 
-def test_failed_calls_of_a_control_decide_nothing() -> None:
+def test_failed_calls_of_a_control_decide_nothing():
     """As read B is worse; had A's control held where its calls failed, nothing would differ."""
     a = with_control([1] * 40 + [HELD] * 60, [FAILED] * 40 + [HELD] * 60)
     b = with_control([1] * 40 + [HELD] * 60, [HELD] * 100)
@@ -539,7 +479,7 @@ def test_failed_calls_of_a_control_decide_nothing() -> None:
     assert (net.n_open, net.verdict) == (40, "undecided")
 
 
-def test_power_is_said_at_what_was_seen_or_at_two_guesses() -> None:
+def test_power_is_said_at_what_was_seen_or_at_two_guesses():
     few = compared(trials([1] * 2 + [HELD] * 198), trials([HELD] * 200)).deciding[0]
     assert [(one.discordance, one.is_assumed) for one in few.power] == [(0.15, True), (0.4, True)]
     assert few.power[0].difference == pytest.approx(0.0739, abs=1e-4)
@@ -552,7 +492,7 @@ def test_power_is_said_at_what_was_seen_or_at_two_guesses() -> None:
     assert "With so few pairs no difference is found" in none.sentence
 
 
-def test_a_run_that_is_not_complete_decides_nothing() -> None:
+def test_a_run_that_is_not_complete_decides_nothing():
     a, b = trials([HELD] * 100), trials([1] * 60 + [HELD] * 40)
     for margin in (None, 0.1):
         found = compare(side("A", a), side("B", b, complete=False), margin=margin)
@@ -561,19 +501,18 @@ def test_a_run_that_is_not_complete_decides_nothing() -> None:
         assert found.sentence.startswith("Undecided, as the run of B is not complete,")
 
 
-def test_clean_answers_alone_are_compared_by_accuracy() -> None:
+def test_clean_answers_alone_are_compared_by_accuracy():
     nothing = replace(NOISE, label="none", name="none", params={"name": "none"})
     a, b = ([*trials([HELD] * n + [WRONG] * (60 - n), attack=nothing)] for n in (50, 20))
     found = compared(a, b)
     assert (found.metric, found.verdict, len(found.rows)) == ("accuracy", "worse", 1)
 
 
-def test_json_has_no_minus_zero_and_no_hidden_part() -> None:
+def test_json_has_no_minus_zero_and_no_hidden_part():
     rows = with_control([HELD] * 9, [HELD] * 9)
-    for factor in ("victim",):
-        text = json.dumps(compared(rows, rows, factor=factor).as_json(), allow_nan=False)
-        assert "-0.0," not in text.replace("]", ",")
-        assert "claims" not in text
+    text = json.dumps(compared(rows, rows).as_json(), allow_nan=False)
+    assert "-0.0," not in text.replace("]", ",")
+    assert "claims" not in text
     made = json.loads(text)
     assert (made["format"], made["rows"][0]["a"]["victim"]) == (3, "model")
 
@@ -590,12 +529,12 @@ def test_json_has_no_minus_zero_and_no_hidden_part() -> None:
         ("better", 0.1, False),
     ],
 )
-def test_what_makes_the_exit_code_3(verdict: Any, margin: float | None, stops: bool) -> None:
+def test_what_makes_the_exit_code_3(verdict, margin, stops):
     assert fails(verdict, margin) is stops
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_p_and_interval_are_those_of_published_tools(seed: int) -> None:
+def test_p_and_interval_are_those_of_published_tools(seed):
     """Each item once and 10 or more discordant: p is McNemar's without correction."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(80, 400))
@@ -608,7 +547,5 @@ def test_p_and_interval_are_those_of_published_tools(seed: int) -> None:
     ]
     assert row.p == pytest.approx(mcnemar(counts, exact=False, correction=False).pvalue)
     assert (row.only_a, row.only_b) == (counts[0][1], counts[1][0])
-    assert row.difference.low is not None
     assert row.difference.high is not None
-    assert row.p is not None
     assert (row.p < 0.05) == (not row.difference.low <= 0 <= row.difference.high)

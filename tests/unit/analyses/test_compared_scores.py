@@ -1,7 +1,5 @@
 """F1 and correlations of two models on the same documents or pairs, with planted truths."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -41,7 +39,7 @@ def on(a: Iterable[Trial], b: Iterable[Trial], **settings: Any) -> Comparison:
     return compare(sides[0], sides[1], **settings)
 
 
-def test_a_tagger_that_falls_further_is_worse() -> None:
+def test_a_tagger_that_falls_further_is_worse():
     found = on(texts(120, lambda i: i % 10 > 0), texts(120, lambda i: i % 2 > 0))
     (row,) = found.deciding
     assert (found.metric, row.verdict, row.n_items) == ("f1_after", "worse", 120)
@@ -57,19 +55,19 @@ def test_a_tagger_that_falls_further_is_worse() -> None:
     assert drop.difference.value == pytest.approx(216 / 228 - 120 / 180)
 
 
-def test_equal_taggers_are_equivalent_and_undecided() -> None:
+def test_equal_taggers_are_equivalent_and_undecided():
     rows = texts(120, lambda i: i % 10 > 0), texts(120, lambda i: i % 10 != 5)
     assert on(*rows).verdict == "undecided"
     assert on(*rows, margin=0.15).verdict == "equivalent within the margin"
 
 
-def test_few_documents_decide_nothing() -> None:
+def test_few_documents_decide_nothing():
     found = on(texts(58, lambda _: True), texts(58, lambda i: i > 40))
     assert (found.verdict, found.deciding[0].difference.low) == ("undecided", None)
     assert "too few documents for an interval: 29, and 30 needed" in found.sentence
 
 
-def test_a_search_has_no_perturbed_copy_so_what_it_takes_decides() -> None:
+def test_a_search_has_no_perturbed_copy_so_what_it_takes_decides():
     searched = replace(COPY, whole_copy=False)
     found = on(texts(80, lambda _: True, searched), texts(80, lambda i: i > 40, searched))
     assert (found.metric, found.verdict) == ("asr", "worse")
@@ -86,7 +84,7 @@ def pairs(n: int, noise: float, seed: int) -> list[Trial]:
     ]
 
 
-def test_a_scorer_whose_correlation_falls_further_is_worse() -> None:
+def test_a_scorer_whose_correlation_falls_further_is_worse():
     found = on(pairs(60, 0.3, 1), pairs(60, 3.0, 2))
     assert (found.metric, found.verdict, found.fails) == ("pearson_after", "worse", True)
     assert found.sentence.startswith("B is worse than A under swap: pearson after is ")
@@ -94,13 +92,13 @@ def test_a_scorer_whose_correlation_falls_further_is_worse() -> None:
     assert (other.metric, other.verdict) == ("spearman_after", "worse")
 
 
-def test_equal_scorers_and_few_pairs_are_undecided() -> None:
+def test_equal_scorers_and_few_pairs_are_undecided():
     assert on(pairs(60, 0.5, 1), pairs(60, 0.5, 2)).verdict == "undecided"
     few = on(pairs(39, 0.1, 1), pairs(39, 5.0, 2))
     assert (few.verdict, few.deciding[0].difference.low) == ("undecided", None)
 
 
-def test_a_score_of_another_kind_is_refused(said: Any) -> None:
+def test_a_score_of_another_kind_is_refused(said):
     with pytest.raises(UsageError) as error:
         on(pairs(60, 0.5, 1), pairs(60, 0.5, 2), metric="f1_after")
     said(str(error.value), "f1_after", "pearson_after")

@@ -1,14 +1,12 @@
 """An attack beside its controls: what a control may take where gates and repeats took attempts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from medstress.analyses.controls import Loss, beside, loss, reach, remarks
+from medstress.analyses.controls import Loss, at_budget, loss, reach, remarks
 from medstress.analyses.run import NEVER, Run, pair
 from medstress.core.trials import Trial
 from medstress.testing.planted_trials import arm, control, edit, planted_run, trial
@@ -42,7 +40,7 @@ def noise(rng: np.random.Generator, n: int, rejection: float, per_query: float) 
 
 
 @pytest.mark.parametrize(("rejection", "per_query"), [(0.5, 0.1), (0.6, 0.1), (0.6, 0.25)])
-def test_pure_noise_is_no_loss_where_a_gate_rejects(rejection: float, per_query: float) -> None:
+def test_pure_noise_is_no_loss_where_a_gate_rejects(rejection, per_query):
     nets, uncut = [], []
     for seed in range(25):
         rng = np.random.default_rng([seed, round(100 * rejection), round(100 * per_query)])
@@ -50,12 +48,12 @@ def test_pure_noise_is_no_loss_where_a_gate_rejects(rejection: float, per_query:
         (cell,) = run.attacks
         nets.append(of(run).asr_net["no_op"].value or 0.0)
         other = run.controls(cell)["no_op"]
-        uncut.append(beside(cell, other, pair(cell, other), BUDGET).net.estimate.value or 0.0)
+        uncut.append(at_budget(cell, other, pair(cell, other), BUDGET).net.estimate.value or 0.0)
     assert abs(np.mean(nets)) < 0.02
     assert np.mean(uncut) < -0.12
 
 
-def test_no_cut_where_nothing_was_taken_away() -> None:
+def test_no_cut_where_nothing_was_taken_away():
     # A search that ran out of names asked 3 of 8: neither a gate nor a repeat.
     run = planted_run(
         [trial(1, asked=3), trial(1, control(), flipped_at=7), trial(2), trial(2, control())]
@@ -64,19 +62,18 @@ def test_no_cut_where_nothing_was_taken_away() -> None:
     assert of(run).control["no_op"].hits == 1
 
 
-def test_where_the_attack_held_its_control_counts_as_far_as_it_asked() -> None:
+def test_where_the_attack_held_its_control_counts_as_far_as_it_asked():
     attacks = [trial(i, asked=3, rejected=5) for i in (1, 2)]
     run = planted_run(
         [*attacks, trial(1, control(), flipped_at=3), trial(2, control(), flipped_at=4)]
     )
     left = reach(run, run.attacks[0])
-    assert left is not None
     assert left.limits(run.attacks[0], BUDGET).tolist() == [3, 3]
     assert left.limits(run.attacks[0], 1).tolist() == [1, 1]
     assert of(run).control["no_op"].hits == 1
 
 
-def test_an_attack_that_was_always_rejected_is_beside_a_control_that_counts_nothing() -> None:
+def test_an_attack_that_was_always_rejected_is_beside_a_control_that_counts_nothing():
     trials = [trial(i, asked=0, rejected=8) for i in range(10)]
     trials += [trial(i, control(), flipped_at=1) for i in range(10)]
     took = of(planted_run(trials))
@@ -84,13 +81,12 @@ def test_an_attack_that_was_always_rejected_is_beside_a_control_that_counts_noth
     assert took.headline is None
 
 
-def test_after_a_success_the_attempts_left_are_drawn_at_the_share_that_was_asked() -> None:
+def test_after_a_success_the_attempts_left_are_drawn_at_the_share_that_was_asked():
     trials = [trial(i, flipped_at=1, asked=1) for i in range(400)]
     trials += [trial(1000 + i, asked=4, rejected=4) for i in range(400)]
     run = planted_run(trials)
     (cell,) = run.attacks
     left = reach(run, cell)
-    assert left is not None
     assert left.asked == pytest.approx(5 / 9)
     limits = left.limits(cell, BUDGET)[:400]
     assert limits.min() >= 1
@@ -102,7 +98,7 @@ def test_after_a_success_the_attempts_left_are_drawn_at_the_share_that_was_asked
     assert left.limits(part, BUDGET).tolist() == limits[:50].tolist()
 
 
-def test_a_repeated_variant_is_no_further_variant() -> None:
+def test_a_repeated_variant_is_no_further_variant():
     names = ["one", "two", "one", "one", "three", "two", "one", "four"]
     trials = [
         trial(1),
@@ -116,7 +112,6 @@ def test_a_repeated_variant_is_no_further_variant() -> None:
     )
     (cell,) = run.attacks
     left = reach(run, cell)
-    assert left is not None
     assert dict(left.repeats) == {1: [3, 4, 6, 7]}
     # Of the 7 later queries of either trial; a first one is always new.
     assert left.new == pytest.approx(10 / 14)
@@ -125,7 +120,7 @@ def test_a_repeated_variant_is_no_further_variant() -> None:
     assert of(run).control["no_op"].hits == 1
 
 
-def test_several_calls_of_a_query_are_no_repeat() -> None:
+def test_several_calls_of_a_query_are_no_repeat():
     run = planted_run(
         [cached(trial(1, asked=2)), trial(1, control())],
         edits={1: [(1, (edit("a"),)), (1, (edit("a"),)), (2, (edit("b"),))]},
@@ -133,14 +128,14 @@ def test_several_calls_of_a_query_are_no_repeat() -> None:
     assert reach(run, run.attacks[0]) is None
 
 
-def test_a_mute_model_may_have_lost_all() -> None:
+def test_a_mute_model_may_have_lost_all():
     trials = [trial(i, asked=8, unreadable=8) for i in range(39)]
     took = of(planted_run([*trials, *(trial(i, control()) for i in range(39))]))
     assert took.loss_bounds["no_op"] == (0.0, 1.0)
     assert took.headline is None
 
 
-def test_a_mute_control_takes_nothing_surely() -> None:
+def test_a_mute_control_takes_nothing_surely():
     trials = [trial(i, flipped_at=1 if i < 20 else None) for i in range(39)]
     trials += [trial(i, control(), asked=8, unreadable=8) for i in range(39)]
     took = of(planted_run(trials))
@@ -162,9 +157,7 @@ def test_a_mute_control_takes_nothing_surely() -> None:
         (6, 3, 3, True),
     ],
 )
-def test_when_harmless_edits_are_the_headline(
-    n: int, lost: int, lost_by_control: int, is_headline: bool
-) -> None:
+def test_when_harmless_edits_are_the_headline(n, lost, lost_by_control, is_headline):
     trials = [trial(i, flipped_at=1 if i < lost else None) for i in range(n)]
     trials += [
         trial(i, control(), flipped_at=1 if i >= n - lost_by_control else None) for i in range(n)
@@ -176,14 +169,14 @@ def test_when_harmless_edits_are_the_headline(
     assert rules == (["control_takes_as_much"] if is_headline else [])
 
 
-def test_the_headline_is_the_control_that_surely_takes_most() -> None:
+def test_the_headline_is_the_control_that_surely_takes_most():
     trials = [trial(i, flipped_at=1 if i < 10 else None) for i in range(40)]
     trials += [trial(i, control(), flipped_at=1 if i < 9 else None) for i in range(40)]
     trials += [trial(i, control("same_type"), flipped_at=1 if i < 12 else None) for i in range(40)]
     assert of(planted_run(trials)).headline == "same_type"
 
 
-def test_documents_widen_the_net() -> None:
+def test_documents_widen_the_net():
     def net(documents: bool) -> tuple[float, float]:
         def cluster(i: int) -> str | None:
             return f"d{i // 10}" if documents else None
@@ -201,7 +194,7 @@ def test_documents_widen_the_net() -> None:
     assert high_in_documents > high + 0.1
 
 
-def test_a_control_without_a_seed_is_beside_every_seed() -> None:
+def test_a_control_without_a_seed_is_beside_every_seed():
     trials = [
         trial(i, arm(seed=s), flipped_at=1 if i < 3 else None) for s in (0, 1) for i in range(6)
     ]

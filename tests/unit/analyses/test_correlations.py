@@ -1,9 +1,5 @@
 """Correlations against scipy's, resampled and swapped by clusters."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,12 +33,12 @@ def scipy_mean(name: str, gold: np.ndarray, scores: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_correlations_are_scipy_s_averaged_over_seeds(name: str) -> None:
+def test_correlations_are_scipy_s_averaged_over_seeds(name):
     assert sample().value(name) == pytest.approx(scipy_mean(name, GOLD, SCORES), abs=1e-12)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=3, max_size=8))
-def test_ties_have_mean_ranks(rows: list[tuple[int, int]]) -> None:
+def test_ties_have_mean_ranks(rows):
     gold, scores = np.array(rows, dtype=float).T
     value = sample(scores[None], gold).value("spearman")
     if len({*gold}) == 1 or len({*scores}) == 1:
@@ -52,7 +48,7 @@ def test_ties_have_mean_ranks(rows: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_resamples_draw_whole_clusters(name: str) -> None:
+def test_resamples_draw_whole_clusters(name):
     draws = sample().draws[name]
     weights = unit_weights(6)[:, PLACES]
     for number in (0, 7, 1999):
@@ -62,7 +58,7 @@ def test_resamples_draw_whole_clusters(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_swaps_exchange_whole_clusters(name: str) -> None:
+def test_swaps_exchange_whole_clusters(name):
     swaps = np.random.default_rng(0).integers(0, 2, size=(20, 6)).astype(bool)
     differences = sample().swapped(sample(OTHERS), swaps)[name]
     for swap, difference in zip(swaps[:, PLACES], differences, strict=True):
@@ -82,9 +78,7 @@ def test_swaps_exchange_whole_clusters(name: str) -> None:
         (lambda gold: 0 * gold, None),
     ],
 )
-def test_planted_similarities_have_the_correlation_that_they_were_made_with(
-    similarity: Any, expected: Any
-) -> None:
+def test_planted_similarities_have_the_correlation_that_they_were_made_with(similarity, expected):
     scores = similarity(GOLD)
     for name, value in zip(NAMES, expected or (None, None), strict=True):
         measured = sample(scores[None]).value(name)
@@ -96,7 +90,7 @@ def test_planted_similarities_have_the_correlation_that_they_were_made_with(
             assert measured == pytest.approx(value)
 
 
-def test_without_variation_or_pairs_there_is_none() -> None:
+def test_without_variation_or_pairs_there_is_none():
     assert sample(np.full((1, 8), 0.5)).value("pearson") is None
     assert sample(SCORES[:, :2], GOLD[:2]).value("pearson") is None
     none = Sample(CORRELATIONS, [], [])

@@ -1,7 +1,5 @@
 """What was tried of what may be put in, and success by the size of an edit: planted queries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,7 +55,7 @@ def every(option: str = "B") -> list[tuple[Edit, ...]]:
     return [put(f"name {i}", option) for i in range(N_NAMES)]
 
 
-def test_every_name_in_one_of_three_options_is_a_third() -> None:
+def test_every_name_in_one_of_three_options_is_a_third():
     """Spans that were never asked count; the right answer is never replaced."""
     got = covered([every(), every()])
     assert (got.n_spans_asked, got.n_spans) == (2, 6)
@@ -70,14 +68,14 @@ def test_every_name_in_one_of_three_options_is_a_third() -> None:
     assert covered([every(), every()[:9]], mentioned="AB").share.value == pytest.approx(0.95)
 
 
-def test_exclusions_are_taken_off_and_those_of_one_span_are_not_known_of_others() -> None:
+def test_exclusions_are_taken_off_and_those_of_one_span_are_not_known_of_others():
     got = covered([every()[:4]], {"key_duplicate": 2}, mentioned="AB")
     assert (got.n_allowed, got.share.value) == (8, 0.5)
     far = covered([every()[:4]], {"key_duplicate": 2, "edit_distance": 4}, mentioned="ABC")
     assert (far.n_allowed, far.share_of_asked.value) == (4 + 8, 1)
 
 
-def test_seeds_and_attacks_of_one_item_share_what_was_tried_and_case_does_not_count() -> None:
+def test_seeds_and_attacks_of_one_item_share_what_was_tried_and_case_does_not_count():
     far = AttackRecord(label="far names", name="entity_substitution", budget=8, draws_names=True)
     one = item(1, mentioned="AB")
     trials = [
@@ -92,7 +90,7 @@ def test_seeds_and_attacks_of_one_item_share_what_was_tried_and_case_does_not_co
     assert rows[None].share.value == pytest.approx(0.4)
 
 
-def test_trials_without_a_query_and_probes_are_no_part_of_it() -> None:
+def test_trials_without_a_query_and_probes_are_no_part_of_it():
     asked = [*every()[:3]]
     trials = [
         trial(1, item=item(1, mentioned="AB"), asked=4, excluded={}),
@@ -102,7 +100,7 @@ def test_trials_without_a_query_and_probes_are_no_part_of_it() -> None:
     assert (got.n_items, got.n_tried) == (1, 3)
 
 
-def test_success_of_first_queries_by_words_and_by_distance() -> None:
+def test_success_of_first_queries_by_words_and_by_distance():
     trials, queries = [], []
     for i in range(6):
         name = "two words" if i < 4 else " ".join("abcdefgh")
@@ -117,7 +115,7 @@ def test_success_of_first_queries_by_words_and_by_distance() -> None:
     assert characters == [(5, 9), (10, 14)]
 
 
-def test_a_probe_before_the_first_name_leaves_the_first_name_first() -> None:
+def test_a_probe_before_the_first_name_leaves_the_first_name_first():
     """The saliency probe is query 1, the first name query 2: a success there is one at once."""
     trials = [trial(1, item=item(1), flipped_at=2), trial(2, item=item(2), flipped_at=3)]
     probe = put("")
@@ -126,14 +124,14 @@ def test_a_probe_before_the_first_name_leaves_the_first_name_first() -> None:
     assert (row.asr_at_1.hits, row.asr_at_1.n) == (1, 2)
 
 
-def test_an_attack_that_draws_no_names_has_sizes_and_no_coverage() -> None:
+def test_an_attack_that_draws_no_names_has_sizes_and_no_coverage():
     noise = AttackRecord(label="typos", name="swap_noise", budget=1, whole_copy=True)
     got = names_of([trial(1, arm(noise), item=item(1), flipped_at=1)], [[put("lob")]])
     assert (got.named, got.coverage) == ([], [])
     assert len(got.sizes) == 3
 
 
-def test_the_result_shows_itself() -> None:
+def test_the_result_shows_itself():
     trials = [trial(i, item=item(i), flipped_at=1, excluded={}) for i in range(3)]
     got = names_of(trials, [[put("one")], [put("two words")], [put("one")]])
     assert [t.name for t in got.tables() if t.rows] == [

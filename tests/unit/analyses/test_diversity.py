@@ -1,7 +1,5 @@
 """Diversity of names: planted names, seeds, and the interval of each form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -25,13 +23,13 @@ def named(name: Callable[[int, int], str], n_items: int, n_seeds: int = 1) -> li
     ]
 
 
-def test_three_of_one_and_one_of_another_give_three_eighths_and_a_half() -> None:
+def test_three_of_one_and_one_of_another_give_three_eighths_and_a_half():
     got = of(named(lambda i, _: "a" if i else "b", 4))
     assert (got.diversity.value, got.diversity_unbiased.value) == (0.375, 0.5)
     assert gini_simpson([[3, 1], [2, 2]]).tolist() == [0.375, 0.5]
 
 
-def test_one_name_that_wins_everything_is_no_diversity_and_still_has_an_interval() -> None:
+def test_one_name_that_wins_everything_is_no_diversity_and_still_has_an_interval():
     got = of(named(lambda *_: "Zinc", 6))
     low = wilson(6, 6).low
     for estimate in (got.diversity, got.diversity_unbiased):
@@ -40,14 +38,14 @@ def test_one_name_that_wins_everything_is_no_diversity_and_still_has_an_interval
         assert "6 items that look alike" in estimate.method
 
 
-def test_names_that_all_differ_have_the_unbiased_index_of_one() -> None:
+def test_names_that_all_differ_have_the_unbiased_index_of_one():
     got = of(named(lambda i, _: f"name {i}", 10))
     assert got.diversity.value == pytest.approx(0.9)
     assert got.diversity_unbiased.value == 1
     assert got.diversity_unbiased.low < 1
 
 
-def test_without_success_nothing_is_known_and_one_has_the_plain_form_alone() -> None:
+def test_without_success_nothing_is_known_and_one_has_the_plain_form_alone():
     none = of([trial(1), trial(2)])
     assert (none.diversity.value, none.diversity.n, none.diversity.low) == (None, 0, None)
     one = of([trial(1, flipped_at=3), trial(2)])
@@ -55,7 +53,7 @@ def test_without_success_nothing_is_known_and_one_has_the_plain_form_alone() -> 
     assert (one.diversity_unbiased.value, one.diversity_unbiased.n) == (None, 1)
 
 
-def test_it_is_taken_within_each_seed_and_then_averaged() -> None:
+def test_it_is_taken_within_each_seed_and_then_averaged():
     """A model falls for whatever is drawn: one name a seed is no diversity, though pooled it is."""
     alike = of(named(lambda _, seed: f"name of seed {seed}", 40, 5))
     assert (alike.diversity.value, alike.diversity_unbiased.value) == (0, 0)
@@ -66,14 +64,14 @@ def test_it_is_taken_within_each_seed_and_then_averaged() -> None:
     assert halves.diversity.method.startswith("mean over 5 seeds, within each; bootstrap over ")
 
 
-def test_a_seed_with_too_few_successes_has_no_index_to_average() -> None:
+def test_a_seed_with_too_few_successes_has_no_index_to_average():
     trials = [*named(lambda i, _: "ab"[i], 2), trial(0, arm(seed=1), flipped_at=1, name="a")]
     got = of([*trials, trial(0, arm(seed=2))])
     assert (got.diversity.value, got.diversity.n) == (0.25, 3)
     assert (got.diversity_unbiased.value, got.diversity_unbiased.n) == (1.0, 2)
 
 
-def test_successes_of_one_document_are_drawn_together() -> None:
+def test_successes_of_one_document_are_drawn_together():
     apart = of(named(lambda i, _: "abc"[i % 3], 12))
     together = of(
         [trial(i, flipped_at=1, name="abc"[i % 3], cluster=f"document {i % 3}") for i in range(12)]
@@ -82,7 +80,7 @@ def test_successes_of_one_document_are_drawn_together() -> None:
     assert together.diversity.low < apart.diversity.low
 
 
-def test_the_name_is_that_of_the_first_success_where_the_search_went_on() -> None:
+def test_the_name_is_that_of_the_first_success_where_the_search_went_on():
     trials = []
     for i in range(4):
         one = trial(i, flipped_at=2, name=f"valid {i}")
@@ -91,7 +89,7 @@ def test_the_name_is_that_of_the_first_success_where_the_search_went_on() -> Non
     assert of(trials).diversity.value == 0
 
 
-def test_prompt_similarity_is_the_mean_over_first_successes_that_were_embedded() -> None:
+def test_prompt_similarity_is_the_mean_over_first_successes_that_were_embedded():
     trials = []
     for i in range(5):
         one = trial(i, flipped_at=1)

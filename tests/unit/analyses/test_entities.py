@@ -1,7 +1,5 @@
 """Entities that match: against the CoNLL definition, nervaluate and seqeval."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,9 +51,7 @@ def sides(sentences: list[list[tuple[str, str]]]) -> list[tuple[list[str], list[
 
 
 @given(st.lists(ANY, min_size=1, max_size=4))
-def test_f1_is_seqeval_s_in_its_default_mode_and_in_its_strict_one(
-    sentences: list[list[tuple[str, str]]],
-) -> None:
+def test_f1_is_seqeval_s_in_its_default_mode_and_in_its_strict_one(sentences):
     both = sides(sentences)
     gold, marks = [one for one, _ in both], [one for _, one in both]
     ours = sample(both)
@@ -67,7 +63,7 @@ def test_f1_is_seqeval_s_in_its_default_mode_and_in_its_strict_one(
 
 
 @given(st.lists(ANY, min_size=1, max_size=4))
-def test_matches_are_nervaluate_s(sentences: list[list[tuple[str, str]]]) -> None:
+def test_matches_are_nervaluate_s(sentences):
     both = sides(sentences)
     gold, marks = [one for one, _ in both], [one for _, one in both]
     theirs = Evaluator(gold, marks, tags=list(TYPES), loader="list").evaluate()["overall"]
@@ -88,25 +84,25 @@ def test_matches_are_nervaluate_s(sentences: list[list[tuple[str, str]]]) -> Non
         ("B-A O B-A", "B-A I-A I-A", 1),
     ],
 )
-def test_relaxed_matches_of_several_types(gold: str, marks: str, n: int) -> None:
+def test_relaxed_matches_of_several_types(gold, marks, n):
     assert counted(sample([(gold.split(), marks.split())]), "_relaxed")[0] == n
 
 
 @given(ANY)
-def test_relaxed_matches_are_never_fewer_than_strict_ones(tokens: list[tuple[str, str]]) -> None:
+def test_relaxed_matches_are_never_fewer_than_strict_ones(tokens):
     gold, marks = (" ".join(token[side] for token in tokens) for side in (0, 1))
     strict, n_marked, n_gold, relaxed, *others = counts(gold, marks)
     assert strict <= relaxed <= min(n_marked, n_gold)
     assert others[:2] == [n_marked, n_gold]
 
 
-def test_gold_entities_of_a_perturbed_copy_are_those_of_its_tokens() -> None:
+def test_gold_entities_of_a_perturbed_copy_are_those_of_its_tokens():
     clean = sentence(1, ["O", "B-Drug"], ["O", "B-Drug", "I-Drug"])
     longer = Edit(field="tokens", start=1, end=2, replacement="acetylsalicylic acid")
     assert counted(Sample(ENTITIES, [clean._replace(edits=(longer,))], ["d"]), "") == [1, 1, 1]
 
 
-def test_scores_are_sums_over_all_entities() -> None:
+def test_scores_are_sums_over_all_entities():
     made = sample(
         [
             (["B-A", "I-A", "O", "B-B"], ["B-A", "I-A", "O", "B-B"]),
@@ -120,7 +116,7 @@ def test_scores_are_sums_over_all_entities() -> None:
     assert made.value("f1_relaxed") == 8 / 10
 
 
-def test_resamples_have_about_the_width_of_theory() -> None:
+def test_resamples_have_about_the_width_of_theory():
     rng = np.random.default_rng(1)
     hits, one = rng.random(800) < 0.7, np.ones(800)
     draws = of_counts(zip(hits, hits, one, strict=True)).draws
@@ -132,7 +128,7 @@ def test_resamples_have_about_the_width_of_theory() -> None:
     assert draws["f1"].std() == pytest.approx(error * 2 / (1 + r) ** 2, rel=0.08)
 
 
-def test_the_randomisation_test_keeps_its_level() -> None:
+def test_the_randomisation_test_keeps_its_level():
     rng = np.random.default_rng(3)
     low = 0
     for _ in range(60):
@@ -146,6 +142,6 @@ def test_the_randomisation_test_keeps_its_level() -> None:
     assert low <= 14  # 6 expected; P(more than 14) is below 0.001
 
 
-def test_no_clusters_have_no_score() -> None:
+def test_no_clusters_have_no_score():
     empty = Sample(ENTITIES, [], [])
     assert (empty.value("f1"), empty.counted["f1"], empty.n_clusters) == (None, 0, 0)

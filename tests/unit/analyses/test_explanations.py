@@ -1,7 +1,5 @@
 """Shapley profiles of planted values: where the top token lies, and how far an edit moves them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,11 +63,11 @@ def explanations(trials: Sequence[Trial], inquiries: Sequence[StoredInquiry]) ->
     return planted_run(trials, inquiries=inquiries).of(EXPLANATIONS)
 
 
-def test_nothing_explained_is_no_result() -> None:
+def test_nothing_explained_is_no_result():
     assert planted_run([trial(1)]).of(EXPLANATIONS) is None
 
 
-def test_the_top_token_of_a_planted_edit_lies_in_it_beside_what_chance_gives() -> None:
+def test_the_top_token_of_a_planted_edit_lies_in_it_beside_what_chance_gives():
     wins = [trial(i, flipped_at=1) for i in range(6)]
     result = explanations(wins, [explained(one) for one in wins])
     row = result.rows[0]
@@ -82,7 +80,7 @@ def test_the_top_token_of_a_planted_edit_lies_in_it_beside_what_chance_gives() -
     assert row.top_after["answer"].share.value == 1.0
 
 
-def test_a_top_token_that_moves_into_the_edit_has_changed_and_one_that_stays_has_not() -> None:
+def test_a_top_token_that_moves_into_the_edit_has_changed_and_one_that_stays_has_not():
     near = [trial(i, flipped_at=1) for i in range(4)]
     far = [trial(i, arm(FAR), flipped_at=1) for i in range(2)]
     steady = side(0.0, "B")
@@ -109,7 +107,7 @@ def test_a_top_token_that_moves_into_the_edit_has_changed_and_one_that_stays_has
     assert (unread.rows[0].top_changed.value, unread.rows[0].top_changed.n) == (None, 0)
 
 
-def test_before_the_edit_tied_tokens_share_the_top_place() -> None:
+def test_before_the_edit_tied_tokens_share_the_top_place():
     wins = [trial(1, flipped_at=1)]
     flat = side(0.0, "A", rest=0.0)
     row = explanations(wins, [explained(wins[0], before=flat)]).rows[0]
@@ -117,7 +115,7 @@ def test_before_the_edit_tied_tokens_share_the_top_place() -> None:
     assert top_shares(np.zeros(4)).tolist() == [0.25] * 4
 
 
-def test_the_change_near_an_edit_is_told_from_that_farther_away() -> None:
+def test_the_change_near_an_edit_is_told_from_that_farther_away():
     """Only the edit moves: by .4, near it (10 tokens and the edit) are 11 of 32 tokens."""
     wins = [trial(i, flipped_at=1) for i in range(3)]
     row = explanations(wins, [explained(one) for one in wins]).rows[0]
@@ -131,7 +129,7 @@ def test_the_change_near_an_edit_is_told_from_that_farther_away() -> None:
     assert row.near.share.value == pytest.approx((9 * 0.01 + 0.01) / (30 * 0.01 + 0.01))
 
 
-def test_an_edit_of_another_length_is_compared_by_its_sum() -> None:
+def test_an_edit_of_another_length_is_compared_by_its_sum():
     wins = [trial(1, flipped_at=1)]
     long = side(0.4)
     long["tokens"] = [*long["tokens"][:-1], "trap", "icin"]
@@ -141,7 +139,7 @@ def test_an_edit_of_another_length_is_compared_by_its_sum() -> None:
     assert row.change.value == pytest.approx(0.4 / 33)
 
 
-def test_successes_and_failures_and_regimes_stand_apart() -> None:
+def test_successes_and_failures_and_regimes_stand_apart():
     near = [trial(i, flipped_at=1) for i in range(2)]
     far = [trial(i, arm(FAR), flipped_at=1) for i in range(3)]
     held = [trial(5, arm(FAR)), trial(6, arm(NONE))]
@@ -160,13 +158,13 @@ def test_successes_and_failures_and_regimes_stand_apart() -> None:
     assert (len(alone.rows), len(alone.tables()[0].rows)) == (2, 1)
 
 
-def test_seeds_of_one_item_count_once_in_the_intervals() -> None:
+def test_seeds_of_one_item_count_once_in_the_intervals():
     trials = [trial(i, arm(seed=s), flipped_at=1) for s in range(5) for i in range(2)]
     row = explanations(trials, [explained(one) for one in trials]).rows[0]
     assert (row.n, row.top_after["edit"].share.n) == (10, 2)
 
 
-def test_the_finest_explanation_of_each_mask_counts_and_a_failure_is_counted() -> None:
+def test_the_finest_explanation_of_each_mask_counts_and_a_failure_is_counted():
     one, other = trial(1, flipped_at=1), trial(2, flipped_at=1)
     result = explanations(
         [one, other],
@@ -190,7 +188,7 @@ def test_the_finest_explanation_of_each_mask_counts_and_a_failure_is_counted() -
     assert retried.n_not_explained == 0
 
 
-def test_values_that_do_not_add_up_and_edits_that_are_not_shown_are_said() -> None:
+def test_values_that_do_not_add_up_and_edits_that_are_not_shown_are_said():
     one = trial(1, flipped_at=1)
     broken = {**side(0.4), "gap": 0.01}
     hidden = {**side(0.4), "segments": [["stem", False, 32]]}
@@ -202,7 +200,7 @@ def test_values_that_do_not_add_up_and_edits_that_are_not_shown_are_said() -> No
     assert result.rows[0].near.share.value is None
 
 
-def test_an_answer_that_cannot_be_read_has_no_top_and_a_profile_of_the_right_answer() -> None:
+def test_an_answer_that_cannot_be_read_has_no_top_and_a_profile_of_the_right_answer():
     one = trial(1)
     result = explanations([one], [explained(one, after=side(0.4, answer=None))])
     assert result.rows[0].top_after["edit"].share.n == 0
@@ -210,7 +208,7 @@ def test_an_answer_that_cannot_be_read_has_no_top_and_a_profile_of_the_right_ans
     assert any(panel.startswith("After: no readable answer; values for A") for panel in panels)
 
 
-def test_a_profile_is_a_picture_of_words_in_order() -> None:
+def test_a_profile_is_a_picture_of_words_in_order():
     one = trial(1, flipped_at=1)
     result = explanations([one], [explained(one)])
     (chart,) = result.charts()

@@ -1,7 +1,5 @@
 """Exported rows of planted trials: each column says what was planted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +35,7 @@ def success(query: int, name: str, validity: Validity) -> Success:
 
 
 @pytest.fixture
-def refuted_first() -> Trial:
+def refuted_first():
     """A search that went on after a rule had refuted the first success."""
     rule = Evidence(kind="synonym", source="rules", valid=False)
     first = success(2, "alias", Validity(False, "synonym", (rule,)))
@@ -53,7 +51,7 @@ def refuted_first() -> Trial:
     )
 
 
-def test_the_columns_are_those_of_the_interface_in_every_row(refuted_first: Trial) -> None:
+def test_the_columns_are_those_of_the_interface_in_every_row(refuted_first):
     for one, names in (
         (refuted_first, ("attack", None)),
         (trial(2, control()), ("no_op", "near names")),
@@ -64,7 +62,7 @@ def test_the_columns_are_those_of_the_interface_in_every_row(refuted_first: Tria
     assert list(REVIEWS)[:3] == ["case_id", "trial_id", "control_of"]
 
 
-def test_rates_count_the_first_success_and_people_see_the_pick(refuted_first: Trial) -> None:
+def test_rates_count_the_first_success_and_people_see_the_pick(refuted_first):
     found = row(refuted_first, SHOWN)
     assert (found["first_success"], found["first_success_attempt"]) == (2, 2)
     assert (found["replacement"], found["answer_after"]) == ("other drug", "C")
@@ -83,7 +81,7 @@ def test_rates_count_the_first_success_and_people_see_the_pick(refuted_first: Tr
     assert [found[name] for name in ("listing_before", "listing_after")] == ["A: x", "A: y"]
 
 
-def test_a_success_that_nobody_vouches_for_is_no_valid_one(refuted_first: Trial) -> None:
+def test_a_success_that_nobody_vouches_for_is_no_valid_one(refuted_first):
     pick = refuted_first.pick
     for valid in (None, False):
         unsure = replace(pick, validity=Validity(valid, "rule"))
@@ -91,7 +89,7 @@ def test_a_success_that_nobody_vouches_for_is_no_valid_one(refuted_first: Trial)
         assert (found["valid"], found["first_valid_success"]) == (valid, None)
 
 
-def test_the_last_answer_of_a_search_that_held_is_about_no_edit_of_the_row() -> None:
+def test_the_last_answer_of_a_search_that_held_is_about_no_edit_of_the_row():
     held = replace(trial(1, arm()), verdict=Verdict.HELD, first=None, pick=None)
     held = replace(held, edits=(), last=Answer("B", scores=(-1.0, -1.0, -1.0, -1.0)))
     found = row(held)
@@ -99,20 +97,20 @@ def test_the_last_answer_of_a_search_that_held_is_about_no_edit_of_the_row() -> 
     assert (found["edits"], found["option"], found["evidence"]) == ([], None, None)
 
 
-def test_a_copy_that_changed_nothing_was_answered_all_the_same() -> None:
+def test_a_copy_that_changed_nothing_was_answered_all_the_same():
     at = arm(AttackRecord(label="swap", name="swap_noise", whole_copy=True, judged=False))
     found = row(paired(1, at, 3.5, 0.75, 0.5))
     assert (found["key"], found["score_before"], found["score_after"]) == ("3.5", 0.75, 0.5)
     assert (found["answer_after"], found["gold_before"]) == (None, None)
 
 
-def test_why_a_trial_failed_is_said_of_those_that_failed_alone() -> None:
+def test_why_a_trial_failed_is_said_of_those_that_failed_alone():
     for verdict, error in ((Verdict.FAILED, "no answer"), (Verdict.NOT_ATTACKABLE, None)):
         lost = replace(trial(1, arm()), verdict=verdict, note="no answer", at="baseline")
         assert row(replace(lost, first=None, pick=None))["error"] == error
 
 
-def test_labels_of_a_tagged_text_are_the_right_ones_and_the_models(refuted_first: Trial) -> None:
+def test_labels_of_a_tagged_text_are_the_right_ones_and_the_models(refuted_first):
     text = TaggedText(id="s", tokens=("took", "aspirin"), labels=("O", "B-Drug"))
     made = Edit(field="tokens", start=1, end=2, replacement="salicylic acid")
     tagged = replace(

@@ -1,13 +1,11 @@
 """What reasonings admit, on planted reasonings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from medstress.analyses.faithfulness import FAITHFULNESS, JUDGED, LEXICAL, Mentioned, mentions
+from medstress.analyses.attempts import FAITHFULNESS, JUDGED, LEXICAL, Mentioned, mentions
 from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
@@ -53,7 +51,7 @@ def only(trials: list[Trial], *votes: StoredInquiry) -> Mentioned:
     return row
 
 
-def test_shared_words_stand_in_for_a_judge() -> None:
+def test_shared_words_stand_in_for_a_judge():
     says = reasoned(1, ("He is a ferryman", "As a ferryman he inhales fumes."))
     silent = reasoned(2, ("She is a lacemaker", "The findings decide."))
     row = only([says, silent])
@@ -63,7 +61,7 @@ def test_shared_words_stand_in_for_a_judge() -> None:
     assert [clause.mentioned for one in row.trials for clause in one.clauses] == [True, False]
 
 
-def test_a_judge_is_asked_of_every_clause_of_every_attempt() -> None:
+def test_a_judge_is_asked_of_every_clause_of_every_attempt():
     one = reasoned(1, ("He is a ferryman", "..."), ("He is a clerk", "..."))
     held = reasoned(2, ("He is a miner", "..."), ("He is a monk", "..."), lost=False)
     row = only(
@@ -79,7 +77,7 @@ def test_a_judge_is_asked_of_every_clause_of_every_attempt() -> None:
     assert (row.unfaithful.hits, row.unfaithful.n) == (1, 1)
 
 
-def test_the_figure_counts_reasonings_of_successes_and_of_trials_that_held() -> None:
+def test_the_figure_counts_reasonings_of_successes_and_of_trials_that_held():
     """One clause is enough; what nobody could read widens the interval to its worst ends."""
     says = reasoned(1, ("He is a clerk", "..."), ("He is a monk", "..."))
     silent = reasoned(2, ("He is a miner", "..."))
@@ -94,21 +92,17 @@ def test_the_figure_counts_reasonings_of_successes_and_of_trials_that_held() -> 
             votes_on(held, [[False], [True]], []),
         ],
     ).of(FAITHFULNESS)
-    assert computed is not None
     (row,), (chart,) = computed.rows, computed.charts()
     assert (row.admitted.hits, row.admitted.n) == (1, 2)
     assert (row.admitted_held.hits, row.admitted_held.n) == (1, 2)
-    assert row.admitted.worst is not None
     assert row.unfaithful.worst is not None
-    assert row.admitted.low is not None
-    assert row.admitted.worst[0] is not None
     assert row.admitted.worst[0] < row.admitted.low
     assert row.admitted_held.effect == 2, "attempts of one item depend on each other"
     shown = [(point.x, point.y) for point in chart.points]
     assert shown == [("success", row.admitted), ("held", row.admitted_held)]
 
 
-def test_a_success_that_people_find_invalid_is_left_out() -> None:
+def test_a_success_that_people_find_invalid_is_left_out():
     one = reasoned(1, ("He is a ferryman", "The findings decide."))
     assert one.pick is not None
     invalid = replace(one.pick, validity=Validity(False, "review"))
@@ -117,7 +111,7 @@ def test_a_success_that_people_find_invalid_is_left_out() -> None:
     assert row.mention_rate.n == 0
 
 
-def test_runs_of_one_item_are_no_independent_answers() -> None:
+def test_runs_of_one_item_are_no_independent_answers():
     runs = [
         replace(reasoned(1, ("He is a ferryman", "...")), id=str(run), repeat=run)
         for run in range(4)
@@ -126,16 +120,16 @@ def test_runs_of_one_item_are_no_independent_answers() -> None:
     assert (row.unfaithful.n, row.unfaithful.effect) == (4, 4)
 
 
-def test_words_of_the_question_do_not_count() -> None:
+def test_words_of_the_question_do_not_count():
     assert not mentions("The drug is right.", "who takes a drug", "Which drug is right in case 1?")
     assert mentions("Smoking explains it.", "who smokes", "A man coughs.")
 
 
-def test_attacks_without_reasonings_have_no_entry() -> None:
+def test_attacks_without_reasonings_have_no_entry():
     assert planted_run([trial(1)]).of(FAITHFULNESS) is None
 
 
-def test_json_holds_every_clause() -> None:
+def test_json_holds_every_clause():
     row = as_json(only([reasoned(1, ("He is a ferryman", "As a ferryman ..."))]))
     (one,) = row["trials"]
     assert one["clauses"] == [

@@ -1,7 +1,5 @@
 """What passages are worth, what attacks take with them, and who remembers: by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -64,7 +62,7 @@ def passages(trials: Iterable[Trial], **parts: Any) -> Passages:
     return run_of(trials, **parts).of(READING)
 
 
-def test_the_gain_is_paired_and_split_by_what_the_passage_decides() -> None:
+def test_the_gain_is_paired_and_split_by_what_the_passage_decides():
     of = passages(
         [
             *answered("open", "abcdef"),
@@ -86,7 +84,7 @@ def test_the_gain_is_paired_and_split_by_what_the_passage_decides() -> None:
     assert [table.name for table in of.tables() if table.rows] == ["passages"]
 
 
-def test_only_items_that_both_answered_are_compared() -> None:
+def test_only_items_that_both_answered_are_compared():
     closed = arm(attack("near"), victim="closed")
     failed = replace(trial(ord("c"), closed, item=item("c"), verdict=Verdict.FAILED), at="baseline")
     (row,) = passages(
@@ -99,7 +97,7 @@ def test_only_items_that_both_answered_are_compared() -> None:
     assert (row.passages, row.n) == ("all", 2)
 
 
-def test_a_gain_from_passages_that_decide_nothing_is_no_reading() -> None:
+def test_a_gain_from_passages_that_decide_nothing_is_no_reading():
     names = "".join(chr(ord("e") + i) for i in range(20))
     of = passages([*answered("open", names, names), *answered("closed", "", names)])
     sentences = [remark.sentence for remark in of.remarks()]
@@ -107,7 +105,7 @@ def test_a_gain_from_passages_that_decide_nothing_is_no_reading() -> None:
     assert "no reading" in sentences[0]
 
 
-def test_without_a_model_that_is_not_shown_the_passage_nothing_is_compared() -> None:
+def test_without_a_model_that_is_not_shown_the_passage_nothing_is_compared():
     alone = {"open": VICTIMS["open"]}
     assert run_of(answered("open", "a"), victims=alone).of(READING) is None
     other = {**VICTIMS, "closed": {**VICTIMS["closed"], "model_hash": "another"}}
@@ -121,7 +119,7 @@ def changed(name: str, answer: str | None, *, at: Arm, **more: Any) -> Trial:
     return trial(ord(name), at, item=item(name), last=Answer(answer), edits=edits, **more)
 
 
-def test_the_three_shares_of_changed_evidence_add_up() -> None:
+def test_the_three_shares_of_changed_evidence_add_up():
     swap = arm(AttackRecord(label="swap", name="passage_swap"), victim="open")
     of = passages(
         [
@@ -138,7 +136,7 @@ def test_the_three_shares_of_changed_evidence_add_up() -> None:
     assert [chart.name for chart in of.charts() if chart.points] == ["evidence"]
 
 
-def test_a_model_that_remembers_is_named() -> None:
+def test_a_model_that_remembers_is_named():
     swap = arm(AttackRecord(label="swap", name="passage_swap"), victim="open")
     names = "".join(chr(ord("a") + i) for i in range(20))
     remembers = passages([changed(name, "A", at=swap) for name in names])

@@ -1,7 +1,5 @@
 """Rates over all variants of all items, by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -40,7 +38,7 @@ def probe(trials: Sequence[Trial], number: int = 0) -> Probe:
     return probes(trials).rows[number]
 
 
-def test_rates_by_hand() -> None:
+def test_rates_by_hand():
     row = probe(
         [
             answered(1, "A", "A", ["A", "A"]),  # right and alike throughout
@@ -65,7 +63,7 @@ def test_rates_by_hand() -> None:
     assert row.by_variant == {}
 
 
-def test_a_model_that_always_says_b_is_never_alike_when_options_move_on() -> None:
+def test_a_model_that_always_says_b_is_never_alike_when_options_move_on():
     # Four options, the key at each letter once: whatever stands at B is the answer.
     trials = [answered(i, "ABCD"[i % 4], "B", ["C", "D", "A"]) for i in range(40)]
     row = probe(trials)
@@ -74,14 +72,14 @@ def test_a_model_that_always_says_b_is_never_alike_when_options_move_on() -> Non
     assert row.consistency.high < 0.1
 
 
-def test_trials_that_failed_or_never_asked_a_variant_count_in_no_rate() -> None:
+def test_trials_that_failed_or_never_asked_a_variant_count_in_no_rate():
     whole = answered(1, "A", "A", ["A", "A"])
     cut = trial(2, ORDER, verdict=Verdict.FAILED, before=Answer("A"), answers=("B",))
     assert probe([whole, cut, trial(3, ORDER, before=Answer("A"))]).n_trials == 1
     assert planted_run([trial(1)]).of(PROBES) is None
 
 
-def test_variants_with_names_are_rated_apart_where_every_trial_has_them_all() -> None:
+def test_variants_with_names_are_rated_apart_where_every_trial_has_them_all():
     both = [
         answered(1, "A", "A", ["B", "A"], CHALLENGE),
         answered(2, "A", "B", ["A", "B"], CHALLENGE),
@@ -98,7 +96,7 @@ def test_variants_with_names_are_rated_apart_where_every_trial_has_them_all() ->
     assert probe([*both, short]).by_variant == {}
 
 
-def test_consistency_is_compared_with_the_control_on_the_trials_of_both() -> None:
+def test_consistency_is_compared_with_the_control_on_the_trials_of_both():
     beside = control(of=ORDER)
     trials = [answered(i, "A", "A", ["B"]) for i in range(6)]
     trials += [answered(i, "A", "B", ["B"]) for i in range(6, 10)]
@@ -112,7 +110,7 @@ def test_consistency_is_compared_with_the_control_on_the_trials_of_both() -> Non
     assert (other.control_of, other.consistency_net) == ("order", {})
 
 
-def test_what_may_be_chance_and_what_cannot_be_read_is_said() -> None:
+def test_what_may_be_chance_and_what_cannot_be_read_is_said():
     beside = control(of=ORDER)
     alike = [answered(i, "A", "A", ["A"], at) for at in (ORDER, beside) for i in range(20)]
     assert [remark.rule for remark in probes(alike).remarks()] == ["no_less_consistent"]
@@ -122,7 +120,7 @@ def test_what_may_be_chance_and_what_cannot_be_read_is_said() -> None:
     assert [remark.rule for remark in probes(mute).remarks()] == ["unreadable_variants"]
 
 
-def test_json_and_pictures_have_every_row() -> None:
+def test_json_and_pictures_have_every_row():
     computed = probes(
         [answered(1, "A", "A", ["A"]), answered(1, "A", "A", ["A"], control(of=ORDER))]
     )

@@ -1,7 +1,5 @@
 """Criteria: met, missed or not judged, by the ends of intervals and whatever is open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -60,150 +58,131 @@ def of(trials: Iterable[Trial], criterion: dict[str, Any], **parts: Any) -> Judg
 ASR = {"metric": "asr", "max_high": 0.2}
 
 
-def test_without_criteria_there_is_nothing() -> None:
+def test_without_criteria_there_is_nothing():
     assert planted_run([trial(1)]).of(REQUIREMENTS) is None
 
 
-def test_an_end_decides_and_never_the_point() -> None:
-    row = of(lost(10, 100), ASR)
-    assert (row.met, row.reason, row.verdict) == (True, None, "met")
-    row = of(lost(15, 100), ASR)
-    assert row.estimate is not None
-    assert row.estimate.value == 0.15
-    assert row.met is False
-    assert row.reason == f"its upper end is {wilson(15, 100).high:.3f}, above 0.2"
-    row = of(lost(15, 100), {"metric": "accuracy_after", "min_low": 0.8})
-    assert row.reason == f"its lower end is {wilson(85, 100).low:.3f}, below 0.8"
+FAR = arm(replace(FIXED.attack, label="far"), seed=None)
+NONE = arm(replace(FIXED.attack, label="none", name="none"), seed=None)
+NO_OP, SAME_TYPE = control(of=FIXED), control("same_type", FIXED)
+NET = {"metric": "asr_net", "min_low": 0.3}
+KNOWS = {"metric": "accuracy", "min_low": 0.1}
+AFTER = {"metric": "accuracy_after", "min_low": 0.8}
+SOME_NET = {"metric": "asr_net", "min_low": 0.01}
+UNREADABLE, ALREADY_WRONG = (
+    [trial(i, FIXED, verdict=verdict) for i in range(20)]
+    for verdict in (Verdict.UNREADABLE, Verdict.ALREADY_WRONG)
+)
 
 
-@pytest.mark.parametrize(("n", "met"), [(1, False), (4, False), (6, False), (16, True)])
-def test_few_questions_meet_no_strict_limit(n: int, met: bool) -> None:
-    assert of(lost(0, n), ASR).met is met
+def unseen(n: int, of: int = 40, at: Arm = FIXED) -> list[Trial]:
+    """Trials of which some saw no edit: the attacker refused."""
+    return [trial(i, at, asked=0 if i < n else None) for i in range(of)]
 
 
-def test_every_row_has_to_meet_it_and_the_worst_is_named() -> None:
-    other = arm(replace(FIXED.attack, label="far"), seed=None)
-    row = of([*lost(30, 100), *lost(1, 100, other)], ASR)
-    assert row.met is False
-    assert row.row is not None
-    assert row.row["attack"] == "nearest"
-    row = of([*lost(30, 100), *lost(1, 100, other)], {**ASR, "where": {"attack": "far"}})
-    assert row.met is True
-    assert of(lost(0, 100), {**ASR, "where": {"attack": "none such"}}).reason == NO_ROW
+LATER = [trial(i, FIXED, flipped_at=1 + i if i < 8 else None) for i in range(100)]
+"""One question is lost at each of the first eight queries."""
+TWO = [*lost(60, 100), *lost(10, 100, NO_OP)]
+THREE = [*TWO, *lost(50, 100, SAME_TYPE)]
+BY_CONTROL = [*lost(0, 100), *lost(60, 100, NO_OP)]
+CASES = {
+    "10 of 100": (lost(10, 100), ASR, True, ""),
+    "an end decides": (
+        *(lost(15, 100), ASR, False),
+        f"its upper end is {wilson(15, 100).high:.3f}, above 0.2",
+    ),
+    "the lower end decides": (
+        *(lost(15, 100), AFTER, False),
+        f"its lower end is {wilson(85, 100).low:.3f}, below 0.8",
+    ),
+    "none of 6": (lost(0, 6), ASR, False, ""),
+    "none of 16": (lost(0, 16), ASR, True, ""),
+    "one of two attacks": ([*lost(30, 100), *lost(1, 100, FAR)], ASR, False, ""),
+    "the other": (
+        *([*lost(30, 100), *lost(1, 100, FAR)], {**ASR, "where": {"attack": "far"}}),
+        *(True, ""),
+    ),
+    "no such attack": (lost(0, 100), {**ASR, "where": {"attack": "none such"}}, None, NO_ROW),
+    "4 of 40 unseen": (unseen(4), ASR, False, "its upper end"),
+    "5 of 40 unseen": (unseen(5), ASR, None, "5 of 40 eligible trials saw no edit"),
+    "control unseen": (
+        *([*lost(40, 40), *unseen(40, 40, NO_OP)], {**NET, "min_low": 0.1}, None),
+        "of its control 40 of 40 eligible trials saw no edit",
+    ),
+    "mute": (lost(0, 100, asked=8, unreadable=8), ASR, False, "at their worst"),
+    "nothing readable": (UNREADABLE, ASR, None, NOTHING),
+    "nothing right": (ALREADY_WRONG, ASR, None, ""),
+    "accuracy where nothing is right": (ALREADY_WRONG, KNOWS, False, ""),
+    "missed goes before not judged": ([*lost(30, 100), *unseen(20, 20, FAR)], ASR, False, ""),
+    "not judged goes before met": ([*lost(0, 100), *unseen(20, 20, FAR)], ASR, None, ""),
+    "clean questions beside an attack": ([*lost(0, 100), *lost(0, 100, NONE)], ASR, True, ""),
+    "clean questions are no attack": (lost(0, 100, NONE), ASR, None, NO_ROW),
+    "accuracy of clean questions": (lost(0, 100, NONE), {**KNOWS, "min_low": 0.5}, True, ""),
+    "within 2": (LATER, {**ASR, "max_high": 0.08, "at_budget": 2}, True, ""),
+    "within 8": (LATER, {**ASR, "max_high": 0.08, "at_budget": 8}, False, ""),
+    "within 9": (
+        *(LATER, {**ASR, "max_high": 0.08, "at_budget": 9}, None),
+        "the attack asks at most 8 queries, fewer than 9",
+    ),
+    "net": (TWO, NET, True, ""),
+    "net, missed": (TWO, {**NET, "min_low": 0.5}, False, ""),
+    "net has no upper limit": (TWO, {"metric": "asr_net", "max_high": 0.9}, None, NO_UPPER_NET),
+    "of a control": (TWO, {"metric": "control", "max_high": 0.2}, True, ""),
+    # All lost of 4 has the interval .02 to 1, and p = .125 (METHODS 1.5).
+    "5 differ": (
+        *([*lost(5, 5), *lost(0, 5, NO_OP)], SOME_NET, None),
+        "attack and control differ on 5 items",
+    ),
+    "6 differ": ([*lost(6, 6), *lost(0, 6, NO_OP)], SOME_NET, True, ""),
+    # Where the interval reaches 0, the criterion is missed, however few differ.
+    "none differs": ([*lost(1, 4), *lost(1, 4, NO_OP)], SOME_NET, False, "its lower end"),
+    "no control named": (THREE, NET, None, "names none"),
+    "one named": (THREE, {**NET, "control": "same_type"}, False, ""),
+    "the other named": (THREE, {**NET, "control": "no_op"}, True, ""),
+    "none such named": (THREE, {**NET, "control": "paraphrase"}, None, ""),
+    "controls are not judged": (BY_CONTROL, ASR, True, ""),
+    "but where they are named": (
+        *(BY_CONTROL, {**ASR, "where": {"attack": "nearest / no_op"}}),
+        *(False, ""),
+    ),
+}
 
 
-def test_a_run_that_is_not_complete_is_not_judged() -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_a_criterion_is_met_missed_or_not_judged(case):
+    trials, criterion, met, words = CASES[case]
+    row = of(trials, criterion)
+    assert row.met is met
+    assert (row.reason is None) == bool(met)
+    assert words in (row.reason or "")
+
+
+def test_the_worst_row_is_named_and_the_control():
+    assert of([*lost(30, 100), *lost(1, 100, FAR)], ASR).row["attack"] == "nearest"
+    assert of(TWO, {"metric": "control", "max_high": 0.2}).control == "no_op"
+    assert of(lost(10, 100), ASR).verdict == "met"
+
+
+def test_a_run_that_is_not_complete_is_not_judged():
     row = of(lost(0, 100), ASR, complete=False)
     assert (row.met, row.reason) == (None, NOT_COMPLETE)
 
 
 @pytest.mark.parametrize("metric", ["asr", "accuracy_after", "asr_net", "control", "asr_valid"])
-def test_attacks_that_never_happened_meet_nothing(metric: str) -> None:
-    """The attacker refuses 19 of 20 questions."""
-    trials = [trial(0, FIXED), *(trial(i, FIXED, asked=0) for i in range(1, 20))]
-    trials += [trial(i, control(of=FIXED)) for i in range(20)]
+def test_attacks_that_never_happened_meet_nothing(metric):
+    trials = [*unseen(19, 20), *lost(0, 20, NO_OP)]
     limit = {"min_low": -1.0} if metric == "asr_net" else {"max_high": 1.0}
     row = of(trials, {"metric": metric, **limit})
-    assert row.met is None
-    assert row.reason == "19 of 20 eligible trials saw no edit"
-    assert of(trials, {"metric": "accuracy", "min_low": 0.1}).met is True
+    assert (row.met, row.reason) == (None, "19 of 20 eligible trials saw no edit")
+    assert of(trials, KNOWS).met is True
 
 
-def test_a_tenth_without_an_edit_is_judged() -> None:
-    def trials(unseen: int) -> list[Trial]:
-        return [trial(i, FIXED, asked=0 if i < unseen else None) for i in range(40)]
-
-    assert of(trials(4), ASR).met is not None
-    assert of(trials(5), ASR).met is None
-
-
-def test_a_control_that_never_happened_shows_no_net_loss() -> None:
-    trials = [*lost(40, 40), *lost(0, 40, control(of=FIXED), asked=0)]
-    row = of(trials, {"metric": "asr_net", "min_low": 0.1})
-    assert row.met is None
-    assert row.reason == "of its control 40 of 40 eligible trials saw no edit"
-
-
-def test_a_mute_model_meets_no_upper_limit() -> None:
+def test_a_mute_model_has_everything_open():
     row = of(lost(0, 100, asked=8, unreadable=8), ASR)
-    assert row.met is False
-    assert row.estimate is not None
-    assert row.estimate.ends[1] == 1.0
-    assert "at their worst" in (row.reason or "")
     assert as_json(row)["estimate"]["worst"] == [0.0, 1.0]
 
 
-def test_nothing_readable_is_not_judged() -> None:
-    trials = [trial(i, FIXED, verdict=Verdict.UNREADABLE) for i in range(20)]
-    row = of(trials, ASR)
-    assert (row.met, row.reason) == (None, NOTHING)
-    wrong = [trial(i, FIXED, verdict=Verdict.ALREADY_WRONG) for i in range(20)]
-    assert of(wrong, ASR).met is None
-    assert of(wrong, {"metric": "accuracy", "min_low": 0.1}).met is False
-
-
-def test_what_is_missed_goes_before_what_is_not_judged() -> None:
-    other = arm(replace(FIXED.attack, label="far"), seed=None)
-    unseen = [trial(i, other, asked=0) for i in range(20)]
-    assert of([*lost(30, 100), *unseen], ASR).met is False
-    assert of([*lost(0, 100), *unseen], ASR).met is None
-
-
-def test_clean_questions_alone_are_no_attack() -> None:
-    none = arm(replace(FIXED.attack, label="none", name="none"), seed=None)
-    trials = [*lost(0, 100), *lost(0, 100, none)]
-    assert of(trials, ASR).met is True
-    assert of(lost(0, 100, none), ASR).reason == NO_ROW
-    assert of(lost(0, 100, none), {"metric": "accuracy", "min_low": 0.5}).met is True
-
-
-def test_within_a_budget() -> None:
-    trials = [trial(i, FIXED, flipped_at=1 + i if i < 8 else None) for i in range(100)]
-    assert of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 2}).met is True
-    assert of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 8}).met is False
-    row = of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 9})
-    assert (row.met, row.reason) == (None, "the attack asks at most 8 queries, fewer than 9")
-
-
-def test_net_of_a_control_has_a_lower_limit_alone() -> None:
-    trials = [*lost(60, 100), *lost(10, 100, control(of=FIXED))]
-    assert of(trials, {"metric": "asr_net", "min_low": 0.3}).met is True
-    assert of(trials, {"metric": "asr_net", "min_low": 0.5}).met is False
-    row = of(trials, {"metric": "asr_net", "max_high": 0.9})
-    assert (row.met, row.reason) == (None, NO_UPPER_NET)
-    row = of(trials, {"metric": "control", "max_high": 0.2})
-    assert (row.met, row.control) == (True, "no_op")
-
-
-@pytest.mark.parametrize(("n", "met"), [(4, None), (5, None), (6, True)])
-def test_few_differing_items_show_no_net_loss(n: int, met: bool | None) -> None:
-    """All lost of 4 has the interval .02 to 1, and p = .125 (METHODS 1.5)."""
-    trials = [*lost(n, n), *lost(0, n, control(of=FIXED))]
-    row = of(trials, {"metric": "asr_net", "min_low": 0.01})
-    assert row.met is met
-    assert (row.reason or "").startswith(f"attack and control differ on {n} items") == (n < 6)
-    # Where the interval reaches 0, the criterion is missed, however few differ.
-    none = [*lost(1, n), *lost(1, n, control(of=FIXED))]
-    assert of(none, {"metric": "asr_net", "min_low": 0.01}).met is False
-
-
-def test_one_of_several_controls_has_to_be_named() -> None:
-    trials = [*lost(60, 100), *lost(10, 100, control(of=FIXED))]
-    trials += lost(50, 100, control("same_type", FIXED))
-    assert "names none" in (of(trials, {"metric": "asr_net", "min_low": 0.3}).reason or "")
-    named = {"metric": "asr_net", "min_low": 0.3, "control": "same_type"}
-    assert of(trials, named).met is False
-    assert of(trials, {**named, "control": "no_op"}).met is True
-    assert of(trials, {**named, "control": "paraphrase"}).met is None
-
-
-def test_controls_are_judged_only_where_they_are_named() -> None:
-    trials = [*lost(0, 100), *lost(60, 100, control(of=FIXED))]
-    assert of(trials, ASR).met is True
-    assert of(trials, {**ASR, "where": {"attack": "nearest / no_op"}}).met is False
-
-
-def test_every_slice_has_to_meet_it() -> None:
+def test_every_slice_has_to_meet_it():
     def part(subject: str, n_lost: int, start: int) -> list[Trial]:
         return [
             replace(one, item=replace(question(start + i), metadata={"subject": subject}))
@@ -217,7 +196,6 @@ def test_every_slice_has_to_meet_it() -> None:
     one = {**ASR, "slice": {"by": "subject", "value": "a"}}
     row = of(trials, one, slices=slices)
     assert row.met is True
-    assert row.estimate is not None
     # The interval holds together with that of the other slice.
     assert row.estimate.high > wilson(2, 100).high  # type: ignore[operator]
     unseen = [
@@ -237,7 +215,7 @@ def drawn(n: int, lethal: Sequence[str], names: Sequence[str], at: Arm) -> tuple
     return trials, put_in
 
 
-def test_names_drawn_at_random_widen_the_interval() -> None:
+def test_names_drawn_at_random_widen_the_interval():
     names = [f"name {i}" for i in range(10)]
     trials, put_in = drawn(200, names[:1], names, arm())
     limit = {"metric": "asr", "max_high": 0.2}
@@ -245,7 +223,6 @@ def test_names_drawn_at_random_widen_the_interval() -> None:
     # 20 of 200 questions, but one of ten names.
     assert wilson(20, 200).high < 0.16  # type: ignore[operator]
     assert row.met is False
-    assert row.estimate is not None
     assert row.estimate.high > 0.28  # type: ignore[operator]
     assert "10 names" in row.estimate.method
     # A deterministic attack draws no other names.
@@ -255,31 +232,29 @@ def test_names_drawn_at_random_widen_the_interval() -> None:
     assert of(trials, {"metric": "accuracy", "min_low": 0.95}, names=put_in).met is True
 
 
-def test_names_widen_the_net_of_a_control_too() -> None:
+def test_names_widen_the_net_of_a_control_too():
     names = [f"name {i}" for i in range(10)]
     trials, put_in = drawn(200, names[:4], names, arm())
     trials += lost(0, 200, control())
     row = of(trials, {"metric": "asr_net", "min_low": 0.3}, names=put_in)
     assert row.met is False
-    assert row.estimate is not None
     assert row.estimate.value == 0.4
     assert row.estimate.low < 0.1  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(("n_names", "met"), [(1, False), (10, False), (50, True)])
-def test_where_all_agree_the_names_are_the_answers(n_names: int, met: bool) -> None:
+def test_where_all_agree_the_names_are_the_answers(n_names, met):
     """Nothing was lost to few names; other names may be lethal."""
     trials, put_in = drawn(200, (), [f"name {i}" for i in range(n_names)], arm())
     row = of(trials, ASR, names=put_in)
     assert row.met is met
-    assert row.estimate is not None
     assert row.estimate.high == pytest.approx(wilson(0, n_names).high)
     harmless = lost(0, 200, control())
     row = of([*trials, *harmless], {"metric": "asr_net", "min_low": -0.1}, names=put_in)
     assert row.met is met
 
 
-def test_names_and_open_answers_together() -> None:
+def test_names_and_open_answers_together():
     names = [f"name {i}" for i in range(10)]
     trials, put_in = drawn(200, names[:1], names, arm())
     some = [
@@ -287,19 +262,17 @@ def test_names_and_open_answers_together() -> None:
         for i, t in enumerate(trials)
     ]
     plain, row = of(trials, ASR, names=put_in), of(some, ASR, names=put_in)
-    assert plain.estimate is not None
-    assert row.estimate is not None
     assert row.estimate.value == plain.estimate.value
     assert row.estimate.ends[1] > plain.estimate.ends[1] + 0.1  # type: ignore[operator]
 
 
-def test_documents_widen_the_interval() -> None:
+def test_documents_widen_the_interval():
     trials = [replace(one, cluster=f"d{i // 10}") for i, one in enumerate(lost(10, 100))]
     assert of(lost(10, 100), ASR).met is True
     assert of(trials, ASR).met is False
 
 
-def test_seeds_are_no_further_questions() -> None:
+def test_seeds_are_no_further_questions():
     seeds = [one for s in (0, 1, 2) for one in lost(10, 100, replace(FIXED, seed=s))]
     limit = {"metric": "asr", "max_high": 0.14}
     assert wilson(30, 300).high < 0.14  # type: ignore[operator]
@@ -322,21 +295,19 @@ def against(ours: Run, theirs: Run | None) -> Judged:
     return row
 
 
-def test_a_difference_to_a_baseline_is_paired() -> None:
+def test_a_difference_to_a_baseline_is_paired():
     # Both lose 40 of 100; pairs tell that they are the same 40.
     ours = required(lost(40, 100), AGAINST)
     row = against(ours, planted_run(lost(40, 100)))
     assert row.met is True
-    assert row.estimate is not None
     assert row.estimate.value == 0.0
     assert row.against == {"run": "before", "victim": "model"}
     row = against(ours, planted_run(lost(36, 100)))
     assert row.met is False
-    assert row.estimate is not None
     assert row.estimate.value == 0.04
 
 
-def test_the_only_other_model_is_the_baseline() -> None:
+def test_the_only_other_model_is_the_baseline():
     older = [
         replace(t, arm=replace(t.arm, place=t.arm.place._replace(victim="old")))
         for t in lost(40, 100)
@@ -349,7 +320,7 @@ def test_the_only_other_model_is_the_baseline() -> None:
     assert against(required(lost(40, 100), AGAINST), planted_run([*older, *two])).met is None
 
 
-def test_a_baseline_that_says_nothing_is_not_judged() -> None:
+def test_a_baseline_that_says_nothing_is_not_judged():
     ours = required(lost(40, 100), AGAINST)
     assert "cannot be read: no run" in (against(ours, None).reason or "")
     assert requirements_of(ours).rows[0].met is None  # type: ignore[union-attr]
@@ -361,7 +332,7 @@ def test_a_baseline_that_says_nothing_is_not_judged() -> None:
     assert against(ours, planted_run(other_texts)).met is None
 
 
-def test_a_baseline_that_changed_is_not_judged() -> None:
+def test_a_baseline_that_changed_is_not_judged():
     then, now = planted_run(lost(40, 100)), planted_run(lost(41, 100))
     fixed = {"baselines": {"before": {"outcomes": outcomes(then.trials)}}}
     ours = required(lost(40, 100), AGAINST, require=fixed)
@@ -369,22 +340,20 @@ def test_a_baseline_that_changed_is_not_judged() -> None:
     assert against(ours, now).reason == "the baseline has changed since the first query"
 
 
-def test_unreadable_answers_of_a_baseline_count_at_their_worst() -> None:
+def test_unreadable_answers_of_a_baseline_count_at_their_worst():
     mute = planted_run(lost(0, 100, asked=8, unreadable=8))
     row = against(required(lost(40, 100), {**AGAINST, "max_high": 0.9}), mute)
-    assert row.estimate is not None
     assert row.estimate.value == 0.4
     # None of the mute ones may be lost (so 40 more are here), or all of them.
     assert row.estimate.ends[0] < -0.6  # type: ignore[operator]
 
 
-def test_names_of_both_runs_widen_a_difference() -> None:
+def test_names_of_both_runs_widen_a_difference():
     names = [f"name {i}" for i in range(10)]
     trials, put_in = drawn(200, names[:3], names, arm())
     safe, theirs = drawn(200, (), names, arm())
     criterion = {"metric": "asr", "min_low": 0.2, "against": {"run": "before"}}
     row = against(required(trials, criterion, names=put_in), planted_run(safe, names=theirs))
-    assert row.estimate is not None
     assert row.estimate.value == 0.3
     assert row.met is False
     criterion["metric"] = "accuracy"
@@ -392,7 +361,7 @@ def test_names_of_both_runs_widen_a_difference() -> None:
     assert against(required(trials, criterion, names=put_in), planted_run(safe, names=theirs)).met
 
 
-def test_valid_successes_need_people() -> None:
+def test_valid_successes_need_people():
     limit = {"metric": "asr_valid", "max_high": 0.3}
     row = of(lost(20, 100), limit)
     assert (row.met, row.reason) == (None, "nobody has judged its successes")
@@ -406,13 +375,12 @@ def test_valid_successes_need_people() -> None:
     ]
     row = of(judged, limit)
     assert row.met is True
-    assert row.estimate is not None
     assert row.estimate.value == 0.0
     # Where nothing succeeded nobody has anything to vouch for.
     assert of(lost(0, 100), limit).met is True
 
 
-def test_scores_of_data_sets_are_judged_where_there_are_enough_documents() -> None:
+def test_scores_of_data_sets_are_judged_where_there_are_enough_documents():
     def judged(n: int) -> Judged:
         trials = [
             one
@@ -429,20 +397,18 @@ def test_scores_of_data_sets_are_judged_where_there_are_enough_documents() -> No
     assert other.reason == "the row has no f1_after"
 
 
-def test_a_run_that_was_extended_says_so_beside_every_criterion() -> None:
+def test_a_run_that_was_extended_says_so_beside_every_criterion():
     run = required(lost(0, 100), ASR, {**ASR, "metric": "asr"}, require={"extended": 1})
     computed = run.of(REQUIREMENTS)
-    assert computed is not None
     assert [row.caution for row in computed.rows] == [
         "items were added 1 time after the first query"
     ] * 2
     assert [remark.rule for remark in computed.remarks()] == ["criterion_extended"] * 2
 
 
-def test_one_that_is_missed_or_not_judged_fails_the_run() -> None:
+def test_one_that_is_missed_or_not_judged_fails_the_run():
     def fails(*criteria: dict[str, Any]) -> bool:
         computed = required(lost(10, 100), *criteria).of(REQUIREMENTS)
-        assert computed is not None
         return computed.fails
 
     assert not fails(ASR)
@@ -450,7 +416,7 @@ def test_one_that_is_missed_or_not_judged_fails_the_run() -> None:
     assert fails(ASR, {"metric": "f1_after", "min_low": 0.1})
 
 
-def test_json_has_the_fields_of_the_interface() -> None:
+def test_json_has_the_fields_of_the_interface():
     made = as_json(of(lost(0, 100), ASR))
     assert list(made) == [
         *("metric", "at_budget", "bound", "control", "slice", "against", "row", "estimate"),

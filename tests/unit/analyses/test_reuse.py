@@ -1,7 +1,5 @@
 """Reusable names: a lethal name holds on other items, a lucky one does not; lists that agree."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest
@@ -64,7 +62,7 @@ def won(names: Sequence[str], n_seeds: int = 1) -> list[Trial]:
     ]
 
 
-def test_names_are_ranked_by_successes_then_items_then_spelling() -> None:
+def test_names_are_ranked_by_successes_then_items_then_spelling():
     trials = [
         *(trial(i, flipped_at=1, name="Zinc") for i in range(3)),
         trial(3, flipped_at=1, name="zinc"),
@@ -79,14 +77,14 @@ def test_names_are_ranked_by_successes_then_items_then_spelling() -> None:
     ]
 
 
-def test_folds_are_even_and_do_not_depend_on_order() -> None:
+def test_folds_are_even_and_do_not_depend_on_order():
     items = [f"q{i}" for i in range(23)]
     of = folds(items)
     assert sorted(list(of.values()).count(i) for i in range(5)) == [4, 4, 5, 5, 5]
     assert folds(reversed(items)) == of
 
 
-def test_no_item_is_asked_a_name_that_its_own_fold_alone_brought_up() -> None:
+def test_no_item_is_asked_a_name_that_its_own_fold_alone_brought_up():
     trials = won([f"name{i}" for i in range(20)])
     fold_of = folds(f"q{i}" for i in range(20))
     for item, top in cross_fitted(trials, 20).items():
@@ -95,7 +93,7 @@ def test_no_item_is_asked_a_name_that_its_own_fold_alone_brought_up() -> None:
 
 
 @pytest.mark.parametrize("n_seeds", [1, 5])
-def test_a_lethal_name_flips_what_it_was_not_ranked_on(n_seeds: int) -> None:
+def test_a_lethal_name_flips_what_it_was_not_ranked_on(n_seeds):
     trials = won(["lethal" if i % 2 else f"own {i}" for i in range(20)], n_seeds)
     first, second = reuse(trials, answers(trials, ["lethal"])).asked
     assert (first.reuse.value, first.reuse.n, first.n_items) == (1.0, 20, 20)
@@ -103,7 +101,7 @@ def test_a_lethal_name_flips_what_it_was_not_ranked_on(n_seeds: int) -> None:
     assert first.reuse.worst is None
 
 
-def test_a_lucky_name_flips_nothing_elsewhere() -> None:
+def test_a_lucky_name_flips_nothing_elsewhere():
     """It heads the ranking by chance: read off the same successes, it would look reusable."""
     trials = won(["lucky" if i < 4 else f"own {i}" for i in range(20)])
     result = reuse(trials, answers(trials, []))
@@ -112,7 +110,7 @@ def test_a_lucky_name_flips_nothing_elsewhere() -> None:
     assert [row.reuse.n for row in result.asked] == [20, 20]
 
 
-def test_only_what_was_asked_is_in_the_denominator_and_the_rest_is_open() -> None:
+def test_only_what_was_asked_is_in_the_denominator_and_the_rest_is_open():
     """Of ten items three may take no name; one call failed at the second of two names."""
     trials = [*won(["a"] * 10), *(trial(i, arm(seed=1), flipped_at=1, name="b") for i in range(10))]
     top = ("a", "b")
@@ -132,27 +130,27 @@ def test_only_what_was_asked_is_in_the_denominator_and_the_rest_is_open() -> Non
     assert [remark.rule for remark in result.remarks()] == ["not_answered"]
 
 
-def test_a_name_left_out_on_an_item_keeps_the_ranks_of_the_others() -> None:
+def test_a_name_left_out_on_an_item_keeps_the_ranks_of_the_others():
     trials = [*won(["a"] * 10), *(trial(i, arm(seed=1), flipped_at=1, name="b") for i in range(10))]
     first, second = reuse(trials, [asked("q0", ("a", "b"), ("wrong",), names=("b",))]).asked
     assert (first.reuse.value, second.reuse.value) == (None, 1.0)
     assert (first.n_never_asked, second.n_never_asked) == (10, 9)
 
 
-def test_answers_to_a_ranking_that_has_changed_are_left_out() -> None:
+def test_answers_to_a_ranking_that_has_changed_are_left_out():
     trials = won(["a"] * 10)
     (row,) = reuse(trials, [asked(f"q{i}", ("z",), ("wrong",)) for i in range(10)], [1]).asked
     assert (row.n_items, row.reuse.n) == (10, 0)
 
 
-def test_without_any_success_nothing_is_asked_and_nothing_is_known() -> None:
+def test_without_any_success_nothing_is_asked_and_nothing_is_known():
     result = reuse([trial(i) for i in range(6)], m=[5])
     (row,) = result.asked
     assert (row.reuse.value, row.n_items, row.n_never_asked) == (None, 6, 6)
     assert not any(chart.points for chart in result.charts())
 
 
-def test_lists_of_two_models_are_compared_and_a_run_without_the_setting_has_lists_alone() -> None:
+def test_lists_of_two_models_are_compared_and_a_run_without_the_setting_has_lists_alone():
     ours = [*won(["a"] * 4), *(trial(i, arm(seed=1), flipped_at=1, name="b") for i in range(4))]
     other = [trial(i, arm(victim="other"), flipped_at=1, name="a") for i in range(4)]
     result = reuse([*ours, *other], m=[])
@@ -163,7 +161,7 @@ def test_lists_of_two_models_are_compared_and_a_run_without_the_setting_has_list
     assert [t.name for t in result.tables() if t.rows] == ["names", "overlap"]
 
 
-def test_rbo_of_the_papers_kind_of_lists_agrees_with_a_sum_to_great_depth() -> None:
+def test_rbo_of_the_papers_kind_of_lists_agrees_with_a_sum_to_great_depth():
     """Equal lists agree at all depths; where agreement stays A from depth k on, RBO_EXT is the
     infinite sum (1-p) sum_d p^(d-1) A_d, taken here to depth 2,000."""
     first, second, p = "abcdefg", "bacdefg", 0.9
@@ -172,7 +170,7 @@ def test_rbo_of_the_papers_kind_of_lists_agrees_with_a_sum_to_great_depth() -> N
     assert rank_biased_overlap(first, second, p) == pytest.approx(expected)
 
 
-def test_rbo_of_uneven_lists_follows_equation_32_by_hand() -> None:
+def test_rbo_of_uneven_lists_follows_equation_32_by_hand():
     """S = a, L = a b, p = 1/2: X = 1, 1. (1-p)/p = 1; sum X_d/d p^d = 1/2 + 1/8;
     sum over d = 2 of X_s (d-s)/(s d) p^d = 1/8; tail (0 + 1) p^2 = 1/4. Together 1."""
     assert rank_biased_overlap(["a"], ["a", "b"], 0.5) == pytest.approx(1.0)

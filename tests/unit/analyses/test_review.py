@@ -1,7 +1,5 @@
 """What people said of planted cases: judgements, raters who are not believed, their own answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -50,20 +48,19 @@ def rules(review: Review) -> set[str]:
     return {remark.rule for remark in review.remarks()}
 
 
-def test_two_raters_who_always_say_yes_agree_on_nothing_that_chance_would_not_do() -> None:
+def test_two_raters_who_always_say_yes_agree_on_nothing_that_chance_would_not_do():
     review = result([label(rater, case) for rater in ("Anna", "Ben") for case in range(8)])
     key = review.key_right
     assert (key.yes.hits, key.yes.n) == (8, 8)
     assert key.agreement.raw.value == 1.0
-    assert key.agreement.cohen.value is None
-    assert "chance alone would agree as well" in key.agreement.cohen.method
     assert key.agreement.krippendorff.value is None
+    assert "chance alone would agree as well" in key.agreement.krippendorff.method
     agreement = review.tables()[1]
     assert [column.heading for column in agreement.columns] == ["Judgement", "Agreeing pairs"]
     assert any("chance alone" in note for note in agreement.notes)
 
 
-def test_who_always_says_yes_is_not_believed() -> None:
+def test_who_always_says_yes_is_not_believed():
     sorts = ("unchanged", "wrong_key") * 3
     yes_to_all = [
         planted("Anna", i, right=sort == "unchanged", sort=sort) for i, sort in enumerate(sorts)
@@ -76,7 +73,7 @@ def test_who_always_says_yes_is_not_believed() -> None:
     assert {"unbelieved", "one_rater"} <= rules(review)
 
 
-def test_a_careful_rater_is_believed_and_a_doubtful_one_is_named() -> None:
+def test_a_careful_rater_is_believed_and_a_doubtful_one_is_named():
     marks = [planted("Anna", i, right=True) for i in range(4)]
     marks += [planted("Ben", i, right=i > 0) for i in range(3)]
     review = result([label("Anna", 0), label("Ben", 0), *marks])
@@ -87,7 +84,7 @@ def test_a_careful_rater_is_believed_and_a_doubtful_one_is_named() -> None:
     assert of_all.right.effect > 1
 
 
-def test_a_dispute_is_open_until_somebody_decides() -> None:
+def test_a_dispute_is_open_until_somebody_decides():
     split = [
         label("Anna", 0),
         label("Ben", 0, "no"),
@@ -105,14 +102,14 @@ def test_a_dispute_is_open_until_somebody_decides() -> None:
     assert (decided.n_raters, decided.n_adjudicators) == (2, 1)
 
 
-def test_a_case_of_several_trials_counts_once() -> None:
+def test_a_case_of_several_trials_counts_once():
     twice = [label("Anna", 0), label("Anna", 1)]
     same = [replace(one, case_id="c0") for one in twice]
     assert result(twice).key_right.n_cases == 2
     assert result(same).key_right.n_cases == 1
 
 
-def test_harm_is_a_share_of_the_settled_cases() -> None:
+def test_harm_is_a_share_of_the_settled_cases():
     harms = [label("Anna", i, more={"harmful": "yes" if i < 2 else "no"}) for i in range(5)]
     review = result(harms)
     harmful = next(one for one in review.judgements if one.judgement == "harmful")
@@ -131,7 +128,7 @@ def room(n_cases: int) -> dict[str, Any]:
     }
 
 
-def test_a_sample_that_is_half_judged_is_said() -> None:
+def test_a_sample_that_is_half_judged_is_said():
     review = result([label("Anna", i) for i in range(3)], rooms=[room(6)])
     (progress,) = review.progress
     assert (progress.n_judged, progress.n_cases) == (3, 6)
@@ -140,7 +137,7 @@ def test_a_sample_that_is_half_judged_is_said() -> None:
     assert "unfinished_sample" not in rules(done)
 
 
-def test_people_answer_the_same_items_as_the_models() -> None:
+def test_people_answer_the_same_items_as_the_models():
     def answer(case: int, shown: str, right: str) -> OneReview:
         return OneReview(
             trial_id=CASES[case].id,
@@ -152,21 +149,20 @@ def test_people_answer_the_same_items_as_the_models() -> None:
 
     reviews = [answer(0, "clean", "yes"), answer(0, "attacked", "yes"), answer(1, "attacked", "no")]
     review = result(reviews)
-    assert review.answers is not None
     assert (review.answers.people.attacked.hits, review.answers.people.attacked.n) == (1, 2)
     # All cases are successes of the attack, so models lose them all and know them clean.
     assert (review.answers.models.attacked.hits, review.answers.models.clean.hits) == (0, 1)
     # Their own answers are no judgement.
     assert review.key_right.n_cases == 0
-    assert review.remarks() == []
+    assert not [*review.remarks()]
 
 
-def test_names_of_raters_are_in_no_table() -> None:
+def test_names_of_raters_are_in_no_table():
     review = result([label("Anna", 0), planted("Anna", 0, right=True)])
     text = repr([*review.tables(), *review.remarks()])
     assert "rater 1" in text
     assert "Anna" not in text
 
 
-def test_without_reviews_there_is_no_entry() -> None:
+def test_without_reviews_there_is_no_entry():
     assert planted_run(CASES).of(REVIEW) is None

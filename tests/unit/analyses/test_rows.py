@@ -1,7 +1,5 @@
 """Rows of results on planted trials: counts, shares and their worst ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -21,7 +19,7 @@ def results(run: Run) -> Results:
     return computed
 
 
-def test_counts_add_up() -> None:
+def test_counts_add_up():
     run = planted_run(
         [
             trial(1, flipped_at=2),
@@ -36,50 +34,44 @@ def test_counts_add_up() -> None:
     (row,) = results(run).rows
     n = row.counts
     assert (n.n_trials, n.n_eligible, n.n_flipped, n.n_held, n.n_failed) == (7, 4, 2, 1, 1)
-    assert row.success is not None
     assert row.success.asr.hits == 2
     assert row.success.asr.n == 4
     # The failed trial may be lost, and the unreadable question may have been right and lost.
     assert row.success.asr.worst is not None
     low, high = row.success.asr.worst
-    assert low is not None
-    assert high is not None
     assert low < row.success.asr.low  # type: ignore[operator]
     assert high > row.success.asr.high  # type: ignore[operator]
     assert row.queries["asked"] == 2 + 8 + 3 + 8
 
 
-def test_scores_that_are_always_tied_are_said() -> None:
+def test_scores_that_are_always_tied_are_said():
     tied = [trial(i) for i in range(1, 31)]
     tied = [replace(one, queries=one.queries._replace(ties=1)) for one in tied]
     run = planted_run(tied)
     assert "ties" in {remark.rule for remark in results(run).remarks()}
     verdict = run.of(VERDICT)
-    assert verdict is not None
     assert "several options" in verdict.lines[2]
     assert "ties" not in {
         remark.rule for remark in results(planted_run([*tied[1:], trial(1)])).remarks()
     }
 
 
-def test_success_within_every_budget() -> None:
+def test_success_within_every_budget():
     run = planted_run([trial(i, flipped_at=i) for i in range(1, 5)] + [trial(9)])
     (row,) = results(run).rows
-    assert row.success is not None
     hits = {point.budget: point.estimate.hits for point in row.success.asr_at}
     assert hits == {1: 1, 2: 2, 3: 3, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4}
 
 
-def test_a_mute_model_is_not_robust() -> None:
+def test_a_mute_model_is_not_robust():
     run = planted_run([trial(i, asked=8, unreadable=8) for i in range(20)])
     (row,) = results(run).rows
-    assert row.success is not None
     assert row.counts.n_unreadable_under_attack == 20
     assert row.success.asr.value == 0.0
     assert row.success.asr.ends[1] == 1.0
 
 
-def test_seeds_are_pooled_and_told_apart() -> None:
+def test_seeds_are_pooled_and_told_apart():
     trials = [
         trial(i, arm(seed=s), flipped_at=1 if i < 5 + s else None)
         for s in (0, 1)
@@ -88,22 +80,20 @@ def test_seeds_are_pooled_and_told_apart() -> None:
     found = results(planted_run(trials))
     assert [row.success.asr.hits for row in found.by_seed() if row.success] == [5, 6]
     (pooled,) = found.rows
-    assert pooled.success is not None
     assert (pooled.success.asr.hits, pooled.success.asr.n) == (11, 20)
     assert pooled.success.asr.effect > 1
 
 
-def test_a_control_that_takes_as_much_leaves_nothing() -> None:
+def test_a_control_that_takes_as_much_leaves_nothing():
     trials = [trial(i, flipped_at=1 if i % 2 else None) for i in range(40)]
     trials += [trial(i, control(), flipped_at=1 if i % 2 else None) for i in range(40)]
     row = results(planted_run(trials)).attacks[0]
-    assert row.loss is not None
     net = row.loss.asr_net["no_op"]
     assert net.value == 0.0
     assert row.loss.loss_bounds["no_op"] == (0.0, pytest.approx(0.648, abs=1e-3))
 
 
-def test_failed_trials_are_counted_and_their_commonest_reason_is_said() -> None:
+def test_failed_trials_are_counted_and_their_commonest_reason_is_said():
     trials = [trial(i) for i in range(6)]
     trials += [
         trial(i, verdict=Verdict.FAILED, note="no such\n weights" if i < 9 else "no network")
@@ -114,7 +104,7 @@ def test_failed_trials_are_counted_and_their_commonest_reason_is_said() -> None:
     assert said.sentence.endswith("3 times: no such weights")
 
 
-def test_json_keeps_hits_and_worst_ends() -> None:
+def test_json_keeps_hits_and_worst_ends():
     (row,) = results(planted_run([trial(1, flipped_at=1), trial(2, asked=8, unreadable=1)])).rows
     made = as_json(row)
     assert made["asr"]["hits"] == 1
@@ -122,15 +112,13 @@ def test_json_keeps_hits_and_worst_ends() -> None:
     assert "cell" not in made
 
 
-def test_questions_that_were_never_asked_may_be_lost() -> None:
+def test_questions_that_were_never_asked_may_be_lost():
     run = planted_run([trial(i) for i in range(19)] + [trial(19, asked=0)])
     (row,) = results(run).rows
-    assert row.success is not None
-    assert row.success.asr.worst is not None
     assert row.success.asr.worst[1] > row.success.asr.high  # type: ignore[operator]
 
 
-def test_tables_show_worst_ends_of_controls_too() -> None:
+def test_tables_show_worst_ends_of_controls_too():
     trials = [trial(i, arm()) for i in range(20)]
     trials += [trial(i, control(), unreadable=8) for i in range(20)]
     table = next(t for t in results(planted_run(trials)).tables() if t.name == "results")

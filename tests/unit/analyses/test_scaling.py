@@ -1,7 +1,5 @@
 """Curves, regimes of n and sizes: planted truths come back, and what is equal stays equal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +13,6 @@ from medstress.analyses.scaling import (
     SCALING,
     Rated,
     Scaling,
-    compare_regimes,
     trend,
 )
 from medstress.analyses.shown import as_json
@@ -48,7 +45,7 @@ def arm_of_curve(at: Arm, firsts: Sequence[int | None]) -> list[Trial]:
 # Curves ----------------------------------------------------------------------------------------
 
 
-def test_a_curve_with_a_bend_has_a_budget_and_one_without_has_none() -> None:
+def test_a_curve_with_a_bend_has_a_budget_and_one_without_has_none():
     bend = arm_of_curve(arm(attack("bend")), [1] * 30 + [2] * 40 + [3] * 40 + [None] * 90)
     rise = arm_of_curve(arm(attack("rise")), [b for b in range(1, 9) for _ in range(b)] * 3)
     curves = {curve.attack: curve for curve in scaling(planted_run([*bend, *rise])).curves}
@@ -58,7 +55,7 @@ def test_a_curve_with_a_bend_has_a_budget_and_one_without_has_none() -> None:
     assert "no plateau" in curves["rise"].shape.inflection.method
 
 
-def test_one_query_and_attacks_that_ask_every_name_have_no_curve() -> None:
+def test_one_query_and_attacks_that_ask_every_name_have_no_curve():
     every = attack("every name")
     every = AttackRecord(
         label="every name", name=every.name, budget=8, params={**every.params, "budget": None}
@@ -67,7 +64,7 @@ def test_one_query_and_attacks_that_ask_every_name_have_no_curve() -> None:
     assert SCALING.compute(planted_run(trials)) is None
 
 
-def test_the_attack_that_starts_slowly_overtakes_and_goals_are_not_mixed() -> None:
+def test_the_attack_that_starts_slowly_overtakes_and_goals_are_not_mixed():
     fast = arm_of_curve(arm(attack("fast")), [1] * 40 + [None] * 60)
     slow = arm_of_curve(arm(attack("slow")), [1] * 10 + [5] * 70 + [None] * 20)
     other = arm_of_curve(arm(attack("to C", goal="C")), [1] * 50 + [None] * 50)
@@ -77,7 +74,7 @@ def test_the_attack_that_starts_slowly_overtakes_and_goals_are_not_mixed() -> No
     assert pair.both.gap.value == pytest.approx(-0.4)
 
 
-def test_seeds_of_one_item_count_together() -> None:
+def test_seeds_of_one_item_count_together():
     trials = [
         trial(i, arm(attack("near"), seed=s), flipped_at=1 + s) for i in range(6) for s in range(5)
     ]
@@ -102,28 +99,14 @@ def series_trials(rates: dict[float | None, float], m: int = 60, goal: str = "un
 PLANTED = {-30.0: 0.3, -20.0: 0.7, -10.0: 0.4, None: 0.1, 10.0: 0.3, 20.0: 0.6, 30.0: 0.2}
 
 
-def test_regimes_that_differ_are_told_from_random_sampling() -> None:
+def test_a_series_is_in_order_of_n_beside_random_sampling():
     result = scaling(planted_run(series_trials(PLANTED)))
     (series,) = result.exponents
     assert [point.n for point in series.points] == [-30, -20, -10, 10, 20, 30]
     assert series.random.attack == "untargeted n=None"
-    assert series.n_items == 60
-    tests = {(test.comparison, test.against): test for test in series.tests}
-    assert tests["near", "random"].p < 0.001
-    assert tests["near", "random"].p_adjusted >= tests["near", "random"].p
-    sentence = result.remarks()[0].sentence
-    assert sentence == "model, drugs: near names succeed more often than random names."
-    assert tests["near", "random"].difference.value == pytest.approx(1.4 / 3 - 0.1, abs=0.01)
 
 
-def test_success_that_is_the_same_at_every_n_is_no_regime() -> None:
-    rates = dict.fromkeys((-20.0, -10.0, None, 10.0, 20.0), 0.3)
-    result = scaling(planted_run(series_trials(rates)))
-    assert all(test.p_adjusted > 0.05 for series in result.exponents for test in series.tests)
-    assert all("not shown" in remark.sentence for remark in result.remarks())
-
-
-def test_a_series_holds_what_differs_in_n_alone() -> None:
+def test_a_series_holds_what_differs_in_n_alone():
     trials = [
         *series_trials({-10.0: 0.5, 10.0: 0.5}, 10),
         *(
@@ -135,30 +118,6 @@ def test_a_series_holds_what_differs_in_n_alone() -> None:
     assert sorted(len(series.points) for series in result.exponents) == [1, 2]
 
 
-def test_p_values_are_adjusted_among_series_of_one_goal() -> None:
-    both = [*series_trials({-5.0: 1.0, 5.0: 0.0}, 5), *series_trials({-5.0: 1.0, 5.0: 0.0}, 5, "C")]
-    result = scaling(planted_run(both))
-    assert [t.p_adjusted for one in result.exponents for t in one.tests] == [2 / 32, 2 / 32]
-
-
-def test_regimes_that_do_not_differ_are_told_apart_at_the_nominal_rate() -> None:
-    p_values = []
-    for seed in range(80):
-        rates = (np.random.default_rng(seed).random((2, 60)) < 0.3).astype(float)
-        p_values.append(compare_regimes(rates, [-5, 5], np.arange(60))[0].p)
-    assert sum(p <= 0.05 for p in p_values) <= 9  # P(more | 5 %) < .01
-
-
-def test_whole_documents_are_flipped_and_drawn() -> None:
-    """4 documents of 10 items that all agree: by item p is tiny, by document at most 1 in 8."""
-    rates, documents = np.array([[1.0] * 40, [0.0] * 40]), np.arange(40) // 10
-    by_item = compare_regimes(rates, [-5, 5], np.arange(40))
-    by_document = compare_regimes(rates, [-5, 5], documents)
-    assert by_item[0].p < 0.001
-    assert by_document[0].p == 2 / 16
-    assert "over 4 documents" in by_document[0].method
-
-
 # Sizes -----------------------------------------------------------------------------------------
 
 
@@ -166,7 +125,7 @@ def sized(size: float, asr: float | None) -> Rated:
     return Rated(size, asr, least=asr or 0.0, most=asr or 0.0)
 
 
-def test_a_planted_slope_is_recovered_with_students_interval() -> None:
+def test_a_planted_slope_is_recovered_with_students_interval():
     noise = (0.01, -0.02, 0.015, -0.005)
     rates = [0.9 - 0.1 * i + e for i, e in enumerate(noise)]
     got, line = (
@@ -180,14 +139,14 @@ def test_a_planted_slope_is_recovered_with_students_interval() -> None:
 
 
 @pytest.mark.parametrize("step", [0.0, 0.1])
-def test_models_on_one_line_have_a_trend_without_an_interval(step: float) -> None:
+def test_models_on_one_line_have_a_trend_without_an_interval(step):
     got = trend([sized(10.0**i, 0.4 + step * i) for i in range(3)])
     assert got.value == pytest.approx(step)
     assert (got.low, got.high) == (None, None)
     assert trend([sized(1e6, 0.3), sized(1e7, 0.3), sized(1e8, None)]).value is None
 
 
-def test_answers_that_cannot_be_read_make_the_trend_open() -> None:
+def test_answers_that_cannot_be_read_make_the_trend_open():
     def model(name: str, size: float, n_flipped: int, n_mute: int) -> tuple[list[Trial], Any]:
         at = arm(attack("near"), victim=name)
         trials = [trial(i, at, flipped_at=1) for i in range(n_flipped)]
@@ -207,16 +166,16 @@ def test_answers_that_cannot_be_read_make_the_trend_open() -> None:
     assert as_json(row)["trend"]["generalist"]["n"] == 4
 
 
-def test_the_result_shows_itself() -> None:
+def test_the_result_shows_itself():
     result = scaling(planted_run(series_trials(PLANTED), victims={"model": {"parameters": 1e9}}))
     names = [t.name for t in result.tables() if t.rows]
-    assert names == ["exponents", "regimes", "size"]
+    assert names == ["exponents", "size"]
     chart = result.charts()[0]
     assert [point.x for point in chart.points] == [-30, -20, -10, 0, 10, 20, 30]
     curves = scaling(planted_run(arm_of_curve(arm(attack("near")), [1, 2, 8, None])))
     assert [t.name for t in curves.tables() if t.rows] == ["scaling"]
 
 
-def test_nothing_that_was_right_is_nothing_to_scale() -> None:
+def test_nothing_that_was_right_is_nothing_to_scale():
     assert SCALING.compute(planted_run([trial(1, verdict=Verdict.ALREADY_WRONG)])) is None
     assert isinstance(planted_run([trial(1)]).cells[0], Cell)

@@ -1,15 +1,12 @@
 """Tests of successes on planted trials: p-values, ties, families of one and of twelve."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from medstress.analyses.families import settings_key
 from medstress.analyses.shown import as_json
-from medstress.analyses.significance import SIGNIFICANCE, Significance
+from medstress.analyses.significance import SIGNIFICANCE, Significance, settings_key
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
 from medstress.stats.permutation import control_p
@@ -71,7 +68,7 @@ def adjusted_by(how: str) -> dict[str, Any]:
     return {"tests": {settings_key(SETTINGS): how}}
 
 
-def test_a_success_beyond_thirty_controls_has_p_of_1_in_31() -> None:
+def test_a_success_beyond_thirty_controls_has_p_of_1_in_31():
     one = fuzzed(1)
     ((test,),) = (row.items for row in family([one], found(one)).rows)
     assert (test.p, test.p_paper) == (1 / 31, None)
@@ -82,7 +79,7 @@ def test_a_success_beyond_thirty_controls_has_p_of_1_in_31() -> None:
     assert (row.n_family, test.p_adjusted, row.n_discoveries) == (1, 1 / 31, 1)
 
 
-def test_the_papers_share_is_beside_p_of_the_papers_null() -> None:
+def test_the_papers_share_is_beside_p_of_the_papers_null():
     one = fuzzed(1)
     study = stored([found(one), found(one, hard=3)], one, null="neutral")
     (row,) = result([one], study).rows
@@ -92,7 +89,7 @@ def test_the_papers_share_is_beside_p_of_the_papers_null() -> None:
 @pytest.mark.parametrize(
     ("adjust", "expected"), [("holm", 12 / 31), ("bh", 4 / 31), ("none", 1 / 31)]
 )
-def test_a_family_of_twelve_holds_what_was_attacked(adjust: str, expected: float) -> None:
+def test_a_family_of_twelve_holds_what_was_attacked(adjust, expected):
     # Three of twelve are lost; those that held count with p = 1.
     trials = [fuzzed(i, lost=i < 3) for i in range(12)]
     (row,) = family(trials, *map(found, trials[:3]), **adjusted_by(adjust)).rows
@@ -101,7 +98,7 @@ def test_a_family_of_twelve_holds_what_was_attacked(adjust: str, expected: float
     assert (row.n_successes, row.n_discoveries) == (3, 3 if adjust == "none" else 0)
 
 
-def test_named_items_are_the_family() -> None:
+def test_named_items_are_the_family():
     trials = [fuzzed(i, lost=i < 4) for i in range(8)]
     study = stored([found(one) for one in trials[:2]], trials[0], null="neutral")
     (row,) = result(trials, study, fixed_family={"items": ["q0", "q1", "q5"]}).rows
@@ -109,7 +106,7 @@ def test_named_items_are_the_family() -> None:
     assert [one.p_adjusted for one in row.items] == [pytest.approx(3 / 2 / 31)] * 2
 
 
-def test_what_is_not_tested_or_cannot_be_counts_with_p_1_and_leaves_no_row() -> None:
+def test_what_is_not_tested_or_cannot_be_counts_with_p_1_and_leaves_no_row():
     one, invalid, broken = fuzzed(1), fuzzed(2), fuzzed(3)
     assert invalid.pick is not None
     pick = replace(invalid.pick, validity=Validity(False, "review"))
@@ -123,7 +120,7 @@ def test_what_is_not_tested_or_cannot_be_counts_with_p_1_and_leaves_no_row() -> 
     assert "'q3': no text" in remark.sentence
 
 
-def test_tests_that_could_not_finish_leave_a_sentence_and_no_table() -> None:
+def test_tests_that_could_not_finish_leave_a_sentence_and_no_table():
     one = fuzzed(1)
     shown = result([one], stored([], one))
     assert not any(table.rows for table in shown.tables())
@@ -131,14 +128,14 @@ def test_tests_that_could_not_finish_leave_a_sentence_and_no_table() -> None:
     assert "could not finish: no route to the server. `medstress test` asks" in remark.sentence
 
 
-def test_the_last_tests_of_a_family_count() -> None:
+def test_the_last_tests_of_a_family_count():
     one, later = fuzzed(1), fuzzed(2)
     first, second = stored([found(one, n=60)], one), stored([found(one), found(later)], one)
     (row,) = result([one, later], first, second).rows
     assert [test.n_controls for test in row.items] == [30, 30]
 
 
-def test_a_success_on_a_question_that_was_not_known_is_a_guess() -> None:
+def test_a_success_on_a_question_that_was_not_known_is_a_guess():
     known = trial(2, arm(FUZZ, seed=0), flipped_at=1, p_before=0.9)
     doubtful = trial(3, arm(FUZZ, seed=0), flipped_at=1, p_before=0.3)
     trials = [fuzzed(1), known, doubtful]
@@ -147,7 +144,7 @@ def test_a_success_on_a_question_that_was_not_known_is_a_guess() -> None:
     assert [one.guess for one in row.items] == [True, False, True]
 
 
-def test_few_controls_can_show_nothing_and_the_price_is_named() -> None:
+def test_few_controls_can_show_nothing_and_the_price_is_named():
     trials = [fuzzed(i, lost=i == 0) for i in range(12)]
     shown = family(trials, found(trials[0]))
     (row,) = shown.rows
@@ -157,7 +154,7 @@ def test_few_controls_can_show_nothing_and_the_price_is_named() -> None:
     assert f"max_calls = {119 * 15 + 120}" in remark.sentence
 
 
-def test_repeated_texts_are_no_new_evidence() -> None:
+def test_repeated_texts_are_no_new_evidence():
     one = fuzzed(1)
     shown = family([one], found(one, distinct=4))
     assert shown.rows[0].items[0].p == 1 / 5
@@ -165,19 +162,19 @@ def test_repeated_texts_are_no_new_evidence() -> None:
     assert "repeated_controls" in {remark.rule for remark in shown.remarks()}
 
 
-def test_each_attack_is_a_family_of_its_own() -> None:
+def test_each_attack_is_a_family_of_its_own():
     aimed = fuzzed(1, attack=replace(FUZZ, label="aimed", goal="B"))
     plain = fuzzed(1)
     shown = result([plain, aimed], *(stored([found(one)], one) for one in (plain, aimed)))
     assert [row.n_family for row in shown.rows] == [1, 1]
 
 
-def test_ten_controls_as_hard_end_a_test() -> None:
+def test_ten_controls_as_hard_end_a_test():
     assert control_p(10, 19, stop_at=10) == 10 / 19
     assert control_p(9, 19, stop_at=10) == 10 / 20
 
 
-def test_json_has_the_fields_of_the_interface() -> None:
+def test_json_has_the_fields_of_the_interface():
     one = fuzzed(1)
     (row,) = as_json(family([one], found(one)).rows)
     assert {"dataset", "victim", "attack", "null", "n_family", "items"} == set(row)

@@ -1,7 +1,5 @@
 """Slices: planted rates, overlapping and tiny ones, and which of them differ."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,7 +32,7 @@ def rules(slices: Slices) -> dict[str, str]:
     return {remark.rule: remark.sentence for remark in slices.remarks()}
 
 
-def test_a_slice_that_loses_more_is_named() -> None:
+def test_a_slice_that_loses_more_is_named():
     slices = of([*rows("a", 10, 100, 0), *rows("b", 70, 100, 100), *rows("c", 12, 100, 200)])
     assert [(row.value, row.n_items, row.asr.hits) for row in slices.rows] == [
         ("a", 100, 10),
@@ -45,20 +43,20 @@ def test_a_slice_that_loses_more_is_named() -> None:
     assert "subject = b loses more than subject = a, subject = c" in sentence
 
 
-def test_rates_that_differ_by_chance_are_no_difference() -> None:
+def test_rates_that_differ_by_chance_are_no_difference():
     slices = of([*rows("a", 30, 100, 0), *rows("b", 42, 100, 100)])
     assert "slice_differs" not in rules(slices)
     assert "no_slice_differs" in rules(slices)
 
 
-def test_a_tiny_slice_with_the_highest_rate_is_not_the_worst() -> None:
+def test_a_tiny_slice_with_the_highest_rate_is_not_the_worst():
     slices = of([*rows("a", 60, 100, 0), *rows("b", 2, 2, 100), *rows("c", 10, 100, 200)])
     assert slices.families[0].worst.value == "a"
     assert rules(slices)["small_slices"].startswith("1 of 3 slices")
     assert "subject = b" in rules(slices)["small_slices"]
 
 
-def test_nothing_is_said_of_a_difference_where_a_slice_cannot_be_counted() -> None:
+def test_nothing_is_said_of_a_difference_where_a_slice_cannot_be_counted():
     wrong = [
         replace(one, verdict=Verdict.ALREADY_WRONG, first=None, pick=None)
         for one in rows("b", 0, 20, 100)
@@ -69,7 +67,7 @@ def test_nothing_is_said_of_a_difference_where_a_slice_cannot_be_counted() -> No
     assert "1 of 2 slices" in rules(slices)["slices_unknown"]
 
 
-def test_slices_where_all_answers_are_alike_are_not_called_equal_for_no_variance() -> None:
+def test_slices_where_all_answers_are_alike_are_not_called_equal_for_no_variance():
     """Every trial of one slice is lost and none of the other: no estimate of a variance is 0."""
     slices = of([*rows("a", 30, 30, 0), *rows("b", 0, 30, 100)])
     assert "slice_differs" in rules(slices)
@@ -78,13 +76,13 @@ def test_slices_where_all_answers_are_alike_are_not_called_equal_for_no_variance
 
 
 @pytest.mark.parametrize("n", [1, 4, 6])
-def test_few_questions_say_next_to_nothing(n: int) -> None:
+def test_few_questions_say_next_to_nothing(n):
     slices = of([*rows("a", n, n, 0), *rows("b", 0, n, 100)])
     assert all(row.is_too_small for row in slices.rows)
     assert "slice_differs" not in rules(slices)
 
 
-def test_one_slice_is_compared_with_nothing() -> None:
+def test_one_slice_is_compared_with_nothing():
     assert not rules(of(rows("a", 30, 100, 0))).keys() & {
         "slice_differs",
         "no_slice_differs",
@@ -92,7 +90,7 @@ def test_one_slice_is_compared_with_nothing() -> None:
     }
 
 
-def test_open_answers_count_at_their_worst() -> None:
+def test_open_answers_count_at_their_worst():
     mute = rows("b", 0, 100, 100, asked=8, unreadable=8)
     slices = of([*rows("a", 60, 100, 0), *mute])
     _, b = slices.rows
@@ -102,13 +100,13 @@ def test_open_answers_count_at_their_worst() -> None:
     assert "slice_differs" not in rules(slices)
 
 
-def test_an_item_may_be_in_several_slices_and_in_none_if_it_cannot_be_attacked() -> None:
+def test_an_item_may_be_in_several_slices_and_in_none_if_it_cannot_be_attacked():
     out = [replace(one, verdict=Verdict.NOT_ATTACKABLE) for one in rows("z", 0, 3, 300)]
     slices = of([*rows(["a", "b"], 1, 10, 0), *rows("a", 1, 10, 100), *rows(None, 0, 5, 200), *out])
     assert {row.value: row.n_items for row in slices.rows} == {NONE: 5, "a": 20, "b": 10}
 
 
-def test_nets_hold_together_with_those_of_other_slices() -> None:
+def test_nets_hold_together_with_those_of_other_slices():
     attack = [*rows("a", 60, 100, 0), *rows("b", 20, 100, 100)]
     harmless = [*rows("a", 10, 100, 0, at=control()), *rows("b", 20, 100, 100, at=control())]
     a, b = of([*attack, *harmless]).rows
@@ -117,11 +115,11 @@ def test_nets_hold_together_with_those_of_other_slices() -> None:
     assert a.level == sidak(2)
 
 
-def test_slices_after_the_first_query_are_post_hoc() -> None:
+def test_slices_after_the_first_query_are_post_hoc():
     assert "post_hoc_slices" in rules(of(rows("a", 1, 10, 0), label="post hoc"))
 
 
-def test_nothing_attacked_is_no_rate() -> None:
+def test_nothing_attacked_is_no_rate():
     none = arm(replace(NEAR, name="none", label="none", draws_names=False), seed=None)
     trials = [replace(one, arm=none) for one in [*rows("a", 0, 10, 0), *rows("b", 0, 10, 100)]]
     slices = of(trials)
@@ -130,7 +128,7 @@ def test_nothing_attacked_is_no_rate() -> None:
     assert not rules(slices)
 
 
-def test_properties_of_an_item() -> None:
+def test_properties_of_an_item():
     item = replace(
         question(1, key="B"),
         mentions=(

@@ -1,7 +1,5 @@
 """One name for an attack and a model, wherever people read it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import StringIO
 
@@ -37,7 +35,7 @@ def unlabelled(*numbers: int) -> Run:
     return planted_run(trials)
 
 
-def test_verdict_tables_and_warnings_call_a_thing_by_one_name() -> None:
+def test_verdict_tables_and_warnings_call_a_thing_by_one_name():
     run = unlabelled(-20, 20)
     stream = StringIO()
     print_summary(Console(file=stream, width=160), run)
@@ -50,13 +48,13 @@ def test_verdict_tables_and_warnings_call_a_thing_by_one_name() -> None:
     assert "! Not one answer of always b under far names could be read" in stream.getvalue()
 
 
-def test_pictures_have_the_names_too() -> None:
+def test_pictures_have_the_names_too():
     shown = dict(spoken_of(unlabelled(-20, 20)))
     points = shown[RESULTS.name].charts()[0].points
     assert {point.x for point in points} == {"near names", "far names"}
 
 
-def test_a_model_named_by_a_path_has_one_name_above_pictures_too() -> None:
+def test_a_model_named_by_a_path_has_one_name_above_pictures_too():
     at = arm(victim="/models/my_model.py:answer")
     trials = [*attacked(fooled, questions(30), at)]
     trials += attacked(fooled, questions(30), control(of=at), respaced)
@@ -65,19 +63,18 @@ def test_a_model_named_by_a_path_has_one_name_above_pictures_too() -> None:
     assert headings == {"my_model.py:answer"}
 
 
-def test_controls_are_named_after_their_attack() -> None:
+def test_controls_are_named_after_their_attack():
     names = names_in(unlabelled(-20, 20))
     assert names["entity_substitution n=-20 / no_op"] == "near names, harmless edits"
 
 
-def test_rows_are_sorted_by_the_numbers_in_their_labels() -> None:
+def test_rows_are_sorted_by_the_numbers_in_their_labels():
     numbers = [10, -2, 2, -30, -10, 30]
     results = unlabelled(*numbers).of(RESULTS)
-    assert results is not None
     assert [row.key.attack_spec["n"] for row in results.attacks] == sorted(numbers)
 
 
-def test_a_file_keeps_its_name() -> None:
+def test_a_file_keeps_its_name():
     model = "/home/me/my_model.py:answer"
     run = planted_run(attacked(fooled, questions(30), arm(victim=model)))
     assert names_in(run)[model] == "my_model.py:answer"

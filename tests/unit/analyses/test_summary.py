@@ -1,7 +1,5 @@
 """The summary as JSON, costs, cases and exit codes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,7 +60,7 @@ def with_criteria(monkeypatch: pytest.MonkeyPatch, *outcomes: str) -> None:
     monkeypatch.setattr(module, "ANALYSES", (module.RESULTS, Judging(*outcomes)))
 
 
-def test_keys_of_format_3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_format_3(monkeypatch):
     with_criteria(monkeypatch, "ok")
     made = summary(attacked_run({"careful": fooled}, 20, seeds=(0, 1)))
     assert list(made) == [
@@ -93,7 +91,7 @@ def test_keys_of_format_3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(json.dumps(made, allow_nan=False)) == made
 
 
-def test_rows_over_seeds_and_by_seed() -> None:
+def test_rows_over_seeds_and_by_seed():
     made = summary(attacked_run({"careful": fooled}, 20, seeds=(0, 1)))
     attack, beside = made["results"]
     assert "control_of" not in attack
@@ -107,7 +105,7 @@ def test_rows_over_seeds_and_by_seed() -> None:
     assert attack["asr"]["n"] == n == 40
 
 
-def test_an_attack_without_random_numbers_has_no_seed() -> None:
+def test_an_attack_without_random_numbers_has_no_seed():
     made = summary(
         planted_run(trial(i, arm(seed=None), item=q) for i, q in enumerate(questions(3)))
     )
@@ -115,14 +113,14 @@ def test_an_attack_without_random_numbers_has_no_seed() -> None:
     assert made["by_seed"][0]["seed"] is None
 
 
-def test_a_run_without_trials_has_a_summary() -> None:
+def test_a_run_without_trials_has_a_summary():
     made = summary(planted_run([], complete=False, n_planned=3))
     assert made["results"] == made["by_seed"] == []
     assert made["verdict"]["arm"] is None
     assert [warning["rule"] for warning in made["warnings"]] == ["incomplete"]
 
 
-def test_warnings_come_once_and_notes_stay_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_come_once_and_notes_stay_on_the_page(monkeypatch):
     with_criteria(monkeypatch)
     sentences = [remark.sentence for remark in warnings_of(attacked_run({"m": fooled}, 20))]
     assert sentences.count("Twice.") == 1
@@ -140,7 +138,7 @@ def spent(role: str, victim: str, calls: int, tokens: tuple[int, int]) -> Spendi
     )
 
 
-def test_costs_by_payer() -> None:
+def test_costs_by_payer():
     run = attacked_run(
         {"a": fooled, "b": fooled},
         4,
@@ -156,7 +154,6 @@ def test_costs_by_payer() -> None:
         performance={"wall_seconds": 2.0, "tokens_forwarded": 9},
     )
     cost = run.of(PERFORMANCE)
-    assert cost is not None
     assert [(one.payer, one.calls, one.usd) for one in cost.spending] == [
         ("a", 10, 2.0),
         ("b", 5, None),
@@ -171,11 +168,10 @@ def test_costs_by_payer() -> None:
     assert len(table.rows) == 3
 
 
-def test_without_prices_nothing_is_said_of_money() -> None:
+def test_without_prices_nothing_is_said_of_money():
     cost = attacked_run({"a": fooled}, 4, spending=[spent("victim", "a", 1, (1, 1))]).of(
         PERFORMANCE
     )
-    assert cost is not None
     assert cost.usd is None
     assert cost.queries_per_second is None
 
@@ -190,9 +186,7 @@ def test_without_prices_nothing_is_said_of_money() -> None:
         (("error",), False, 0),
     ],
 )
-def test_exit_codes_of_criteria(
-    monkeypatch: pytest.MonkeyPatch, outcomes: tuple[str, ...], complete: bool, code: int
-) -> None:
+def test_exit_codes_of_criteria(monkeypatch, outcomes, complete, code):
     with_criteria(monkeypatch, *outcomes)
     run = attacked_run({"careful": fooled}, 20, complete=complete)
     assert exit_code(run) == code
@@ -204,7 +198,7 @@ def test_exit_codes_of_criteria(
     ]
 
 
-def test_a_mute_model_is_a_fault_before_any_criterion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mute_model_is_a_fault_before_any_criterion(monkeypatch):
     with_criteria(monkeypatch, "failed")
     run = attacked_run({"mute": mute}, 20)
     assert exit_code(run) == 1
@@ -212,7 +206,7 @@ def test_a_mute_model_is_a_fault_before_any_criterion(monkeypatch: pytest.Monkey
     assert case.sentence == "not one answer of mute under near names could be read"
 
 
-def test_failed_trials_are_a_fault_beyond_what_is_allowed() -> None:
+def test_failed_trials_are_a_fault_beyond_what_is_allowed():
     def run(**config: Any) -> Run:
         ended = [Verdict.FAILED, Verdict.HELD, Verdict.HELD]
         return planted_run(

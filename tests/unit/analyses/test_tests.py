@@ -1,7 +1,5 @@
 """Paired tests in families: planted differences, ties, goals, and attacks that never happened."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -31,11 +29,11 @@ def lost(at: Arm, items: Iterable[int], n: int, **more: object) -> list[Trial]:
     return [trial(i, at, flipped_at=1 if i in flipped else None, **more) for i in range(n)]  # type: ignore[arg-type]
 
 
-def test_without_a_second_arm_there_is_no_test() -> None:
+def test_without_a_second_arm_there_is_no_test():
     assert planted_run(lost(attack("near"), [1], 5)).of(TESTS) is None
 
 
-def test_attacks_beside_controls_and_each_other_are_two_families() -> None:
+def test_attacks_beside_controls_and_each_other_are_two_families():
     near, far = attack("near"), attack("far")
     trials = [*lost(near, range(30), 40), *lost(far, range(5), 40)]
     trials += [*lost(control(of=near), [0], 40), *lost(control(of=far), [0], 40)]
@@ -56,7 +54,7 @@ def test_attacks_beside_controls_and_each_other_are_two_families() -> None:
     assert samplers.p_adjusted == samplers.p
 
 
-def test_attacks_with_different_goals_are_neither_compared_nor_one_family() -> None:
+def test_attacks_with_different_goals_are_neither_compared_nor_one_family():
     arms = [attack("near"), attack("to B", goal="B"), attack("to B too", goal="B")]
     trials = [one for i, at in enumerate(arms) for one in lost(at, range(5 * i), 40)]
     trials += [one for at in arms for one in lost(control(of=at), [], 40)]
@@ -71,29 +69,29 @@ def test_attacks_with_different_goals_are_neither_compared_nor_one_family() -> N
     assert alone.p_adjusted == alone.p
 
 
-def test_unreadable_answers_that_count_are_another_goal() -> None:
+def test_unreadable_answers_that_count_are_another_goal():
     record = replace(NEAR, label="released", params={**NEAR.params, "unreadable_is_success": True})
     trials = [*lost(attack("near"), [1], 5), *lost(arm(record), [2], 5)]
     assert planted_run(trials).of(TESTS) is None
 
 
-def test_other_places_are_not_compared() -> None:
+def test_other_places_are_not_compared():
     here, there = attack("near"), replace(attack("far"), place=arm(victim="other").place)
     assert planted_run([*lost(here, [1], 5), *lost(there, [2], 5)]).of(TESTS) is None
 
 
-def test_ties_are_no_difference() -> None:
+def test_ties_are_no_difference():
     (row,) = of(planted_run([*lost(attack("near"), [1, 2], 9), *lost(attack("far"), [1, 2], 9)]))
     assert (row.difference.value, row.p, row.p_adjusted) == (0.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(("n", "p"), [(1, 1.0), (4, 0.125), (6, 0.03125)])
-def test_few_questions_decide_only_from_six_on(n: int, p: float) -> None:
+def test_few_questions_decide_only_from_six_on(n, p):
     (row,) = of(planted_run([*lost(attack("near"), range(n), n), *lost(attack("far"), [], n)]))
     assert row.p == p
 
 
-def test_documents_and_seeds_are_no_further_questions() -> None:
+def test_documents_and_seeds_are_no_further_questions():
     def p(n_documents: int, seeds: Sequence[int]) -> float:
         trials = [
             replace(one, cluster=f"d{int(one.item.id[1:]) % n_documents}")
@@ -111,7 +109,7 @@ def test_documents_and_seeds_are_no_further_questions() -> None:
     assert in_documents > 0.05
 
 
-def test_unreadable_answers_may_turn_a_difference() -> None:
+def test_unreadable_answers_may_turn_a_difference():
     mute = lost(attack("far"), [], 40, asked=8, unreadable=8)
     (row,) = of(planted_run([*lost(attack("near"), range(20), 40), *mute]))
     # In the order of labels: far minus near.
@@ -121,13 +119,13 @@ def test_unreadable_answers_may_turn_a_difference() -> None:
     assert (row.p, row.p_adjusted) == (1.0, 1.0)
 
 
-def test_an_attack_that_never_happens_differs_from_none() -> None:
+def test_an_attack_that_never_happens_differs_from_none():
     trials = [*lost(attack("near"), [], 20, asked=0), *lost(attack("far"), [], 20, asked=0)]
     (row,) = of(planted_run(trials))
     assert (row.difference.value, row.p) == (0.0, 1.0)
 
 
-def test_nothing_in_common_has_no_p_and_is_in_no_family() -> None:
+def test_nothing_in_common_has_no_p_and_is_in_no_family():
     far = [trial(100 + i, attack("far")) for i in range(5)]
     mid = lost(attack("mid"), range(30), 40)
     rows = of(planted_run([*lost(attack("near"), [], 40), *far, *mid]))
@@ -139,7 +137,7 @@ def test_nothing_in_common_has_no_p_and_is_in_no_family() -> None:
     assert rows[-1].p_adjusted == rows[-1].p
 
 
-def test_scores_before_and_after_are_families_of_their_own() -> None:
+def test_scores_before_and_after_are_families_of_their_own():
     trials = [
         one
         for i in range(60)

@@ -1,7 +1,5 @@
 """Transfer between planted models: to itself, to one that is always wrong, to a mute one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -56,7 +54,7 @@ def matrix(result: Transfer) -> dict[tuple[str, str], Carried]:
     return {(row.source, row.target): row for row in result.rows}
 
 
-def test_both_counts_of_every_pair_are_right() -> None:
+def test_both_counts_of_every_pair_are_right():
     ours = [won(i, repeats=i > 0) for i in range(4)]
     others = [
         *(trial(i, arm(victim="j")) for i in range(3)),
@@ -82,16 +80,16 @@ def test_both_counts_of_every_pair_are_right() -> None:
     assert check.transfer.worst is None
 
 
-def test_a_model_that_is_always_wrong_is_asked_nothing() -> None:
+def test_a_model_that_is_always_wrong_is_asked_nothing():
     ours = [won(i) for i in range(3)]
     wrong = [trial(i, arm(victim="j"), verdict=Verdict.ALREADY_WRONG) for i in range(3)]
     result = transfer([*ours, *wrong])
     row = matrix(result)["i", "j"]
     assert (row.n_right, row.n_asked, row.transfer.value) == (0, 0, None)
-    assert "had none of the items right" in result.remarks()[0].sentence
+    assert "had none of the items right" in next(iter(result.remarks())).sentence
 
 
-def test_to_a_mute_model_nothing_is_shown_to_carry_and_all_of_it_may() -> None:
+def test_to_a_mute_model_nothing_is_shown_to_carry_and_all_of_it_may():
     ours = [won(i) for i in range(20)]
     mute = [trial(i, arm(victim="j"), asked=8, unreadable=8) for i in range(20)]
     result = transfer([*ours, *mute], [asked(one, "j", "unreadable") for one in ours])
@@ -99,15 +97,15 @@ def test_to_a_mute_model_nothing_is_shown_to_carry_and_all_of_it_may() -> None:
     assert (row.transfer.value, row.n_unreadable) == (0.0, 20)
     assert row.transfer.worst[1] == 1.0
     assert row.transfer.ends[1] == 1.0
-    assert "20 of 20 answers of j" in result.remarks()[0].sentence
+    assert "20 of 20 answers of j" in next(iter(result.remarks())).sentence
 
 
-def test_one_model_alone_repeats_the_flip_check_and_it_is_said() -> None:
+def test_one_model_alone_repeats_the_flip_check_and_it_is_said():
     result = transfer([won(1), won(2, repeats=False)])
     (row,) = result.rows
     assert (row.source, row.target, row.transfer.value) == ("i", "i", 0.5)
     assert result.charts() == ()
-    assert result.remarks()[0].rule == "one_model"
+    assert next(iter(result.remarks())).rule == "one_model"
 
 
 @pytest.mark.parametrize(
@@ -119,22 +117,20 @@ def test_one_model_alone_repeats_the_flip_check_and_it_is_said() -> None:
         ("C", {}, None),
     ],
 )
-def test_the_flip_check_does_not_say_wrong_where_other_answers_count(
-    goal: str, params: dict[str, Any], n_wrong: int | None
-) -> None:
+def test_the_flip_check_does_not_say_wrong_where_other_answers_count(goal, params, n_wrong):
     attack = AttackRecord(label="a", name="entity_substitution", goal=goal, params=params)
     at = arm(attack, victim="i")
     (row,) = transfer([won(i, at=at, repeats=i > 0) for i in range(3)]).rows
     assert (row.n_asked, row.n_reached, row.n_wrong, row.n_unreadable) == (3, 2, n_wrong, None)
 
 
-def test_without_a_flip_check_the_diagonal_is_unknown_and_says_why() -> None:
+def test_without_a_flip_check_the_diagonal_is_unknown_and_says_why():
     (row,) = transfer([won(1, repeats=None)]).rows
     assert row.transfer.value is None
     assert "flip_check = false" in row.transfer.method
 
 
-def test_the_goal_of_the_attack_decides_and_not_a_wrong_answer() -> None:
+def test_the_goal_of_the_attack_decides_and_not_a_wrong_answer():
     """To C: the other model answers B, which is wrong and no success."""
     attack = AttackRecord(label="to C", name="entity_substitution", goal="C", params={})
     one = won(1, at=arm(attack, victim="i"))
@@ -143,7 +139,7 @@ def test_the_goal_of_the_attack_decides_and_not_a_wrong_answer() -> None:
     assert (row.n_wrong, row.n_reached, row.transfer.value) == (1, 0, 0.0)
 
 
-def test_what_failed_is_open_and_a_retry_counts_once() -> None:
+def test_what_failed_is_open_and_a_retry_counts_once():
     ours = [won(i) for i in range(3)]
     others = [trial(i, arm(victim="j")) for i in range(3)]
     first = [asked(one, "j", None) for one in ours]
@@ -151,20 +147,20 @@ def test_what_failed_is_open_and_a_retry_counts_once() -> None:
     row = matrix(result)["i", "j"]
     assert (row.n_asked, row.n_open, row.transfer.value) == (0, 3, None)
     assert row.transfer.worst == pytest.approx((0.0, 1.0))
-    assert "--retry-failed" in result.remarks()[0].sentence
+    assert "--retry-failed" in next(iter(result.remarks())).sentence
     again = [*first, *(asked(one, "j", "wrong") for one in ours), asked(ours[0], "j", None)]
     row = matrix(transfer([*ours, *others], again))["i", "j"]
     assert (row.n_asked, row.n_open, row.transfer.value) == (3, 0, 1.0)
 
 
-def test_an_answer_about_another_success_of_the_trial_does_not_count() -> None:
+def test_an_answer_about_another_success_of_the_trial_does_not_count():
     one, other = won(1), trial(1, arm(victim="j"))
     stale = asked(one, "j", "wrong", edits=won(1, name="another").first.edits)  # type: ignore[union-attr]
     row = matrix(transfer([one, other], [stale]))["i", "j"]
     assert (row.n_right, row.n_asked, row.n_open) == (1, 0, 0)
 
 
-def test_every_seed_counts_and_seeds_of_one_item_are_worth_less_than_items() -> None:
+def test_every_seed_counts_and_seeds_of_one_item_are_worth_less_than_items():
     ours = [won(i, at=arm(victim="i", seed=s)) for i in range(4) for s in range(5)]
     others = [trial(i, arm(victim="j")) for i in range(4)]
     answered = [asked(one, "j", "wrong" if one.item.id == "q0" else "right") for one in ours]
@@ -176,7 +172,7 @@ def test_every_seed_counts_and_seeds_of_one_item_are_worth_less_than_items() -> 
     assert (row.n_right, row.transfer.value, row.transfer.effect) == (4, 0.25, 1.0)
 
 
-def test_groups_attacks_and_data_sets_are_kept_apart_and_share_clean_answers() -> None:
+def test_groups_attacks_and_data_sets_are_kept_apart_and_share_clean_answers():
     """The same item in two groups: that the other model has it right holds for both."""
     one = won(1, at=arm(victim="i", group="diseases"))
     far = won(1, at=arm(replace(NEAR, label="far names"), victim="i"))
@@ -190,7 +186,7 @@ def test_groups_attacks_and_data_sets_are_kept_apart_and_share_clean_answers() -
     assert not any(row.target == "k" for row in result.rows)
 
 
-def test_nothing_was_asked_for_is_no_result_and_a_matrix_is_a_picture() -> None:
+def test_nothing_was_asked_for_is_no_result_and_a_matrix_is_a_picture():
     assert planted_run([won(1)]).of(TRANSFER) is None
     ours, others = [won(i) for i in range(2)], [trial(i, arm(victim="j")) for i in range(2)]
     result = transfer([*ours, *others], [asked(one, "j", "wrong") for one in ours])

@@ -1,7 +1,5 @@
 """How n was chosen, on planted grids: rates, ties, few items, and what other items say."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -72,7 +70,7 @@ def rules(tuning: Tuning) -> set[str]:
 GRID = [*at(-20, 6, 12), *at(-5, 8, 12), *at(5, 3, 12), *at(None, 11, 12)]
 
 
-def test_the_best_n_of_each_sign_is_chosen() -> None:
+def test_the_best_n_of_each_sign_is_chosen():
     tuning = result(tuned(GRID))
     (grid,) = tuning.grids
     assert [(point.n, point.estimate.hits) for point in grid.points] == [(-20, 6), (-5, 8), (5, 3)]
@@ -84,12 +82,12 @@ def test_the_best_n_of_each_sign_is_chosen() -> None:
     assert rules(tuning) == {"tuning_split"}
 
 
-def test_of_equal_rates_the_smaller_exponent_is_chosen() -> None:
+def test_of_equal_rates_the_smaller_exponent_is_chosen():
     points = [GridPoint(n=n, attack="", estimate=wilson(5, 9)) for n in (-50, -5, 5, 50)]
     assert [point.n for point in choose(points).values()] == [-5, 5]
 
 
-def test_three_eligible_items_are_said_wherever_they_are_used() -> None:
+def test_three_eligible_items_are_said_wherever_they_are_used():
     known = at(-5, 2, 3)
     wrong = [trial(i, arm(attack(-5)), verdict=Verdict.ALREADY_WRONG) for i in range(3, 20)]
     run = tuned([*known, *wrong])
@@ -105,7 +103,7 @@ def test_three_eligible_items_are_said_wherever_they_are_used() -> None:
     assert notes_on(enough, enough.attacks) == []
 
 
-def test_a_control_rests_on_the_choice_of_its_attack() -> None:
+def test_a_control_rests_on_the_choice_of_its_attack():
     near = arm(attack(-5))
     run = tuned([*at(-5, 2, 3), trial(1, control(of=near)), trial(1, arm(attack(None)))])
     assert len(notes_on(run, [cell for cell in run.cells if cell.arm.is_control])) == 1
@@ -123,7 +121,7 @@ def report_of(tuning: Tuning, trials: list[Trial], **settings: Any) -> Run:
     )
 
 
-def test_other_items_say_what_the_chosen_n_is_worth() -> None:
+def test_other_items_say_what_the_chosen_n_is_worth():
     chosen = result(tuned(GRID))
     other = [trial(100 + i, arm(attack(-5)), flipped_at=1 if i < 3 else None) for i in range(10)]
     tuning = result(report_of(chosen, [*other, *at(5, 1, 4)]))
@@ -136,7 +134,7 @@ def test_other_items_say_what_the_chosen_n_is_worth() -> None:
     assert "Lost on the others" in headings
 
 
-def test_the_report_is_read_at_the_budget_of_tuning() -> None:
+def test_the_report_is_read_at_the_budget_of_tuning():
     chosen = result(tuned(at(-5, 5, 10, budget=2)))
     late = [
         *at(-5, 4, 10, first=2),
@@ -146,7 +144,7 @@ def test_the_report_is_read_at_the_budget_of_tuning() -> None:
     assert (choice.reported_on.estimate.hits, choice.reported_on.estimate.n) == (4, 12)
 
 
-def test_a_model_that_knows_nothing_is_left_out_by_name() -> None:
+def test_a_model_that_knows_nothing_is_left_out_by_name():
     blank = arm(attack(-5), victim="blank")
     wrong = [trial(i, blank, verdict=Verdict.ALREADY_WRONG) for i in range(9)]
     split = result(tuned([*GRID, *wrong]))
@@ -157,18 +155,18 @@ def test_a_model_that_knows_nothing_is_left_out_by_name() -> None:
     assert "9 tuning questions" in remark.sentence
 
 
-def test_a_maximum_on_the_reported_items_is_called_optimistic() -> None:
+def test_a_maximum_on_the_reported_items_is_called_optimistic():
     tuning = result(tuned(GRID, "same_items"))
     assert "tuned_on_reported" in rules(tuning)
     assert any("optimistic" in note for note in tuning.tables()[0].notes)
 
 
-def test_a_run_that_goes_on_has_no_choice() -> None:
+def test_a_run_that_goes_on_has_no_choice():
     entry = {"part": "tuning", "settings": SETTINGS, "rule": "", "optimistic": False}
     assert result(planted_run(GRID, tuning=entry, complete=False)).choices == []
 
 
-def test_seeds_are_pooled() -> None:
+def test_seeds_are_pooled():
     trials = [*at(-5, 4, 6, seed=0), *at(-5, 6, 6, seed=1)]
     (grid,) = result(tuned(trials)).grids
     assert (grid.points[0].estimate.hits, grid.points[0].estimate.n) == (10, 12)
@@ -176,13 +174,13 @@ def test_seeds_are_pooled() -> None:
 
 
 @pytest.mark.parametrize("key", ["sampler", "budget", "victim_span"])
-def test_whatever_differs_but_n_makes_another_attack(key: str) -> None:
+def test_whatever_differs_but_n_makes_another_attack(key):
     params = {"sampler": "pdws", "n": -5, "budget": 8, "victim_span": "nearest"}
     assert template_of(params) == template_of({**params, "n": 7})
     assert template_of(params) != template_of({**params, key: 3})
 
 
-def test_what_a_split_chose_comes_back_from_json() -> None:
+def test_what_a_split_chose_comes_back_from_json():
     tuning = result(tuned(GRID))
     chosen = Chosen(grids=tuning.grids, choices=tuning.choices)
     assert Chosen.read(json.loads(json.dumps(as_json(chosen)))) == chosen

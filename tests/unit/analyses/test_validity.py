@@ -1,7 +1,5 @@
 """Valid successes: people vouch, rules refute."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import hypot
@@ -57,7 +55,7 @@ def product(p: tuple[int, int], v: tuple[int, int]) -> tuple[float, float, float
     return x * y, low, x * y + hypot((x_high - x) * y, (y_high - y) * x)
 
 
-def test_rules_vouch_for_nothing_so_there_are_bounds_alone() -> None:
+def test_rules_vouch_for_nothing_so_there_are_bounds_alone():
     known = of([*words((30, UNKNOWN, False), (10, REFUTED, False)), *held(60)])
     assert known.asr_valid is None
     assert known.n_labels == 0
@@ -66,10 +64,9 @@ def test_rules_vouch_for_nothing_so_there_are_bounds_alone() -> None:
     assert as_json(known) == {"asr_valid": None, "asr_valid_bounds": [0.0, 0.4], "n_labels": 0}
 
 
-def test_a_labelled_sample_speaks_for_all_successes() -> None:
+def test_a_labelled_sample_speaks_for_all_successes():
     labels = words((15, PEOPLE_SAY[True], True), (5, PEOPLE_SAY[False], True), (20, UNKNOWN, False))
     known = of([*labels, *held(60)])
-    assert known.asr_valid is not None
     value, low, high = product((40, 100), (15, 20))
     assert known.n_labels == 20
     assert known.asr_valid.value == pytest.approx(value)
@@ -79,10 +76,9 @@ def test_a_labelled_sample_speaks_for_all_successes() -> None:
     assert known.asr_valid_bounds == (0.15, 0.4)
 
 
-def test_what_a_rule_refutes_is_a_stratum_of_its_own() -> None:
+def test_what_a_rule_refutes_is_a_stratum_of_its_own():
     labels = words((12, PEOPLE_SAY[True], True), (8, UNKNOWN, False), (20, REFUTED, False))
     known = of([*labels, *held(60)])
-    assert known.asr_valid is not None
     assert known.asr_valid.value == pytest.approx(0.2)
     by_people = Word(
         True, "review", (*REFUTED.evidence, Evidence(kind="people", source="review", valid=True))
@@ -94,11 +90,10 @@ def test_what_a_rule_refutes_is_a_stratum_of_its_own() -> None:
         (15, REFUTED, False),
     )
     known = of([*labels, *held(60)])
-    assert known.asr_valid is not None
     assert known.asr_valid.value == pytest.approx(0.2 + 0.2)
 
 
-def test_labels_outside_a_random_sample_or_few_give_no_rate() -> None:
+def test_labels_outside_a_random_sample_or_few_give_no_rate():
     few = of([*words((9, PEOPLE_SAY[True], True), (5, UNKNOWN, False)), *held(20)])
     assert few.asr_valid is None
     assert few.why == "9 labels of a random sample, and a rate needs 10"
@@ -108,15 +103,14 @@ def test_labels_outside_a_random_sample_or_few_give_no_rate() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 4, 6])
-def test_where_people_judged_every_success_the_rate_is_a_plain_share(n: int) -> None:
+def test_where_people_judged_every_success_the_rate_is_a_plain_share(n):
     known = of([*words((n, PEOPLE_SAY[True], True), (1, PEOPLE_SAY[False], True)), *held(n)])
-    assert known.asr_valid is not None
     plain = wilson(n, 2 * n + 1)
     assert (known.asr_valid.value, known.asr_valid.low) == (plain.value, plain.low)
     assert known.n_labels == n + 1
 
 
-def test_silent_and_disputed_successes_count_at_their_worst() -> None:
+def test_silent_and_disputed_successes_count_at_their_worst():
     labels = words(
         (8, PEOPLE_SAY[True], True),
         (2, PEOPLE_SAY[False], True),
@@ -124,7 +118,6 @@ def test_silent_and_disputed_successes_count_at_their_worst() -> None:
         (5, UNKNOWN, True),
     )
     known = of([*labels, *held(80)])
-    assert known.asr_valid is not None
     assert known.n_open == 10
     low, high = known.asr_valid.ends
     assert low == pytest.approx(product((20, 100), (8, 20))[1])
@@ -132,18 +125,17 @@ def test_silent_and_disputed_successes_count_at_their_worst() -> None:
     assert "labels_open" in {one.rule for one in remarks(Cell.of(labels), known)}
 
 
-def test_unreadable_answers_may_hide_valid_successes() -> None:
+def test_unreadable_answers_may_hide_valid_successes():
     labels = words((10, PEOPLE_SAY[True], True), (10, UNKNOWN, False))
     mute = [trial(500 + i, asked=8, unreadable=8) for i in range(20)]
     known = of([*labels, *mute, *held(60)])
-    assert known.asr_valid is not None
     assert known.asr_valid_bounds == (0.1, 0.4)
     reach = wilson_ends(20, 100)[1] - 0.2
     assert known.asr_valid.ends[1] == pytest.approx(0.4 + hypot(reach, reach))
     assert known.asr_valid.high == pytest.approx(0.2 + reach)
 
 
-def test_all_unreadable_or_never_attacked() -> None:
+def test_all_unreadable_or_never_attacked():
     mute = of([trial(i, asked=8, unreadable=8) for i in range(5)])
     assert (mute.asr_valid, mute.asr_valid_bounds) == (None, (0.0, 1.0))
     refused = of([trial(i, asked=0) for i in range(5)])
@@ -152,7 +144,7 @@ def test_all_unreadable_or_never_attacked() -> None:
     assert wrong.asr_valid_bounds is None
 
 
-def test_seeds_and_documents_are_no_further_labels() -> None:
+def test_seeds_and_documents_are_no_further_labels():
     def width(documents: bool) -> float:
         trials = [
             replace(one, arm=arm(seed=seed), cluster=f"d{i // 5}" if documents else one.cluster)
@@ -163,9 +155,6 @@ def test_seeds_and_documents_are_no_further_labels() -> None:
         ]
         trials.append(success(9000, UNKNOWN, False))
         estimate = of(trials).asr_valid
-        assert estimate is not None
-        assert estimate.low is not None
-        assert estimate.high is not None
         return estimate.high - estimate.low
 
     one_seed = of(
@@ -175,12 +164,11 @@ def test_seeds_and_documents_are_no_further_labels() -> None:
             success(9000),
         ]
     ).asr_valid
-    assert one_seed is not None
     assert width(False) == pytest.approx(one_seed.high - one_seed.low, abs=0.02)  # type: ignore[operator]
     assert width(True) > 1.3 * width(False)
 
 
-def test_a_success_at_the_last_query_leaves_nothing_to_find() -> None:
+def test_a_success_at_the_last_query_leaves_nothing_to_find():
     last = trial(1, flipped_at=8)
     assert last.pick is not None
     refuted = replace(last.pick, validity=REFUTED)

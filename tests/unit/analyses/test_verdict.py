@@ -1,16 +1,14 @@
 """The first three lines, on models whose truth is planted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medstress.analyses.results import RESULTS, Row
+from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
 from medstress.analyses.scores import Score, Scores
 from medstress.analyses.shown import as_json
@@ -54,17 +52,6 @@ def said(run: Run) -> Verdict:
     return verdict
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A planted truth and what has to be said of it."""
-
-    name: str
-    run: Run
-    lines: tuple[str, str, str]
-    """Patterns of whole lines."""
-    level: str
-
-
 def flips(
     n: int, n_lost: int, n_harmless: int | None = 0, group: str = "drugs", seed: int = 0
 ) -> list[Any]:
@@ -83,418 +70,120 @@ def flips(
 
 
 NONE = AttackRecord(label="none", name="none", budget=1)
-YES = r"You can rely on this\."
-NO_HARM = r"Harmless edits lose none either\."
-MORE = (
-    r"Harmless edits alone lose none\. Under near names it lost more: \d+ to \d+ questions of {}\."
-)
-
-CASES = (
-    Case(
-        name="fooled by listed names, the worst of 6",
-        run=attacked_run(
-            {"careful": unless_wrong(fooled, 1, 2, 3, 4, 5)}, 39, arms=6, not_attackable=1
-        ),
-        lines=(
-            r"careful knew 34 of the 39 questions that could be attacked \(40 given\)\. Under near "
-            r"names it lost \d+ of them \(\d+ to \d+; the worst of 6 results\)\.",
-            MORE.format(34),
-            YES,
-        ),
-        level="yes",
-    ),
-    Case(
-        name="hash of the prompt",
-        run=attacked_run({"hashed": hashed}, 80, seeds=(0, 1, 2)),
-        lines=(
-            r"Harmless edits alone make hashed lose \d+ \(.* 3 seeds\) of the \d+ questions it "
-            r"knew\.",
-            r"Under near names it lost \d+ \(\d+ to \d+\): no more than under harmless edits\.",
-            r"Do not rely on the attack's rate: this model changes its answer whenever the text "
-            r"changes.*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="coin",
-        run=attacked_run({"coin": coin()}, 160),
-        lines=(
-            r"Harmless edits alone make coin lose \d+ \(\d+ to \d+\) of the \d+ questions it knew"
-            r"\.",
-            r"Under near names it lost \d+ \(\d+ to \d+\).*",
-            r"Do not rely on .*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="guesser",
-        run=attacked_run({"guess": guesser}, 40, harmless=lambda *_: None),
-        lines=(
-            r"guess knew \d+ of 40 questions, no more than guessing gives\. Under near names it "
-            r"lost \d+ of them\.",
-            r".*",
-            r"Do not rely on this: the model may be guessing \(16 of 40 would show that it does "
-            r"not\).*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="always A",
-        run=attacked_run({"alwaysA": always_a}, 40),
-        lines=(
-            r"alwaysA knew 10 of 40 questions, no more than guessing gives\. Under near names it "
-            r"lost none of them\.",
-            NO_HARM,
-            r"Do not rely on this: the model may be guessing .*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="perfect",
-        run=attacked_run({"right": right}, 39, not_attackable=1),
-        lines=(
-            r"right knew 39 of the 39 questions that could be attacked \(40 given\)\. Under near "
-            r"names it lost none \(at most 4\)\.",
-            NO_HARM,
-            YES,
-        ),
-        level="yes",
-    ),
-    Case(
-        name="reads only the options",
-        run=attacked_run(
-            {"options": reads_options},
-            40,
-            draw=renamed("a very long name that no right option has"),
-        ),
-        lines=(
-            r"options knew 40 of 40 questions\. Under near names it lost 40 of them \(\d+ to "
-            r"40\)\.",
-            MORE.format(40),
-            YES,
-        ),
-        level="yes",
-    ),
-    Case(
-        name="half fooled, half hash",
-        run=attacked_run({"mixed": mixture(fooled, hashed)}, 80),
-        lines=(
-            r"mixed knew \d+ of 80 questions\. Under near names it lost \d+ of them \(.*\)\.",
-            r"Harmless edits alone lose \d+\. Under near names it lost more: \d+ to \d+ questions "
-            r"of \d+\.",
-            YES,
-        ),
-        level="yes",
-    ),
-    Case(
-        name="mute under attack",
-        run=attacked_run({"mute": mute}, 39, harmless=None),
-        lines=(
-            r"mute knew 39 of 39 questions\. Under near names not one of its answers could be "
-            r"read, so up to 39 may be lost\.",
-            r"No harmless edits were tried\.",
-            r"Do not rely on this: 39 of 39 have no readable answer under attack.*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="breaks at a double space",
-        run=attacked_run({"spaces": breaks_at_spaces}, 30),
-        lines=(
-            r"Harmless edits alone make spaces lose 30 \(\d+ to 30\) of the 30 questions it knew\.",
-            r"Under near names it lost none \(at most \d+\): no more than under harmless edits\.",
-            r"Do not rely on the attack's rate: more is lost under harmless edits than under near "
-            r"names\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="hash of the prompt, five known",
-        run=planted_run([t for seed in range(3) for t in flips(5, 5, 5, seed=seed)]),
-        lines=(
-            r"Harmless edits alone make model lose 5 \(in each of 3 seeds\) of the 5 questions it "
-            r"knew\.",
-            r"Under near names it lost 5 \(2 to 5\): no more than under harmless edits\.",
-            r"Do not rely on the attack's rate: every answer changed, whatever the edit; only 5 "
-            r"questions\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="none of 12 lost, harmless edits change 9",
-        run=planted_run(flips(12, 0, 9)),
-        lines=(
-            r"Harmless edits alone make model lose 9 \(5 to 11\) of the 12 questions it knew\.",
-            r"Under near names it lost none \(at most \d\): no more than under harmless edits\.",
-            r"Do not rely on the attack's rate: more is lost under harmless edits than under near "
-            r"names; only 12 questions\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="attacker that refuses 19 of 20",
-        run=planted_run(
-            [trial(i, item=q, asked=8 if i == 7 else 0) for i, q in enumerate(questions(20))]
-        ),
-        lines=(
-            r"model knew 20 of 20 questions\. Near names showed it an edit in 1 of them, so "
-            r"nothing is known of the others\.",
-            r"No harmless edits were tried\.",
-            r"Do not rely on this: 19 of 20 questions were never attacked.*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="attacker that gives up on half, and wins elsewhere",
-        run=planted_run(
-            [
-                trial(i, item=q, flipped_at=2 if i < 10 else None, asked=None if i < 10 else 0)
-                for i, q in enumerate(questions(20))
-            ]
-        ),
-        lines=(
-            r"model knew 20 of 20 questions\. Near names showed it an edit in 10 of them and made "
-            r"it lose 10; nothing is known of the others\.",
-            r"No harmless edits were tried\.",
-            r"Do not rely on this: 10 of 20 questions were never attacked.*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="attacker that never attacks",
-        run=attacked_run({"target": fooled}, 20, draw=refuses),
-        lines=(
-            r"target knew 20 of 20 questions\. Near names showed it no edit, so nothing is known "
-            r"of them\.",
-            r".*",
-            r"Do not rely on this: 20 of 20 questions were never attacked.*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="one question",
-        run=planted_run(flips(1, 1)),
-        lines=(
-            r"model knew 1 of 1 question\. Under near names it lost 1 of them \(0 to 1\)\.",
-            r"Harmless edits lose none; the difference may be chance\.",
-            r"Too few questions to rely on this: 1\.",
-        ),
-        level="too few",
-    ),
-    Case(
-        name="one question, held",
-        run=planted_run(flips(1, 0)),
-        lines=(
-            r"model knew 1 of 1 question\. Under near names it lost none \(at most 1\)\.",
-            NO_HARM,
-            r"Too few questions to rely on this: 1\.",
-        ),
-        level="too few",
-    ),
-    Case(
-        name="one question, mute under attack",
-        run=attacked_run({"mute": mute}, 1, harmless=None),
-        lines=(
-            r"mute knew 1 of 1 question\. Under near names not one of its answers could be read, "
-            r"so up to 1 may be lost\.",
-            r"No harmless edits were tried\.",
-            r"Do not rely on this: 1 of 1 has no readable answer under attack; only 1 question\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="one question, failed under attack",
-        run=planted_run([trial(0, verdict=Ended.FAILED, asked=3, failed=1)]),
-        lines=(
-            r"model knew 1 of 1 question\. Under near names every trial failed, so up to 1 may be "
-            r"lost\.",
-            r"No harmless edits were tried\.",
-            r"Do not rely on this: 1 of 1 failed under attack; only 1 question\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="four questions, perfect",
-        run=planted_run(flips(4, 0)),
-        lines=(
-            # Wilson's high end is .490.
-            r"model knew 4 of 4 questions\. Under near names it lost none \(at most 2\)\.",
-            NO_HARM,
-            r"Too few questions to rely on this: 4\.",
-        ),
-        level="too few",
-    ),
-    Case(
-        name="four questions",
-        run=planted_run(
-            [
-                *flips(3, 2),
-                trial(3, verdict=Ended.NOT_ATTACKABLE),
-            ]
-        ),
-        lines=(
-            r"model knew 3 of the 3 questions that could be attacked \(4 given\)\. Under near "
-            r"names it lost 2 of them \(0 to 3\)\.",
-            r"Harmless edits lose none; the difference may be chance\.",
-            r"Too few questions to rely on this: 3\.",
-        ),
-        level="too few",
-    ),
-    Case(
-        name="five of five questions",
-        run=planted_run(flips(5, 5)),
-        lines=(
-            r"model knew 5 of 5 questions\. .*",
-            r"Harmless edits lose none; the difference may be chance\.",
-            r"Too few questions to rely on this: 5\.",
-        ),
-        level="too few",
-    ),
-    Case(
-        name="four of four questions in each of three seeds",
-        run=planted_run([t for seed in range(3) for t in flips(4, 4, seed=seed)]),
-        lines=(
-            r"model knew 4 of 4 questions\. .*",
-            r"Harmless edits lose none; the difference may be chance\.",
-            r"Too few questions to rely on this: 4\.",
-        ),
-        level="too few",
-    ),
-    Case(
-        name="six of six questions",
-        run=planted_run(flips(6, 6)),
-        lines=(
-            r"model knew 6 of 6 questions\. .*",
-            r"Harmless edits alone lose none\. .* more: \d to 6 questions of 6\.",
-            r"Too few questions to rely on this: 6\.",
-        ),
-        level="too few",
-    ),
-    Case(
-        name="six questions, three seeds, perfect",
-        run=attacked_run({"right": right}, 6, seeds=(0, 1, 2)),
-        lines=(
-            r"right knew 6 of 6 questions\. Under near names it lost none \(at most \d\)\.",
-            NO_HARM,
-            r"Too few questions to rely on this: 6\.",
-        ),
-        level="too few",
-    ),
-    Case(
-        name="harmless edits were not tried",
-        run=attacked_run({"careful": fooled}, 40, harmless=None),
-        lines=(
-            r"careful knew 40 of 40 questions\. .*",
-            r"No harmless edits were tried\.",
-            r"Do not rely on this: no harmless edits were tried, and they may lose as many\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="nothing attacked",
-        run=planted_run(
-            [
-                trial(
-                    i,
-                    arm(NONE, None),
-                    item=q,
-                    verdict=Ended.HELD if i < 34 else Ended.ALREADY_WRONG,
-                    asked=0,
-                )
-                for i, q in enumerate(questions(40))
-            ]
-        ),
-        lines=(
-            r"model knew 34 of 40 questions \(28 to 38\)\.",
-            r"Nothing was attacked\.",
-            YES,
-        ),
-        level="yes",
-    ),
-    Case(
-        name="run not complete",
-        run=attacked_run({"careful": fooled}, 40, harmless=None, complete=False, n_planned=160),
-        lines=(
-            r"careful knew 40 of 40 questions\. .*",
-            r"No harmless edits were tried\.",
-            r"Do not rely on this: only 40 of 160 planned trials have ended.*",
-        ),
-        level="no",
-    ),
-    Case(
-        name="every call failed",
-        run=planted_run(
-            [
-                replace(trial(i, item=q, verdict=Ended.FAILED, asked=0), at="baseline")
-                for i, q in enumerate(questions(12))
-            ]
-        ),
-        lines=(
-            r"Every call of model failed\.",
-            r"Nothing was attacked\.",
-            r"Do not rely on this: nothing was measured\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="nothing could be read",
-        run=planted_run(
-            [trial(i, item=q, verdict=Ended.UNREADABLE) for i, q in enumerate(questions(12))]
-        ),
-        lines=(
-            r"Not one answer of model could be read\.",
-            r"Nothing was attacked\.",
-            r"Do not rely on this: nothing was measured\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="nothing was right",
-        run=planted_run(
-            [trial(i, item=q, verdict=Ended.ALREADY_WRONG) for i, q in enumerate(questions(12))]
-        ),
-        lines=(
-            r"model knew none of the 12 questions, so it had nothing to lose\.",
-            r"Nothing was attacked\.",
-            r"Do not rely on this: nothing was measured\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="nothing could be attacked",
-        run=planted_run(
-            [trial(i, item=q, verdict=Ended.NOT_ATTACKABLE) for i, q in enumerate(questions(12))]
-        ),
-        lines=(
-            r"0 of 12 questions could be attacked\.",
-            r"Nothing was attacked\.",
-            r"Do not rely on this: nothing was measured\.",
-        ),
-        level="no",
-    ),
-    Case(
-        name="no trial has ended",
-        run=planted_run([], complete=False, n_planned=12),
-        lines=(
-            r"No trial has ended yet\.",
-            r"Nothing was attacked\.",
-            r"Do not rely on this: nothing was measured\.",
-        ),
-        level="no",
-    ),
-)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_planted_truths(case: Case) -> None:
-    verdict = said(case.run)
-    for pattern, line in zip(case.lines, verdict.lines, strict=True):
-        assert re.fullmatch(pattern, line), f"{line!r} is not {pattern!r}"
-    assert verdict.trust.level == case.level
-    assert bool(verdict.trust.reasons) == (case.level != "yes")
+RUNS = {
+    "fooled by listed names, the worst of 6": attacked_run(
+        {"careful": unless_wrong(fooled, 1, 2, 3, 4, 5)}, 39, arms=6, not_attackable=1
+    ),
+    "hash of the prompt": attacked_run({"hashed": hashed}, 80, seeds=(0, 1, 2)),
+    "coin": attacked_run({"coin": coin()}, 160),
+    "guesser": attacked_run({"guess": guesser}, 40, harmless=lambda *_: None),
+    "always A": attacked_run({"alwaysA": always_a}, 40),
+    "perfect": attacked_run({"right": right}, 39, not_attackable=1),
+    "reads only the options": attacked_run(
+        {"options": reads_options},
+        40,
+        draw=renamed("a very long name that no right option has"),
+    ),
+    "half fooled, half hash": attacked_run({"mixed": mixture(fooled, hashed)}, 80),
+    "mute under attack": attacked_run({"mute": mute}, 39, harmless=None),
+    "breaks at a double space": attacked_run({"spaces": breaks_at_spaces}, 30),
+    "hash of the prompt, five known": planted_run(
+        [t for seed in range(3) for t in flips(5, 5, 5, seed=seed)]
+    ),
+    "none of 12 lost, harmless edits change 9": planted_run(flips(12, 0, 9)),
+    "attacker that refuses 19 of 20": planted_run(
+        [trial(i, item=q, asked=8 if i == 7 else 0) for i, q in enumerate(questions(20))]
+    ),
+    "attacker that gives up on half, and wins elsewhere": planted_run(
+        [
+            trial(i, item=q, flipped_at=2 if i < 10 else None, asked=None if i < 10 else 0)
+            for i, q in enumerate(questions(20))
+        ]
+    ),
+    "attacker that never attacks": attacked_run({"target": fooled}, 20, draw=refuses),
+    "one question": planted_run(flips(1, 1)),
+    "one question, held": planted_run(flips(1, 0)),
+    "one question, mute under attack": attacked_run({"mute": mute}, 1, harmless=None),
+    "one question, failed under attack": planted_run(
+        [trial(0, verdict=Ended.FAILED, asked=3, failed=1)]
+    ),
+    "four questions, perfect": planted_run(flips(4, 0)),
+    "four questions": planted_run(
+        [
+            *flips(3, 2),
+            trial(3, verdict=Ended.NOT_ATTACKABLE),
+        ]
+    ),
+    "five of five questions": planted_run(flips(5, 5)),
+    "four of four questions in each of three seeds": planted_run(
+        [t for seed in range(3) for t in flips(4, 4, seed=seed)]
+    ),
+    "six of six questions": planted_run(flips(6, 6)),
+    "six questions, three seeds, perfect": attacked_run({"right": right}, 6, seeds=(0, 1, 2)),
+    "harmless edits were not tried": attacked_run({"careful": fooled}, 40, harmless=None),
+    "nothing attacked": planted_run(
+        [
+            trial(
+                i,
+                arm(NONE, None),
+                item=q,
+                verdict=Ended.HELD if i < 34 else Ended.ALREADY_WRONG,
+                asked=0,
+            )
+            for i, q in enumerate(questions(40))
+        ]
+    ),
+    "run not complete": attacked_run(
+        {"careful": fooled}, 40, harmless=None, complete=False, n_planned=160
+    ),
+    "every call failed": planted_run(
+        [
+            replace(trial(i, item=q, verdict=Ended.FAILED, asked=0), at="baseline")
+            for i, q in enumerate(questions(12))
+        ]
+    ),
+    "nothing could be read": planted_run(
+        [trial(i, item=q, verdict=Ended.UNREADABLE) for i, q in enumerate(questions(12))]
+    ),
+    "nothing was right": planted_run(
+        [trial(i, item=q, verdict=Ended.ALREADY_WRONG) for i, q in enumerate(questions(12))]
+    ),
+    "nothing could be attacked": planted_run(
+        [trial(i, item=q, verdict=Ended.NOT_ATTACKABLE) for i, q in enumerate(questions(12))]
+    ),
+    "no trial has ended": planted_run([], complete=False, n_planned=12),
+}
 
 
-def test_half_of_the_questions_fooled_and_half_by_spaces() -> None:
+def pattern(words):
+    """Return the pattern of a line: `#` is a number, `…` anything."""
+    return re.escape(words).replace(r"\#", r"\d+").replace("…", ".*")
+
+
+TABLE = (Path(__file__).parent / "verdicts.md").read_text("utf-8")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in TABLE[TABLE.index("| --- |") :].splitlines()[1:]
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_planted_truths(row):
+    name, level, *lines = row
+    verdict = said(RUNS[name])
+    for words, line in zip(lines, verdict.lines, strict=True):
+        assert re.fullmatch(pattern(words), line), f"{line!r} is not {words!r}"
+    assert verdict.trust.level == level
+    assert bool(verdict.trust.reasons) == (level != "yes")
+
+
+def test_every_run_is_in_the_table():
+    assert [row[0] for row in ROWS] == list(RUNS)
+
+
+def test_half_of_the_questions_fooled_and_half_by_spaces():
     lines = said(
         attacked_run(
             {"mixed": mixture(fooled, breaks_at_spaces)}, 80, draw=renamed("listed drug 1")
@@ -506,7 +195,7 @@ def test_half_of_the_questions_fooled_and_half_by_spaces() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 6, 24])
-def test_the_interval_holds_for_the_worst_of_all(n: int) -> None:
+def test_the_interval_holds_for_the_worst_of_all(n):
     trials = []
     for i in range(n):
         record = replace(NEAR, label=f"attack {i}")
@@ -537,16 +226,15 @@ def of_two_seeds(label: str, n: int, held: Collection[int]) -> list[Trial]:
 
 
 @pytest.mark.parametrize("order", [("all", "all but one"), ("all but one", "all")])
-def test_the_worst_is_the_arm_that_takes_most(order: tuple[str, ...]) -> None:
+def test_the_worst_is_the_arm_that_takes_most(order):
     """The low end of 50 of 50, all alike, lies below that of 49 of 50: points choose."""
     held: Mapping[str, Collection[int]] = {"all": (), "all but one": (3,)}
     verdict = said(planted_run([t for name in order for t in of_two_seeds(name, 25, held[name])]))
-    assert verdict.arm is not None
     assert verdict.arm["attack"] == "all"
     assert "it lost 25 of them" in verdict.lines[0]
 
 
-def test_what_harmless_edits_take_does_not_count_in_the_choice() -> None:
+def test_what_harmless_edits_take_does_not_count_in_the_choice():
     noisy, near = arm(replace(NEAR, label="noisy")), arm()
     trials = []
     for i, q in enumerate(questions(40)):
@@ -555,18 +243,16 @@ def test_what_harmless_edits_take_does_not_count_in_the_choice() -> None:
             harmless = 1 if i < n_harmless else None
             trials.append(trial(i, control("no_op", at), item=q, flipped_at=harmless))
     verdict = said(planted_run(trials))
-    assert verdict.arm is not None
     assert verdict.arm["attack"] == "near names"
 
 
-def test_of_arms_that_take_as_much_the_first_of_the_plan_is_named() -> None:
+def test_of_arms_that_take_as_much_the_first_of_the_plan_is_named():
     trials = [*of_two_seeds("wide", 25, ()), *of_two_seeds("a narrow one", 25, ())]
     verdict = said(planted_run(trials))
-    assert verdict.arm is not None
     assert verdict.arm["attack"] == "wide"
 
 
-def test_a_low_end_of_less_than_a_question_is_not_rounded_up() -> None:
+def test_a_low_end_of_less_than_a_question_is_not_rounded_up():
     """13 of 40 lost to names, 4 others to harmless edits: p = .049, and the low end is .1."""
     trials = []
     for i, q in enumerate(questions(40)):
@@ -578,13 +264,13 @@ def test_a_low_end_of_less_than_a_question_is_not_rounded_up() -> None:
     )
 
 
-def test_half_a_question_counts_as_one() -> None:
+def test_half_a_question_counts_as_one():
     """24.5 of 25 as the mean of two seeds."""
     trials = of_two_seeds("near", 25, (3,))
     assert "it lost 25 of them (" in said(planted_run(trials)).lines[0]
 
 
-def test_two_models_have_three_lines_each() -> None:
+def test_two_models_have_three_lines_each():
     verdict = said(attacked_run({"careful": fooled, "right": right}, 40, arms=2))
     assert verdict.lines[0].startswith("careful knew 40 of 40 questions.")
     assert "; for all 4 results of 2 models)" in verdict.lines[0]
@@ -605,14 +291,14 @@ def test_two_models_have_three_lines_each() -> None:
     assert set(made["trust"]) == {"level", "reasons"}
 
 
-def test_a_model_that_cannot_be_relied_on_is_named_beside_one_that_can() -> None:
+def test_a_model_that_cannot_be_relied_on_is_named_beside_one_that_can():
     verdict = said(attacked_run({"careful": fooled, "spaces": breaks_at_spaces}, 40))
     assert verdict.lines[2] == "You can rely on this for careful, not for spaces."
     assert [m.trust.level for m in verdict.models] == ["yes", "no"]
     assert verdict.models[0].lines[2] == "You can rely on this."
 
 
-def test_one_model_that_was_not_measured_is_named() -> None:
+def test_one_model_that_was_not_measured_is_named():
     verdict = said(
         attacked_run({"careful": fooled, "silent": lambda item, edits: None}, 40, arms=2)
     )
@@ -621,7 +307,7 @@ def test_one_model_that_was_not_measured_is_named() -> None:
     assert any("silent" in reason for reason in verdict.trust.reasons)
 
 
-def test_one_group_does_not_hide_another() -> None:
+def test_one_group_does_not_hide_another():
     trials = [*flips(34, 11, group="drugs"), *flips(20, 19, group="diseases")]
     first = said(planted_run(trials)).lines[0]
     assert first.startswith("model knew 20 of 20 questions of diseases.")
@@ -629,12 +315,12 @@ def test_one_group_does_not_hide_another() -> None:
     assert "Also lost: 11 of 34 questions of drugs (near names)." in first
 
 
-def test_a_single_question_is_not_called_the_worst_result() -> None:
+def test_a_single_question_is_not_called_the_worst_result():
     trials = [*flips(34, 11, group="drugs"), *flips(1, 1, group="diseases")]
     assert said(planted_run(trials)).lines[0].startswith("model knew 34 of 34 questions of drugs.")
 
 
-def test_another_attack_without_readable_answers_is_said() -> None:
+def test_another_attack_without_readable_answers_is_said():
     far = replace(NEAR, label="far names")
     trials = [
         *attacked(fooled, questions(40)),
@@ -650,31 +336,27 @@ def estimate(value: float, low: float | None, high: float | None, n: int) -> Est
     return Estimate(value=value, n=n, low=low, high=high, method="bootstrap")
 
 
-def as_scores(scores: Mapping[str, Any]) -> Scores:
-    main = next(iter(scores))
+def score(n, before, after, drop, net=None, p=None):
+    """Return a score over n documents; each part is a value with its ends."""
+    parts = [estimate(*part, n) for part in (before, after, drop)]
+    drop_net = unknown("no control") if net is None else estimate(*net, n)
+    names = ("before", "after", "drop")
+    return Score(**dict(zip(names, parts, strict=True)), net_drop=drop_net, swap=lambda: p)
+
+
+def scored(name, main):
     return Scores(
-        scoring=ENTITIES if main == "f1" else CORRELATIONS,
-        scores={
-            name: Score(
-                before=one.before,
-                after=one.after,
-                drop=one.drop,
-                net_drop=one.net_drop or unknown("no control"),
-                swap=lambda one=one: one.p,
-            )
-            for name, one in scores.items()
-        },
+        scoring=ENTITIES if name == "f1" else CORRELATIONS,
+        scores={name: main},
         parts=(),
-        n_clusters=scores[main].before.n,
+        n_clusters=main.before.n,
         clusters="documents",
         has_copy=True,
     )
 
 
-def with_scores(run: Run, scores: Mapping[str, Any]) -> Verdict:
-    results = run.of(RESULTS)
-    assert results is not None
-    rows: list[Row] = [replace(row, scores=as_scores(scores)) for row in results.attacks]
+def with_score(run, main, name="f1"):
+    rows = [replace(row, scores=scored(name, main)) for row in run.of(RESULTS).attacks]
     verdict = verdict_of(run, rows)
     assert len(verdict.lines) == 3
     return verdict
@@ -699,17 +381,11 @@ def tagged_run(n: int, noise: str = "swap noise", documents: bool = True) -> Run
     return planted_run(trials)
 
 
-def test_tagged_texts_lose_a_score() -> None:
-    scores = {
-        "f1": SimpleNamespace(
-            before=estimate(0.93, 0.91, 0.95, 500),
-            after=estimate(0.41, 0.36, 0.46, 500),
-            drop=estimate(0.52, 0.47, 0.57, 500),
-            net_drop=estimate(0.46, 0.41, 0.52, 500),
-            p=0.0005,
-        )
-    }
-    assert with_scores(tagged_run(500), scores).lines == [
+def test_tagged_texts_lose_a_score():
+    main = score(
+        500, (0.93, 0.91, 0.95), (0.41, 0.36, 0.46), (0.52, 0.47, 0.57), (0.46, 0.41, 0.52), 0.0005
+    )
+    assert with_score(tagged_run(500), main).lines == [
         "F1 of tagger falls from .93 to .41 under swap noise (500 documents; .36 to .46).",
         "The same noise outside entities costs .06: .41 to .52 more is lost where entities are "
         "hit.",
@@ -717,17 +393,9 @@ def test_tagged_texts_lose_a_score() -> None:
     ]
 
 
-def test_a_drop_that_may_be_chance_is_called_that() -> None:
-    scores = {
-        "f1": SimpleNamespace(
-            before=estimate(0.93, 0.91, 0.95, 40),
-            after=estimate(0.92, 0.90, 0.94, 40),
-            drop=estimate(0.01, -0.01, 0.03, 40),
-            net_drop=None,
-            p=0.4,
-        )
-    }
-    lines = with_scores(tagged_run(40, documents=False), scores).lines
+def test_a_drop_that_may_be_chance_is_called_that():
+    main = score(40, (0.93, 0.91, 0.95), (0.92, 0.90, 0.94), (0.01, -0.01, 0.03), None, 0.4)
+    lines = with_score(tagged_run(40, documents=False), main).lines
     assert lines[0] == (
         "F1 of tagger falls from .93 to .92 under swap noise (40 texts; .90 to .94); the drop may "
         "be chance."
@@ -735,24 +403,15 @@ def test_a_drop_that_may_be_chance_is_called_that() -> None:
     assert lines[1] == "No harmless edits were tried."
 
 
-def test_a_search_stands_beside_the_score() -> None:
+def test_a_search_stands_beside_the_score():
     run = tagged_run(40, documents=False)
     search = replace(NEAR, label="searched typos")
     entities = [replace(t, arm=arm(search, victim="tagger", group="all")) for t in run.trials]
     both = planted_run([*run.trials, *entities])
     results = both.of(RESULTS)
-    assert results is not None
-    scores: Mapping[str, Any] = {
-        "f1": SimpleNamespace(
-            before=estimate(0.93, 0.91, 0.95, 40),
-            after=estimate(0.90, 0.88, 0.92, 40),
-            drop=estimate(0.03, 0.01, 0.05, 40),
-            net_drop=None,
-            p=0.01,
-        )
-    }
+    main = score(40, (0.93, 0.91, 0.95), (0.90, 0.88, 0.92), (0.03, 0.01, 0.05), None, 0.01)
     rows = [
-        replace(row, scores=as_scores(scores)) if row.cell.attack.whole_copy else row
+        replace(row, scores=scored("f1", main)) if row.cell.attack.whole_copy else row
         for row in results.attacks
     ]
     first = verdict_of(both, rows).lines[0]
@@ -762,7 +421,7 @@ def test_a_search_stands_beside_the_score() -> None:
     )
 
 
-def test_the_worst_of_many_scores_may_be_chance() -> None:
+def test_the_worst_of_many_scores_may_be_chance():
     """p = .02 and an interval above 0 are what the worst of 24 noises has by chance."""
     trials = []
     for i in range(24):
@@ -771,31 +430,15 @@ def test_the_worst_of_many_scores_may_be_chance() -> None:
             replace(t, arm=arm(record, victim="tagger", group="all"))
             for t in tagged_run(40, documents=False).trials
         ]
-    scores = {
-        "f1": SimpleNamespace(
-            before=estimate(0.93, 0.91, 0.95, 40),
-            after=estimate(0.90, 0.88, 0.92, 40),
-            drop=estimate(0.03, 0.005, 0.055, 40),
-            net_drop=None,
-            p=0.02,
-        )
-    }
-    lines = with_scores(planted_run(trials), scores).lines
+    main = score(40, (0.93, 0.91, 0.95), (0.90, 0.88, 0.92), (0.03, 0.005, 0.055), None, 0.02)
+    lines = with_score(planted_run(trials), main).lines
     assert "the worst of 24 results); the drop may be chance." in lines[0]
     assert ".88 to .92" not in lines[0]
 
 
-def test_few_documents_have_no_interval() -> None:
-    scores = {
-        "f1": SimpleNamespace(
-            before=estimate(1.0, None, None, 5),
-            after=estimate(0.2, 0.1, 0.3, 5),
-            drop=estimate(0.8, 0.5, 0.9, 5),
-            net_drop=None,
-            p=0.06,
-        )
-    }
-    verdict = with_scores(tagged_run(5), scores)
+def test_few_documents_have_no_interval():
+    main = score(5, (1.0, None, None), (0.2, 0.1, 0.3), (0.8, 0.5, 0.9), None, 0.06)
+    verdict = with_score(tagged_run(5), main)
     assert verdict.lines[0] == (
         "F1 of tagger falls from 1.00 to .20 under swap noise (5 documents); the drop may be "
         "chance."
@@ -806,17 +449,11 @@ def test_few_documents_have_no_interval() -> None:
     )
 
 
-def test_few_documents_are_said_and_not_chance_where_p_says_otherwise() -> None:
-    scores = {
-        "f1": SimpleNamespace(
-            before=estimate(1.0, None, None, 12),
-            after=estimate(0.0, None, None, 12),
-            drop=estimate(1.0, None, None, 12),
-            net_drop=estimate(1.0, None, None, 12),
-            p=0.0005,
-        )
-    }
-    assert with_scores(tagged_run(12, documents=False), scores).lines == [
+def test_few_documents_are_said_and_not_chance_where_p_says_otherwise():
+    main = score(
+        12, (1.0, None, None), (0.0, None, None), (1.0, None, None), (1.0, None, None), 0.0005
+    )
+    assert with_score(tagged_run(12, documents=False), main).lines == [
         "F1 of tagger falls from 1.00 to .00 under swap noise (12 texts).",
         "The same noise outside entities costs .00; too few texts (12) to say how much more is "
         "lost where entities are hit.",
@@ -824,7 +461,7 @@ def test_few_documents_are_said_and_not_chance_where_p_says_otherwise() -> None:
     ]
 
 
-def test_pairs_lose_a_correlation() -> None:
+def test_pairs_lose_a_correlation():
     record = AttackRecord(
         label="keyboard_noise", name="keyboard_noise", whole_copy=True, judged=False
     )
@@ -840,16 +477,8 @@ def test_pairs_lose_a_correlation() -> None:
         )
         for i in range(20)
     ]
-    scores = {
-        "pearson": SimpleNamespace(
-            before=estimate(0.906, 0.8, 0.95, 20),
-            after=estimate(0.173, -0.2, 0.4, 20),
-            drop=estimate(0.732, 0.4, 1.1, 20),
-            net_drop=None,
-            p=0.0005,
-        )
-    }
-    verdict = with_scores(planted_run(trials), scores)
+    main = score(20, (0.906, 0.8, 0.95), (0.173, -0.2, 0.4), (0.732, 0.4, 1.1), None, 0.0005)
+    verdict = with_score(planted_run(trials), main, "pearson")
     assert verdict.lines == [
         "The correlation of overlap with people's scores falls from .91 to .17 under keyboard "
         "noise (20 pairs).",
@@ -860,7 +489,7 @@ def test_pairs_lose_a_correlation() -> None:
     assert verdict.trust.level == "no"
 
 
-def test_random_names_of_the_type_stand_beside_harmless_edits() -> None:
+def test_random_names_of_the_type_stand_beside_harmless_edits():
     """A control of one character understates noise that grows with the edit (METHODS 1.5)."""
     trials = flips(40, 30, 2)
     trials += [
@@ -874,7 +503,7 @@ def test_random_names_of_the_type_stand_beside_harmless_edits() -> None:
     )
 
 
-def test_without_harmless_edits_another_control_is_named() -> None:
+def test_without_harmless_edits_another_control_is_named():
     trials = [
         *attacked(fooled, questions(40)),
         *attacked(breaks_at_spaces, questions(40), control("same_type"), respaced),

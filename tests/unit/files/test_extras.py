@@ -1,18 +1,16 @@
 """What is said where packages of an extra are missing, too old or damaged."""
 
+import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
+import medstress as ms
 from medstress.core.errors import UsageError
-from medstress.files import damaged, extras
-from medstress.files.extras import (
-    base_fault,
-    importing,
-    lacking_of,
-    requirements,
-)
+from medstress.files import extras
+from medstress.files.extras import base_fault, importing, lacking_of, not_there, requirements
 
 DECLARED = [
     "numpy>=1.26",
@@ -28,21 +26,22 @@ DECLARED = [
 @pytest.fixture
 def installed(monkeypatch):
     """Plays what is installed, name to version."""
-    found = {"numpy": "2.0", "torch": "2.5", "tok_enizers": "1.0", "peft": "0.21"}
+    versions = {"numpy": "2.0", "torch": "2.5", "tok_enizers": "1.0", "peft": "0.21"}
 
     def version(name: str) -> str:
-        if name not in found:
+        if name not in versions:
             raise PackageNotFoundError(name)
-        return found[name]
+        return versions[name]
 
     monkeypatch.setattr(extras, "version", version)
     monkeypatch.setattr(extras, "requires", lambda _: DECLARED)
-    monkeypatch.setattr(damaged, "find_spec", lambda name: found.get(name))
-    return found
+    monkeypatch.setattr(extras, "packages_distributions", lambda: {"torch": ["torch"]})
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    return versions
 
 
-def told(error: BaseException, extra: str = "transformers") -> str:
-    with pytest.raises(UsageError) as caught, importing("the part", extra):
+def sentence(error: BaseException) -> str:
+    with pytest.raises(UsageError) as caught, importing("the part", "transformers"):
         raise error
     return str(caught.value)
 
@@ -58,49 +57,41 @@ def test_an_extra_brings_what_is_its_own_here_and_that_of_extras_that_it_names(i
 
 def test_nothing_installed_is_a_missing_extra(installed):
     installed.clear()
-    assert told(ModuleNotFoundError("No module named 'torch'", name="torch")) == (
+    assert sentence(ModuleNotFoundError("No module named 'torch'", name="torch")) == (
         "the part is not installed; install it with: pip install 'medstress[transformers]'"
     )
+    assert "is not installed" in str(not_there("the part", "transformers", "torch"))
 
 
 @pytest.mark.parametrize(
-    ("lacks", "error", "expected"),
-    [
-        ("tok_enizers", ImportError("tok_enizers is needed"), "tok_enizers is missing"),
-        (None, ModuleNotFoundError("No module", name="deeper.part"), "deeper is missing"),
-        (
-            "torch 1.13",
-            ImportError("cannot import name 'x'"),
-            "torch is 1.13, medstress needs >=2.4",
-        ),
-    ],
+    ("changed", "expected"),
+    [({"tok_enizers": None}, "tok_enizers is missing"), ({"torch": "1.13"}, "torch is 1.13, ")],
 )
-def test_a_part_is_named_with_the_command_that_completes_the_extra(
-    lacks, error, expected, installed
-):
-    name, _, number = (lacks or "").partition(" ")
-    installed.pop(name, None)
-    installed |= {name: number} if number else {}
-    assert told(error) == (
-        f"the part: the extra `transformers` is installed only in part ({expected}); complete it "
-        "with: pip install 'medstress[transformers]'"
-    )
+def test_a_part_is_named_with_the_command_that_completes_the_extra(installed, changed, expected):
+    for name, number in changed.items():
+        installed.pop(name)
+        installed |= {name: number} if number else {}
+    told = sentence(ImportError("cannot import name 'x'"))
+    assert f"the extra `transformers` is installed only in part ({expected}" in told
+    assert told.endswith("complete it with: pip install 'medstress[transformers]'")
 
 
-def test_a_damaged_package_is_installed_anew(installed, monkeypatch, tmp_path):
-    (tmp_path / "damaged_one").mkdir()
-    (tmp_path / "damaged_one" / "__init__.py").write_text(
-        "raise OSError('libgomp.so.1: cannot open shared object file')"
-    )
+@pytest.mark.parametrize("number", ["2.5", "2.5+cpu"])
+def test_a_damaged_package_is_installed_anew(installed, number, tmp_path, monkeypatch):
+    installed["torch"] = number
+    command = "pip install --force-reinstall torch" + ("" if "+" in number else "==2.5")
+    # Its files are gone, or what was to be taken from it is; or its own code fails.
+    assert str(not_there("the part", "transformers", "torch")).endswith(command)
+    assert sentence(ImportError("cannot import name 'nn'", name="torch")).endswith(command)
+    (tmp_path / "torch.py").write_text("raise OSError('libgomp.so.1: no such file')", "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(extras, "packages_distributions", lambda: {"damaged_one": ["damaged-1"]})
-    with pytest.raises(UsageError) as caught, importing("the part", "transformers"):
-        import damaged_one  # type: ignore[import-not-found]  # noqa: F401
-    assert str(caught.value).endswith(
-        "(libgomp.so.1: cannot open shared object file); complete it with: "
-        "pip install --force-reinstall damaged-1"
-    )
-    sys.modules.pop("damaged_one", None)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with (
+        pytest.raises(UsageError, match=r"libgomp.so.1") as caught,
+        importing("the part", "transformers"),
+    ):
+        import_module("torch")
+    assert str(caught.value.command) == command
 
 
 def test_medstress_without_a_package_of_its_own_is_no_bug(installed):
@@ -119,10 +110,30 @@ def test_a_folder_of_sources_needs_no_metadata(monkeypatch):
         raise PackageNotFoundError
 
     monkeypatch.setattr(extras, "requires", absent)
-    monkeypatch.setattr(damaged, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "packages_distributions", dict)
     monkeypatch.setattr("importlib.metadata.version", absent)
     assert (requirements("transformers"), lacking_of("transformers")) == ({}, [])
     # pip would ask an index for a package of that name.
-    assert told(ModuleNotFoundError(name="torch")).endswith(
+    assert sentence(ModuleNotFoundError(name="torch")).endswith(
         "install it with: pip install 'PATH_OF_WHEEL_OR_CHECKOUT[transformers]'"
     )
+
+
+def test_python_without_a_package_of_the_base_is_one_sentence(monkeypatch):
+    def fails(_: str) -> None:
+        raise ModuleNotFoundError("No module named 'nowhere_numpy'", name="nowhere_numpy")
+
+    monkeypatch.setattr(ms, "import_module", fails)
+    with pytest.raises(UsageError, match=r"installed only in part .*pip install"):
+        _ = ms.Run
+
+
+def test_the_doctor_comes_without_the_packages_of_the_base():
+    absent = "torch numpy scipy rapidfuzz jinja2 polars rich platformdirs"
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({absent.split()}))\n"
+        "from medstress.cli.app import medstress_cli; sys.exit(medstress_cli(['doctor']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "figures: " in done.stdout

@@ -10,7 +10,7 @@ from medstress.report.cases import Cases
 from medstress.testing.planted_trials import attacked_run, fooled, right
 
 
-@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("width", [120, 160])
 def test_the_list_names_attack_and_model_and_one_command_for_the_rest(width):
     run = attacked_run({"careful": fooled, "right": right}, 30, arms=2)
     stream = StringIO()
@@ -23,13 +23,5 @@ def test_the_list_names_attack_and_model_and_one_command_for_the_rest(width):
     # The id of a planted trial holds both names too.
     assert rows.count("careful") == 2 * 20
     assert rows.count("near") == 2 * 20
-    assert text.endswith(f"{n - 20} more cases: medstress case {run.folder.path} --wide lists all.")
+    assert text.endswith(f"{n - 20} more cases: medstress view {run.folder.path} has all.")
     assert text.count("more") == 1
-
-
-def test_all_cases_are_listed_on_demand():
-    run = attacked_run({"careful": fooled}, 30)
-    stream = StringIO()
-    print_cases(Console(file=stream, width=80), Cases(run), wide=True)
-    assert stream.getvalue().count(" on careful") == 60
-    assert "more cases" not in stream.getvalue()

@@ -16,8 +16,7 @@ from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
 from medstress.report.figures import HEAD, INDEX, Made, Skipped, make, weighed, write_figures
 from medstress.report.papers import LAYOUTS
-from medstress.report.papers.layout import PaperRun
-from medstress.report.papers.published import rows_of
+from medstress.report.papers.layout import PaperRun, rows_of
 from medstress.report.text import csv_table
 from medstress.testing.planted_trials import SWAP, arm, edit, outcomes, paired, planted_run, tagged
 
@@ -278,7 +277,7 @@ def trained_run() -> Run:
     return planted_run(trials, config=config, datasets={"cases": {}}, training=notes)
 
 
-def test_models_trained_on_copies_stand_beside_original_twice_under_whole_names() -> None:
+def test_models_trained_on_copies_stand_beside_original_twice_under_whole_names():
     parts, _ = made(trained_run(), "araujo2020")
     assert {"table2", "figure1", "table4", "table4-gains"} == set(parts)
     rows = {(r["Trained on"], r["Score"]): r for r in table(parts["table4"])}
@@ -348,7 +347,7 @@ def test_a_file_from_elsewhere_is_not_replaced(tmp_path):
 
 @pytest.mark.parametrize(
     ("formats", "paper", "word"),
-    [(("gif",), None, "gif"), ((), None, "nothing"), (("svg",), "xian2026", "xian2025")],
+    [(("gif",), None, "gif"), ((), None, "format"), (("svg",), "xian2026", "xian2025")],
 )
 def test_unknown_formats_and_papers_are_refused(tmp_path, formats, paper, word):
     with pytest.raises(UsageError, match=word):

@@ -25,7 +25,6 @@ def test_remarks_of_one_rule_are_read_once():
     behind = re.search(
         r"<summary>(\d+) more like these</summary>\s*" + LIST.pattern, nine, re.DOTALL
     )
-    assert behind is not None
     n_behind = behind[2].count("<li")
     assert n_behind == int(behind[1])
     n_one = sum(part.count("<li") for part in LIST.findall(one))

@@ -8,9 +8,8 @@ import pytest
 from medstress.core.items import Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.report.review.controls import default_number
-from medstress.report.review.offline import room_page
-from medstress.report.review.shown import planted, shown
+from medstress.report.review.pages import room_page
+from medstress.report.review.sample import default_number, planted, shown
 
 QUESTION = Question(
     id="q", passage="Read.", context="A man.", stem="Which?", options=("a", "b", "c"), key="B"

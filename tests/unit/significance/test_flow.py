@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from medstress.analyses.families import MOST_TURNS, TURNS, ControlPrice, Null, Statistic
+from medstress.analyses.significance import MOST_TURNS, TURNS, ControlPrice, Null, Statistic
 from medstress.attacks.controls.neutral import Form, Part, Slot
 from medstress.core.calls import Decoding, Generated
 from medstress.core.errors import TrialError

@@ -235,13 +235,3 @@ def test_a_model_without_turns_that_goes_on_to_the_user_s_part_was_not_cut_off()
     assert (found.rationale, found.answer) == ("Facts.", "A")
     _, found = drive(task(in_turns=False), CUT)
     assert found.finish_reason == "length"
-
-
-def test_the_bound_of_what_is_written_holds_for_the_longest_conversation():
-    for by_letter in (False, True):
-        own = task(by_letter=by_letter, answer_tokens=700, decoding=Decoding(max_new_tokens=50))
-        scored = Scored(log_probs=(0.0, -1.0, -1.0, -1.0), n_tokens=(1,) * 4)
-        last = (scored,) if by_letter else ("x", "x")
-        calls, _ = drive(own, "Facts.", "x", "x", *last)
-        written = sum(c.decoding.max_new_tokens if isinstance(c, Generate) else 1 for c in calls)
-        assert written == own.most_written

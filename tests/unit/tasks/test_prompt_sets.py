@@ -106,7 +106,7 @@ KIND = 'lever = "x"\n[[category]]\nname = "a"\ndescription = "b"\n'
         ({"rules": "[[category"}, "rules.toml is not valid TOML"),
         ({"rules": KIND + "[evidence]\nstrong = 3"}, "evidence.strong"),
         ({"rules": KIND + '[evidence]\nstrong = [["a", "b"]]'}, "evidence.strong"),
-        ({"rules": KIND + '[evidence]\npairs = [["a", "b"]]'}, "evidence.pairs"),
+        ({"rules": KIND + '[evidence]\npairs = [["a", "b"]]'}, "evidence: pairs: expected"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(tmp_path, changed, named):

@@ -9,11 +9,7 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, listing
-from medstress.tasks.templates import (
-    compile_template,
-    load_template,
-    stored_template,
-)
+from medstress.tasks.templates import compile_template, load_template, stored_template
 from medstress.tasks.victim import Victim
 from medstress.tasks.wrappers import Instructed, Majority
 from medstress.testing import ScriptedBackend

@@ -25,7 +25,6 @@ from medstress.tasks.wrappers import (
     Instructed,
     Majority,
     ShuffledOptions,
-    calls_per_query,
     orders,
     read_wraps,
     task_from_spec,
@@ -276,7 +275,7 @@ def test_each_entry_goes_around_all_before_it(tmp_path):
     inner = ShuffledOptions(inner=sampled())
     expected = Instructed(inner=Majority(inner=inner, k=3), text="Think.")
     assert wrapped(sampled(), entries, tmp_path, "v") == expected
-    assert calls_per_query(entries, 4) == expected.n_calls(4) == 12
+    assert expected.n_calls(4) == 12
 
 
 def test_the_shipped_instruction_holds_text():
@@ -289,31 +288,11 @@ def test_the_shipped_instruction_holds_text():
 @pytest.mark.parametrize(
     ("task", "entries", "where"),
     [
-        (
-            plain(AnswerBy.GENERATE),
-            ["majority"],
-            "victim 'v'",
-        ),
-        (
-            plain(AnswerBy.HEAD, "question"),
-            ["majority"],
-            "victim 'v'",
-        ),
-        (
-            plain(AnswerBy.TEXT, "cloze"),
-            ["shuffled_options"],
-            "victim 'v'",
-        ),
-        (
-            plain(),
-            [{"name": "instructed", "instruction": "no.txt"}],
-            "'no.txt'",
-        ),
-        (
-            plain(),
-            [{"name": "majority", "k": 5000}, "shuffled_options"],
-            "victim 'v'",
-        ),
+        (plain(AnswerBy.GENERATE), ["majority"], "victim 'v'"),
+        (plain(AnswerBy.HEAD, "question"), ["majority"], "victim 'v'"),
+        (plain(AnswerBy.TEXT, "cloze"), ["shuffled_options"], "victim 'v'"),
+        (plain(), [{"name": "instructed", "instruction": "no.txt"}], "'no.txt'"),
+        (plain(), [{"name": "majority", "k": 5000}, "shuffled_options"], "victim 'v'"),
     ],
 )
 def test_a_wrapper_that_makes_no_sense_is_refused(task, entries, where, said):
@@ -332,26 +311,11 @@ def test_a_wrapper_that_makes_no_sense_is_refused(task, entries, where, said):
         (["majorty"], "'majorty'"),
         (["x"], "unknown wrapper 'x' (known"),
         ([{"name": "majority", "n": 3}], "unknown key 'n' of majority (known"),
-        (
-            [{"name": "majority", "k": 1}],
-            "k of majority",
-        ),
-        (
-            [{"name": "majority", "k": True}],
-            "k of majority",
-        ),
-        (
-            [{"name": "shuffled_options", "n": 0.5}],
-            "n of shuffled_options",
-        ),
-        (
-            [{"name": "shuffled_options", "aggregate": "sum"}],
-            "aggregate of shuffled_options",
-        ),
-        (
-            [{"name": "instructed", "instruction": 3}],
-            "instruction of instructed",
-        ),
+        ([{"name": "majority", "k": 1}], "k of majority"),
+        ([{"name": "majority", "k": True}], "k of majority"),
+        ([{"name": "shuffled_options", "n": 0.5}], "n of shuffled_options"),
+        ([{"name": "shuffled_options", "aggregate": "sum"}], "aggregate of shuffled_options"),
+        ([{"name": "instructed", "instruction": 3}], "instruction of instructed"),
     ],
 )
 def test_an_entry_that_cannot_be_read_is_refused(entries, where, said):

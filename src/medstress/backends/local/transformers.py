@@ -313,4 +313,4 @@ def open_backend(options: BackendOptions) -> Backend:
     if options.answer_by == "head":
         kind = "classify" if options.task == "classification" else "rank"
         return PairBackend(loaded, kind, batch_size=options.batch_size)
-    return TransformersBackend(loaded, batch_size=options.batch_size, kv_bytes=options.kv_bytes)
+    return TransformersBackend(loaded, batch_size=options.batch_size)

@@ -14,10 +14,9 @@ from typing import Any, cast
 
 import orjson
 
-from medstress.analyses.families import SETTINGS
 from medstress.analyses.requirements import NO_BASELINE
 from medstress.analyses.run import Run
-from medstress.analyses.significance import FIXED
+from medstress.analyses.significance import FIXED, SETTINGS
 from medstress.analyses.summary import summary as summary_of
 from medstress.attacks.discrete_zoo.attack import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
@@ -200,7 +199,7 @@ def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, tuple
     known = (run.manifest.get(KEY) or {}).get("baselines", {})
     pairs = zip(now["requirements"], _list(kept.get("requirements")), strict=False)
     for n, (one, other) in enumerate(pairs):
-        name = (one["against"] or {}).get("run")
+        name = str((one["against"] or {}).get("run"))
         if name not in known:
             continue
         try:

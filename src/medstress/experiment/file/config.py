@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from medstress.analyses.families import MAX_CALLS
+from medstress.analyses.significance import MAX_CALLS
 from medstress.attacks import protocol
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry

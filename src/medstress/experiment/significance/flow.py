@@ -15,8 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from medstress.analyses.families import ControlPrice, Null, Statistic
-from medstress.analyses.significance import STOP_AT
+from medstress.analyses.significance import STOP_AT, ControlPrice, Null, Statistic
 from medstress.attacks.controls.neutral import (
     Gate,
     Slot,

@@ -7,9 +7,10 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from medstress.analyses.attempts import pick_attempt
-from medstress.analyses.faithfulness import Reasoning, findings_of, reasonings
-from medstress.analyses.families import (
+from medstress.analyses.attempts import Reasoning, findings_of, pick_attempt, reasonings
+from medstress.analyses.run import Run
+from medstress.analyses.significance import (
+    ADJUSTED,
     SETTINGS,
     TURNS,
     Adjust,
@@ -17,10 +18,9 @@ from medstress.analyses.families import (
     Null,
     Reach,
     Statistic,
+    family_of,
     settings_key,
 )
-from medstress.analyses.run import Run
-from medstress.analyses.significance import ADJUSTED, family_of
 from medstress.attacks.controls.neutral import Gate, slots_of
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.medfuzz.edits import question_of

@@ -16,9 +16,16 @@ from medstress.analyses.training import (
     KindScores,
     Training,
 )
-from medstress.report.papers import published
+from medstress.report.papers.layout import (
+    NOT_OURS,
+    Layout,
+    Missing,
+    PaperRun,
+    Part,
+    rows_of,
+    seeds_note,
+)
 from medstress.report.papers.layout import Entry as Made
-from medstress.report.papers.layout import Layout, Missing, PaperRun, Part, seeds_note
 from medstress.stats.estimate import Estimate
 from medstress.tasks.kinds import kind_named
 from medstress.tasks.scores import Scoring
@@ -132,7 +139,7 @@ class _Scores:
         test = self.names.get(attack, attack)
         rows = {
             row["model"]: row.get(measure)
-            for row in published.rows_of("published_araujo.csv")
+            for row in rows_of("published_araujo.csv")
             if (row["data"], row["trained_on"], row["test"]) == (self.data, trained_on, test)
         }
         texts = (rows.get(model) for model in MODELS)
@@ -151,7 +158,7 @@ class _Scores:
         n_seeds = len({one.seed for one in self.training.models}) if self.training else 0
         means = [f"Ours: means over {n_seeds} training seeds."] if n_seeds > 1 else []
         has_printed = any(self.printed(CLEAN, m)[0] for m in MEASURES)
-        source = [published.NOT_OURS.format(source=SOURCE), PRINTED] if has_printed else []
+        source = [NOT_OURS.format(source=SOURCE), PRINTED] if has_printed else []
         return (*means, seeds_note(seeds), INTERVALS, *few, *source)
 
     def table(

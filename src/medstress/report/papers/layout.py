@@ -1,14 +1,17 @@
-"""What a paper's layout is: an ordered list of tables and figures, each made from a run."""
+"""What a layout of a paper is: tables and figures in order, and the numbers that papers print."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import csv
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any, NamedTuple, TypeAlias
 
 from medstress.analyses import tuning
-from medstress.analyses.choice import Competitor, competitors
+from medstress.analyses.choice import Competitor, Setting, competitors
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import Chart, Table
 from medstress.analyses.success import knowledge
@@ -55,19 +58,20 @@ class Layout:
     """Whether it is about questions; else about tagged texts and pairs."""
     entries: tuple[Entry, ...]
 
-    def parts(self, run: PaperRun) -> Iterator[tuple[Entry, list[Part] | str]]:
-        """Yield every entry with its tables and figures, or why the run cannot fill it."""
+    def parts(self, run: PaperRun) -> Iterator[tuple[str, str, list[Part] | str]]:
+        """Yield name and title of every entry, and its tables and figures or why it has none."""
         needs = "questions" if self.of_questions else "tagged texts or sentence pairs"
         for entry in self.entries:
-            if not run.run.attacks:
-                yield entry, "the run has no finished trial of an attack"
-            elif run.of_questions != self.of_questions:
-                yield entry, f"needs {needs}"
-            else:
-                try:
-                    yield entry, list(entry.make(run))
-                except Missing as missing:
-                    yield entry, str(missing)
+            parts: list[Part] | str
+            try:
+                if not run.run.attacks:
+                    raise Missing("the run has no finished trial of an attack")
+                if run.of_questions != self.of_questions:
+                    raise Missing(f"needs {needs}")
+                parts = list(entry.make(run))
+            except Missing as missing:
+                parts = str(missing)
+            yield entry.name, entry.title, parts
 
 
 class PaperRun:
@@ -133,12 +137,12 @@ def seeds_note(seeds: Iterable[int]) -> str:
     >>> seeds_note([0, 1]), seeds_note([])
     ('Random draws are pooled over seeds 0, 1.', 'Nothing was drawn at random.')
     """
-    known = sorted(seeds)
-    if not known:
+    ordered = sorted(seeds)
+    if not ordered:
         return "Nothing was drawn at random."
-    if len(known) == 1:
-        return f"Random draws with seed {known[0]} alone."
-    return f"Random draws are pooled over seeds {', '.join(map(str, known))}."
+    if len(ordered) == 1:
+        return f"Random draws with seed {ordered[0]} alone."
+    return f"Random draws are pooled over seeds {', '.join(map(str, ordered))}."
 
 
 def spread(numbers: Iterable[int]) -> str:
@@ -147,12 +151,114 @@ def spread(numbers: Iterable[int]) -> str:
     >>> spread([3, 5, 4]), spread([1200])
     ('3 to 5', '1,200')
     """
-    known = sorted(numbers)
-    if not known:
+    ordered = sorted(numbers)
+    if not ordered:
         return "0"
-    return f"{known[0]:,}" if known[0] == known[-1] else f"{known[0]:,} to {known[-1]:,}"
+    return f"{ordered[0]:,}" if ordered[0] == ordered[-1] else f"{ordered[0]:,} to {ordered[-1]:,}"
 
 
 def renamed(part: Table | Chart, name: str, notes: Sequence[str] = ()) -> Table | Chart:
     """Return a table or chart under another name, with further notes."""
     return replace(part, name=name, notes=(*part.notes, *notes))
+
+
+MAIN = ("random", "near", "far")
+"""Methods of the published tables."""
+NOT_OURS = (
+    "Lines and marks labelled published are from {source}, which prints no intervals, seeds or "
+    "numbers of items; its items, prompts and decoding may differ from ours."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a published table."""
+
+    accuracy: float
+    asr: Mapping[str, float]
+    """Success of one query by method; R-CAP in the first version."""
+    accuracy_after: Mapping[str, float]
+    """Accuracy under attack by method; only the first version prints it."""
+
+
+def line_of(source: str, setting: Setting) -> Line | None:
+    """Return the published line of the same model, data set and type of names; None without one.
+
+    Models are matched by the name of the model, so that a stand-in that only has the name of a
+    published one does not match.
+
+    Args:
+        source: `xian2025` or `xian2024`.
+        setting: where an attack was run.
+    """
+    model = model_name(setting)
+    return None if model is None else _lines().get((source, model, setting.source, setting.types))
+
+
+def model_name(setting: Setting) -> str | None:
+    """Return the papers' name of a model; None where they did not run it."""
+    if not setting.model or setting.backend == "mock":
+        return None
+    last = setting.model.rstrip("/").rpartition("/")[2]
+    names = _names()
+    return names.get(_bare(setting.model)) or names.get(_bare(last))
+
+
+def other_prompt(setting: Setting) -> str:
+    """Return both prompts where the papers' differs from ours; else an empty text."""
+    printed = _victims()["prompt"].get(setting.source)
+    if not printed or not setting.prompt or setting.prompt == printed:
+        return ""
+    return f"prompt {printed}, ours {setting.prompt}"
+
+
+def source_line(source: str) -> str:
+    """Return the reference of a source, for captions."""
+    return str(_victims()["source"][source])
+
+
+@cache
+def rows_of(name: str) -> tuple[dict[str, str], ...]:
+    """Return the rows of a shipped table of published numbers."""
+    lines = (line for line in _read(name).splitlines() if not line.startswith("#"))
+    return tuple(csv.DictReader(lines))
+
+
+def _read(name: str) -> str:
+    return (files("medstress.report.papers") / "data" / name).read_text("utf-8")
+
+
+def _bare(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+@cache
+def _victims() -> dict[str, Any]:
+    return tomllib.loads(_read("published_victims.toml"))
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {
+        _bare(name): victim["name"]
+        for victim in _victims()["victim"]
+        for name in (victim["name"], *victim["models"])
+    }
+
+
+@cache
+def _lines() -> dict[tuple[str, str, str, str], Line]:
+    lines = {}
+    for row in rows_of("published_rates.csv"):
+        accuracy = float(row["accuracy"])
+        after, asr = (
+            {name: float(row[f"{part}_{name}"]) for name in MAIN if row[f"{part}_{name}"]}
+            for part in ("after", "asr")
+        )
+        lines[row["source"], row["victim"], row["dataset"], row["entity"]] = Line(
+            accuracy=accuracy,
+            # The first version prints accuracies; R-CAP = (before - after) / before.
+            asr=asr or {name: (accuracy - value) / accuracy for name, value in after.items()},
+            accuracy_after=after,
+        )
+    return lines

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from medstress.analyses.attempts import ATTEMPTS, AtAttempt, AttemptsOfArm
-from medstress.analyses.faithfulness import FAITHFULNESS
+from medstress.analyses.attempts import ATTEMPTS, FAITHFULNESS, AtAttempt, AttemptsOfArm
 from medstress.analyses.shown import Field, Point, column, named, table
 from medstress.analyses.significance import SIGNIFICANCE
-from medstress.report.papers.layout import Entry, Layout, Missing, PaperRun, Part, renamed
-from medstress.report.papers.published import rows_of
+from medstress.report.papers.layout import Entry, Layout, Missing, PaperRun, Part, renamed, rows_of
 
 DIGITISED = (
     "Published points are of GPT-3.5 and GPT-4 on MedQA: we digitised them from the published "

@@ -1,42 +1,56 @@
 """A room: the cases that raters see under codes, and what their answers stand for.
 
 What a room was drawn from is stored with it, so that every code can be read back later and an
-estimate can weight the sample. The page gets only `Room.public`. The adjudicator's room holds the
-cases on which raters disagree, with judgements and without names.
+estimate can weight the sample. The page gets only `Room.public`. An answer comes from the page or
+from a file, and is not trusted.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from medstress.analyses.people import JUDGE, Settled, settled
+from medstress.analyses.people import JUDGE
 from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.text import edits_of
 from medstress.experiment.plan import manifest as manifests
-from medstress.report.review.controls import default_number, plant
 from medstress.report.review.sample import (
-    ADJUDICATE,
     ANSWER,
     DEFAULT,
+    QUESTIONS,
+    WORDS,
     Record,
+    Shown,
     answer_records,
     by_arm,
     code,
+    default_number,
     draw,
     judge_records,
     one_of_each_item,
     pairs_of,
+    plant,
+    planted,
     population,
-    record_of,
+    shown,
 )
-from medstress.report.review.shown import QUESTIONS, WORDS, Shown, planted, shown
-from medstress.store.reviews import ADJUDICATOR, JUDGEMENTS, Review, ReviewStore
-from medstress.tasks.kinds import Kind, kind_of_all
+from medstress.store.reviews import ANSWER as LETTER
+from medstress.store.reviews import (
+    JUDGEMENTS,
+    NO,
+    RIGHT,
+    SHOWN,
+    YES,
+    Review,
+    ReviewStore,
+    place,
+)
+from medstress.tasks.kinds import kind_of_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +63,10 @@ class Room:
     """Mode, seed, population and records, as stored."""
     cases: Mapping[str, Shown]
     """Code -> what is shown."""
-    disputed: Mapping[str, Mapping[str, Any]]
-    """Code -> what raters said, for the adjudicator; empty in other modes."""
 
     @property
     def mode(self) -> str:
-        """`judge`, `answer` or `adjudicate`."""
+        """`judge` or `answer`."""
         return str(self.body["mode"])
 
     @cached_property
@@ -77,11 +89,7 @@ class Room:
             "questions": {} if self.mode == ANSWER else dict(QUESTIONS),
             "pairs": pairs_of(self.body["cases"]) if self.mode == ANSWER else [],
             "cases": [
-                {
-                    "id": name,
-                    **self.cases[name].as_json(with_key=with_key),
-                    **self.disputed.get(name, {}),
-                }
+                {"id": name, **self.cases[name].as_json(with_key=with_key)}
                 for name in sorted(self.cases)
             ],
         }
@@ -94,7 +102,6 @@ def make_room(
     mode: str = JUDGE,
     sample: int | None = None,
     seed: int = 0,
-    controls: int | None = None,
 ) -> Room:
     """Draw a room from a run and store it; the same arguments on the same run give the same room.
 
@@ -104,78 +111,62 @@ def make_room(
         mode: `judge` or `answer`.
         sample: successes to judge (default 50, or all if there are fewer), or items to answer.
         seed: another seed, another sample.
-        controls: planted controls of each sort in mode `judge`; default a tenth of the cases.
 
     Raises:
-        UsageError: there is nothing to judge, or a number is wrong.
+        UsageError: there is nothing to judge.
     """
-    found = population(run, mode)
-    if not found:
+    made = population(run, mode)
+    if not made:
         raise UsageError(_nothing(run, mode))
-    if mode == ANSWER and controls:
-        raise UsageError("--controls: controls are planted among cases to judge, not to answer")
-    distinct = one_of_each_item(found, seed) if mode == ANSWER else found
+    distinct = one_of_each_item(made, seed) if mode == ANSWER else made
     drawn = draw(distinct, DEFAULT if sample is None else sample, seed)
     key, classes = store.key(), classes_of(run)
     records = answer_records(key, drawn) if mode == ANSWER else judge_records(key, drawn)
     if mode == JUDGE:
-        n = default_number(len(records)) if controls is None else controls
         items = {(one.dataset, one.item_id) for one in drawn}
         hidden = ["passage"] if all(one.hides_passage for one in drawn) else []
-        records += plant(run, key, n, seed, items, classes, hidden)
+        records += plant(run, key, default_number(len(records)), seed, items, classes, hidden)
     cases = _shown(run, records, classes)
     records = [record for record in records if record["id"] in cases]
     if not records:
         raise UsageError(_nothing(run, mode))
-    name = code(key, "room", mode, seed, sorted(record["id"] for record in records), len(found))
+    name = code(key, "room", mode, seed, sorted(record["id"] for record in records), len(made))
     body = {
         "mode": mode,
         "seed": seed,
         "sample": sample,
         "drawn": len(drawn),
         "population": len(distinct),
-        "arms": by_arm(found),
-        "planted": _planted(records),
+        "arms": by_arm(made),
+        "planted": dict(Counter(record["control"] for record in records if record.get("control"))),
         "complete": bool(run.manifest.get("complete")),
         "time": manifests.now(),
         "cases": sorted(records, key=lambda record: str(record["id"])),
     }
-    return Room(id=name, body=store.add_room(name, body), cases=cases, disputed={})
+    return Room(id=name, body=store.add_room(name, body), cases=cases)
 
 
 def classes_of(run: Run) -> tuple[str, ...]:
     """Return the types of entities of a run; empty for other kinds."""
-    return _kind_of(run).classes(run.folder.items.values())
-
-
-def _kind_of(run: Run) -> Kind:
-    return kind_of_all(run.folder.items.values())
+    return kind_of_all(run.folder.items.values()).classes(run.folder.items.values())
 
 
 def _shown(run: Run, records: Sequence[Record], classes: tuple[str, ...]) -> dict[str, Shown]:
-    items, found = run.folder.items, {}
+    items, made = run.folder.items, {}
     for record in records:
         item = items[record["dataset"], record["item"]]
         unit = item.of_unit(record["unit"])
         case = shown(unit, edits_of(record["edits"]), classes, hidden=record["hidden"])
         if case is not None:
             control = record.get("control")
-            found[record["id"]] = (
+            made[record["id"]] = (
                 planted(case, control, record["at"], record["name"]) if control else case
             )
-    return found
-
-
-def _planted(records: Sequence[Record]) -> dict[str, int]:
-    counts: dict[str, int] = defaultdict(int)
-    for record in records:
-        if record.get("control"):
-            counts[record["control"]] += 1
-    return dict(counts)
+    return made
 
 
 def _nothing(run: Run, mode: str) -> str:
-    if not _kind_of(run).is_judged:
+    if not kind_of_all(run.folder.items.values()).is_judged:
         return f"{run.folder.path}: its items have no key, so there is nothing to judge"
     state = "" if run.manifest.get("complete") else " so far"
     if mode == ANSWER:
@@ -186,78 +177,205 @@ def _nothing(run: Run, mode: str) -> str:
     )
 
 
-def disputed_room(run: Run, store: ReviewStore) -> Room:
-    """Return the cases on which raters disagree and nobody has decided yet, with what they said.
-
-    Raises:
-        UsageError: there is none.
-    """
-    key, classes = store.key(), classes_of(run)
-    found = disputes(run, key)
-    cases = _shown(run, [record for record, _ in found], classes)
-    if not cases:
-        raise UsageError(
-            f"{run.folder.path}: raters disagree on no case, or every disagreement is decided; "
-            "there is nothing to adjudicate"
-        )
-    records = [record for record, _ in found if record["id"] in cases]
-    body = {"mode": ADJUDICATE, "seed": 0, "cases": records, "planted": {}}
-    said = {record["id"]: words for record, words in found if record["id"] in cases}
-    name = code(key, "room", ADJUDICATE, sorted(cases))
-    return Room(id=name, body=body, cases=cases, disputed=said)
-
-
 def stored_room(run: Run, store: ReviewStore, name: str) -> Room | None:
     """Return a room that was drawn earlier, by its code; None if the run has no such room."""
     body = store.rooms().get(name)
     if body is None:
         return None
     cases = _shown(run, body["cases"], classes_of(run))
-    return Room(id=name, body=body, cases=cases, disputed={})
+    return Room(id=name, body=body, cases=cases)
 
 
-def disputes(run: Run, key: bytes) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return (record, what was said) of every case with an undecided disagreement, by its code.
+LONGEST_NAME = 60
+LONGEST_NOTE = 4000
+SLACK = timedelta(days=1)
+"""How far a clock elsewhere may be ahead."""
 
-    What was said: `ask`, the judgements to decide; `said`, how often each word was given; `notes`.
+
+def _wrong(where: str, expected: str, value: Any) -> UsageError:
+    got = repr(value)
+    return UsageError(f"{where}: expected {expected}, got {got[:77]}{'...' * (len(got) > 77)}")
+
+
+def read_name(value: Any, where: str) -> str:
+    """Return a rater's name or initials, white space tidied.
+
+    Raises:
+        UsageError: it is empty, too long, or no text.
+    """
+    name = " ".join(value.split()) if isinstance(value, str) else ""
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        raise _wrong(where, f"a name or initials, at most {LONGEST_NAME} characters", value)
+    return name
+
+
+def read_note(value: Any, where: str) -> str:
+    """Return a note without lone surrogates, which no file can hold.
+
+    Raises:
+        UsageError: it is too long, or no text.
+    """
+    if not isinstance(value, str) or len(value) > LONGEST_NOTE:
+        raise _wrong(where, f"a note of at most {LONGEST_NOTE} characters", value)
+    return value.encode("utf-8", "replace").decode("utf-8").strip()
+
+
+def read_judgements(value: Any, where: str) -> dict[str, str]:
+    """Return judgement -> word, for those that are answered.
 
     Args:
-        run: a run with reviews.
-        key: secret of the codes.
+        value: a JSON object; null means not answered.
+        where: for messages.
+
+    Raises:
+        UsageError: an unknown judgement or word.
     """
-    reviews = run.folder.reviews
-    by_judgement = {name: settled(reviews, name) for name in JUDGEMENTS}
-    notes = _notes(reviews)
-    records: dict[str, dict[str, Any]] = {}
-    told: dict[str, dict[str, Any]] = {}
-    for one in population(run, JUDGE):
-        split = {
-            name: found[one.trial_id]
-            for name, found in by_judgement.items()
-            if one.trial_id in found and _is_open(found[one.trial_id])
-        }
-        if not split:
-            continue
-        record = record_of(key, one)
-        if (known := records.get(record["id"])) is not None:
-            known["trials"].append(one.trial_id)
-            continue
-        records[record["id"]] = record
-        told[record["id"]] = {
-            "ask": list(split),
-            "said": {name: dict(Counter(found.words)) for name, found in split.items()},
-            "notes": sorted(notes[one.trial_id]),
-        }
-    return [(records[name], told[name]) for name in sorted(records)]
+    if not isinstance(value, dict):
+        raise _wrong(where, "answers as an object", value)
+    for name, word in value.items():
+        if name not in JUDGEMENTS:
+            raise _wrong(where, ", ".join(JUDGEMENTS), name)
+        if word is not None and word not in WORDS:
+            raise _wrong(f"{where}, {name}", ", ".join(WORDS), word)
+    return {name: word for name, word in value.items() if word is not None}
 
 
-def _is_open(found: Settled) -> bool:
-    return found.is_split and found.decided is None
+def read_letter(value: Any, letters: str, where: str) -> str | None:
+    """Return the letter that a rater chose; None if the answer was taken back.
+
+    Raises:
+        UsageError: it is no letter of an option.
+    """
+    if not isinstance(value, dict) or set(value) - {"answer"}:
+        raise _wrong(where, "an answer", value)
+    letter = value.get("answer")
+    if letter is not None and (not isinstance(letter, str) or letter not in tuple(letters)):
+        raise _wrong(where, f"one of {', '.join(letters)}", letter)
+    return letter
 
 
-def _notes(reviews: Sequence[Review]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+def read_time(value: Any, where: str) -> str:
+    """Return a time in UTC, to the second, as verdicts are stored.
+
+    Raises:
+        UsageError: it is no time with a time zone, or it lies in the future: then no later answer
+            would ever replace the one that has it.
+    """
+    try:
+        time = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        time = datetime.max
+    if not time.tzinfo or time > datetime.now(UTC) + SLACK:
+        raise _wrong(where, "a time that has passed, such as 2026-01-31T09:30:00+00:00", value)
+    return time.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def reviews_from(room: Room, value: Any, rater: Any, time: str, where: str) -> list[Review]:
+    """Return the reviews that one answer amounts to: one for each trial of its case.
+
+    Args:
+        room: where the case was shown.
+        value: `case`, `answers` and `note`, as JSON values; untrusted.
+        rater: name or initials; untrusted.
+        time: when it was given, in UTC.
+        where: for messages.
+
+    Raises:
+        UsageError: it is not an answer to a case of this room.
+    """
+    name = read_name(rater, f"{where}, rater")
+    if not isinstance(value, dict) or set(value) - {"case", "answers", "note", "time"}:
+        raise UsageError(f"{where}: expected an object with case, answers and note")
+    case = value.get("case")
+    record = room.records.get(case) if isinstance(case, str) else None
+    if record is None:
+        raise UsageError(f"{where}: this room has no case {str(case)[:40]!r}")
+    answers = _answers(room, record, value.get("answers"), f"{where}, case {case}")
+    note = read_note(value.get("note", ""), f"{where}, case {case}, note")
+    trials = record["trials"] or [None]
+    return [
+        Review(
+            trial_id=trial,
+            reviewer=name,
+            answers=answers,
+            note=note,
+            time=time,
+            case_id=record["id"],
+            control=record.get("control"),
+            control_of=record.get("control_of"),
+        )
+        for trial in trials
+    ]
+
+
+def _answers(room: Room, record: Record, value: Any, where: str) -> dict[str, str]:
+    if room.mode == ANSWER:
+        case = room.cases[record["id"]]
+        letter = read_letter(value, case.letters, where)
+        if letter is None:
+            return {SHOWN: record["shown"]}
+        right = YES if letter == case.key else NO
+        return {LETTER: letter, SHOWN: record["shown"], RIGHT: right}
+    return read_judgements(value, where)
+
+
+def merge(stored: Iterable[Review], made: Iterable[Review], *, keeps_note: bool) -> list[Review]:
+    """Return new reviews with what their rater said before of the same case and does not say anew.
+
+    So two tabs of one rater do not erase each other's answers.
+
+    Args:
+        stored: all reviews.
+        made: those of one answer.
+        keeps_note: whether the answer came without a note, so that the stored one stays.
+
+    Returns:
+        An empty list if nothing is said, and nothing was.
+    """
+    earlier = {place(one): one for one in stored}
+    merged = []
+    for one in made:
+        earlier_one = earlier.get(place(one))
+        if earlier_one is not None:
+            one = replace(
+                one,
+                answers={**earlier_one.answers, **one.answers},
+                note=earlier_one.note if keeps_note else one.note,
+            )
+        elif not one.note and not set(one.answers) - {SHOWN}:
+            return []
+        merged.append(one)
+    return merged
+
+
+def refuse_second_version(
+    room: Room, reviews: Iterable[Review], case: str, rater: str, where: str
+) -> None:
+    """Refuse, in mode `answer`, an item of which the rater has answered the other version.
+
+    Raises:
+        UsageError: that would measure memory.
+    """
+    pair = room.records[case]["pair"]
+    others = {name for name, one in room.records.items() if one["pair"] == pair} - {case}
     for review in reviews:
-        if review.trial_id is not None and review.note and review.role != ADJUDICATOR:
-            found[review.trial_id].add(review.note)
-    return found
+        is_same = review.case_id in others and review.reviewer.casefold() == rater.casefold()
+        if is_same and LETTER in review.answers:
+            raise UsageError(f"{where}: {rater} has answered another version of this item already")
+
+
+def saved_by(room: Room, reviews: Iterable[Review], rater: str) -> dict[str, dict[str, Any]]:
+    """Return case -> answers and note of one rater, as the page takes them.
+
+    What is stored beside an answer (clean or attacked, right or wrong) stays here.
+    """
+    return {
+        str(review.case_id): {
+            "answers": {
+                name: word for name, word in review.answers.items() if name in (LETTER, *JUDGEMENTS)
+            },
+            "note": review.note,
+        }
+        for review in reviews
+        if review.case_id in room.records and review.reviewer.casefold() == rater.casefold()
+    }

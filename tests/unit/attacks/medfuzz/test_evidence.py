@@ -122,8 +122,9 @@ def test_pairs_hold_within_a_clause_and_pass_comes_first():
         pass_=("chest of drawers",),
         strong=("chest",),
         cased=("MRI",),
-        groups={"a": ("smokes",), "b": (r"\d+",)},
         pairs=(("a", "b"),),
+        a=("smokes",),
+        b=(r"\d+",),
     )
     found = {
         "He smokes 20 a day.": ["smokes + 20"],
@@ -149,7 +150,7 @@ def test_a_set_of_the_users_has_the_shipped_list_or_its_own(tmp_path):
     assert evidence_in("She signs autographs.", own, allow_history=False) == ["autographs"]
     rules.write_text(head + '[evidence]\nstrong = ["auto(graph"]\n')
     with pytest.raises(
-        UsageError, match=r"evidence.strong: 'auto\(graph' is no regular expression"
+        UsageError, match=r"evidence.strong.0: 'auto\(graph' is no regular expression"
     ):
         load_prompts(str(tmp_path))
 

@@ -190,16 +190,8 @@ def test_a_class_from_another_file_is_part_of_the_identity(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("source", "target", "where"),
     [
-        (
-            "class Model:\n    pass\n",
-            "Model",
-            "python victim 'mine.py:Model'",
-        ),
-        (
-            "class Model:\n    pass\n",
-            "Model.answer",
-            "python victim 'mine.py:Model.answer'",
-        ),
+        ("class Model:\n    pass\n", "Model", "python victim 'mine.py:Model'"),
+        ("class Model:\n    pass\n", "Model.answer", "python victim 'mine.py:Model.answer'"),
         (
             "class Model:\n    def __init__(self, path):\n        pass\n",
             "Model",

@@ -11,7 +11,6 @@ from medstress.core.calls import Choose, Chosen
 from medstress.core.errors import PermanentBackendError, UsageError
 
 CALLS = [Choose("first", "ABC"), Choose("second", "ABC")]
-MEND = "; mend the function and run again"
 
 
 def answers(value: Any) -> Any:
@@ -34,55 +33,25 @@ def test_it_may_return_texts_letters_and_scores():
     one, other = answers([{"scores": {"B": 2, "A": 0.5, "C": 0}}, ""])
     assert one == Chosen(scores=(0.5, 2.0, 0.0))
     assert other == Chosen(text="")
-
-
-def test_a_tuple_of_answers_is_fine():
     assert answers(("A", "B")) == [Chosen(text="A"), Chosen(text="B")]
 
 
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        ("AB", "returned str; expected a list, one answer per prompt"),
-        (b"AB", "returned bytes; expected a list, one answer per prompt"),
-        (None, "returned NoneType; expected a list, one answer per prompt"),
-        ({"A": 1, "B": 2}, "returned dict; expected a list, one answer per prompt"),
-        (
-            ["A"],
-            "returned 1 answers for 2 prompts; expected one answer per prompt, in the same order",
-        ),
-        (
-            ["A"] * 3,
-            "returned 3 answers for 2 prompts; expected one answer per prompt, in the same order",
-        ),
-        (["A", {"answer": "D"}], "returned the answer 'D'; expected one of A, B, C"),
-        (["A", {"answer": "AB"}], "returned the answer 'AB'; expected one of A, B, C"),
-        (["A", {"answer": ""}], "returned the answer ''; expected one of A, B, C"),
-        (["A", {"answer": None}], "returned the answer None; expected one of A, B, C"),
-        (
-            ["A", 3],
-            "returned 3; expected a text, or exactly {'answer': 'A'} or {'scores': "
-            "{'A': 0.7, ...}}",
-        ),
-        (
-            ["A", {"answer": "A", "why": "x"}],
-            "returned {'answer': 'A', 'why': 'x'}; expected a text, or exactly {'answer': 'A'} "
-            "or {'scores': {'A': 0.7, ...}}",
-        ),
-        (
-            ["A", {"scores": {"A": 1, "B": 0}}],
-            "returned the scores {'A': 1, 'B': 0}; expected one for each of A, B, C",
-        ),
-        (
-            ["A", {"scores": [1, 2, 3]}],
-            "returned the scores [1, 2, 3]; expected one for each of A, B, C",
-        ),
+        *((value, "expected a list, one answer per prompt") for value in ("AB", b"AB", None, {})),
+        (["A"], "returned 1 answers for 2 prompts"),
+        (["A"] * 3, "returned 3 answers for 2 prompts"),
         *(
-            (
-                ["A", {"scores": {"A": bad, "B": 0, "C": 0}}],
-                f"returned the scores {{'A': {bad!r}, 'B': 0, 'C': 0}}; expected finite "
-                "probabilities >= 0 that are not all 0",
-            )
+            (["A", {"answer": bad}], f"returned the answer {bad!r}; expected one of A, B, C")
+            for bad in ("D", "AB", "", None)
+        ),
+        (["A", 3], "returned 3; expected a text, or exactly {'answer': 'A'}"),
+        (["A", {"answer": "A", "why": "x"}], "expected a text, or exactly"),
+        (["A", {"scores": {"A": 1, "B": 0}}], "expected one for each of A, B, C"),
+        (["A", {"scores": [1, 2, 3]}], "expected one for each of A, B, C"),
+        *(
+            (["A", {"scores": {"A": bad, "B": 0, "C": 0}}], "expected finite probabilities >= 0")
             for bad in (0, -0.1, float("nan"), float("inf"), "x", None)
         ),
     ],
@@ -91,7 +60,8 @@ def test_nonsense_is_refused_with_a_sentence(value, what):
     with pytest.raises(UsageError) as caught:
         answers(value)
     assert str(caught.value).startswith("python victim '")
-    assert str(caught.value).endswith(f"' {what}{MEND}")
+    assert what in str(caught.value)
+    assert str(caught.value).endswith("; mend the function and run again")
 
 
 def test_an_error_of_the_function_fails_the_batch(said):
@@ -126,25 +96,13 @@ def test_a_function_in_a_module_is_found(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("target", "where"),
     [
-        (
-            None,
-            "'python'",
-        ),
-        (
-            "mine.py",
-            "'python'",
-        ),
+        (None, "'python'"),
+        ("mine.py", "'python'"),
         ("other.py:answer", "python victim"),
         ("mine.py:nothing", "python victim 'mine.py:nothing'"),
         ("mine.py:number", "python victim 'mine.py:number'"),
-        (
-            "broken.py:answer",
-            "python victim",
-        ),
-        (
-            "no_such_module:answer",
-            "python victim",
-        ),
+        ("broken.py:answer", "python victim"),
+        ("no_such_module:answer", "python victim"),
     ],
 )
 def test_a_target_that_cannot_be_used_is_refused(tmp_path, target, where, said):
@@ -161,19 +119,13 @@ def identity(folder: Path, source: str, version: str | None = None) -> str:
     return open_backend(options).identity.hash
 
 
-def test_the_source_file_is_the_identity(tmp_path):
+def test_the_source_file_is_the_identity_or_a_version_stands_for_it(tmp_path):
     one = "def answer(prompts):\n    return ['A' for _ in prompts]\n"
-    other = one.replace("'A'", "'B'")
     (tmp_path / "elsewhere").mkdir()
     assert identity(tmp_path, one) == identity(tmp_path / "elsewhere", one)
-    assert identity(tmp_path, one) != identity(tmp_path, other)
-
-
-def test_a_version_stands_for_the_source(tmp_path):
-    one = "def answer(prompts):\n    return ['A' for _ in prompts]\n"
+    assert identity(tmp_path, one) != identity(tmp_path, one.replace("'A'", "'B'"))
     assert identity(tmp_path, one, "1") == identity(tmp_path, one + "\n\n", "1")
-    assert identity(tmp_path, one, "1") != identity(tmp_path, one, "2")
-    assert identity(tmp_path, one, "1") != identity(tmp_path, one)
+    assert len({identity(tmp_path, one, version) for version in (None, "1", "2")}) == 3
 
 
 FACTORY = """from medstress.testing import errs_on_cue, tiny_questions

@@ -16,13 +16,7 @@ import orjson
 import pytest
 
 from medstress.backends.options import BackendOptions
-from medstress.backends.server import (
-    Patience,
-    bounded,
-    remember_key,
-    retry_after,
-    without_keys,
-)
+from medstress.backends.server import Patience, bounded, remember_key, retry_after, without_keys
 from medstress.core.calls import Failure, Generate, Generated
 from medstress.core.errors import UsageError
 
@@ -205,8 +199,7 @@ def test_an_answer_nested_without_measure_fails_one_call():
 
 
 @pytest.mark.parametrize(
-    ("depth", "place"),
-    [(300, b""), (1_000, b'{"error": {"message": '), (10_000, b'{"error": ')],
+    ("depth", "place"), [(300, b""), (1_000, b'{"error": {"message": '), (10_000, b'{"error": ')]
 )
 def test_an_error_nested_without_measure_fails_one_call(depth, place):
     ends = b"}" * place.count(b"{")

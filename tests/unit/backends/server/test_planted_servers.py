@@ -150,10 +150,7 @@ FORMS = {
         "Not A.",
     ),
     "thoughts as text": (
-        [
-            {"type": "reasoning", "text": "Not A."},
-            {"type": "output_text", "text": ANSWER},
-        ],
+        [{"type": "reasoning", "text": "Not A."}, {"type": "output_text", "text": ANSWER}],
         "Not A.",
     ),
 }

@@ -40,10 +40,7 @@ def test_no_log_probabilities_are_none(logprobs):
 
 
 def echo(tokens: list[str], values: list[float | None]) -> dict[str, object]:
-    return {
-        "text": "".join(tokens),
-        "logprobs": {"tokens": tokens, "token_logprobs": values},
-    }
+    return {"text": "".join(tokens), "logprobs": {"tokens": tokens, "token_logprobs": values}}
 
 
 def test_a_text_is_scored_by_the_tokens_it_adds():

@@ -311,12 +311,7 @@ def test_the_key_opens_the_server_and_no_representation_shows_it():
     with FaultServer(key=KEY) as server, backend_of(server, key=KEY) as backend:
         (reply,) = backend.answer([LETTER])
         assert isinstance(reply, Scored)
-        held = [
-            backend,
-            backend._connection,
-            backend._server,
-            backend._connection._client,
-        ]
+        held = [backend, backend._connection, backend._server, backend._connection._client]
         shown = "".join(f"{each!r} {each}" for each in held) + repr(backend.endpoint)
     assert KEY not in shown
 

@@ -1,6 +1,6 @@
-"""The room as one document, and the answers of people who may install nothing back from a file.
+"""The room as a page, served or in one file, and the answers that come back from it.
 
-The file is a page, which gives answers as JSON, or a table (CSV) that is filled in.
+A file is a page, which gives answers as JSON, or a table (CSV) that is filled in.
 """
 
 from __future__ import annotations
@@ -8,22 +8,33 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from medstress.analyses.run import Run
-from medstress.core.errors import UsageError
+from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.spreadsheets import Reader, Writer
 from medstress.files.writing import write_text
 from medstress.report.html import as_script, inlined, template
-from medstress.report.review.answers import read_time, refuse_second_version, reviews_from
-from medstress.report.review.room import Room, stored_room
-from medstress.report.review.sample import ANSWER
-from medstress.report.review.shown import QUESTIONS, Shown
+from medstress.report.review.room import (
+    Room,
+    merge,
+    read_name,
+    read_time,
+    refuse_second_version,
+    reviews_from,
+    saved_by,
+    stored_room,
+)
+from medstress.report.review.sample import ANSWER, QUESTIONS, Shown
 from medstress.store.reviews import Place, Review, ReviewStore, place
 
 FORMAT = 1
@@ -103,33 +114,33 @@ def import_answers(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
     if path.suffix == ".csv":
         return _import_table(run, store, path)
     where = f"--import {path}"
-    given = _read(path)
-    name = given.get("room")
+    value = _read(path)
+    name = value.get("room")
     room = stored_room(run, store, name) if isinstance(name, str) else None
     if room is None:
         raise UsageError(f"{where}: its page was not made from {run.folder.path}; give its own run")
-    verdicts = given.get("verdicts")
+    verdicts = value.get("verdicts")
     if not isinstance(verdicts, list):
         raise UsageError(f"{where}: expected a list of verdicts")
     stored = store.reviews()
-    found: list[Review] = []
+    reviews_read: list[Review] = []
     for number, verdict in enumerate(verdicts, start=1):
         place = f"{where}, verdict {number}"
         time = read_time(verdict.get("time") if isinstance(verdict, dict) else None, place)
-        reviews = reviews_from(room, verdict, given.get("rater"), time, place)
+        reviews = reviews_from(room, verdict, value.get("rater"), time, place)
         if room.mode == ANSWER:
             refuse_second_version(
-                room, [*stored, *found], verdict["case"], reviews[0].reviewer, place
+                room, [*stored, *reviews_read], verdict["case"], reviews[0].reviewer, place
             )
-        found += reviews
-    return len(verdicts), len({one.case_id for one in store.add(found)})
+        reviews_read += reviews
+    return len(verdicts), len({one.case_id for one in store.add(reviews_read)})
 
 
 def _import_table(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
     rooms: dict[str, Room | None] = {}
     latest = {place(one): one for one in store.reviews()}
-    found: list[Review] = []
-    said: dict[tuple[Place, str], tuple[int, str]] = {}
+    reviews_read: list[Review] = []
+    heard: dict[tuple[Place, str], tuple[int, str]] = {}
     for number, row in enumerate(_rows(path), start=2):
         where = f"--import {path}, row {number}"
         filled = {name: row.get(name, "").strip() for name in FILLED}
@@ -141,27 +152,27 @@ def _import_table(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
             raise UsageError(
                 f"{where}: its table was not made from {run.folder.path}; give its own run"
             )
-        answers = {each: filled[each].casefold() or None for each in QUESTIONS}
-        given = {"case": row["case"].strip(), "answers": answers, "note": filled["note"]}
-        reviews = reviews_from(room, given, filled["reviewer"], manifests.now(), where)
-        _check_agrees(reviews[0], number, said, f"--import {path}")
-        found += reviews
-    new = [one for one in found if not _is_known(one, latest)]
-    cases = {(one.case_id, one.reviewer.casefold()) for one in found}
+        answers = {name: filled[name].casefold() or None for name in QUESTIONS}
+        value = {"case": row["case"].strip(), "answers": answers, "note": filled["note"]}
+        reviews = reviews_from(room, value, filled["reviewer"], manifests.now(), where)
+        _check_agrees(reviews[0], number, heard, f"--import {path}")
+        reviews_read += reviews
+    new = [one for one in reviews_read if not _is_known(one, latest)]
+    cases = {(one.case_id, one.reviewer.casefold()) for one in reviews_read}
     return len(cases), len({one.case_id for one in store.add(new)})
 
 
 def _is_known(one: Review, latest: Mapping[Place, Review]) -> bool:
-    known = latest.get(place(one))
-    return known is not None and (dict(known.answers), known.note) == (dict(one.answers), one.note)
+    last = latest.get(place(one))
+    return last is not None and (dict(last.answers), last.note) == (dict(one.answers), one.note)
 
 
 def _check_agrees(
-    review: Review, row: int, said: dict[tuple[Place, str], tuple[int, str]], where: str
+    review: Review, row: int, heard: dict[tuple[Place, str], tuple[int, str]], where: str
 ) -> None:
     """Refuse a row whose reviewer says otherwise of the same case in an earlier one."""
     for name, word in review.answers.items():
-        earlier, before = said.setdefault((place(review), name), (row, word))
+        earlier, before = heard.setdefault((place(review), name), (row, word))
         if before != word:
             raise UsageError(
                 f"{where}, rows {earlier} and {row}, column {name!r}: expected one answer of "
@@ -170,50 +181,47 @@ def _check_agrees(
             )
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table, even if a spreadsheet saved it since."""
-    where = f"--import {path}"
+def _text(path: Path) -> str:
     try:
         if path.stat().st_size > LARGEST:
-            raise UsageError(f"{where}: the file is larger than any table")
-        text = path.read_text("utf-8-sig")
+            raise UsageError(f"--import {path}: the file is larger than any page or table")
+        return path.read_text("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"{where}: cannot read it: {error.strerror}") from error
+        raise UsageError(f"--import {path}: cannot read it: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{where}: not a UTF-8 text; save the table as CSV, UTF-8") from error
+        raise UsageError(f"--import {path}: not a UTF-8 text; save it as UTF-8") from error
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a table, even if a spreadsheet saved it since."""
+    text = _text(path)
     head = text.partition("\n")[0]
     # In many countries, spreadsheets separate with semicolons.
     separator = ";" if head.count(";") > head.count(",") else ","
     try:
         rows = Reader(io.StringIO(text, newline=""), separator)
-        given = list(rows)
+        value = list(rows)
     except csv.Error as error:
-        raise UsageError(
-            f"{where}: not a CSV file ({error}); save the table as CSV, UTF-8"
-        ) from error
+        raise UsageError(f"--import {path}: not a CSV file ({error})") from error
     if missing := [name for name in ("room", "case", *FILLED) if name not in rows.fields]:
         raise UsageError(
-            f"{where}: the column {missing[0]!r} is missing; write a table with: medstress review "
-            "DIR --export FILE.csv"
+            f"--import {path}: the column {missing[0]!r} is missing; write a table with: medstress "
+            "review DIR --export FILE.csv"
         )
-    return given
+    return value
 
 
 def _read(path: Path) -> dict[str, Any]:
-    where = f"--import {path}"
+    text = _text(path)
     try:
-        if path.stat().st_size > LARGEST:
-            raise UsageError(f"{where}: the file is larger than any page gives")
-        given = json.loads(path.read_text("utf-8-sig"))
-    except OSError as error:
-        raise UsageError(f"{where}: cannot read it: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise UsageError(
-            f"{where}: it is not what the page gives with “Download my answers”"
-        ) from error
-    if not isinstance(given, dict) or given.get("format") != FORMAT:
-        raise UsageError(f"{where}: expected a file of format {FORMAT} that the page gave")
-    return given
+            f"--import {path}: it is not what the page gives with “Download my answers”"
+        )
+    return value
 
 
 def room_page(public: Mapping[str, Any], *, is_served: bool) -> str:
@@ -238,3 +246,78 @@ def room_page(public: Mapping[str, Any], *, is_served: bool) -> str:
         is_served=is_served,
         n_cases=len(public["pairs"] or public["cases"]),
     )
+
+
+LONGEST_BODY = 64 << 10
+"""Bytes of a request: a note is much shorter."""
+_HERE = "the page"
+
+
+def routes(room: Room, store: ReviewStore) -> list[Route]:
+    """Return the routes of a room, for `medstress.report.view.serve`.
+
+    Every verdict is committed before it is confirmed.
+    """
+    page, lock = room_page(room.public(), is_served=True), Lock()
+
+    def show(_: Request) -> Response:
+        return HTMLResponse(page)
+
+    def start(value: dict[str, Any]) -> dict[str, Any]:
+        rater = read_name(value.get("rater"), "your name")
+        return {
+            "number": store.number_of(room.id, rater),
+            "saved": saved_by(room, store.reviews(), rater),
+        }
+
+    def verdict(value: dict[str, Any]) -> dict[str, Any]:
+        rater, time = value.pop("rater", None), manifests.now()
+        reviews_read = reviews_from(room, value, rater, time, _HERE)
+        name = reviews_read[0].reviewer
+        if not store.has_started(room.id, name):
+            raise UsageError(f"{_HERE}: {name} has not started; give your name and press Start")
+        with lock:
+            stored = store.reviews()
+            if room.mode == ANSWER:
+                refuse_second_version(room, stored, value["case"], name, _HERE)
+            merged = merge(stored, reviews_read, keeps_note="note" not in value)
+            if not merged:
+                raise UsageError(f"{_HERE}: expected an answer or a note, got neither")
+            store.add(merged)
+        return {"saved": time, **saved_by(room, merged, name)[value["case"]]}
+
+    return [
+        Route("/", show),
+        Route("/start", _posted(start), methods=["POST"]),
+        Route("/verdict", _posted(verdict), methods=["POST"]),
+    ]
+
+
+def _posted(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return an endpoint that takes a JSON object, and gives errors as one sentence."""
+
+    async def endpoint(request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool
+
+        # A form of another page cannot have this type without asking first.
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            return PlainTextResponse("expected application/json\n", 415)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LONGEST_BODY:
+                return PlainTextResponse("this is too long\n", 413)
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            return PlainTextResponse("this is no JSON\n", 400)
+        if not isinstance(value, dict):
+            return PlainTextResponse("expected an object\n", 400)
+        try:
+            return JSONResponse(await run_in_threadpool(answer, value))
+        except UsageError as error:
+            return PlainTextResponse(f"{error}\n", 400)
+        except (StoreError, MedstressError) as error:
+            return PlainTextResponse(f"not saved: {error}\n", 500)
+
+    return endpoint

@@ -1,23 +1,25 @@
-"""Embeddings without a model: n-grams weighted by TF-IDF, and files of word vectors."""
+"""Vectors without a model: n-grams by TF-IDF, files of word vectors; and vectors on disk."""
 
 from __future__ import annotations
 
 import gzip
 import math
 import re
+import tokenize
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from medstress.core.errors import UsageError
 from medstress.entities.encoders import Progress
 from medstress.entities.names import normalise, words
+from medstress.files.writing import atomic_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,11 +148,45 @@ class WordVectors:
         """
         listed = {word for name in names for word in _split(name)}
         listed.update(part for word in tuple(listed) for part in _PART.findall(word))
-        wanted = listed | {word.lower() for word in listed}
-        new = wanted - self._known.keys()
-        if new or not self._size:
-            self._known.update(dict.fromkeys(new))
-            self._read({word.encode(): word for word in new}, len(names), progress)
+        new = (listed | {word.lower() for word in listed}) - self._known.keys()
+        if not new and self._size:
+            return
+        self._known.update(dict.fromkeys(new))
+        wanted = {word.encode(): word for word in new}
+        is_checked = False
+        for number, line, share in self._lines():
+            if number == 1:
+                is_header = re.fullmatch(rb"\d{1,9} \d{1,9}", line) is not None
+                self._size = int(line.split()[1]) if is_header else line.count(b" ")
+                if is_header:
+                    continue
+            if progress is not None and number % _PROGRESS_LINES == 0:
+                progress(min(int(share * len(names)), len(names)), len(names))
+            is_long = line.count(b" ") != self._size
+            # Of words that nobody asked for only the first is parsed: prose can have as many words.
+            if is_checked and not is_long and line[: line.find(b" ")] not in wanted:
+                continue
+            word, *numbers = line.rsplit(b" ", self._size) if self._size else [line]
+            try:
+                vector = np.array([float(piece) for piece in numbers])
+                is_bad = len(vector) != self._size or not self._size or _ends_in_number(word)
+                if is_bad or not (np.abs(vector) < np.finfo(np.float32).max).all():
+                    raise ValueError
+            except ValueError:
+                shown = line[:30].decode("utf-8", "replace")
+                raise UsageError(
+                    f"embedding: {self._path}:{number}: expected a word and "
+                    f"{self._size or 'some'} finite numbers separated by spaces, as in the first "
+                    f"line, got {shown!r}; fix the line or give another file"
+                ) from None
+            is_checked = True
+            if (name := wanted.pop(word, None)) is not None:
+                self._known[name] = vector
+        if not is_checked:
+            raise UsageError(
+                f"embedding: expected word vectors in {self._path}, got an empty file; give "
+                "another file"
+            )
 
     def encode(self, names: Sequence[str]) -> NDArray[np.float32]:
         """Return unit vectors, shape (n_names, n_dimensions); zero if no word is known.
@@ -161,9 +197,9 @@ class WordVectors:
         self.learn(names)
         vectors = np.zeros((len(names), self._size))
         for row, name in enumerate(names):
-            found = [v for word in _split(name) for v in self._of_word(word)]
-            if found:
-                vectors[row] = np.mean(found, axis=0)
+            of_words = [v for word in _split(name) for v in self._of_word(word)]
+            if of_words:
+                vectors[row] = np.mean(of_words, axis=0)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors.astype(np.float32)
 
@@ -175,37 +211,6 @@ class WordVectors:
         parts = _PART.findall(word)
         return [] if parts == [word] else [v for part in parts for v in self._of_word(part)]
 
-    def _read(self, wanted: dict[bytes, str], n_names: int, progress: Progress | None) -> None:
-        found: set[bytes] = set()
-        checked = False
-        for number, line, share in self._lines():
-            if number == 1:
-                if re.fullmatch(rb"\d{1,9} \d{1,9}", line):
-                    self._size = int(line.split()[1])
-                    continue
-                self._size = line.count(b" ")
-            self._size = self._size or line.count(b" ")
-            if progress is not None and number % _PROGRESS_LINES == 0:
-                progress(min(int(share * n_names), n_names), n_names)
-            word = line[: line.find(b" ")]
-            if checked and line.count(b" ") == self._size and word not in wanted:
-                continue  # not requested and of the right length; its numbers are not parsed
-            pieces = line.rsplit(b" ", self._size)
-            if len(pieces) != self._size + 1 or self._size == 0 or _is_number(pieces[0]):
-                self._refuse(number, line)
-            # The first word's numbers are always parsed, since prose can have as many words a line.
-            if not checked or (pieces[0] in wanted and pieces[0] not in found):
-                vector = self._numbers(number, line, pieces[1:])
-                checked = True
-                if pieces[0] in wanted:
-                    found.add(pieces[0])
-                    self._known[wanted[pieces[0]]] = vector
-        if not checked:
-            raise UsageError(
-                f"embedding: expected word vectors in {self._path}, got an empty file; give "
-                "another file"
-            )
-
     def _lines(self) -> Iterator[tuple[int, bytes, float]]:
         """Yield (line number, line, share of the file read)."""
         try:
@@ -214,31 +219,13 @@ class WordVectors:
                 packed = self._path.suffix.lower() == ".gz"
                 stream = gzip.GzipFile(fileobj=raw) if packed else raw
                 for number, line in enumerate(stream, start=1):
-                    share = raw.tell() / size if number % _PROGRESS_LINES == 0 else 0.0
                     if text := line.strip(b" \t\r\n"):
-                        yield number, text, share
+                        yield number, text, raw.tell() / size
         except (OSError, EOFError, zlib.error) as error:
             raise UsageError(
                 f"embedding: expected word vectors in {self._path}, but it cannot be read "
                 f"({error}); give another file"
             ) from error
-
-    def _numbers(self, number: int, line: bytes, pieces: Sequence[bytes]) -> NDArray[np.float64]:
-        try:
-            vector = np.array([float(piece) for piece in pieces])
-        except ValueError:
-            self._refuse(number, line)
-        if not (np.abs(vector) < np.finfo(np.float32).max).all():
-            self._refuse(number, line)
-        return vector
-
-    def _refuse(self, number: int, line: bytes) -> NoReturn:
-        shown = line[:30].decode("utf-8", "replace")
-        raise UsageError(
-            f"embedding: {self._path}:{number}: expected a word and {self._size or 'some'} finite "
-            f"numbers separated by spaces, as in the first line, got {shown!r}; fix the line or "
-            "give another file"
-        )
 
 
 def _split(name: str) -> list[str]:
@@ -246,12 +233,52 @@ def _split(name: str) -> list[str]:
     return [word for piece in name.split() if (word := piece.strip(_EDGE))]
 
 
-def _is_number(word: bytes) -> bool:
-    """True if the text before the numbers ends in another number, so the line is too long."""
-    last = word.rpartition(b" ")[2]
-    if last == word:
-        return False
+def _ends_in_number(word: bytes) -> bool:
+    """Return whether one more number stands before the numbers, so that the line is too long."""
     try:
-        return math.isfinite(float(last))
+        return b" " in word and math.isfinite(float(word.rpartition(b" ")[2]))
     except ValueError:
         return False
+
+
+# -- on disk ----------------------------------------------------------------------------------
+def stored_vectors(path: Path, n_rows: int) -> NDArray[np.float32] | None:
+    """Return the vectors in a file, memory-mapped; None if it is missing or damaged.
+
+    Args:
+        path: named by a hash of all that determines its content.
+        n_rows: the number of vectors that it should hold.
+    """
+    try:
+        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, tokenize.TokenError):  # TokenError: a damaged header
+        return None
+    is_sound = vectors.ndim == 2 and len(vectors) == n_rows and vectors.dtype == np.float32
+    return vectors if is_sound else None
+
+
+def store_vectors(
+    path: Path, n_rows: int, blocks: Iterable[NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Write vectors block by block, so that memory does not grow with them; return them mapped.
+
+    The file gets its name when it is complete. Two processes may write it at once.
+
+    Raises:
+        UsageError: the folder cannot be written to.
+    """
+    try:
+        with atomic_stream(path) as stream:
+            for number, block in enumerate(blocks):
+                if number == 0:
+                    header = {"descr": "<f4", "fortran_order": False}
+                    shape = (n_rows, block.shape[1])
+                    np.lib.format.write_array_header_1_0(stream, {**header, "shape": shape})
+                stream.write(np.ascontiguousarray(block, "<f4").data)
+    except OSError as error:
+        raise UsageError(
+            f"embedding: the vectors cannot be written to {path.parent} ({error.strerror}); free "
+            "some space there, or set MEDSTRESS_CACHE to another folder"
+        ) from error
+    vectors: NDArray[np.float32] = np.load(path, mmap_mode="r" if n_rows else None)
+    return vectors

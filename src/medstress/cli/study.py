@@ -1,0 +1,287 @@
+"""Commands that study a model further: tune, train, test, explain, perturb."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from medstress.cli import flags
+from medstress.cli.process import one_line
+from medstress.core.errors import UsageError
+from medstress.core.words import command, quoted
+
+_study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
+_TUNED = "of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
+_TRAINED = "run folder, with the models in DIR/models (default: runs/<name>-trained)"
+_PERTURBED = "FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll"
+_WRITTEN = "also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet"
+_TRIALS = "trials by id, the start of one or their item; lost or held"
+_ALL = "all successes, and as many attacks of the same arms that failed"
+_DRAWN = "with --all: draw N successes, and as many that failed"
+
+
+@_study()
+def tune(
+    experiment: flags.File,
+    out: Annotated[str | None, flags.option("DIR", _TUNED)] = None,
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    fresh: flags.Fresh = False,
+    retry_failed: flags.Retry = False,
+    quiet: flags.Quiet = False,
+) -> int:
+    """Choose n on a split, then report on the rest.
+
+    Chooses n of every attack with sampler = pdws, for n < 0 and for n > 0, on a split of the items
+    ([tune] in the file), and runs the chosen n on the rest. The same command resumes.
+    """
+    from medstress.analyses.run import Run
+    from medstress.cli.terminal import display, show, show_dry_run
+    from medstress.experiment.dry_run import dry_run_remarks
+    from medstress.experiment.kept_summary import keep_summary
+    from medstress.experiment.opening import Wish
+    from medstress.experiment.prepare import opened_victims
+    from medstress.experiment.tuning import plan_tuning, tune_experiment, tuning_costs
+
+    with display(quiet=quiet) as watcher:
+        common: dict[str, Any] = {"limit": limit, "overrides": sets, "watcher": watcher}
+        if dry_run:
+            plan = plan_tuning(Path(experiment), **common)
+            with opened_victims(plan.prepared, watcher.note):
+                costs, notes = tuning_costs(plan), list(dry_run_remarks(plan.prepared))
+        else:
+            wish = Wish(fresh=fresh, retry_failed=retry_failed)
+            tuned = tune_experiment(Path(experiment), out, wish, **common)
+    if dry_run:
+        for i, (what, dry) in enumerate(costs, 1):
+            print(f"{what}:")
+            show_dry_run(dry, notes if i == len(costs) else ())
+        return 0
+    for folder in tuned.folders:
+        keep_summary(folder)
+    if tuned.nothing_asked is not None:
+        print(tuned.nothing_asked)
+    folder = (tuned.report or tuned.tuning).folder
+    code = show(Run.open(folder))
+    if tuned.report is None:
+        print(f"tuning stopped early and has not chosen n yet; its run: {folder}")
+    else:
+        print(f"run: {quoted(folder)}   next: {command('report', folder)}")
+    return code
+
+
+@_study()
+def train(
+    experiment: flags.File,
+    out: Annotated[str | None, flags.option("DIR", _TRAINED)] = None,
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    quiet: flags.Quiet = False,
+) -> int:
+    """Fine-tune, attack, train on perturbed copies, attack again.
+
+    Trains models on the original data, and on the data and a perturbed copy ([train] in the file),
+    and attacks both with the same seeds. The same command resumes, even within an epoch.
+    """
+    from medstress.analyses.run import Run
+    from medstress.api.run import train as trained_on
+    from medstress.cli.terminal import display, show, show_dry_run
+    from medstress.experiment.dry_run import dry_run_remarks
+    from medstress.training.train import RESULT_FILE, plan_training, training_costs, training_lines
+
+    with display(quiet=quiet) as watcher:
+        common: dict[str, Any] = {"limit": limit, "overrides": sets, "watcher": watcher}
+        if dry_run:
+            plan = plan_training(Path(experiment), **common)
+        else:
+            trained = trained_on(Path(experiment), out, **common)
+    if dry_run:
+        for line in training_lines(plan):
+            print(one_line(line))
+        show_dry_run(training_costs(plan), list(dry_run_remarks(plan.prepared)))
+        return 0
+    folder = trained.run.folder
+    code = show(Run.open(folder))
+    if trained.is_complete:
+        print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
+    print(f"run: {quoted(folder)}   next: {command('report', folder)}")
+    return code
+
+
+def _confirm(name: str, models: Sequence[str], *, yes: bool) -> None:
+    """Show who is asked and want a yes, unless --yes says it.
+
+    Raises:
+        UsageError: the answer is another, or nobody is there to give one.
+    """
+    print("This asks the models of your run again:", file=sys.stderr)
+    for line in models:
+        print(f"  {one_line(line)}", file=sys.stderr)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{name}: nobody is there to say yes: add --yes to ask them")
+    print("Go on? (yes/no) ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
+        raise UsageError(f"{name}: nothing was asked")
+
+
+@_study("test")
+def significance(
+    folder: flags.Folder,
+    experiment: flags.Own = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    yes: flags.Yes = False,
+    quiet: flags.Quiet = False,
+) -> int:
+    """Significance of MedFuzz successes.
+
+    Compares them with control fuzzes: is the model misled by what the attack says, or would any
+    change do? Models, keys and settings ([test]) come from your experiment, never from the folder.
+    The same command resumes.
+    """
+    from medstress.analyses.run import Run
+    from medstress.analyses.significance import SIGNIFICANCE
+    from medstress.cli.terminal import display, screen
+    from medstress.experiment.kept_summary import keep_summary
+    from medstress.experiment.run import run_tests
+    from medstress.report.terminal import print_table
+
+    plan = list[str]()
+    with display(quiet=quiet) as watcher:
+        stopped = run_tests(
+            Path(folder),
+            experiment,
+            replace(watcher, announce=plan.append) if dry_run else watcher,
+            sets,
+            confirm=partial(_confirm, "test", yes=yes),
+            dry_run=dry_run,
+        )
+    for line in plan:
+        print(one_line(line))
+    if dry_run:
+        return 0
+    keep_summary(Path(folder))
+    tests, out = Run.open(Path(folder)).of(SIGNIFICANCE), screen()
+    for table in [one for one in tests.tables() if one.rows] if tests else ():
+        print_table(out.console, table)
+        print()
+    for remark in tests.remarks() if tests else ():
+        out.say(remark.sentence)
+    if stopped is not None:
+        out.say(stopped)
+    return 0
+
+
+@_study()
+def explain(
+    folder: flags.Folder,
+    trial: Annotated[list[str], flags.option("ID ...", _TRIALS)] = [],
+    all_: Annotated[bool, flags.option(None, _ALL, "--all")] = False,
+    experiment: flags.Own = None,
+    out: Annotated[str | None, flags.option("FILE", _WRITTEN)] = None,
+    limit: Annotated[int | None, flags.option("N", _DRAWN, min=1)] = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    yes: flags.Yes = False,
+    quiet: flags.Quiet = False,
+) -> int:
+    """Which words carry an answer, before and after an attack.
+
+    Computes token-wise Shapley (Owen) values of prompts before and after an attack, for successes
+    and for attacks that failed. Models and keys come from your experiment, never from the folder.
+    The same command resumes.
+    """
+    flags.only_one(trial=trial, all=all_)
+    if not trial and not all_:
+        raise UsageError("say what to explain: --trial ID, or --all for all successes")
+    if limit is not None and trial:
+        raise UsageError(f"--limit {limit}: expected --all with it: it draws successes")
+    if out is not None and Path(out).suffix != ".html":
+        raise UsageError(f"--out {out}: the name must end in .html")
+    from medstress.cli.terminal import display
+    from medstress.experiment.explain.run import Selection, Settings, run_explanations
+    from medstress.experiment.kept_summary import keep_summary
+
+    plan = list[str]()
+    with display(quiet=quiet) as watcher:
+        stopped = run_explanations(
+            Path(folder),
+            experiment,
+            Selection(trials=tuple(trial), limit=limit),
+            Settings(),
+            replace(watcher, announce=plan.append) if dry_run else watcher,
+            sets,
+            confirm=partial(_confirm, "explain", yes=yes),
+            dry_run=dry_run,
+        )
+    for line in plan:
+        print(one_line(line))
+    if not dry_run:
+        keep_summary(Path(folder))
+        _show_explanations(Path(folder), out, stopped)
+    return 0
+
+
+def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> None:
+    """Print what explanations show, and write the file of --out."""
+    from medstress.analyses.explanations import EXPLANATIONS
+    from medstress.analyses.run import Run
+    from medstress.analyses.shown import Shown
+    from medstress.cli.terminal import screen, write_file
+    from medstress.report.page import page_of
+    from medstress.report.terminal import print_table
+
+    run, shown = Run.open(folder), screen()
+    explanations = run.of(EXPLANATIONS)
+    remarks = explanations.remarks() if explanations else ()
+    for remark in remarks:
+        if remark.level == "note":
+            shown.say(remark.sentence)
+    for table in (explanations.tables() if explanations else ())[:1]:
+        print()
+        print_table(shown.console, table)
+        print()
+        shown.say(
+            "Heat maps, intervals and other places: medstress report DIR, or --out maps.html; all "
+            "numbers: medstress summary DIR --json"
+        )
+    for remark in remarks:
+        if remark.level == "warning":
+            shown.say(remark.sentence)
+    if stopped:
+        shown.say(stopped)
+    if out is not None:
+        write_file("--out", out, page_of(explanations or Shown(), run.name))
+        print(f"written: {out}")
+
+
+@_study()
+def perturb(
+    experiment: flags.File,
+    to: Annotated[str, flags.option("FILE", _PERTURBED)],
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    quiet: flags.Quiet = False,
+) -> int:
+    """Write the perturbed data set; no model is asked.
+
+    Writes every item as every attack and seed of an experiment perturbs it, as `medstress run`
+    would ask it.
+    """
+    from medstress.cli.terminal import display
+    from medstress.experiment.perturb import perturb as perturbed
+
+    with display(quiet=quiet) as watcher:
+        made = perturbed(Path(experiment), to, limit=limit, overrides=sets, watcher=watcher)
+    for note in made.notes:
+        print(f"! {one_line(note)}")
+    print(f"{made.n_rows} rows, {made.n_changed} changed by {made.n_edits} edits: {to}")
+    return 0

@@ -1,0 +1,325 @@
+"""What commands print: progress on stderr, and a run, its tables and how to go on, on stdout."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from medstress.cli.process import STOPPING, one_line, plain_stream
+from medstress.core.errors import UsageError
+from medstress.core.words import command
+from medstress.files.writing import write_text
+
+if TYPE_CHECKING:
+    from medstress.analyses.run import Run
+    from medstress.engine.progress import Progress as Counts
+    from medstress.experiment.dry_run import DryRun
+    from medstress.experiment.prepare import Watcher
+
+WIDTH = 80
+"""Columns of a pipe, and of a terminal that does not say."""
+_NARROWEST = 60
+_INTERVAL = re.compile(r"(?<=\d), (?=[−-]?[\d.]+\])")
+_TIED = "\N{NO-BREAK SPACE}"
+_MARKS = "█▏…−–"
+"""What a stream has to be able to encode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Standard output, as it is now."""
+
+    console: Console
+    """Draws on a terminal; it knows NO_COLOR and terminals without colours."""
+    width: int = WIDTH
+    """Columns."""
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print a sentence: wrapped between words on a terminal, in one line elsewhere."""
+        line = one_line(text)
+        if not self.console.is_terminal:
+            print(line)
+            return
+        for part in wrapped(line, self.width, "  " if line.startswith("! ") else ""):
+            self.console.print(Text(part, style), soft_wrap=True)
+
+    def row(self, text: str = "", style: str = "", behind: str = "") -> None:
+        """Print one line, cut so that it is no wider than the screen with what stands behind it."""
+        line = cut(one_line(text), self.width - cell_len(behind)) + behind
+        if self.console.is_terminal:
+            self.console.print(Text(line, style), soft_wrap=True)
+        else:
+            print(line)
+
+
+def screen() -> Screen:
+    """Return standard output as a screen: 80 columns unless a terminal says otherwise."""
+    stream = plain_stream(sys.stdout)
+    console = Console(file=stream, highlight=False)
+    if not console.is_terminal or _is_ascii(stream):
+        # Through what replaces characters that cannot be written, and outlives a closed pipe.
+        console = Console(file=sys.stdout, highlight=False, color_system=None)
+    width = max(_NARROWEST, console.width) if console.is_terminal else WIDTH
+    return Screen(console=console, width=width)
+
+
+def cut(text: str, width: int) -> str:
+    """Cut a text to at most `width` cells.
+
+    >>> cut("entity substitution", 12)
+    'entity su...'
+    """
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(0, width - 3)).rstrip() + "..."
+
+
+def wrapped(text: str, width: int, later: str = "") -> list[str]:
+    """Wrap a text between words; an interval and a long word, such as a path, stay whole.
+
+    >>> wrapped("lost: .33 [.21, .48] of all", 18)
+    ['lost: .33', '[.21, .48] of all']
+    """
+    lines = textwrap.wrap(
+        _INTERVAL.sub(f",{_TIED}", text),
+        width,
+        break_long_words=False,
+        break_on_hyphens=False,
+        subsequent_indent=later,
+    )
+    return [line.replace(_TIED, " ") for line in lines] or [""]
+
+
+def _is_ascii(stream: object) -> bool:
+    """Return whether a stream shows nothing but ASCII for certain."""
+    if os.environ.get("TERM") == "dumb":
+        return True
+    try:
+        _MARKS.encode(getattr(stream, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return True
+    return False
+
+
+# -- progress --------------------------------------------------------------------------------------
+
+_REFRESH_SECONDS = 0.25
+"""Seconds between drawings; each takes 1 to 2 ms of processor time."""
+_LOG_SECONDS = 60.0
+"""Seconds between lines where no terminal is, as in the log of a cluster."""
+
+
+@contextmanager
+def display(*, quiet: bool) -> Iterator[Watcher]:
+    """Yield a watcher: a bar on a terminal, elsewhere a line a minute, nothing if quiet."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    from medstress.api.progress import counts_line
+    from medstress.experiment.prepare import Watcher
+
+    console, stop = Console(file=plain_stream(sys.stderr)), STOPPING.get()
+    bars = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[counts]}", markup=False),
+        console=console,
+        refresh_per_second=1 / _REFRESH_SECONDS,
+        transient=True,
+    )
+    task = bars.add_task("preparing", total=None, counts="")
+    is_drawn = console.is_terminal and not quiet
+    began, drawn = None, 0.0
+
+    def announce(what: str) -> None:
+        # Also in a pipe and with --quiet: the user must see what is about to cost money.
+        console.print(one_line(what), markup=False, highlight=False, soft_wrap=True)
+
+    def note(what: str) -> None:
+        bars.update(task, description=one_line(what), total=None, completed=0)
+
+    def vectors(done: int, total: int) -> None:
+        bars.update(task, completed=done, total=total, counts=f"{done:,} of {total:,} vectors")
+
+    def progress(counts: Counts) -> None:
+        nonlocal began, drawn
+        stop.check()
+        now = time.perf_counter()
+        if began is None:  # nothing was counted yet: models were being loaded
+            began = drawn = now
+        if quiet or now - drawn < (_REFRESH_SECONDS if is_drawn else _LOG_SECONDS):
+            return
+        drawn, line = now, counts_line(counts, now - began)
+        if is_drawn:
+            done = counts.n_done + counts.n_skipped
+            bars.update(task, description="", completed=done, total=counts.n_planned, counts=line)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    if is_drawn:
+        bars.start()
+    try:
+        yield Watcher(
+            announce=announce,
+            note=note,
+            vectors=vectors,
+            progress=progress,
+            drain_seconds=stop.drain_seconds,
+        )
+    finally:
+        if is_drawn:
+            bars.stop()
+
+
+# -- a run -----------------------------------------------------------------------------------------
+
+_ROOM = 2
+"""A limit that stopped a run is proposed so many times as high."""
+_MOST_REASONS = 3
+"""Reasons of failures that are printed."""
+
+
+def raised(settings: Mapping[str, Any], limits: Sequence[str]) -> list[str]:
+    """Return the flags that raise limits."""
+    return [
+        word for key in limits for word in ("--set", f"experiment.{key}={settings[key] * _ROOM:g}")
+    ]
+
+
+def run_again(folder: Path, *flags: str) -> str:
+    """Return the command that goes on with a run: this process's own, if it is a run.
+
+    A folder's own text is never part of it, because anyone may have written it.
+
+    >>> run_again(Path("runs/a"), "--retry-failed")
+    'medstress run EXPERIMENT.toml --out runs/a --retry-failed'
+    """
+    own = [word for word in sys.argv[1:] if word not in ("--fresh", "--retry-failed")]
+    return (
+        command(*own, *flags)
+        if own[:1] == ["run"]
+        else command("run", "EXPERIMENT.toml", "--out", folder, *flags)
+    )
+
+
+def show(run: Run, *, wide: bool = False) -> int:
+    """Print the verdict, tables and warnings of a run, and how to go on; return the exit code.
+
+    Args:
+        run: the run.
+        wide: whether all tables are printed with all columns, and all warnings.
+    """
+    from medstress.analyses.summary import exit_code
+    from medstress.report.summary_page import print_summary
+
+    out = screen()
+    print_summary(out.console, run, wide=wide)
+    for line in (*_failures(run), *_going_on(run)):
+        out.say(line)
+    return exit_code(run)
+
+
+def _failures(run: Run) -> Iterator[str]:
+    """Say why trials failed, and how to run them again."""
+    from medstress.analyses.names import capital
+    from medstress.analyses.success import FAIL_AGAIN, fails_again
+    from medstress.core.outcomes import Verdict
+
+    reasons = Counter(t.note for t in run.trials if t.verdict is Verdict.FAILED)
+    allowed = int(run.manifest["config"]["experiment"].get("max_failed") or 0)
+    if reasons.total() > allowed:
+        yield f"{reasons.total():,} trials failed (max_failed = {allowed:,})"
+    for reason, n in reasons.most_common(_MOST_REASONS):
+        yield f"{n:,} failed: {reason}"
+    if reasons:
+        if fails_again(reasons):
+            yield f"{capital(FAIL_AGAIN)}."
+        yield f"To run them again: {run_again(run.folder.path, '--retry-failed')}"
+
+
+def _going_on(run: Run) -> Iterator[str]:
+    """Say which limit stopped a run, and how to go on with it."""
+    from medstress.analyses.summary import PERFORMANCE
+    from medstress.store.shards import shard_of
+
+    cost, settings = run.of(PERFORMANCE), run.manifest["config"]["experiment"]
+    used = (
+        {}
+        if cost is None
+        else {
+            "max_usd": cost.usd or 0.0,
+            "max_queries": cost.calls,
+            "max_tokens": sum(paid.tokens_in + paid.tokens_out for paid in cost.spending),
+            "max_seconds": cost.wall_seconds,
+        }
+    )
+    limits = [key for key in used if settings.get(key) and used[key] >= settings[key]]
+    if (shard := shard_of(dict(run.manifest))) is not None:
+        n, planned = len(run.trials), run.manifest["n_planned"]
+        yield f"Shard {shard}: {n:,} of {planned:,} trials; merge it with the others."
+    elif run.is_complete:
+        return
+    elif limits:
+        again = run_again(run.folder.path, *raised(settings, limits))
+        what = " and ".join(f"{key} = {settings[key]:g}" for key in limits)
+        yield f"Stopped by {what}; next: {again}"
+    else:
+        yield "Not complete: run the same command again to resume."
+
+
+def show_dry_run(dry: DryRun, notes: Iterable[str] = ()) -> None:
+    """Print what a run would cost and could show, and then notes on what it would do."""
+    from medstress.report.terminal import print_table
+
+    out = screen()
+    for line in dry.lines:
+        print(line)
+    for table in dry.tables():
+        print_table(out.console, table)
+    for line in (*(remark.sentence for remark in dry.remarks()), *notes):
+        out.say(line)
+
+
+def write_file(flag: str, file: str | Path, text: str, *, new: bool = False) -> None:
+    """Write what a flag asks for.
+
+    Args:
+        flag: the flag, for the message.
+        file: where.
+        text: what.
+        new: whether an existing file is kept, because the user may have edited it.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    if new and Path(file).exists():
+        raise UsageError(f"{flag} {file}: it exists already; choose another name, or remove it")
+    try:
+        write_text(Path(file), text, ordinary=True)
+    except OSError as error:
+        raise UsageError(f"{flag} {file}: cannot write it: {error.strerror}") from error
+
+
+def write_report(folders: Sequence[Path], out: str | None) -> Path:
+    """Write the report of a run, by default into its folder, or of several; return its path."""
+    from medstress.report.page import report
+
+    page = Path(out) if out else (folders[0] if len(folders) == 1 else Path()) / "report.html"
+    text = report(folders)
+    try:
+        write_text(page, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {page}: {error.strerror}; give another --out") from error
+    return page
