@@ -235,12 +235,12 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
     Raises:
         UsageError: a row has a value that JSON cannot hold.
     """
+    held: Any = rows
     if isinstance(rows, Frame):
-        frame: Any = rows
-        is_polars = type(frame).__module__.partition(".")[0] == "polars"
-        rows = frame.to_dicts() if is_polars else frame.to_dict("records")
+        is_polars = type(rows).__module__.partition(".")[0] == "polars"
+        held = held.to_dicts() if is_polars else held.to_dict("records")
     try:
-        lines = [json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in rows]
+        lines = [json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in held]
     except (TypeError, ValueError) as error:
         raise UsageError(f"data: expected rows of texts, numbers and lists; {error}") from error
     path = state_dir("data") / f"{content_hash(lines).rpartition(':')[2]}.jsonl"
