@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from medstress.analyses.controls import beside, reach
+from medstress.analyses.controls import at_budget, reach
 from medstress.analyses.run import pair
 from medstress.core.items import Question
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import control, edit, planted_run, question, trial
+from planted_trials import control, edit, planted_run, question, trial
 
 BUDGET = 8
 ITEMS = 60
@@ -65,10 +65,10 @@ def cell(kind: str, taken: float, noise: float, runs: int) -> dict[str, Any]:
         other = run.controls(attack)["no_op"]
         pairs, left = pair(attack, other), reach(run, attack)
         for budget in BUDGETS:
-            net = beside(attack, other, pairs, budget, left).net.estimate
+            net = at_budget(attack, other, pairs, budget, left).net.estimate
             nets[budget].append(net.value or 0.0)
         missed += not (net.low or 0.0) <= 0 <= (net.high or 0.0)
-        uncut.append(beside(attack, other, pairs, BUDGET).net.estimate.value or 0.0)
+        uncut.append(at_budget(attack, other, pairs, BUDGET).net.estimate.value or 0.0)
     return {
         "kind": kind,
         "taken": taken,

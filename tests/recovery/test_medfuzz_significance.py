@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medstress.report.review.offline import export_room
 
 from medstress.analyses.attempts import FAITHFULNESS, Mentioned
 from medstress.analyses.run import Run as Read
@@ -28,6 +27,7 @@ from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import Watcher, opened_victims, prepare
 from medstress.experiment.run import run_tests
+from medstress.report.review.pages import export_room
 from medstress.report.review.room import make_room
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.reviews import Review, ReviewStore

@@ -92,7 +92,7 @@ def test_a_run_in_progress_is_reviewed_and_goes_on(bench, workbench):
     def has_success():
         try:
             with ReviewStore(bench.out) as store:
-                return bool(make_room(Run.open(bench.out), store, controls=0).cases)
+                return bool(make_room(Run.open(bench.out), store).cases)
         except (UsageError, StoreError):
             return False
 

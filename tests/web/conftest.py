@@ -244,13 +244,13 @@ ROOM = """
 import sys
 from pathlib import Path
 from medstress.analyses.run import Run
-from medstress.report.local_pages import serve
+from medstress.report.review.pages import routes
 from medstress.report.review.room import make_room
-from medstress.report.review.routes import routes
+from medstress.report.view import serve
 from medstress.store.reviews import ReviewStore
 folder = Path(sys.argv[1])
 with ReviewStore(folder) as store:
-    room = make_room(Run.open(folder), store, sample=3, controls=1)
+    room = make_room(Run.open(folder), store, sample=3)
     serve(routes(room, store), port=int(sys.argv[2]), show=False)
 """
 
@@ -266,7 +266,7 @@ class Served:
         return self._started("-m", "medstress", command, folder, *arguments)
 
     def room(self, folder: Path, port: str = "0") -> str:
-        """Start a review room of three cases, with fewer planted ones than `review` plants."""
+        """Start a review room of three cases."""
         return self._started("-c", ROOM, folder, port)
 
     def _started(self, *arguments: str | Path) -> str:

@@ -4,18 +4,18 @@ import json
 import shutil
 
 import pytest
-from medstress.report.review.offline import export_room
 
 from medstress.analyses.run import Run
 from medstress.cli.app import medstress_cli
+from medstress.report.review.pages import export_room
 from medstress.report.review.room import make_room
 from medstress.store.reviews import ReviewStore
 
 pytestmark = [pytest.mark.web, pytest.mark.release]
 
 QUESTIONS = ("key_right", "misleading", "plausible", "harmful")
-N_CASES = 5
-"""Three of the sample, and a planted one of each of the two sorts."""
+N_CASES = 7
+"""Three of the sample, and two planted of each of two sorts."""
 ANSWERS = "all => all.map(one => [one.dataset.judgement, one.dataset.value])"
 
 
@@ -29,7 +29,7 @@ def alone(folder, tmp_path):
     """The room in one file."""
     page = tmp_path / "room.html"
     with ReviewStore(folder) as store:
-        export_room(make_room(Run.open(folder), store, sample=3, controls=1), page)
+        export_room(make_room(Run.open(folder), store, sample=3), page)
     return page
 
 

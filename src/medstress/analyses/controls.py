@@ -126,7 +126,7 @@ def loss(run: Run, cell: Cell) -> Loss | None:
         return None
     left = reach(run, cell)
     pairs = {name: pair(cell, control) for name, control in controls.items()}
-    full = {n: beside(cell, controls[n], pairs[n], cell.budget, left) for n in controls}
+    full = {n: at_budget(cell, controls[n], pairs[n], cell.budget, left) for n in controls}
     return Loss(
         control={name: part.control for name, part in full.items()},
         asr_net={name: part.net.estimate for name, part in full.items()},
@@ -160,7 +160,7 @@ def readings(
     )
 
 
-def beside(
+def at_budget(
     cell: Cell, control: Cell, pairs: Pairs, budget: int, left: Reach | None = None
 ) -> Beside:
     """Compare an attack with a control on the trials of both; the arguments are `readings`'."""

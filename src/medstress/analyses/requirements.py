@@ -340,7 +340,7 @@ class _Reader:
         ours, others = controls.readings(cell, control, pairs, budget, left)
         second = _Side(self._run, control, pairs.second, others)
         if metric == "control":
-            share = controls.beside(cell, control, pairs, budget, left).control
+            share = controls.at_budget(cell, control, pairs, budget, left).control
             return Measured(at, _for_names(share, [second], pairs.units, 0.95), None, more)
         first = _Side(self._run, cell, pairs.first, ours)
         net = _difference(first, second, pairs, part)

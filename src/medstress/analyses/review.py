@@ -209,21 +209,21 @@ class Review(Shown):
         if self.answers is not None:
             raters = [(one.rater, one.right) for one in self.answers.raters]
             answered = [("people", self.answers.people), *raters, ("models", self.answers.models)]
-        known = (
+        accuracies = (
             "Only questions that a model answered rightly are attacked, so models are right on all "
             "clean ones."
         )
-        said, planted = (
+        caption, planted = (
             "What people say of the sampled cases",
             "Raters on planted cases, whose right word is known",
         )
         agree = "How far raters agree, planted cases left out"
-        beside = "People and models on the same questions, clean and attacked"
+        title = "People and models on the same questions, clean and attacked"
         return [
-            table("review-judgements", said, judged, _JUDGEMENTS, notes=list(self._notes())),
+            table("review-judgements", caption, judged, _JUDGEMENTS, notes=list(self._notes())),
             table("review-agreement", agree, several, _AGREEMENT, notes=list(whys)),
             table("review-controls", planted, self.controls, _ON_PLANTED),
-            table("review-answers", beside, answered, _ANSWERS, notes=[known]),
+            table("review-answers", title, answered, _ANSWERS, notes=[accuracies]),
         ]
 
     def _notes(self) -> Iterator[str]:

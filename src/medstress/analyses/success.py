@@ -152,7 +152,7 @@ def knowledge(cell: Cell) -> Knowledge:
     asked = [trial for trial in items.trials if trial.is_answered]
     chance = _chance(asked)
     masses = [(i, t.before.mass) for i, t in enumerate(cell.trials) if t.before is not None]
-    known = [(i, mass) for i, mass in masses if mass is not None]
+    weighed = [(i, mass) for i, mass in masses if mass is not None]
     p = None
     if chance is not None and any(t.verdict is not Verdict.UNREADABLE for t in asked):
         clean = items.answered | items.open_clean
@@ -162,7 +162,7 @@ def knowledge(cell: Cell) -> Knowledge:
         chance=chance,
         above_chance=AboveChance(p=p),
         accuracy_after=cell.share(cell.read("accuracy_after")),
-        letter_mass=_mean(cell, known, "mean letter mass"),
+        letter_mass=_mean(cell, weighed, "mean letter mass"),
     )
 
 
@@ -301,7 +301,7 @@ _SENTENCES: Mapping[str, str] = {
 }
 
 
-def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
+def remarks(cell: Cell, n: Counts, knows: Knowledge | None) -> Iterator[Remark]:
     """Say what a reader of the rates has to know."""
     notes = [t.note for t in cell.trials if t.verdict is Verdict.FAILED]
     commonest = Counter(filter(None, notes)).most_common(1)
@@ -316,7 +316,7 @@ def remarks(cell: Cell, n: Counts, known: Knowledge | None) -> Iterator[Remark]:
         ),
     }
     # Where nothing could be read, nobody knows what the model knows: p is None.
-    is_near = known is not None and known.is_near_chance and known.above_chance.p is not None
+    is_near = knows is not None and knows.is_near_chance and knows.above_chance.p is not None
     is_clean = cell.attack.asks_clean_only
     is_unseen = n.is_unseen and not is_clean
     holds = (is_near, facts["failed"], n.n_unreadable_under_attack, is_unseen, n.is_tied)

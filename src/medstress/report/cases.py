@@ -106,8 +106,8 @@ def _alternates(old: Sequence[str], new: Sequence[str]) -> bool:
 
     `SequenceMatcher` visits every pair of equal words once for each stretch that it finds.
     """
-    known = Counter(new)
-    return sum(known[word] for word in old if not word.isspace()) * len(old) > _MOST_PAIRS
+    counts = Counter(new)
+    return sum(counts[word] for word in old if not word.isspace()) * len(old) > _MOST_PAIRS
 
 
 def _merge(pieces: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -387,8 +387,8 @@ class Cases:
             raise UsageError(
                 f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}{more}"
             )
-        known = [*self._by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
-        hint = did_you_mean(text, known) if text else ""
+        ids = [*self._by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
+        hint = did_you_mean(text, ids) if text else ""
         raise UsageError(
             f"case {text!r}: this run has no such trial or item{hint}; medstress case DIR lists "
             "its cases"
@@ -528,14 +528,14 @@ class Cases:
         tried = []
         for query in kept:
             edits = decode_edits(answers[query][0])
-            said = self._prediction(trial, edits, answers[query][1])
+            prediction = self._prediction(trial, edits, answers[query][1])
             tried.append(
                 Tried(
                     query=query,
                     edits=_swaps(trial, edits),
-                    answer=clean(said.answer) if said and said.answer else None,
-                    score=_score(trial, said.scores) if said else None,
-                    is_refuted=bool(said and reached and reached(said, edits)),
+                    answer=clean(prediction.answer) if prediction and prediction.answer else None,
+                    score=_score(trial, prediction.scores) if prediction else None,
+                    is_refuted=bool(prediction and reached and reached(prediction, edits)),
                 )
             )
         return tuple(tried), len(queries) - len(kept)
@@ -658,8 +658,8 @@ def _type(trial: Trial) -> str | None:
         for mention in trial.item.mentions:
             is_inside = mention.start <= edit.start < max(mention.end, edit.end)
             if mention.field == edit.field and is_inside and mention.type:
-                known = SEMANTIC_TYPES.get(mention.type)
-                return known.name if known else str(mention.type)
+                semantic = SEMANTIC_TYPES.get(mention.type)
+                return semantic.name if semantic else str(mention.type)
     return None
 
 
@@ -729,21 +729,21 @@ def _attempts(trial: Trial) -> tuple[Attempt, ...]:
             notes[int(record["attempt"])].append(record)
     attempts = []
     for number, own in sorted(notes.items()):
-        known: dict[str, Any] = {}
+        parsed: dict[str, Any] = {}
         objections: list[str] = []
         for note in own:
-            known |= {key: note[key] for key in _NOTED if note.get(key) is not None}
+            parsed |= {key: note[key] for key in _NOTED if note.get(key) is not None}
             objections += [f"{one['gate']}: {one['reason']}" for one in note.get("objections", ())]
             if "unreadable" in note:
                 objections.append(f"unreadable: {note['unreadable']}: {note['reason']}")
-        stated = known.get("confidences")
+        stated = parsed.get("confidences")
         attempts.append(
             Attempt(
                 number=number,
-                plan=known.get("plan"),
+                plan=parsed.get("plan"),
                 objections=tuple(objections),
-                answer=known.get("answer"),
-                reasoning=known.get("rationale"),
+                answer=parsed.get("answer"),
+                reasoning=parsed.get("rationale"),
                 confidences=tuple(stated) if stated else None,
             )
         )

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from medstress.analyses.shown import Label, Table
-from medstress.files.spreadsheets import neutral
 from medstress.report.formats import clean, one_line, parts
 from medstress.stats.estimate import Estimate
 
@@ -79,6 +78,8 @@ def csv_table(table: Table) -> str:
 
 def csv_text(lines: Iterable[Sequence[object]]) -> str:
     """Write lines as CSV; a text that a spreadsheet would evaluate gets an apostrophe in front."""
+    from medstress.files.spreadsheets import neutral
+
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerows([neutral(cell) for cell in line] for line in lines)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medstress.analyses.controls import Loss, beside, loss, reach, remarks
+from medstress.analyses.controls import Loss, at_budget, loss, reach, remarks
 from medstress.analyses.run import NEVER, Run, pair
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import arm, control, edit, planted_run, trial
+from planted_trials import arm, control, edit, planted_run, trial
 
 BUDGET = 8
 
@@ -48,7 +48,7 @@ def test_pure_noise_is_no_loss_where_a_gate_rejects(rejection, per_query):
         (cell,) = run.attacks
         nets.append(of(run).asr_net["no_op"].value or 0.0)
         other = run.controls(cell)["no_op"]
-        uncut.append(beside(cell, other, pair(cell, other), BUDGET).net.estimate.value or 0.0)
+        uncut.append(at_budget(cell, other, pair(cell, other), BUDGET).net.estimate.value or 0.0)
     assert abs(np.mean(nets)) < 0.02
     assert np.mean(uncut) < -0.12
 

@@ -24,7 +24,7 @@ from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import wilson
-from medstress.testing.planted_trials import (
+from planted_trials import (
     NEAR,
     SWAP,
     arm,
@@ -62,30 +62,105 @@ def test_without_criteria_there_is_nothing():
     assert planted_run([trial(1)]).of(REQUIREMENTS) is None
 
 
-def test_an_end_decides_and_never_the_point():
-    row = of(lost(10, 100), ASR)
-    assert (row.met, row.reason, row.verdict) == (True, None, "met")
-    row = of(lost(15, 100), ASR)
-    assert row.estimate.value == 0.15
-    assert row.met is False
-    assert row.reason == f"its upper end is {wilson(15, 100).high:.3f}, above 0.2"
-    row = of(lost(15, 100), {"metric": "accuracy_after", "min_low": 0.8})
-    assert row.reason == f"its lower end is {wilson(85, 100).low:.3f}, below 0.8"
+FAR = arm(replace(FIXED.attack, label="far"), seed=None)
+NONE = arm(replace(FIXED.attack, label="none", name="none"), seed=None)
+NO_OP, SAME_TYPE = control(of=FIXED), control("same_type", FIXED)
+NET = {"metric": "asr_net", "min_low": 0.3}
+KNOWS = {"metric": "accuracy", "min_low": 0.1}
+AFTER = {"metric": "accuracy_after", "min_low": 0.8}
+SOME_NET = {"metric": "asr_net", "min_low": 0.01}
+UNREADABLE, ALREADY_WRONG = (
+    [trial(i, FIXED, verdict=verdict) for i in range(20)]
+    for verdict in (Verdict.UNREADABLE, Verdict.ALREADY_WRONG)
+)
 
 
-@pytest.mark.parametrize(("n", "met"), [(1, False), (4, False), (6, False), (16, True)])
-def test_few_questions_meet_no_strict_limit(n, met):
-    assert of(lost(0, n), ASR).met is met
+def unseen(n: int, of: int = 40, at: Arm = FIXED) -> list[Trial]:
+    """Trials of which some saw no edit: the attacker refused."""
+    return [trial(i, at, asked=0 if i < n else None) for i in range(of)]
 
 
-def test_every_row_has_to_meet_it_and_the_worst_is_named():
-    other = arm(replace(FIXED.attack, label="far"), seed=None)
-    row = of([*lost(30, 100), *lost(1, 100, other)], ASR)
-    assert row.met is False
-    assert row.row["attack"] == "nearest"
-    row = of([*lost(30, 100), *lost(1, 100, other)], {**ASR, "where": {"attack": "far"}})
-    assert row.met is True
-    assert of(lost(0, 100), {**ASR, "where": {"attack": "none such"}}).reason == NO_ROW
+LATER = [trial(i, FIXED, flipped_at=1 + i if i < 8 else None) for i in range(100)]
+"""One question is lost at each of the first eight queries."""
+TWO = [*lost(60, 100), *lost(10, 100, NO_OP)]
+THREE = [*TWO, *lost(50, 100, SAME_TYPE)]
+BY_CONTROL = [*lost(0, 100), *lost(60, 100, NO_OP)]
+CASES = {
+    "10 of 100": (lost(10, 100), ASR, True, ""),
+    "an end decides": (
+        *(lost(15, 100), ASR, False),
+        f"its upper end is {wilson(15, 100).high:.3f}, above 0.2",
+    ),
+    "the lower end decides": (
+        *(lost(15, 100), AFTER, False),
+        f"its lower end is {wilson(85, 100).low:.3f}, below 0.8",
+    ),
+    "none of 6": (lost(0, 6), ASR, False, ""),
+    "none of 16": (lost(0, 16), ASR, True, ""),
+    "one of two attacks": ([*lost(30, 100), *lost(1, 100, FAR)], ASR, False, ""),
+    "the other": (
+        *([*lost(30, 100), *lost(1, 100, FAR)], {**ASR, "where": {"attack": "far"}}),
+        *(True, ""),
+    ),
+    "no such attack": (lost(0, 100), {**ASR, "where": {"attack": "none such"}}, None, NO_ROW),
+    "4 of 40 unseen": (unseen(4), ASR, False, "its upper end"),
+    "5 of 40 unseen": (unseen(5), ASR, None, "5 of 40 eligible trials saw no edit"),
+    "control unseen": (
+        *([*lost(40, 40), *unseen(40, 40, NO_OP)], {**NET, "min_low": 0.1}, None),
+        "of its control 40 of 40 eligible trials saw no edit",
+    ),
+    "mute": (lost(0, 100, asked=8, unreadable=8), ASR, False, "at their worst"),
+    "nothing readable": (UNREADABLE, ASR, None, NOTHING),
+    "nothing right": (ALREADY_WRONG, ASR, None, ""),
+    "accuracy where nothing is right": (ALREADY_WRONG, KNOWS, False, ""),
+    "missed goes before not judged": ([*lost(30, 100), *unseen(20, 20, FAR)], ASR, False, ""),
+    "not judged goes before met": ([*lost(0, 100), *unseen(20, 20, FAR)], ASR, None, ""),
+    "clean questions beside an attack": ([*lost(0, 100), *lost(0, 100, NONE)], ASR, True, ""),
+    "clean questions are no attack": (lost(0, 100, NONE), ASR, None, NO_ROW),
+    "accuracy of clean questions": (lost(0, 100, NONE), {**KNOWS, "min_low": 0.5}, True, ""),
+    "within 2": (LATER, {**ASR, "max_high": 0.08, "at_budget": 2}, True, ""),
+    "within 8": (LATER, {**ASR, "max_high": 0.08, "at_budget": 8}, False, ""),
+    "within 9": (
+        *(LATER, {**ASR, "max_high": 0.08, "at_budget": 9}, None),
+        "the attack asks at most 8 queries, fewer than 9",
+    ),
+    "net": (TWO, NET, True, ""),
+    "net, missed": (TWO, {**NET, "min_low": 0.5}, False, ""),
+    "net has no upper limit": (TWO, {"metric": "asr_net", "max_high": 0.9}, None, NO_UPPER_NET),
+    "of a control": (TWO, {"metric": "control", "max_high": 0.2}, True, ""),
+    # All lost of 4 has the interval .02 to 1, and p = .125 (METHODS 1.5).
+    "5 differ": (
+        *([*lost(5, 5), *lost(0, 5, NO_OP)], SOME_NET, None),
+        "attack and control differ on 5 items",
+    ),
+    "6 differ": ([*lost(6, 6), *lost(0, 6, NO_OP)], SOME_NET, True, ""),
+    # Where the interval reaches 0, the criterion is missed, however few differ.
+    "none differs": ([*lost(1, 4), *lost(1, 4, NO_OP)], SOME_NET, False, "its lower end"),
+    "no control named": (THREE, NET, None, "names none"),
+    "one named": (THREE, {**NET, "control": "same_type"}, False, ""),
+    "the other named": (THREE, {**NET, "control": "no_op"}, True, ""),
+    "none such named": (THREE, {**NET, "control": "paraphrase"}, None, ""),
+    "controls are not judged": (BY_CONTROL, ASR, True, ""),
+    "but where they are named": (
+        *(BY_CONTROL, {**ASR, "where": {"attack": "nearest / no_op"}}),
+        *(False, ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_criterion_is_met_missed_or_not_judged(case):
+    trials, criterion, met, words = CASES[case]
+    row = of(trials, criterion)
+    assert row.met is met
+    assert (row.reason is None) == bool(met)
+    assert words in (row.reason or "")
+
+
+def test_the_worst_row_is_named_and_the_control():
+    assert of([*lost(30, 100), *lost(1, 100, FAR)], ASR).row["attack"] == "nearest"
+    assert of(TWO, {"metric": "control", "max_high": 0.2}).control == "no_op"
+    assert of(lost(10, 100), ASR).verdict == "met"
 
 
 def test_a_run_that_is_not_complete_is_not_judged():
@@ -95,107 +170,16 @@ def test_a_run_that_is_not_complete_is_not_judged():
 
 @pytest.mark.parametrize("metric", ["asr", "accuracy_after", "asr_net", "control", "asr_valid"])
 def test_attacks_that_never_happened_meet_nothing(metric):
-    """The attacker refuses 19 of 20 questions."""
-    trials = [trial(0, FIXED), *(trial(i, FIXED, asked=0) for i in range(1, 20))]
-    trials += [trial(i, control(of=FIXED)) for i in range(20)]
+    trials = [*unseen(19, 20), *lost(0, 20, NO_OP)]
     limit = {"min_low": -1.0} if metric == "asr_net" else {"max_high": 1.0}
     row = of(trials, {"metric": metric, **limit})
-    assert row.met is None
-    assert row.reason == "19 of 20 eligible trials saw no edit"
-    assert of(trials, {"metric": "accuracy", "min_low": 0.1}).met is True
+    assert (row.met, row.reason) == (None, "19 of 20 eligible trials saw no edit")
+    assert of(trials, KNOWS).met is True
 
 
-def test_a_tenth_without_an_edit_is_judged():
-    def trials(unseen: int) -> list[Trial]:
-        return [trial(i, FIXED, asked=0 if i < unseen else None) for i in range(40)]
-
-    assert of(trials(4), ASR).met is not None
-    assert of(trials(5), ASR).met is None
-
-
-def test_a_control_that_never_happened_shows_no_net_loss():
-    trials = [*lost(40, 40), *lost(0, 40, control(of=FIXED), asked=0)]
-    row = of(trials, {"metric": "asr_net", "min_low": 0.1})
-    assert row.met is None
-    assert row.reason == "of its control 40 of 40 eligible trials saw no edit"
-
-
-def test_a_mute_model_meets_no_upper_limit():
+def test_a_mute_model_has_everything_open():
     row = of(lost(0, 100, asked=8, unreadable=8), ASR)
-    assert row.met is False
-    assert row.estimate.ends[1] == 1.0
-    assert "at their worst" in (row.reason or "")
     assert as_json(row)["estimate"]["worst"] == [0.0, 1.0]
-
-
-def test_nothing_readable_is_not_judged():
-    trials = [trial(i, FIXED, verdict=Verdict.UNREADABLE) for i in range(20)]
-    row = of(trials, ASR)
-    assert (row.met, row.reason) == (None, NOTHING)
-    wrong = [trial(i, FIXED, verdict=Verdict.ALREADY_WRONG) for i in range(20)]
-    assert of(wrong, ASR).met is None
-    assert of(wrong, {"metric": "accuracy", "min_low": 0.1}).met is False
-
-
-def test_what_is_missed_goes_before_what_is_not_judged():
-    other = arm(replace(FIXED.attack, label="far"), seed=None)
-    unseen = [trial(i, other, asked=0) for i in range(20)]
-    assert of([*lost(30, 100), *unseen], ASR).met is False
-    assert of([*lost(0, 100), *unseen], ASR).met is None
-
-
-def test_clean_questions_alone_are_no_attack():
-    none = arm(replace(FIXED.attack, label="none", name="none"), seed=None)
-    trials = [*lost(0, 100), *lost(0, 100, none)]
-    assert of(trials, ASR).met is True
-    assert of(lost(0, 100, none), ASR).reason == NO_ROW
-    assert of(lost(0, 100, none), {"metric": "accuracy", "min_low": 0.5}).met is True
-
-
-def test_within_a_budget():
-    trials = [trial(i, FIXED, flipped_at=1 + i if i < 8 else None) for i in range(100)]
-    assert of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 2}).met is True
-    assert of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 8}).met is False
-    row = of(trials, {"metric": "asr", "max_high": 0.08, "at_budget": 9})
-    assert (row.met, row.reason) == (None, "the attack asks at most 8 queries, fewer than 9")
-
-
-def test_net_of_a_control_has_a_lower_limit_alone():
-    trials = [*lost(60, 100), *lost(10, 100, control(of=FIXED))]
-    assert of(trials, {"metric": "asr_net", "min_low": 0.3}).met is True
-    assert of(trials, {"metric": "asr_net", "min_low": 0.5}).met is False
-    row = of(trials, {"metric": "asr_net", "max_high": 0.9})
-    assert (row.met, row.reason) == (None, NO_UPPER_NET)
-    row = of(trials, {"metric": "control", "max_high": 0.2})
-    assert (row.met, row.control) == (True, "no_op")
-
-
-@pytest.mark.parametrize(("n", "met"), [(4, None), (5, None), (6, True)])
-def test_few_differing_items_show_no_net_loss(n, met):
-    """All lost of 4 has the interval .02 to 1, and p = .125 (METHODS 1.5)."""
-    trials = [*lost(n, n), *lost(0, n, control(of=FIXED))]
-    row = of(trials, {"metric": "asr_net", "min_low": 0.01})
-    assert row.met is met
-    assert (row.reason or "").startswith(f"attack and control differ on {n} items") == (n < 6)
-    # Where the interval reaches 0, the criterion is missed, however few differ.
-    none = [*lost(1, n), *lost(1, n, control(of=FIXED))]
-    assert of(none, {"metric": "asr_net", "min_low": 0.01}).met is False
-
-
-def test_one_of_several_controls_has_to_be_named():
-    trials = [*lost(60, 100), *lost(10, 100, control(of=FIXED))]
-    trials += lost(50, 100, control("same_type", FIXED))
-    assert "names none" in (of(trials, {"metric": "asr_net", "min_low": 0.3}).reason or "")
-    named = {"metric": "asr_net", "min_low": 0.3, "control": "same_type"}
-    assert of(trials, named).met is False
-    assert of(trials, {**named, "control": "no_op"}).met is True
-    assert of(trials, {**named, "control": "paraphrase"}).met is None
-
-
-def test_controls_are_judged_only_where_they_are_named():
-    trials = [*lost(0, 100), *lost(60, 100, control(of=FIXED))]
-    assert of(trials, ASR).met is True
-    assert of(trials, {**ASR, "where": {"attack": "nearest / no_op"}}).met is False
 
 
 def test_every_slice_has_to_meet_it():

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medstress.experiment.explain.values import Owen, Tree, owen_values, tree_of
+from medstress.experiment.explain.values import owen_values, tree_of
 
 Game = Callable[[NDArray[np.bool_]], list[float]]
 
 
-def owen(game: Game, tree: Tree | None, n: int, **settings: int) -> tuple[Owen, list[int]]:
+def owen(game, tree, n, **settings):
     """Values of a game, and how many masks came in each round."""
     assert tree is not None
     search, rounds = owen_values(tree, n, **settings), []
@@ -163,7 +163,7 @@ def test_values_are_those_of_shap(batch):
 
     rows: list[list[float]] = []
 
-    def number(part: Tree) -> tuple[int, int]:
+    def number(part):
         if isinstance(part, int):
             return part, 1
         (left, n_left), (right, n_right) = number(part[0]), number(part[1])

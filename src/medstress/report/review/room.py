@@ -1,27 +1,25 @@
 """A room: the cases that raters see under codes, and what their answers stand for.
 
 What a room was drawn from is stored with it, so that every code can be read back later and an
-estimate can weight the sample. The page gets only `Room.public`. The room of the adjudicator holds
-the cases on which raters disagree, with judgements and without names. An answer comes from the page
-or from a file, and is not trusted.
+estimate can weight the sample. The page gets only `Room.public`. An answer comes from the page or
+from a file, and is not trusted.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from medstress.analyses.people import JUDGE, settled
+from medstress.analyses.people import JUDGE
 from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.text import edits_of
 from medstress.experiment.plan import manifest as manifests
 from medstress.report.review.sample import (
-    ADJUDICATE,
     ANSWER,
     DEFAULT,
     QUESTIONS,
@@ -39,14 +37,12 @@ from medstress.report.review.sample import (
     plant,
     planted,
     population,
-    record_of,
     shown,
 )
+from medstress.store.reviews import ANSWER as LETTER
 from medstress.store.reviews import (
-    ADJUDICATOR,
     JUDGEMENTS,
     NO,
-    RATER,
     RIGHT,
     SHOWN,
     YES,
@@ -54,7 +50,6 @@ from medstress.store.reviews import (
     ReviewStore,
     place,
 )
-from medstress.store.reviews import ANSWER as LETTER
 from medstress.tasks.kinds import kind_of_all
 
 
@@ -68,12 +63,10 @@ class Room:
     """Mode, seed, population and records, as stored."""
     cases: Mapping[str, Shown]
     """Code -> what is shown."""
-    disputed: Mapping[str, Mapping[str, Any]]
-    """Code -> what raters said, for the adjudicator; empty in other modes."""
 
     @property
     def mode(self) -> str:
-        """`judge`, `answer` or `adjudicate`."""
+        """`judge` or `answer`."""
         return str(self.body["mode"])
 
     @cached_property
@@ -96,11 +89,7 @@ class Room:
             "questions": {} if self.mode == ANSWER else dict(QUESTIONS),
             "pairs": pairs_of(self.body["cases"]) if self.mode == ANSWER else [],
             "cases": [
-                {
-                    "id": name,
-                    **self.cases[name].as_json(with_key=with_key),
-                    **self.disputed.get(name, {}),
-                }
+                {"id": name, **self.cases[name].as_json(with_key=with_key)}
                 for name in sorted(self.cases)
             ],
         }
@@ -113,7 +102,6 @@ def make_room(
     mode: str = JUDGE,
     sample: int | None = None,
     seed: int = 0,
-    controls: int | None = None,
 ) -> Room:
     """Draw a room from a run and store it; the same arguments on the same run give the same room.
 
@@ -123,25 +111,21 @@ def make_room(
         mode: `judge` or `answer`.
         sample: successes to judge (default 50, or all if there are fewer), or items to answer.
         seed: another seed, another sample.
-        controls: planted controls of each sort in mode `judge`; default a tenth of the cases.
 
     Raises:
-        UsageError: there is nothing to judge, or a number is wrong.
+        UsageError: there is nothing to judge.
     """
     made = population(run, mode)
     if not made:
         raise UsageError(_nothing(run, mode))
-    if mode == ANSWER and controls:
-        raise UsageError("--controls: controls are planted among cases to judge, not to answer")
     distinct = one_of_each_item(made, seed) if mode == ANSWER else made
     drawn = draw(distinct, DEFAULT if sample is None else sample, seed)
     key, classes = store.key(), classes_of(run)
     records = answer_records(key, drawn) if mode == ANSWER else judge_records(key, drawn)
     if mode == JUDGE:
-        n = default_number(len(records)) if controls is None else controls
         items = {(one.dataset, one.item_id) for one in drawn}
         hidden = ["passage"] if all(one.hides_passage for one in drawn) else []
-        records += plant(run, key, n, seed, items, classes, hidden)
+        records += plant(run, key, default_number(len(records)), seed, items, classes, hidden)
     cases = _shown(run, records, classes)
     records = [record for record in records if record["id"] in cases]
     if not records:
@@ -159,7 +143,7 @@ def make_room(
         "time": manifests.now(),
         "cases": sorted(records, key=lambda record: str(record["id"])),
     }
-    return Room(id=name, body=store.add_room(name, body), cases=cases, disputed={})
+    return Room(id=name, body=store.add_room(name, body), cases=cases)
 
 
 def classes_of(run: Run) -> tuple[str, ...]:
@@ -193,77 +177,13 @@ def _nothing(run: Run, mode: str) -> str:
     )
 
 
-def disputed_room(run: Run, store: ReviewStore) -> Room:
-    """Return the cases on which raters disagree and nobody has decided yet, with what they said.
-
-    Raises:
-        UsageError: there is none.
-    """
-    key, classes = store.key(), classes_of(run)
-    made = disputes(run, key)
-    cases = _shown(run, [record for record, _ in made], classes)
-    if not cases:
-        raise UsageError(
-            f"{run.folder.path}: raters disagree on no case, or every disagreement is decided; "
-            "there is nothing to adjudicate"
-        )
-    records = [record for record, _ in made if record["id"] in cases]
-    body = {"mode": ADJUDICATE, "seed": 0, "cases": records, "planted": {}}
-    heard = {record["id"]: words for record, words in made if record["id"] in cases}
-    name = code(key, "room", ADJUDICATE, sorted(cases))
-    return Room(id=name, body=body, cases=cases, disputed=heard)
-
-
 def stored_room(run: Run, store: ReviewStore, name: str) -> Room | None:
     """Return a room that was drawn earlier, by its code; None if the run has no such room."""
     body = store.rooms().get(name)
     if body is None:
         return None
     cases = _shown(run, body["cases"], classes_of(run))
-    return Room(id=name, body=body, cases=cases, disputed={})
-
-
-def disputes(run: Run, key: bytes) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return (record, what was said) of every case with an undecided disagreement, by its code.
-
-    What was said: `ask`, the judgements to decide; `said`, how often each word was given; `notes`.
-
-    Args:
-        run: a run with reviews.
-        key: secret of the codes.
-    """
-    reviews = run.folder.reviews
-    by_judgement = {name: settled(reviews, name) for name in JUDGEMENTS}
-    notes = _notes(reviews)
-    records: dict[str, dict[str, Any]] = {}
-    words: dict[str, dict[str, Any]] = {}
-    for one in population(run, JUDGE):
-        split = {
-            name: made[one.trial_id]
-            for name, made in by_judgement.items()
-            if (case := made.get(one.trial_id)) and case.is_split and case.decided is None
-        }
-        if not split:
-            continue
-        record = record_of(key, one)
-        if (earlier_one := records.get(record["id"])) is not None:
-            earlier_one["trials"].append(one.trial_id)
-            continue
-        records[record["id"]] = record
-        words[record["id"]] = {
-            "ask": list(split),
-            "said": {name: dict(Counter(made.words)) for name, made in split.items()},
-            "notes": sorted(notes[one.trial_id]),
-        }
-    return [(records[name], words[name]) for name in sorted(records)]
-
-
-def _notes(reviews: Sequence[Review]) -> dict[str, set[str]]:
-    made: dict[str, set[str]] = defaultdict(set)
-    for review in reviews:
-        if review.trial_id is not None and review.note and review.role != ADJUDICATOR:
-            made[review.trial_id].add(review.note)
-    return made
+    return Room(id=name, body=body, cases=cases)
 
 
 LONGEST_NAME = 60
@@ -300,12 +220,11 @@ def read_note(value: Any, where: str) -> str:
     return value.encode("utf-8", "replace").decode("utf-8").strip()
 
 
-def read_judgements(value: Any, asked: Collection[str], where: str) -> dict[str, str]:
+def read_judgements(value: Any, where: str) -> dict[str, str]:
     """Return judgement -> word, for those that are answered.
 
     Args:
-        given: a JSON object; null means not answered.
-        asked: judgements that may be given.
+        value: a JSON object; null means not answered.
         where: for messages.
 
     Raises:
@@ -314,8 +233,8 @@ def read_judgements(value: Any, asked: Collection[str], where: str) -> dict[str,
     if not isinstance(value, dict):
         raise _wrong(where, "answers as an object", value)
     for name, word in value.items():
-        if name not in asked:
-            raise _wrong(where, ", ".join(asked), name)
+        if name not in JUDGEMENTS:
+            raise _wrong(where, ", ".join(JUDGEMENTS), name)
         if word is not None and word not in WORDS:
             raise _wrong(f"{where}, {name}", ", ".join(WORDS), word)
     return {name: word for name, word in value.items() if word is not None}
@@ -373,7 +292,6 @@ def reviews_from(room: Room, value: Any, rater: Any, time: str, where: str) -> l
         raise UsageError(f"{where}: this room has no case {str(case)[:40]!r}")
     answers = _answers(room, record, value.get("answers"), f"{where}, case {case}")
     note = read_note(value.get("note", ""), f"{where}, case {case}, note")
-    role = ADJUDICATOR if room.mode == ADJUDICATE else RATER
     trials = record["trials"] or [None]
     return [
         Review(
@@ -382,7 +300,6 @@ def reviews_from(room: Room, value: Any, rater: Any, time: str, where: str) -> l
             answers=answers,
             note=note,
             time=time,
-            role=role,
             case_id=record["id"],
             control=record.get("control"),
             control_of=record.get("control_of"),
@@ -399,8 +316,7 @@ def _answers(room: Room, record: Record, value: Any, where: str) -> dict[str, st
             return {SHOWN: record["shown"]}
         right = YES if letter == case.key else NO
         return {LETTER: letter, SHOWN: record["shown"], RIGHT: right}
-    asked = room.disputed.get(record["id"], {}).get("ask", JUDGEMENTS)
-    return read_judgements(value, asked, where)
+    return read_judgements(value, where)
 
 
 def merge(stored: Iterable[Review], made: Iterable[Review], *, keeps_note: bool) -> list[Review]:
@@ -410,7 +326,7 @@ def merge(stored: Iterable[Review], made: Iterable[Review], *, keeps_note: bool)
 
     Args:
         stored: all reviews.
-        found: those of one answer.
+        made: those of one answer.
         keeps_note: whether the answer came without a note, so that the stored one stays.
 
     Returns:
@@ -453,7 +369,6 @@ def saved_by(room: Room, reviews: Iterable[Review], rater: str) -> dict[str, dic
 
     What is stored beside an answer (clean or attacked, right or wrong) stays here.
     """
-    role = ADJUDICATOR if room.mode == ADJUDICATE else RATER
     return {
         str(review.case_id): {
             "answers": {
@@ -462,7 +377,5 @@ def saved_by(room: Room, reviews: Iterable[Review], rater: str) -> dict[str, dic
             "note": review.note,
         }
         for review in reviews
-        if review.case_id in room.records
-        and review.role == role
-        and review.reviewer.casefold() == rater.casefold()
+        if review.case_id in room.records and review.reviewer.casefold() == rater.casefold()
     }

@@ -174,7 +174,7 @@ DEFAULT = 50
 NO_SECOND = (
     " (none with a second right answer: no list of synonyms has another name of a right answer)"
 )
-ANSWER, ADJUDICATE = "answer", "adjudicate"
+ANSWER = "answer"
 _ARM = ("dataset", "group", "victim", "attack")
 
 
@@ -404,14 +404,9 @@ def plant(
         n: of pair of the two sorts; fewer if there are not enough items.
         seed: of the sample.
         drawn: (data set, item) of its cases.
-        classes: see `medstress.report.review.shown.shown`.
+        classes: see `shown`.
         hidden: what no case of the sample shows, so that controls do not stand out.
-
-    Raises:
-        UsageError: n is negative.
     """
-    if n < 0:
-        raise UsageError(f"--controls {n}: expected a number, at least 0")
     items = sorted(
         run.folder.items.items(),
         key=lambda pair: (pair[0] in drawn, digest([seed, *pair[0]])),

@@ -122,10 +122,9 @@
 
   const now = () => new Date().toISOString().slice(0, 19) + "+00:00";
   const current = () => byId.get(order[place]);
-  const asked = (one) => one.ask ?? judgements;
   function isDone(one) {
     const given = saved[one.id]?.answers ?? {};
-    return isAnswer ? Boolean(given.answer) : asked(one).every((name) => given[name]);
+    return isAnswer ? Boolean(given.answer) : judgements.every((name) => given[name]);
   }
   const nDone = () => order.filter((id) => isDone(byId.get(id))).length;
 
@@ -201,7 +200,7 @@
     }));
   }
   function showJudgements(one) {
-    at("judgements").replaceChildren(...asked(one).map((name, i) => {
+    at("judgements").replaceChildren(...judgements.map((name, i) => {
       const set = make("fieldset", undefined, { "data-judgement-row": name });
       const legend = make("legend");
       legend.append(make("span", i + 1 + ". ", { class: "number" }), data.questions[name]);
@@ -215,16 +214,6 @@
       set.append(legend, words);
       return set;
     }));
-  }
-  function showSaid(one) {
-    at("said").hidden = !one.said;
-    if (!one.said) return;
-    const lines = Object.entries(one.said).map(([name, counts]) => {
-      const told = Object.entries(counts).map(([word, n]) => `${word}: ${n}`).join(", ");
-      return make("p", `${data.questions[name]} ${told}`);
-    });
-    const notes = one.notes.map((note) => make("p", "“" + note + "”", { dir: "auto" }));
-    at("said").replaceChildren(make("h3", "What raters said"), ...lines, ...notes);
   }
   function mark() {
     const given = saved[current().id]?.answers ?? {};
@@ -245,7 +234,6 @@
     row = 0;
     showTexts(one);
     showOptions(one);
-    showSaid(one);
     showJudgements(one);
     at("note").value = saved[one.id]?.note ?? "";
     at("saved").textContent = "";
@@ -296,8 +284,8 @@
 
   const noteNow = () => at("note").value.trim();
   function judge(i, word) {
-    const name = asked(current())[i];
-    row = Math.min(i + 1, asked(current()).length - 1);
+    const name = judgements[i];
+    row = Math.min(i + 1, judgements.length - 1);
     keep({ [name]: word });
     mark();
   }
@@ -388,7 +376,7 @@
     else if (key === "arrowleft") go(-1);
     else if (isAnswer && key.length === 1 && letters.slice(0, current().options.length).includes(key.toUpperCase())) {
       answer(key.toUpperCase());
-    } else if (!isAnswer && /^[1-4]$/.test(key) && Number(key) <= asked(current()).length) {
+    } else if (!isAnswer && /^[1-4]$/.test(key) && Number(key) <= judgements.length) {
       row = Number(key) - 1;
       mark();
       at("judgements").children[row].querySelector("button").focus();
