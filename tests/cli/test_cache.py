@@ -119,14 +119,14 @@ def test_prune_removes_what_is_damaged_old_or_of_a_model(medstress, shared, benc
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["prune", "--older-than", "-1"], "--older-than: expected 0 days or more, got -1"),
-        (["prune", "--older-than", "nan"], "--older-than: expected 0 days or more, got nan"),
+        (["prune", "--older-than", "-1"], "cache: --older-than -1: expected 0 or more"),
+        (["prune", "--older-than", "nan"], "cache: --older-than nan: expected 0 or more"),
         (
             ["prune", "--model", "x"],
             "--model 'x': the cache has no answers of this model (it has: victim",
         ),
         (["info", "--model", "x"], "--model applies only to: medstress cache prune"),
-        (["clear"], "argument {info,prune}: invalid choice: 'clear'"),
+        (["clear"], "cache: info|prune 'clear': expected one of"),
     ],
 )
 def test_a_wrong_command_is_one_sentence(medstress, shared, arguments, sentence):

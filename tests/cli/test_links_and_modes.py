@@ -119,7 +119,7 @@ OUTPUTS = {
     "export as parquet": ("export", "{run}", "--table", "items", "--to", "{to}.parquet"),
     "review": ("review", "{run}", "--export", "{to}.csv"),
     "review page": ("review", "{run}", "--export", "{to}.html"),
-    "recipe": ("recipe", "xian2024-table1", "--to", "{to}.toml"),
+    "markdown": ("summary", "{run}", "--markdown", "{to}.md"),
     "figures": ("figures", "{run}", "--format", "svg", "--out", "{to}"),
 }
 
@@ -273,7 +273,7 @@ def test_outputs_elsewhere_are_their_owners_alone(run_of, medstress, tmp_path):
         assert medstress(*told).code == 0
         place = Path(told[-1])
         found = stat.S_IMODE(place.stat().st_mode)
-        assert found == {"recipe": 0o666, "figures": 0o700}.get(what, 0o600), what
+        assert found == {"markdown": 0o666, "figures": 0o700}.get(what, 0o600), what
     assert set(modes(tmp_path / "figures").values()) == {0o700, 0o600}
 
 

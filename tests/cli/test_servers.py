@@ -85,3 +85,11 @@ def test_a_finished_run_can_be_called_again_while_its_server_is_down(medstress, 
     told = medstress("run", bench.write(), "--out", bench.out, "--quiet", "--fresh")
     assert told.code == 2
     assert Run(bench.out).manifest() == before, "nothing is deleted either"
+
+
+def test_without_its_extra_a_server_is_refused_before_data_are_read(medstress, monkeypatch):
+    monkeypatch.setattr("medstress.files.extras.lacking_of", lambda _: ["openai is missing"])
+    given = ("--data", "nowhere.csv", "--model", "m", "--base-url", "http://127.0.0.1:9/v1")
+    told = medstress("run", *given)
+    assert (told.code, told.out) == (2, "")
+    assert "install it with: pip install 'medstress[openai]'" in told.err

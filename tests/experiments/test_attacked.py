@@ -310,7 +310,7 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
         ("text", "item_hash"),
         ("arm", "arm of 'attack_set'"),
         ("edit", "does not fit"),
-        ("queries", "list of queries"),
+        ("queries", "0.queries"),
         ("verdict", "verdict"),
         ("twice", "twice"),
     ],

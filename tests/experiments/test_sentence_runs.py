@@ -245,6 +245,13 @@ def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder):
     assert len(row.edits) == 3
 
 
+@pytest.mark.parametrize(("make", "noun"), [(tagged, "entity"), (pairs, "pair")])
+def test_a_picture_counts_what_trials_are_about(folder, make, noun):
+    ms.run(make(STATIC), out=folder / "run")
+    charts = Read.open(folder / "run").of(RESULTS).charts()
+    assert f"trials: each {noun} once in every seed" in [chart.counts for chart in charts]
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -150,4 +150,5 @@ def _work(name: str, seed: int, start: int, stop: int, rows: Path) -> None:
 
 
 if __name__ == "__main__":
-    _work(sys.argv[1], *map(int, sys.argv[2:5]), Path(sys.argv[5]))
+    asked, of_seed, first, last, to = sys.argv[1:]
+    _work(asked, int(of_seed), int(first), int(last), Path(to))

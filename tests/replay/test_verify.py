@@ -518,32 +518,6 @@ def test_a_group_of_shipped_names_is_built_here(workbench, tmp_path, monkeypatch
     assert (found.n_redrawn, found.n_judged) == (8, 0)
 
 
-def test_one_worker_and_eight_have_one_root(workbench, tmp_path, monkeypatch):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    from fault_server import FaultServer
-
-    bench = workbench.Bench(tmp_path)
-    bench.tables["attack"] = bench.tables["attack"][:2]
-    for name, value in bench.environment().items():
-        monkeypatch.setenv(name, value)
-    found = []
-    with FaultServer() as server:
-        for n in (1, 8):
-            bench.tables["victim"] = [
-                {
-                    "name": "served",
-                    "backend": "openai",
-                    "base_url": server.url,
-                    "model": server.model,
-                    "max_in_flight": n,
-                }
-            ]
-            assert bench.run(out=tmp_path / f"by {n}") == 0
-            found.append(verify_folder(tmp_path / f"by {n}"))
-    assert all(each.holds for each in found)
-    assert found[0].root == found[1].root is not None
-
-
 def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
     before = verify_folder(copy).root
     trial = query(copy, "SELECT trial_id FROM trials JOIN verdicts ON trial = trials.id")[0]

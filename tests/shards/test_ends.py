@@ -31,7 +31,7 @@ def test_a_shard_at_its_cap_names_it_and_is_merged_as_the_run_at_once_would_end(
     for number, folder in enumerate(folders, 1):
         assert bench.run("--shard", f"{number}/2", out=folder) == 0
     told = capsys.readouterr().out
-    assert "stopped by its part (1/2) of max_queries = 60; a higher one goes on" in told
+    assert "stopped by its part (1/2) of max_queries = 60\n" in told
     assert "--shard 2/2 --set experiment.max_queries=120" in told
 
     merged = bench.root / "merged"

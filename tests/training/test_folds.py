@@ -7,7 +7,6 @@ import pytest
 import medstress as ms
 from medstress.analyses import run as analyses
 from medstress.core.errors import MedstressError
-from medstress.training import train as flow
 from medstress.training.train import plan_training, training_costs
 
 
@@ -75,20 +74,6 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(workplace, crossed):
 
 
 @pytest.mark.release
-def test_a_second_time_nothing_is_trained_and_more_seeds_join(workplace, crossed, monkeypatch):
-    first = ms.train(crossed, out="out").run.summary()
-    with monkeypatch.context() as patched:
-        patched.setattr(flow, "fit", None)
-        again = ms.train(crossed, out="out").run.summary()
-    assert again["results"] == first["results"]
-    crossed["train"]["seeds"] = [0, 1]
-    more = ms.train(crossed, out="out").run.summary()
-    assert {row["victim"] for row in more["results"]} >= {"original-1", "swap_noise-1"}
-    known = [row for row in more["results"] if row["victim"] == "original-0"]
-    assert known == [row for row in first["results"] if row["victim"] == "original-0"]
-
-
-@pytest.mark.release
 def test_tagged_texts_are_cross_validated_and_rows_are_read_back(workplace, experiment):
     del experiment["train"]["data"]
     experiment["dataset"] = [{"name": "iob", "path": "train.iob"}]
@@ -125,11 +110,3 @@ def test_what_cannot_be_cross_validated_is_refused_in_one_sentence(crossed, chan
         ms.train(crossed, out="out")
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_a_folder_without_folds_takes_none(workplace, crossed):
-    crossed["train"] |= {"epochs": 1, "adversarial": [], "untrained": False}
-    ms.train(crossed, out="out")
-    crossed["train"]["folds"] = 5
-    with pytest.raises(MedstressError, match="'original-0, fold 1' that was trained on other data"):
-        ms.train(crossed, out="out")

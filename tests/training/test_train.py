@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 import medstress as ms
-from medstress.api.run import Run
-from medstress.backends.local import encoders
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.training import train as flow
@@ -156,82 +154,6 @@ def test_a_killed_process_goes_on_and_ends_with_the_same_models(workplace, encod
     assert not begun.exists()
 
 
-SLOWLY = """
-import os, sys, time, torch
-import medstress.backends.local.encoders as backend
-from medstress.cli.app import medstress_cli
-
-torch.set_num_threads(1)
-kind = backend.TokenClassificationBackend
-answer = kind.answer
-
-
-def slow(self, calls):
-    with open(os.environ["LOG"], "a") as log:
-        log.write("".join(f"{self.identity.hash} {call!r}\\n" for call in calls))
-    time.sleep(float(os.environ["DELAY"]))
-    return answer(self, calls)
-
-
-kind.answer = slow
-sys.exit(medstress_cli(["train", "e.toml", "--out", sys.argv[1], "--quiet"]))
-"""
-
-
-@pytest.mark.kills
-def test_a_process_killed_while_it_attacks_asks_nothing_again_and_says_the_same(
-    workplace, encoder, monkeypatch
-):
-    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=2))
-    kind = encoders.TokenClassificationBackend
-    answer = kind.answer
-
-    def logged(self, calls):
-        with Path(os.environ["LOG"]).open("a") as log:
-            log.write("".join(f"{self.identity.hash} {call!r}\n" for call in calls))
-        return answer(self, calls)
-
-    def train(out):
-        """In this process, which has everything imported."""
-        monkeypatch.setenv("LOG", f"{out}.log")
-        monkeypatch.setattr(kind, "answer", logged)
-        assert medstress_cli(["train", "e.toml", "--out", out, "--quiet"]) == 0
-
-    def asked(out):
-        path = workplace / f"{out}.log"
-        return path.read_text("utf-8").splitlines() if path.is_file() else []
-
-    train("whole")
-    whole = asked("whole")
-    source = str(Path(ms.__file__).parents[1])
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOWLY, "broken"],
-        env={**os.environ, "PYTHONPATH": source, "LOG": "broken.log", "DELAY": "0.5"},
-        cwd=workplace,
-    )
-    deadline = time.monotonic() + 120
-    while len(asked("broken")) <= len(whole) // 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    n_at_the_kill = len(asked("broken"))
-    assert 0 < n_at_the_kill < len(whole)
-    weights = workplace / "broken" / "models" / "original-0" / "model.safetensors"
-    trained_at = weights.stat().st_mtime_ns
-    train("broken")
-
-    assert weights.stat().st_mtime_ns == trained_at
-    assert set(asked("broken")) == set(whole)
-    summaries = [Run(workplace / name).summary() for name in ("broken", "whole")]
-    interrupted = sum(row["queries"]["interrupted"] for row in summaries[0]["by_seed"])
-    assert len(asked("broken")) - len(whole) <= interrupted
-    for summary in summaries:
-        for row in (*summary["by_seed"], *summary["results"]):
-            row.get("queries", {}).pop("interrupted", None)
-    assert summaries[0]["results"] == summaries[1]["results"]
-    assert summaries[0]["training"] == summaries[1]["training"]
-
-
 @pytest.mark.release
 def test_the_command_prints_the_comparison_and_where_everything_is(workplace, encoder, capsys):
     (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=1))
@@ -345,14 +267,6 @@ def test_what_the_data_trained_on_take_over_from_those_attacked_is_named(workpla
         plan_training(experiment)
     experiment["train"]["data"] |= {"types": {"Chemical": "Drug"}}
     assert plan_training(experiment).prepared.classes == ("Drug",)
-
-
-def test_questions_are_not_trained_on(workplace, experiment):
-    experiment["dataset"] = [{"name": "sample", "sample": "questions"}]
-    experiment["attack"] = [{"name": "case_noise"}]
-    experiment["train"] |= {"adversarial": []}
-    with pytest.raises(UsageError, match="tagged texts and sentence pairs, not for questions"):
-        plan_training(experiment)
 
 
 def test_a_folder_of_another_run_is_refused(workplace, experiment):

@@ -148,7 +148,7 @@ class Results(Shown):
         lost, title = "share of right answers lost", "Lost under attack, and under harmless edits"
         if all(point.x == 1 for point in curves):
             curves = []
-        noun = noun_of(rows[0].cell.trials[0]).one if rows else ""
+        noun = noun_of(self.rows[0].cell.trials[0]).one
         counts = f"trials: each {noun} once in every seed"
         return [
             *scores.charts(self.rows),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from medstress.cli import decide, look, machine, share, start, study
-from medstress.cli.options import Group, app, place_of, refused
+from medstress.cli.flags import Group, app, place_of, refused
 from medstress.cli.process import Stopping, outlive_reader, visible_output
 from medstress.cli.refusals import with_next_command
 from medstress.core.errors import (

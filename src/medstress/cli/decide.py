@@ -7,45 +7,34 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from medstress.cli.options import Command, Json, Junit, Markdown, app
+from medstress.cli import flags
 from medstress.core.errors import MedstressError
 
 if TYPE_CHECKING:
     from medstress.analyses.shown import Decision, Table
 
-_decide = partial(app.command, cls=Command, rich_help_panel="Decide")
+_decide = partial(flags.app.command, cls=flags.Command, rich_help_panel="Decide")
+_FACTOR = "what is compared: models, attacks, or what these draw names from"
+_METRIC = (
+    "the measure that decides: accuracy_after (the default for models), accuracy, asr (the default "
+    "for attacks and groups), asr_net, or a score such as f1_after"
+)
 
 
 @_decide()
 def compare(
     a: Annotated[
-        str,
-        typer.Argument(
-            metavar="A", help="a run, or DIR#victim for a model of a run that has several"
-        ),
+        str, flags.argument("A", "a run, or DIR#victim for a model of a run with several")
     ],
-    b: Annotated[str, typer.Argument(metavar="B", help="the run that the verdict is about")],
-    factor: Annotated[
-        Literal["victim", "attack", "group"],
-        typer.Option(help="what is compared: models, attacks, or what these draw names from"),
-    ] = "victim",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="the measure that decides: accuracy_after (the default for models), accuracy, asr "
-            "(the default for attacks and groups), asr_net, or a score such as f1_after",
-        ),
-    ] = None,
+    b: Annotated[str, flags.argument("B", "the run that the verdict is about")],
+    factor: Annotated[Literal["victim", "attack", "group"], flags.option(None, _FACTOR)] = "victim",
+    metric: Annotated[str | None, flags.option("NAME", _METRIC)] = None,
     margin: Annotated[
-        float | None,
-        typer.Option(metavar="M", help="the largest difference that does not matter"),
+        float | None, flags.option("M", "the largest loss that does not matter")
     ] = None,
-    as_json: Json = False,
-    junit: Junit = None,
-    markdown: Markdown = None,
+    as_json: flags.Json = False,
+    junit: flags.Junit = None,
+    markdown: flags.Markdown = None,
 ) -> int:
     """Is B worse than A? Two runs, or two models of one, on the same items.
 

@@ -8,36 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from medstress.cli.options import (
-    Command,
-    Folder,
-    Json,
-    Junit,
-    Markdown,
-    Port,
-    app,
-    only_one,
-)
+from medstress.cli import flags
 from medstress.core.errors import StoreError
 from medstress.core.words import command
 
-_look = partial(app.command, cls=Command, rich_help_panel="Look")
+_look = partial(flags.app.command, cls=flags.Command, rich_help_panel="Look")
+_ID = "a trial's id or its beginning, the id that the report shows, or an item with one attack"
 
 
 @_look()
 def summary(
-    folder: Folder,
-    wide: Annotated[
-        bool, typer.Option("--wide", help="all columns of all tables, by key and by seed")
-    ] = False,
-    as_json: Json = False,
-    junit: Junit = None,
-    markdown: Markdown = None,
+    folder: flags.Folder,
+    wide: Annotated[bool, flags.option(None, "all columns of all tables", "--wide")] = False,
+    as_json: flags.Json = False,
+    junit: flags.Junit = None,
+    markdown: flags.Markdown = None,
 ) -> int:
     """The numbers of a run, also of one in progress."""
-    only_one(wide=wide, json=as_json)
+    flags.only_one(wide=wide, json=as_json)
     from medstress.analyses.run import Run
     from medstress.analyses.summary import exit_code
     from medstress.analyses.summary import summary as numbers
@@ -64,10 +52,9 @@ def summary(
 
 @_look()
 def report(
-    folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="run folders")],
+    folders: Annotated[list[str], flags.argument("DIR...", "run folders")],
     out: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="default: DIR/report.html, of several ./report.html"),
+        str | None, flags.option("FILE", "default: DIR/report.html, or ./report.html")
     ] = None,
 ) -> int:
     """One self-contained HTML file, readable offline.
@@ -83,7 +70,7 @@ def report(
 
 
 @_look()
-def view(folder: Folder, port: Port = 0) -> int:
+def view(folder: flags.Folder, port: flags.Port = 0) -> int:
     """The report in a browser, with all cases, also while the run goes on.
 
     Serves the report on this machine, under an address that nobody else knows. It follows a run in
@@ -99,15 +86,8 @@ def view(folder: Folder, port: Port = 0) -> int:
 
 @_look()
 def case(
-    folder: Folder,
-    id_: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ID",
-            help="a trial's id or its beginning, the id that the report shows, or an item with one "
-            "attack",
-        ),
-    ] = None,
+    folder: flags.Folder,
+    id_: Annotated[str | None, flags.argument("ID", _ID)] = None,
 ) -> int:
     """One case: what changed, what was sent, what was answered.
 

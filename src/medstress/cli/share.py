@@ -9,23 +9,27 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
-from medstress.cli.options import Command, Folder, Json, Port, app, only_one
+from medstress.cli import flags
 from medstress.core.errors import UsageError
 from medstress.core.words import command, plural, quoted
 
-_share = partial(app.command, cls=Command, rich_help_panel="Share")
+_share = partial(flags.app.command, cls=flags.Command, rich_help_panel="Share")
+_PAPER = "the layout of xian2025, medfuzz2024 or araujo2020"
+_MODE = "answer: people answer clean and attacked items, as the model did"
+_ROOM = "FILE.html: the room in one file; FILE.csv: its cases as a table to fill in"
+_BACK = "FILE.json from the page, or a filled-in FILE.csv"
+_ROOT = "a root kept elsewhere, as in a paper: had the run it once, and what came since"
+_READS = "the run's own: names what it reads of yours, so that attacks run again"
 
 
 @_share()
 def export(
-    folder: Folder,
+    folder: flags.Folder,
     table: Annotated[
         Literal["trials", "exchanges", "items", "reviews", "attacked"],
-        typer.Option(help="which rows"),
+        flags.option(None, "which rows"),
     ],
-    to: Annotated[str, typer.Option(metavar="FILE", help="FILE.jsonl, FILE.csv or FILE.parquet")],
+    to: Annotated[str, flags.option("FILE", "FILE.jsonl, FILE.csv or FILE.parquet")],
 ) -> int:
     """Tidy rows of a run.
 
@@ -39,16 +43,10 @@ def export(
 
 @_share()
 def figures(
-    folder: Folder,
-    out: Annotated[str, typer.Option(metavar="DIR2", help="folder to write into")],
-    formats: Annotated[
-        str,
-        typer.Option("--format", metavar="FORMATS", help="of figures, separated by commas"),
-    ] = "pdf,svg,png",
-    paper: Annotated[
-        str | None,
-        typer.Option(metavar="PAPER", help="the layout of xian2025, medfuzz2024 or araujo2020"),
-    ] = None,
+    folder: flags.Folder,
+    out: Annotated[str, flags.option("DIR2", "folder to write into")],
+    formats: Annotated[str, flags.option("FORMATS", "of figures", "--format")] = "pdf,svg,png",
+    paper: Annotated[str | None, flags.option("PAPER", _PAPER)] = None,
 ) -> int:
     """Tables and figures for a paper.
 
@@ -77,32 +75,13 @@ def figures(
 
 @_share()
 def review(
-    folder: Folder,
-    mode: Annotated[
-        Literal["judge", "answer"],
-        typer.Option(help="answer: people answer clean and attacked items, as the model did"),
-    ] = "judge",
-    sample: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="so many cases (default: 50, or all if there are fewer)"),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="S", help="of the sample")] = 0,
-    export_to: Annotated[
-        str | None,
-        typer.Option(
-            "--export",
-            metavar="FILE",
-            help="FILE.html: the room in one file, for people who may install nothing; FILE.csv: "
-            "its cases as a table to fill in",
-        ),
-    ] = None,
-    read: Annotated[
-        str | None,
-        typer.Option(
-            "--import", metavar="FILE", help="FILE.json from the page, or a filled-in FILE.csv"
-        ),
-    ] = None,
-    port: Port = 0,
+    folder: flags.Folder,
+    mode: Annotated[Literal["judge", "answer"], flags.option(None, _MODE)] = "judge",
+    sample: Annotated[int | None, flags.option("N", "so many cases (default: 50, or all)")] = None,
+    seed: Annotated[int, flags.option("S", "of the sample")] = 0,
+    export_to: Annotated[str | None, flags.option("FILE", _ROOM, "--export")] = None,
+    read: Annotated[str | None, flags.option("FILE", _BACK, "--import")] = None,
+    port: flags.Port = 0,
 ) -> int:
     """A room where experts judge cases, in the browser or in one file.
 
@@ -111,7 +90,7 @@ def review(
     text plausible, is harm likely. Every answer is saved at once in DIR, and planted cases measure
     the raters.
     """
-    only_one(**{"export": export_to, "import": read})
+    flags.only_one(**{"export": export_to, "import": read})
     from medstress.analyses.run import Run
     from medstress.experiment.kept_summary import keep_summary
     from medstress.report.review.pages import export_room, import_answers, routes
@@ -147,24 +126,10 @@ def review(
 
 @_share()
 def verify(
-    folder: Folder,
-    root: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIGEST",
-            help="a root kept elsewhere, as in a paper: also check that the run once had it, and "
-            "say what was added since",
-        ),
-    ] = None,
-    experiment: Annotated[
-        str | None,
-        typer.Option(
-            metavar="EXPERIMENT.toml",
-            help="the run's own experiment: names what it reads of yours (vocabularies, synonyms, "
-            "templates), so that attacks run again; nothing that only the folder names is opened",
-        ),
-    ] = None,
-    as_json: Json = False,
+    folder: flags.Folder,
+    root: Annotated[str | None, flags.option("DIGEST", _ROOT)] = None,
+    experiment: Annotated[str | None, flags.option("EXPERIMENT.toml", _READS)] = None,
+    as_json: flags.Json = False,
 ) -> int:
     """Are these the numbers that were measured?
 

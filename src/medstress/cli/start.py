@@ -5,30 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from medstress.cli.options import (
-    AnswerBase,
-    Columns,
-    Command,
-    Data,
-    DryRun,
-    Entities,
-    Fresh,
-    Junit,
-    Limit,
-    Quiet,
-    Retry,
-    Sets,
-    app,
-    columns_of,
-    groups_of,
-)
+from medstress.cli import flags
 from medstress.core.errors import (
     FIRST_COMMAND,
     DataError,
@@ -42,20 +24,28 @@ if TYPE_CHECKING:
     from medstress.analyses.run import Run
     from medstress.cli.terminal import Screen
     from medstress.core.shards import Shard
-    from medstress.experiment.check_data import Attackable, DataCheck, Reason, ShownItem
+    from medstress.experiment.check_data import Attackable, DataCheck, Reason
     from medstress.experiment.file.reading import Source
     from medstress.experiment.first import Choices
     from medstress.stats.estimate import Estimate
 
-_start = partial(app.command, cls=Command, rich_help_panel="Start")
-_BARE = partial(typer.Option, rich_help_panel="An experiment without a file")
-_MANY = partial(typer.Option, rich_help_panel="Many machines")
+_start = partial(flags.app.command, cls=flags.Command, rich_help_panel="Start")
+_bare = partial(flags.option, rich_help_panel="An experiment without a file")
+_many = partial(flags.option, rich_help_panel="Many machines")
+_COLUMNS = "where a field is, as question=stem or options=opa,opb,opc (repeatable)"
+_BASE = "whether answers that are numbers count from 0 or from 1"
+_GROUPS = "drugs, diseases, or drugs,diseases (the default: both, found by name)"
+_MODEL = (
+    "a folder, a .gguf file, file.py:function, mock, smollm2, the name that the server at "
+    "--base-url knows, or a hub id"
+)
+_RAY = "run and merge shards on a Ray cluster: local starts one here, auto finds one; or HOST:PORT"
 
 
 @_start()
 def demo(
-    out: Annotated[str, typer.Option(metavar="DIR", help="run folder")] = "runs/demo",
-    quiet: Quiet = False,
+    out: Annotated[str, flags.option("DIR", "run folder")] = "runs/demo",
+    quiet: flags.Quiet = False,
 ) -> int:
     """Attack the embedded language model on the embedded questions.
 
@@ -79,18 +69,16 @@ def demo(
 
 @_start()
 def check(
-    data: Data,
+    data: flags.Data,
     limit: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="check a random sample of N items (default: 5,000)"),
+        int | None, flags.option("N", "a random sample (default: 5,000)", min=1)
     ] = None,
-    columns: Columns = [],
-    answer_base: AnswerBase = None,
-    entities: Entities = None,
-    sets: Sets = [],
+    columns: Annotated[list[str], flags.option("FIELD=COLUMN ...", _COLUMNS)] = [],
+    answer_base: Annotated[Literal[0, 1] | None, flags.option("0|1", _BASE)] = None,
+    entities: Annotated[str | None, flags.option("GROUPS", _GROUPS)] = None,
+    sets: flags.Sets = [],
     to: Annotated[
-        str | None,
-        typer.Option(metavar="FILE.jsonl", help="write the questions with typed mentions"),
+        str | None, flags.option("FILE.jsonl", "write questions with typed mentions")
     ] = None,
 ) -> int:
     """How your data are read, what can be attacked, and why the rest cannot.
@@ -100,9 +88,9 @@ def check(
     rows cannot be read.
     """
     if Path(data).suffix.lower() == ".toml":
+        again = command("run", data, "--dry-run")
         raise UsageError(
-            f"check: {data} is an experiment, and check looks at data; to check it type "
-            f"{shlex.join(['medstress', 'run', data, '--dry-run'])}"
+            f"check: {data} is an experiment, and check looks at data; to check it type {again}"
         )
     from medstress.cli.terminal import display, screen
     from medstress.experiment.check_data import SKIP, check_data, skips_rows
@@ -111,8 +99,8 @@ def check(
     choices = Choices(
         data=data,
         model="",
-        entities=groups_of(entities),
-        columns=columns_of(columns),
+        entities=flags.groups_of(entities),
+        columns=flags.columns_of(columns),
         answer_base=answer_base,
     )
     more = [] if limit is None else [f"dataset.limit={limit}"]
@@ -135,140 +123,96 @@ def check(
 @_start()
 def run(
     experiment: Annotated[
-        str | None,
-        typer.Argument(metavar="EXPERIMENT.toml", help="a file, or a name of `list recipes`"),
+        str | None, flags.argument("EXPERIMENT.toml", "a file, or a name of `list recipes`")
     ] = None,
     data: Annotated[
-        str | None,
-        _BARE(metavar="DATA", help="a file, a folder, a name of `list datasets`, or a hub id"),
+        str | None, _bare("DATA", "a file, a folder, a name of `list datasets`, or a hub id")
     ] = None,
-    model: Annotated[
-        str | None,
-        _BARE(
-            metavar="NAME",
-            help="a folder, a .gguf file, file.py:function, mock, smollm2, the name that the "
-            "server at --base-url knows, or a hub id",
-        ),
-    ] = None,
-    base_url: Annotated[
-        str | None, _BARE(metavar="URL", help="a server, e.g. http://127.0.0.1:8000/v1")
-    ] = None,
-    api_key_env: Annotated[
-        str | None, _BARE(metavar="VARIABLE", help="environment variable with the server's key")
-    ] = None,
-    entities: Annotated[
-        str | None, _BARE(metavar="GROUPS", help="drugs, diseases, or drugs,diseases (the default)")
-    ] = None,
+    model: Annotated[str | None, _bare("NAME", _MODEL)] = None,
+    base_url: Annotated[str | None, _bare("URL", "a server, as http://127.0.0.1:8000/v1")] = None,
+    api_key_env: Annotated[str | None, _bare("VARIABLE", "holds the server's key")] = None,
+    entities: Annotated[str | None, _bare("GROUPS", _GROUPS)] = None,
     attack: Annotated[
-        str | None,
-        _BARE(metavar="NAME", help="a name of `list attacks`; none asks the clean questions alone"),
+        str | None, _bare("NAME", "a name of `list attacks`; none asks the clean questions alone")
     ] = None,
-    budget: Annotated[
-        int | None, _BARE(metavar="N", help="perturbed queries per item (default: the attack's)")
-    ] = None,
-    columns: Annotated[
-        list[str],
-        _BARE(metavar="FIELD=COLUMN ...", help="as question=stem or options=opa,opb,opc"),
-    ] = [],
-    answer_base: Annotated[
-        Literal[0, 1] | None,
-        _BARE(metavar="0|1", help="from where answers that are numbers count"),
-    ] = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="run folder (default: runs/<name>)")
-    ] = None,
-    limit: Limit = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
+    budget: Annotated[int | None, _bare("N", "perturbed queries per item")] = None,
+    columns: Annotated[list[str], _bare("FIELD=COLUMN ...", _COLUMNS)] = [],
+    answer_base: Annotated[Literal[0, 1] | None, _bare("0|1", _BASE)] = None,
+    out: Annotated[str | None, flags.option("DIR", "run folder (default: runs/<name>)")] = None,
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
     to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.toml", help="with --dry-run: write the experiment that would run"
-        ),
+        str | None, flags.option("FILE.toml", "with --dry-run: write the experiment that would run")
     ] = None,
-    fresh: Fresh = False,
-    retry_failed: Retry = False,
-    quiet: Quiet = False,
-    junit: Junit = None,
+    fresh: flags.Fresh = False,
+    retry_failed: flags.Retry = False,
+    quiet: flags.Quiet = False,
+    junit: flags.Junit = None,
     shard: Annotated[
-        str | None,
-        _MANY(
-            metavar="K/N",
-            help="run part K of N, for `medstress merge`; auto/N: the place in Slurm's job array",
-        ),
+        str | None, _many("K/N", "run part K of N, for `merge`; auto/N: the place in Slurm's array")
     ] = None,
-    ray: Annotated[
-        str | None,
-        _MANY(
-            metavar="ADDRESS",
-            help="run and merge shards on a Ray cluster: local starts one here, auto finds this "
-            "machine's; else HOST:PORT",
-        ),
-    ] = None,
-    shards: Annotated[
-        int | None, _MANY(metavar="N", min=1, help="with --ray: parts of the plan")
-    ] = None,
+    ray: Annotated[str | None, _many("ADDRESS", _RAY)] = None,
+    shards: Annotated[int | None, _many("N", "with --ray: parts of the plan", min=1)] = None,
 ) -> int:
     """Run, resume or extend an experiment, or data and a model without a file.
 
     The same experiment is resumed in its folder; fewer items, seeds, models or attacks are
     extended; other settings are refused.
     """
-    _check_ray(ray, shards, shard, fresh=fresh)
-    part = _shard_of(shard, junit)
-    if to is not None and not dry_run:
-        raise UsageError("--to goes with --dry-run, which prints what would run")
-    flags = {
+    wrong = {
+        "--to goes with --dry-run, which prints what would run": to and not dry_run,
+        "--junit: verdicts are of the merged run; give it there, not with --shard": shard and junit,
+        "--shards goes with --ray ADDRESS; for one part give --shard K/N": shards and not ray,
+        "--ray makes all shards itself; give --shards N in place of --shard": ray and shard,
+        "--ray: expected --shards N, a few for each worker, such as 64": ray and not shards,
+        "--ray goes on with what is there; in place of --fresh give another --out": ray and fresh,
+    }
+    for sentence, is_so in wrong.items():
+        if is_so:
+            raise UsageError(sentence)
+    from medstress.core.shards import parse_shard
+
+    part = None if shard is None else parse_shard(shard, os.environ)
+    chosen = {
         "data": data,
         "model": model,
         "base_url": base_url,
         "api_key_env": api_key_env,
-        "entities": groups_of(entities),
+        "entities": flags.groups_of(entities),
         "attack": attack,
         "budget": budget,
-        "columns": columns_of(columns),
+        "columns": flags.columns_of(columns),
         "answer_base": answer_base,
     }
-    used = {name: value for name, value in flags.items() if value not in (None, {})}
+    used = {name: value for name, value in chosen.items() if value not in (None, {})}
     source = _experiment(experiment, used, sets)
-    if dry_run:
-        return _dry_run(source, out, part, to, limit=limit, sets=sets, quiet=quiet)
     from medstress.cli.terminal import display
     from medstress.experiment.kept_summary import keep_summary
     from medstress.experiment.opening import Wish
     from medstress.experiment.run import perform
     from medstress.files.extras import BASE, lacking_of
 
+    common: dict[str, Any] = {"limit": limit, "overrides": sets}
+    if dry_run:
+        return _dry_run(source, out, part, to, common, quiet=quiet)
     for lack in lacking_of(BASE):
         # An older library may draw other names, or judge otherwise.
         print(f"medstress: {lack}; mend it with: {install_command()}", file=sys.stderr)
-    if ray is not None and shards is not None:
+    if ray and shards:
         from medstress.experiment.on_ray import run_on_ray
 
         with display(quiet=quiet) as watcher:
             spread = run_on_ray(
-                source,
-                out,
-                ray,
-                shards,
-                retry_failed=retry_failed,
-                limit=limit,
-                overrides=sets,
-                watcher=watcher,
+                source, out, ray, shards, retry_failed=retry_failed, watcher=watcher, **common
             )
         if spread.outcome is None:
             print(f"shards: {quoted(spread.shards)}   next: the same command, with a higher limit")
             return 0
         return _ended(keep_summary(spread.folder), junit, spread.outcome.nothing_asked)
+    wish = Wish(fresh=fresh, retry_failed=retry_failed, shard=part)
     with display(quiet=quiet) as watcher:
-        outcome = perform(
-            source,
-            out,
-            Wish(fresh=fresh, retry_failed=retry_failed, shard=part),
-            limit=limit,
-            overrides=sets,
-            watcher=watcher,
-        )
+        outcome = perform(source, out, wish, watcher=watcher, **common)
     ended = keep_summary(outcome.folder)
     if part is not None:
         return _shard_ended(outcome.folder, part)
@@ -278,45 +222,8 @@ def run(
 # -- run -------------------------------------------------------------------------------------------
 
 
-def _check_ray(ray: str | None, shards: int | None, shard: str | None, *, fresh: bool) -> None:
-    """Check that --ray goes with the other flags.
-
-    Raises:
-        UsageError: it does not.
-    """
-    if ray is None:
-        if shards is not None:
-            raise UsageError("--shards goes with --ray ADDRESS; for one part give --shard K/N")
-    elif shard is not None:
-        raise UsageError("--ray makes all shards itself; give --shards N in place of --shard")
-    elif shards is None:
-        raise UsageError("--ray: expected --shards N, a few for each worker, such as --shards 64")
-    elif fresh:
-        raise UsageError(
-            "--ray goes on with what is there; in place of --fresh give another --out, or remove "
-            "the run and the folder of its shards"
-        )
-
-
-def _shard_of(shard: str | None, junit: str | None) -> Shard | None:
-    """Return the shard that --shard names; None without it.
-
-    Raises:
-        UsageError: it names none, or verdicts are to be written, which a shard has none of.
-    """
-    if shard is None:
-        return None
-    from medstress.core.shards import parse_shard
-
-    if junit is not None:
-        raise UsageError(
-            "--junit: verdicts are of the merged run, so give it there and not with --shard"
-        ).with_flag("--junit", None)
-    return parse_shard(shard, os.environ)
-
-
 def _experiment(
-    experiment: str | None, flags: Mapping[str, Any], sets: Sequence[str]
+    experiment: str | None, chosen: Mapping[str, Any], sets: Sequence[str]
 ) -> Path | Source:
     """Return the experiment of `medstress run`: its file, or what the flags stand for.
 
@@ -325,33 +232,30 @@ def _experiment(
         DataError: a bad row.
     """
     if experiment is not None:
-        if flags:
-            flag = f"--{next(iter(flags)).replace('_', '-')}"
+        if chosen:
+            flag = f"--{next(iter(chosen)).replace('_', '-')}"
             raise UsageError(
                 f"run: give EXPERIMENT.toml or {flag}, not both; to change a key of the file: "
                 "--set TABLE.KEY=VALUE"
             ).with_command(shlex.join(["medstress", "run", experiment]))
         return Path(experiment)
-    if not flags:
+    if not chosen:
         raise UsageError(
             "run: expected EXPERIMENT.toml, or --data FILE --model NAME, for which --dry-run "
             "prints the experiment file"
         ).with_command(FIRST_COMMAND)
     usual = {"data": "questions.csv", "model": "my_model.py:answer"}
-    if missing := [name for name in usual if name not in flags]:
-        example = " ".join(f"--{name} {usual[name]}" for name in missing)
-        lacking = " and ".join(f"--{name}" for name in missing)
-        error = UsageError(f"run: {lacking} missing; give for example {example}")
-        if len(missing) > 1:
-            raise error.with_command(f"medstress run {example}")
-        raise error.with_flag(f"--{missing[0]}", usual[missing[0]])
+    for name, example in usual.items():
+        if name not in chosen:
+            error = UsageError(f"run: --{name} is missing; give for example --{name} {example}")
+            raise error.with_flag(f"--{name}", example)
     from medstress.files.extras import lacking_of
 
-    if "base_url" in flags and lacking_of("openai"):
+    if "base_url" in chosen and lacking_of("openai"):
         raise missing_extra("the back end for servers (--base-url)", "openai")
     from medstress.experiment.first import Choices, compose
 
-    source = compose(Choices(**flags), sets)
+    source = compose(Choices(**chosen), sets)
     if source.remark:
         print(source.remark, file=sys.stderr)
     return source
@@ -362,9 +266,8 @@ def _dry_run(
     out: str | None,
     shard: Shard | None,
     to: str | None,
+    common: Mapping[str, Any],
     *,
-    limit: int | None,
-    sets: list[str],
     quiet: bool,
 ) -> int:
     from medstress.cli.terminal import display, show_dry_run, write_file
@@ -377,18 +280,17 @@ def _dry_run(
     if isinstance(source, Source):
         print(source.text)
     with display(quiet=quiet) as watcher:
-        prepared = prepare(source, limit=limit, overrides=sets, watcher=watcher)
+        prepared = prepare(source, watcher=watcher, **common)
         folder = run_folder(prepared, out, shard)
         with opened_victims(prepared, watcher.note):
-            costs, notes = dry_run(prepared, folder), []
-            if shard is not None:
-                n_planned = prepared.n_trials()
-                take_shard(prepared, shard)
-                part = f"{prepared.n_trials():,} of {n_planned:,} trials"
-                notes.append(f"all of this is the whole plan; shard {shard}: {part}")
-            notes += dry_run_remarks(prepared)
+            costs, notes = dry_run(prepared, folder), list(dry_run_remarks(prepared))
+    if shard is not None:
+        n_planned = prepared.n_trials()
+        take_shard(prepared, shard)
+        part = f"{prepared.n_trials():,} of {n_planned:,} trials"
+        notes.insert(0, f"all of this is the whole plan; shard {shard}: {part}")
     if to is not None:
-        text = written(prepared.experiment, prepared.base, Path(to), limit)
+        text = written(prepared.experiment, prepared.base, Path(to), common["limit"])
         write_file("--to", to, text, new=True)
     show_dry_run(costs, notes)
     if to is not None:
@@ -416,25 +318,21 @@ def _shard_ended(path: Path, shard: Shard) -> int:
     from medstress.store.shards import read_shard
 
     stored = read_shard(path)
-    settings = stored.manifest["config"]["experiment"]
-    failed = stored.n_failed
-    is_over = failed > settings["max_failed"]
-    following = "medstress merge DIR... --out DIR"
-    if path.name == str(shard.number):
-        parent = shlex.quote(str(path.parent))
-        following = f"medstress merge {parent}/* --out {parent}-merged"
-    more = "merge it with the others"
-    if stored.stopped_by and not stored.is_finished:
-        limits = ", ".join(f"{name} = {settings[name]:g}" for name in stored.stopped_by)
-        more = f"stopped by its part (1/{shard.of}) of {limits}; a higher one goes on"
-        following = run_again(path, *raised(settings, stored.stopped_by))
-    elif not stored.is_finished:
-        more = "the same command goes on"
+    settings, limits = stored.manifest["config"]["experiment"], stored.stopped_by
+    is_over = stored.n_failed > settings["max_failed"]
+    more, following = "merge it with the others", "medstress merge DIR... --out DIR"
+    if not stored.is_finished:
+        reached = ", ".join(f"{name} = {settings[name]:g}" for name in limits)
+        more = f"stopped by its part (1/{shard.of}) of {reached}" if limits else "to go on"
+        following = run_again(path, *raised(settings, limits))
     elif is_over:
-        more = f"more than max_failed = {settings['max_failed']}; --retry-failed asks them again"
+        more = f"more than max_failed = {settings['max_failed']}"
         following = run_again(path, "--retry-failed")
-    lost = f", {failed:,} of them failed" if failed else ""
-    print(f"shard {shard}: {stored.n_ended:,} of {stored.n_planned:,} trials{lost}; {more}")
+    elif path.name == str(shard.number):
+        parent = quoted(path.parent)
+        following = f"medstress merge {parent}/* --out {parent}-merged"
+    failed = f", {stored.n_failed:,} of them failed" if stored.n_failed else ""
+    print(f"shard {shard}: {stored.n_ended:,} of {stored.n_planned:,} trials{failed}; {more}")
     print(f"run: {quoted(path)}   next: {following}")
     return int(is_over)
 
@@ -491,6 +389,8 @@ def _next_command(
 
 def _show(checked: DataCheck, out: Screen, *, is_skipping: bool) -> None:
     from medstress.analyses.shown import column, table
+    from medstress.cli.process import one_line
+    from medstress.cli.terminal import cut
     from medstress.experiment.check_data import SKIP
     from medstress.report.terminal import print_table
 
@@ -504,63 +404,36 @@ def _show(checked: DataCheck, out: Screen, *, is_skipping: bool) -> None:
     for note in checked.notes:
         out.say(f"! {note}")
     for number, item in enumerate(checked.first, start=1):
-        _show_item(number, item, out)
-    if checked.n_skipped:
+        key = f", right answer {item.key}" if item.key else ""
         out.row()
-        cannot = f"! {plural(checked.n_skipped, 'row')} cannot be read, and a run"
-        if is_skipping:
-            out.say(f'{cannot} leaves them out, as on_bad_row = "skip" is set')
-        else:
-            out.say(f"{cannot} stops there: mend the file, or leave them out with --set {SKIP}")
-        for reason in checked.skipped:
-            others = ", ".join(reason.places[1 : 1 + _MOST_PLACES])
-            n_more = reason.n - 1 - _MOST_PLACES
-            also = f"; also {others}" if others else ""
-            also += f" and {n_more:,} more" if n_more > 0 else ""
-            out.say(f"! {plural(reason.n, 'row')}: {reason.example}{also}")
+        out.row(f"{number}  {item.id}{key}", "bold")
+        width = max(map(len, item.texts), default=0)
+        for name, text in item.texts.items():
+            is_option = name in item.letters
+            mark = "*" if is_option and name == item.key else " "
+            groups = item.names.get(name, {}) if is_option else {}
+            names = "; ".join(f"{group}: {', '.join(own)}" for group, own in groups.items())
+            behind = f"  [{cut(one_line(names), out.width // 3)}]" if names else ""
+            out.row(f" {mark} {name:<{width}}  {text}", behind=behind)
+    if checked.n_skipped:
+        does = "stops there: mend the file, or leave them out with --set"
+        does = f"leaves them out, as set by {SKIP}" if is_skipping else f"{does} {SKIP}"
+        out.row()
+        out.say(f"! {plural(checked.n_skipped, 'row')} cannot be read, and a run {does}")
+    for reason in checked.skipped:
+        others = ", ".join(reason.places[1 : 1 + _MOST_PLACES])
+        n_more = reason.n - 1 - _MOST_PLACES
+        also = f"; also {others}" if others else ""
+        also += f" and {n_more:,} more" if n_more > 0 else ""
+        out.say(f"! {plural(reason.n, 'row')}: {reason.example}{also}")
     out.row()
-    fields = [
-        column("Attack", "attack"),
-        column("Group", "group"),
-        column("Can be attacked", _share, "share"),
-    ]
+    fields = [column("Attack", "attack"), column("Group", "group")]
+    fields.append(column("Can be attacked", _share, "share"))
     what = "What can be attacked"
     print_table(out.console, table("attackable", what, checked.attackable, fields, n_labels=2))
-    _show_reasons(checked.attackable, out)
-    out.row()
-    for line in _remarks(checked):
-        out.say(line)
-
-
-def _show_item(number: int, item: ShownItem, out: Screen) -> None:
-    from medstress.cli.process import one_line
-    from medstress.cli.terminal import cut
-
-    out.row()
-    key = f", right answer {item.key}" if item.key else ""
-    out.row(f"{number}  {item.id}{key}", "bold")
-    width = max(map(len, item.texts), default=0)
-    for name, text in item.texts.items():
-        is_option = name in item.letters
-        mark = "*" if is_option and name == item.key else " "
-        groups = item.names.get(name, {}) if is_option else {}
-        names = "; ".join(f"{group}: {', '.join(own)}" for group, own in groups.items())
-        behind = f"  [{cut(one_line(names), out.width // 3)}]" if names else ""
-        out.row(f" {mark} {name:<{width}}  {text}", behind=behind)
-
-
-def _share(of: Attackable) -> Estimate:
-    """Return a count as a share; it is of the items themselves, so it has no interval."""
-    from medstress.stats.estimate import Estimate
-
-    value = of.n / of.n_items if of.n_items else None
-    return Estimate(value=value, n=of.n_items, low=None, high=None, method="counted", hits=of.n)
-
-
-def _show_reasons(attackable: Sequence[Attackable], out: Screen) -> None:
-    """Print why items cannot be attacked; attacks with the same reasons share their lines."""
+    # Attacks with the same reasons share their lines.
     attacks: dict[tuple[Reason, ...], list[str]] = {}
-    for one in attackable:
+    for one in checked.attackable:
         label = f"{one.attack} of {one.group}" if one.draws_names else one.attack
         attacks.setdefault(one.reasons, []).append(label)
     attacks.pop((), None)
@@ -572,11 +445,9 @@ def _show_reasons(attackable: Sequence[Attackable], out: Screen) -> None:
             out.say(f"  {reason.n:,}  {reason.text}; such as {reason.example}{looks}")
         if len(reasons) > _MOST_REASONS:
             out.row(f"  {plural(len(reasons) - _MOST_REASONS, 'more reason')}", "yellow")
-
-
-def _remarks(checked: DataCheck) -> Iterator[str]:
+    out.row()
     if checked.n_given and checked.recogniser not in ("", "given"):
-        yield (
+        out.say(
             f"{checked.n_given:,} of them bring mentions of their own, which recogniser = "
             f'"given" uses; the counts above are those of recogniser = "{checked.recogniser}"'
         )
@@ -584,9 +455,15 @@ def _remarks(checked: DataCheck) -> Iterator[str]:
     for one in checked.attackable:
         if one.needs and one.n:
             needs.setdefault(one.needs, []).append(one.attack)
-    for what, attacks in needs.items():
-        yield f"{listed(attacks)} {'needs' if len(attacks) == 1 else 'need'} {what}"
+    for need, labels in needs.items():
+        out.say(f"{listed(labels)} {'needs' if len(labels) == 1 else 'need'} {need}")
     if not any(one.n for one in checked.attackable):
-        yield (
-            "nothing here can be attacked: give other data, or a recogniser that finds more names"
-        )
+        out.say("nothing here can be attacked: give other data, or another recogniser")
+
+
+def _share(of: Attackable) -> Estimate:
+    """Return a count as a share; it is of the items themselves, so it has no interval."""
+    from medstress.stats.estimate import Estimate
+
+    value = of.n / of.n_items if of.n_items else None
+    return Estimate(value=value, n=of.n_items, low=None, high=None, method="counted", hits=of.n)

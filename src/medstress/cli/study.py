@@ -9,47 +9,31 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from medstress.cli.options import (
-    Command,
-    DryRun,
-    File,
-    Folder,
-    Fresh,
-    Limit,
-    Own,
-    Quiet,
-    Retry,
-    Sets,
-    Yes,
-    app,
-    only_one,
-)
+from medstress.cli import flags
 from medstress.cli.process import one_line
 from medstress.core.errors import UsageError
 from medstress.core.words import command, quoted
 
-_study = partial(app.command, cls=Command, rich_help_panel="Study")
+_study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
+_TUNED = "of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
+_TRAINED = "run folder, with the models in DIR/models (default: runs/<name>-trained)"
+_PERTURBED = "FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll"
+_WRITTEN = "also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet"
+_TRIALS = "trials by id, the start of one or their item; lost or held"
+_ALL = "all successes, and as many attacks of the same arms that failed"
+_DRAWN = "with --all: draw N successes, and as many that failed"
 
 
 @_study()
 def tune(
-    experiment: File,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="folder of the report; the split's run is in DIR/tuning, the choice in "
-            "DIR/tune.json (default: runs/<name>-tuned)",
-        ),
-    ] = None,
-    limit: Limit = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
-    fresh: Fresh = False,
-    retry_failed: Retry = False,
-    quiet: Quiet = False,
+    experiment: flags.File,
+    out: Annotated[str | None, flags.option("DIR", _TUNED)] = None,
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    fresh: flags.Fresh = False,
+    retry_failed: flags.Retry = False,
+    quiet: flags.Quiet = False,
 ) -> int:
     """Choose n on a split, then report on the rest.
 
@@ -93,19 +77,12 @@ def tune(
 
 @_study()
 def train(
-    experiment: File,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            help="run folder, with the models in DIR/models and the comparison in "
-            "DIR/training.json (default: runs/<name>-trained)",
-        ),
-    ] = None,
-    limit: Limit = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
-    quiet: Quiet = False,
+    experiment: flags.File,
+    out: Annotated[str | None, flags.option("DIR", _TRAINED)] = None,
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    quiet: flags.Quiet = False,
 ) -> int:
     """Fine-tune, attack, train on perturbed copies, attack again.
 
@@ -157,12 +134,12 @@ def _confirm(name: str, models: Sequence[str], *, yes: bool) -> None:
 
 @_study("test")
 def significance(
-    folder: Folder,
-    experiment: Own = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quiet: Quiet = False,
+    folder: flags.Folder,
+    experiment: flags.Own = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    yes: flags.Yes = False,
+    quiet: flags.Quiet = False,
 ) -> int:
     """Significance of MedFuzz successes.
 
@@ -205,36 +182,16 @@ def significance(
 
 @_study()
 def explain(
-    folder: Folder,
-    trial: Annotated[
-        list[str],
-        typer.Option(
-            metavar="ID ...", help="trials by id, the start of one or their item; lost or held"
-        ),
-    ] = [],
-    all_: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="all successes, and as many attacks of the same arms that failed"
-        ),
-    ] = False,
-    experiment: Own = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet"
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="with --all: draw N successes, and as many that failed"
-        ),
-    ] = None,
-    sets: Sets = [],
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    quiet: Quiet = False,
+    folder: flags.Folder,
+    trial: Annotated[list[str], flags.option("ID ...", _TRIALS)] = [],
+    all_: Annotated[bool, flags.option(None, _ALL, "--all")] = False,
+    experiment: flags.Own = None,
+    out: Annotated[str | None, flags.option("FILE", _WRITTEN)] = None,
+    limit: Annotated[int | None, flags.option("N", _DRAWN, min=1)] = None,
+    sets: flags.Sets = [],
+    dry_run: flags.DryRun = False,
+    yes: flags.Yes = False,
+    quiet: flags.Quiet = False,
 ) -> int:
     """Which words carry an answer, before and after an attack.
 
@@ -242,7 +199,7 @@ def explain(
     and for attacks that failed. Models and keys come from your experiment, never from the folder.
     The same command resumes.
     """
-    only_one(trial=trial, all=all_)
+    flags.only_one(trial=trial, all=all_)
     if not trial and not all_:
         raise UsageError("say what to explain: --trial ID, or --all for all successes")
     if limit is not None and trial:
@@ -308,17 +265,11 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
 
 @_study()
 def perturb(
-    experiment: File,
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE",
-            help="FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll",
-        ),
-    ],
-    limit: Limit = None,
-    sets: Sets = [],
-    quiet: Quiet = False,
+    experiment: flags.File,
+    to: Annotated[str, flags.option("FILE", _PERTURBED)],
+    limit: flags.Limit = None,
+    sets: flags.Sets = [],
+    quiet: flags.Quiet = False,
 ) -> int:
     """Write the perturbed data set; no model is asked.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ from medstress.files.writing import write_text
 
 if TYPE_CHECKING:
     from medstress.analyses.run import Run
-    from medstress.analyses.summary import Performance
     from medstress.engine.progress import Progress as Counts
     from medstress.experiment.dry_run import DryRun
     from medstress.experiment.prepare import Watcher
@@ -126,104 +124,63 @@ _LOG_SECONDS = 60.0
 
 @contextmanager
 def display(*, quiet: bool) -> Iterator[Watcher]:
-    """Yield a watcher: bars on a terminal, elsewhere a line a minute, nothing if quiet."""
+    """Yield a watcher: a bar on a terminal, elsewhere a line a minute, nothing if quiet."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    from medstress.api.progress import counts_line
     from medstress.experiment.prepare import Watcher
 
     console, stop = Console(file=plain_stream(sys.stderr)), STOPPING.get()
+    bars = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[counts]}", markup=False),
+        console=console,
+        refresh_per_second=1 / _REFRESH_SECONDS,
+        transient=True,
+    )
+    task = bars.add_task("preparing", total=None, counts="")
+    is_drawn = console.is_terminal and not quiet
+    began, drawn = None, 0.0
 
     def announce(what: str) -> None:
         # Also in a pipe and with --quiet: the user must see what is about to cost money.
         console.print(one_line(what), markup=False, highlight=False, soft_wrap=True)
 
-    watcher = Watcher(
-        announce=announce, progress=lambda _: stop.check(), drain_seconds=stop.drain_seconds
-    )
-    if quiet:
-        yield watcher
-    elif console.is_terminal:
-        with _Bars(console) as bars:
-            yield replace(watcher, note=bars.note, vectors=bars.vectors, progress=bars.progress)
-    else:
-        yield replace(watcher, progress=_Log().progress)
+    def note(what: str) -> None:
+        bars.update(task, description=one_line(what), total=None, completed=0)
 
+    def vectors(done: int, total: int) -> None:
+        bars.update(task, completed=done, total=total, counts=f"{done:,} of {total:,} vectors")
 
-class _Clock:
-    """Since when trials run, and when they were drawn last."""
-
-    def __init__(self, seconds: float) -> None:
-        self._every = seconds
-        self.started: float | None = None
-        self._drawn = 0.0
-
-    def is_due(self) -> bool:
-        """Return whether it is time to draw; the first call starts the clock."""
-        STOPPING.get().check()
+    def progress(counts: Counts) -> None:
+        nonlocal began, drawn
+        stop.check()
         now = time.perf_counter()
-        if self.started is None:
-            self.started = self._drawn = now
-        if now - self._drawn < self._every:
-            return False
-        self._drawn = now
-        return True
+        if began is None:  # nothing was counted yet: models were being loaded
+            began = drawn = now
+        if quiet or now - drawn < (_REFRESH_SECONDS if is_drawn else _LOG_SECONDS):
+            return
+        drawn, line = now, counts_line(counts, now - began)
+        if is_drawn:
+            done = counts.n_done + counts.n_skipped
+            bars.update(task, description="", completed=done, total=counts.n_planned, counts=line)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
-    def line(self, counts: Counts) -> str:
-        """Return the counts in one line."""
-        from medstress.api.progress import counts_line
-
-        return counts_line(counts, time.perf_counter() - (self.started or 0.0))
-
-
-class _Log:
-    """Writes a line from time to time."""
-
-    def __init__(self) -> None:
-        self._clock = _Clock(_LOG_SECONDS)
-
-    def progress(self, counts: Counts) -> None:
-        """Write the counts of a run."""
-        if self._clock.is_due():
-            print(self._clock.line(counts), file=sys.stderr, flush=True)
-
-
-class _Bars:
-    """Draws a bar and the counts behind it."""
-
-    def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self._clock = _Clock(_REFRESH_SECONDS)
-        self._bars = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[counts]}", markup=False),
-            console=console,
-            refresh_per_second=1 / _REFRESH_SECONDS,
-            transient=True,
+    if is_drawn:
+        bars.start()
+    try:
+        yield Watcher(
+            announce=announce,
+            note=note,
+            vectors=vectors,
+            progress=progress,
+            drain_seconds=stop.drain_seconds,
         )
-        self._task = self._bars.add_task("preparing", total=None, counts="")
-
-    def __enter__(self) -> _Bars:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def note(self, what: str) -> None:
-        """Show what is being prepared."""
-        self._bars.update(self._task, description=one_line(what), total=None, completed=0)
-
-    def vectors(self, done: int, total: int) -> None:
-        """Show how many vectors are computed."""
-        counts = f"{done:,} of {total:,} vectors"
-        self._bars.update(self._task, completed=done, total=total, counts=counts)
-
-    def progress(self, counts: Counts) -> None:
-        """Show the counts of a run."""
-        if self._clock.is_due():
-            done, line = counts.n_done + counts.n_skipped, self._clock.line(counts)
-            self._bars.update(self._task, description="", completed=done, total=counts.n_planned)
-            self._bars.update(self._task, counts=line)
+    finally:
+        if is_drawn:
+            bars.stop()
 
 
 # -- a run -----------------------------------------------------------------------------------------
@@ -232,27 +189,6 @@ _ROOM = 2
 """A limit that stopped a run is proposed so many times as high."""
 _MOST_REASONS = 3
 """Reasons of failures that are printed."""
-
-
-def reached(settings: Mapping[str, Any], cost: Performance) -> list[str]:
-    """Return the limits that a run has reached.
-
-    Args:
-        settings: the experiment's `[experiment]` table.
-        cost: what the run has used up.
-    """
-    used = {
-        "max_usd": cost.usd or 0.0,
-        "max_queries": cost.calls,
-        "max_tokens": sum(paid.tokens_in + paid.tokens_out for paid in cost.spending),
-        "max_seconds": cost.wall_seconds,
-    }
-    limits = {key: settings.get(key) for key in used}
-    return [
-        key
-        for key, limit in limits.items()
-        if isinstance(limit, int | float) and used[key] >= limit
-    ]
 
 
 def raised(settings: Mapping[str, Any], limits: Sequence[str]) -> list[str]:
@@ -270,32 +206,12 @@ def run_again(folder: Path, *flags: str) -> str:
     >>> run_again(Path("runs/a"), "--retry-failed")
     'medstress run EXPERIMENT.toml --out runs/a --retry-failed'
     """
-    own = command_again(shlex.join(sys.argv), *flags) if len(sys.argv) > 1 else None
-    return own or command("run", "EXPERIMENT.toml", "--out", folder, *flags)
-
-
-def command_again(began: str, *flags: str) -> str | None:
-    """Return the command that began a run with further flags; None if it was no `medstress run`.
-
-    >>> command_again("medstress run a.toml --set experiment.max_usd=1", "--set",
-    ...               "experiment.max_usd=2")
-    'medstress run a.toml --set experiment.max_usd=2'
-    >>> command_again("medstress run a.toml --fresh", "--retry-failed")
-    'medstress run a.toml --retry-failed'
-    """
-    words = shlex.split(began)[1:]
-    if words[:1] != ["run"]:
-        return None
-    keys = {flag.partition("=")[0] for flag in flags if "=" in flag}
-    kept: list[str] = []
-    given = iter(word for word in words if word not in ("--fresh", "--retry-failed"))
-    for word in given:
-        if word == "--set":
-            value = next(given, "")
-            kept += [] if value.partition("=")[0] in keys else [word, value]
-        elif word.removeprefix("--set=").partition("=")[0] not in keys:
-            kept.append(word)
-    return shlex.join(["medstress", *kept, *flags])
+    own = [word for word in sys.argv[1:] if word not in ("--fresh", "--retry-failed")]
+    return (
+        command(*own, *flags)
+        if own[:1] == ["run"]
+        else command("run", "EXPERIMENT.toml", "--out", folder, *flags)
+    )
 
 
 def show(run: Run, *, wide: bool = False) -> int:
@@ -339,12 +255,23 @@ def _going_on(run: Run) -> Iterator[str]:
     from medstress.store.shards import shard_of
 
     cost, settings = run.of(PERFORMANCE), run.manifest["config"]["experiment"]
+    used = (
+        {}
+        if cost is None
+        else {
+            "max_usd": cost.usd or 0.0,
+            "max_queries": cost.calls,
+            "max_tokens": sum(paid.tokens_in + paid.tokens_out for paid in cost.spending),
+            "max_seconds": cost.wall_seconds,
+        }
+    )
+    limits = [key for key in used if settings.get(key) and used[key] >= settings[key]]
     if (shard := shard_of(dict(run.manifest))) is not None:
         n, planned = len(run.trials), run.manifest["n_planned"]
         yield f"Shard {shard}: {n:,} of {planned:,} trials; merge it with the others."
     elif run.is_complete:
         return
-    elif cost is not None and (limits := reached(settings, cost)):
+    elif limits:
         again = run_again(run.folder.path, *raised(settings, limits))
         what = " and ".join(f"{key} = {settings[key]:g}" for key in limits)
         yield f"Stopped by {what}; next: {again}"

@@ -198,7 +198,10 @@ def _question(row: Row, written: Any, labels: set[str]) -> Question:
         entries = _Entries(entries=stored).entries
     except ValidationError as error:
         wrong = error.errors()[0]
-        raise DataError(f"field {FIELD!r}, {_at(wrong['loc'][1:])}: {wrong['msg']}") from error
+        raise DataError(
+            f"field {FIELD!r}: expected trials as {_WRITTEN} writes them, got at "
+            f"{_at(wrong['loc'][1:])}: {wrong['msg']}"
+        ) from error
     places = set()
     for n, entry in enumerate(entries, start=1):
         where = f"field {FIELD!r}, trial {n}"

@@ -130,7 +130,7 @@ class Cleaning:
         if isinstance(mentions := row.get("mentions"), list):
             gone = set(LETTERS[: len(options)]) - set(new)
             row["mentions"] = [
-                {**one, "field": new.get(one.get("field"), one.get("field"))}
+                {**one, "field": new.get(str(one.get("field")), one.get("field"))}
                 for one in mentions
                 if isinstance(one, dict) and one.get("field") not in gone
             ]

@@ -70,7 +70,6 @@ _COLUMN = re.compile(
 )
 _WRONG = re.compile(r"(?:distractor|incorrect|incorrectanswer|wronganswer)(\d\d?)")
 _WRONG_LISTS = ("incorrectanswers", "distractors", "wronganswers")
-_SEPARATORS = {"|": "vertical bars", ";": "semicolons"}
 _LABELS = ("key", "label", "letter", "aid", "id", "option_id", "option", "name")
 _TEXTS = ("value", "text", "atext", "content", "answer", "option")
 _LETTERED = re.compile(r"\(?([A-Ja-j])[).:]\s+(\S.*)", re.DOTALL)
@@ -538,6 +537,8 @@ def _options(
             f'columns {", ".join(columns)}; name them with columns = {{options = ["...", "..."]}}, '
             'or columns = {options = "..."} for one column'
         )
+    if len(forms) == 1:
+        return _without_letters(rows, forms[0])
     readings = [[_texts(form, row) for row in rows] for form in forms]
     n = [sum(texts is not None for texts in reading) for reading in readings]
     kept = [i for i, count in enumerate(n) if count and count >= max(n) / 2] or [0]
@@ -545,11 +546,10 @@ def _options(
     for i in kept[1:]:
         pairs = zip(readings[kept[0]], readings[i], strict=True)
         if any(a is not None and b is not None and a != b for a, b in pairs):
-            quoted = [json.dumps(column, ensure_ascii=False) for column in first.columns]
-            choice = quoted[0] if len(quoted) == 1 else f"[{', '.join(quoted)}]"
+            choice: Any = first.columns[0] if len(first.columns) == 1 else first.columns
             raise DataError(
                 f"expected options in one place, got {first.words} and {forms[i].words}; choose "
-                f"with columns = {{options = {choice}}}"
+                f"with columns = {{options = {json.dumps(choice, ensure_ascii=False)}}}"
             )
     same = dict.fromkeys(column for i in kept for column in forms[i].columns)
     form = OptionsForm(columns=tuple(same), words=first.words, read=first.read)
@@ -646,25 +646,17 @@ def _right_and_wrong(
 def _in_cells(rows: Sequence[Row], column: str, *, is_certain: bool) -> list[OptionsForm]:
     """Return the form of a column of options, or none if it holds something else."""
     values = [row[column] for row in rows if not is_nothing(row.get(column))]
-    texts = [value.strip() for value in values if isinstance(value, str)]
-    split = [text for text in texts if not text.startswith(("[", "{"))]
-    marks = [
-        mark
-        for mark in _SEPARATORS
-        if sum(_is_split(text, mark) for text in split) > len(split) / 2
-    ]
-    if len(marks) > 1 or (not marks and len(split) > len(values) / 2):
-        if not marks and not is_certain:
+    loose = [v for v in values if isinstance(v, str) and not v.strip().startswith(("[", "{"))]
+    if 2 * len(loose) > len(values):
+        if not is_certain:
             return []
         raise DataError(
-            f"field {column!r}: expected a list, an object keyed by letter, or texts divided by | "
-            f"or ; alone, got {shown(split[0])}; write a JSON list, such as "
-            '["aspirin", "codeine"], or one column for each option'
+            f"field {column!r}: expected a list or an object keyed by letter, got "
+            f'{shown(loose[0])}; write a JSON list, such as ["aspirin", "codeine"], or one column '
+            "for each option"
         )
-    mark = marks[0] if marks else ""
-    kind = f"texts divided by {_SEPARATORS[mark]}" if mark else "a list"
-    if values and all(isinstance(value, Mapping) or str(value)[:1] == "{" for value in values):
-        kind = "an object"
+    is_object = all(isinstance(value, Mapping) or str(value)[:1] == "{" for value in values)
+    kind = "an object" if is_object else "a list"
 
     def read(row: Row) -> Options:
         value = row.get(column)
@@ -672,8 +664,6 @@ def _in_cells(rows: Sequence[Row], column: str, *, is_certain: bool) -> list[Opt
             raise DataError(f"field {column!r}: expected 2 to 10 options, got nothing; fill it")
         if isinstance(value, str) and value.strip().startswith(("[", "{")):
             value = parsed(value.strip(), column)
-        elif isinstance(value, str) and mark and _is_split(value, mark):
-            value = [part.strip() for part in value.split(mark)]
         if isinstance(value, Mapping):
             return _from_object(value, column)
         if not isinstance(value, list | tuple):
@@ -686,11 +676,6 @@ def _in_cells(rows: Sequence[Row], column: str, *, is_certain: bool) -> list[Opt
         return Options(texts=tuple(_text_of(text, column) for text in value))
 
     return [OptionsForm(columns=(column,), words=f"options in {column!r} ({kind})", read=read)]
-
-
-def _is_split(text: str, mark: str) -> bool:
-    parts = text.strip().split(mark)
-    return 2 <= len(parts) <= len(LETTERS) and all(part.strip() for part in parts)
 
 
 def parsed(text: str, column: str) -> Any:
@@ -791,26 +776,24 @@ def _without_letters(rows: Sequence[Row], form: OptionsForm) -> OptionsForm:
     """Drop "A. " before each option, if every option of every row has its letter there.
 
     Raises:
-        DataError: some rows have letters in another order, and some have none.
+        DataError: letters in another order.
     """
     readings = [texts for row in rows if (texts := _texts(form, row)) is not None]
     letters = [_letters_before(texts) for texts in readings]
-    if not letters or not all(letters):
-        mixed = (t for t, x in zip(readings, letters, strict=True) if x != LETTERS[: len(x)])
-        if (texts := next(mixed, None)) is not None:
+    for texts, own in zip(readings, letters, strict=True):
+        if own != LETTERS[: len(own)]:
             raise DataError(
                 f"field {form.columns[0]!r}: expected the letters before the options in the order "
-                f"A, B, C, ..., or in every row, got {shown(list(texts))} and rows without; write "
-                'an object, such as {"A": "aspirin", "B": "codeine"}'
+                f"A, B, C, ..., got {shown(list(texts))}; write an object, such as "
+                '{"A": "aspirin", "B": "codeine"}'
             )
+    if not letters or not all(letters):
         return form
 
     def read(row: Row) -> Options:
         options = form.read(row)
-        own = _letters_before(options.texts)
         texts = tuple(_LETTERED.sub(r"\2", text.strip(), count=1) for text in options.texts)
-        in_order = not own or own == LETTERS[: len(own)]
-        return Options(texts=texts, labels=options.labels if in_order else tuple(own))
+        return Options(texts=texts, labels=options.labels)
 
     return OptionsForm(
         columns=form.columns, words=f"{form.words}, without their letters", read=read
@@ -1008,22 +991,17 @@ def _no_answer(
             f'{{answer = "{near}"}}, or take a split that is published with its answers'
         )
     column = candidates[0]
-    if all(str(case.value(column)) == "-1" for case in cases):
-        return DataError(
-            f"field {column!r}: expected the right options, got -1 in every row: this split is "
-            "published without answers; take train or validation"
-        )
     case = next((case for case in cases if not is_nothing(case.value(column))), cases[0])
-    if _n_answers(case.value(column), None, case.options) > 1:
-        return DataError(
-            f"field {column!r}: expected one right answer in most rows, got several right answers, "
-            f"such as {shown(case.value(column))} in {case.place}"
-        )
-    last = LETTERS[min(len(case.options.texts), len(LETTERS)) - 1]
+    value = case.value(column)
+    if all(str(case.value(column)) == "-1" for case in cases):
+        why = "which a split published without answers has; take train or validation"
+    elif _n_answers(value, None, case.options) > 1:
+        why = "which are several right answers; medstress asks questions with one"
+    else:
+        why = 'fix the answers, or name their column with columns = {answer = "..."}'
     return DataError(
         f"field {column!r}: expected letters, numbers or texts of options in most rows, got "
-        f"{shown(case.value(column))} in {case.place}, whose options are A to {last}; fix the "
-        'answers, or name their column with columns = {answer = "..."}'
+        f"{shown(value)} in {case.place}; {why}"
     )
 
 

@@ -38,7 +38,6 @@ from medstress.datasets.tables import (
     raise_error,
     read_table,
     shown,
-    table_of,
 )
 
 Finish = Callable[[Row, Question], Question]
@@ -160,14 +159,7 @@ def _fault(error: ValidationError) -> DataError:
     """Return the first fault in our words."""
     fault = error.errors()[0]
     first, *rest = fault["loc"]
-    where = "".join(
-        f" option {LETTERS[one] if one < len(LETTERS) else one + 1}"
-        if first == "options"
-        else f", entry {one + 1}"
-        if isinstance(one, int)
-        else f", {one!r}"
-        for one in rest
-    )
+    where = "".join(f", {one!r}" if isinstance(one, str) else f", entry {one + 1}" for one in rest)
     if first == "options" and fault["type"] == "list_type":
         expected = "a list or an object keyed by letter"
     else:
@@ -266,16 +258,13 @@ def _letter_of(answer: Any, options: tuple[str, ...]) -> str | None:
 
 
 def load(options: DatasetOptions) -> Loaded:
-    """Read questions from a file of rows, or from rows that Python gives.
+    """Read questions from a file of rows.
 
     Raises:
         UsageError: no path, a missing file, or a key that does not apply.
         DataError: an empty file, rows that fit no layout or two, or a bad row, if `on_bad_row` is
             ``error``.
     """
-    if options.rows is not None:
-        check_keys("table", options, "rows", "columns", "answer_base")
-        return read_questions(table_of(options.rows), options)
     check_keys("table", options, "path", "columns", "answer_base", "encoding", "sheet")
     path = required_file("table", "path", options.path)
     if path.suffix.lower() not in ENDINGS:
@@ -319,7 +308,7 @@ def read_questions(table: Table, options: DatasetOptions, finish: Finish | None 
     return Loaded(
         questions=questions,
         skipped=skipped,
-        source_hash=table.hash if options.rows is not None else hash_files(table.path),
+        source_hash=hash_files(table.path),
         notes=(*cleaning.notes(len(rows)), *_again(questions), *notes),
         understood="" if layout.is_documented and not unusual else understood,
     )

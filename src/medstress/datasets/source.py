@@ -73,9 +73,6 @@ class DatasetOptions:
     """Text files of rows: their encoding; None: UTF-8, or what a byte order mark says."""
     sheet: str | None = None
     """xlsx: the name of the sheet; None: the only one with content."""
-    rows: Any = None
-    """table: rows from Python instead of a file, a list of dicts or a data frame of polars or
-    pandas."""
     scale: tuple[float, float] | None = None
     """pairs: lowest and highest score; None: 0 to 4."""
     documents: str | None = None

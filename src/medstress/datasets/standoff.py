@@ -22,20 +22,20 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from medstress.core.errors import DataError, UsageError
-from medstress.core.items import labels_of
+from medstress.core.items import Marked, labels_of
 from medstress.core.passages import sentence_spans
 from medstress.core.sentences import TaggedText, entities_of
 from medstress.core.text import token_spans
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
-    Types,
     check_keys,
     collect,
     hash_files,
@@ -57,18 +57,6 @@ _IGNORED = frozenset("REAMN#*")
 normalisations, notes and equivalences."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Annotation:
-    """A mention of one part."""
-
-    start: int
-    """First character."""
-    end: int
-    """One past the last."""
-    type: str
-    """What becomes its label."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Document:
     """A text with mentions."""
@@ -79,44 +67,36 @@ class Document:
     """Title and abstract, or lines."""
     passages: Sequence[int] = (0,)
     """Where each passage begins; no sentence crosses from one passage into the next."""
-    annotations: list[Annotation] = field(default_factory=list)
-    """In any order; they may overlap."""
+    mentions: list[Marked] = field(default_factory=list)
+    """Those of one part: first character, one past the last, type; in any order, may overlap."""
     n_parted: int = 0
     """Mentions of several parts, which are left out."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts of mentions that token labels cannot express as they are."""
+_LOST = {
+    "overlapping": "overlap others and were left out",
+    "crossing": "cross the border of a passage and were left out",
+    "widened": "begin or end inside a word and were widened to all of it",
+    "parted": "are discontinuous and were left out",
+}
+"""What token labels cannot express as it is -> what becomes of it."""
 
-    kept: int = 0
-    overlapping: int = 0
-    crossing: int = 0
-    widened: int = 0
-    parted: int = 0
 
-    def notes(self, path: object) -> tuple[str, ...]:
-        """Return one sentence for each count above zero.
+def _notes(path: Path, tally: Counter[str]) -> tuple[str, ...]:
+    """Return one sentence for each kind of loss.
 
-        Raises:
-            DataError: most entities would be widened: labels of tokens cannot express them.
-        """
-        if 2 * self.widened > self.kept:
-            raise DataError(
-                f"{path}: {self.widened:,} of {self.kept:,} entities begin or end inside a word: "
-                "labels of words would be wrong, as in languages that join words: cut the words "
-                'where the entities end, and give rows of tokens and labels (name = "iob")'
-            )
-        n = self.kept + self.overlapping + self.crossing + self.parted
-        sentences = {
-            "overlap others and were left out": self.overlapping,
-            "cross the border of a passage and were left out": self.crossing,
-            "begin or end inside a word and were widened to all of it": self.widened,
-            "are discontinuous and were left out": self.parted,
-        }
-        return tuple(
-            f"{path}: {m:,} of {n:,} entities {what}" for what, m in sentences.items() if m
+    Raises:
+        DataError: most entities would be widened: labels of tokens cannot express them.
+    """
+    if 2 * tally["widened"] > tally["kept"]:
+        raise DataError(
+            f"{path}: {tally['widened']:,} of {tally['kept']:,} entities begin or end inside a "
+            "word: labels of words would be wrong, as in languages that join words: cut the words "
+            'where the entities end, and give rows of tokens and labels (name = "iob")'
         )
+    n = tally.total() - tally["widened"]
+    lost = ((tally[kind], what) for kind, what in _LOST.items() if tally[kind])
+    return tuple(f"{path}: {m:,} of {n:,} entities {what}" for m, what in lost)
 
 
 def load_pubtator(options: DatasetOptions) -> LoadedTexts:
@@ -194,7 +174,7 @@ def _tagged(
     options: DatasetOptions,
 ) -> LoadedTexts:
     """Return the sentences of documents; an error takes the place of a bad document."""
-    good, left_out, tally = list[Document](), list[str](), Tally()
+    good, left_out, tally = list[Document](), list[str](), Counter[str]()
     for document in documents:
         if isinstance(document, Document):
             good.append(document)
@@ -205,7 +185,11 @@ def _tagged(
     if left_out and not good:
         n = len(left_out)
         raise DataError(f"{path}: none of {n} documents is usable; the first error: {left_out[0]}")
-    _keep_types(good, options.types, path)
+    types = {type_ for document in good for *_, type_ in document.mentions}
+    label_of = label_of_type(options.types, types, path)
+    for document in good:
+        named = ((start, end, label_of(type_)) for start, end, type_ in document.mentions)
+        document.mentions = [(a, b, name) for a, b, name in named if name is not None]
     rows = (
         (f"document {document.id}", item)
         for document in good
@@ -216,16 +200,8 @@ def _tagged(
         items=items,
         skipped=(*left_out, *skipped),
         source_hash=hash_files(*files),
-        notes=tally.notes(path),
+        notes=_notes(path, tally),
     )
-
-
-def _keep_types(documents: Sequence[Document], types: Types | None, path: Path) -> None:
-    known = {entity.type for document in documents for entity in document.annotations}
-    label_of = label_of_type(types, known, path)
-    for document in documents:
-        named = ((entity, label_of(entity.type)) for entity in document.annotations)
-        document.annotations = [replace(e, type=name) for e, name in named if name is not None]
 
 
 # -- PubTator ---------------------------------------------------------------------------------
@@ -269,7 +245,7 @@ def _pubtator_document(path: Path, lines: Sequence[tuple[int, str]]) -> Document
                 f"{fields[0]!r}; move it below the title of its document"
             )
         elif not _is_relation(fields, document.text):
-            document.annotations.append(_pubtator_mention(document.text, fields, where))
+            document.mentions.append(_pubtator_mention(document.text, fields, where))
     assert document is not None
     return document
 
@@ -290,7 +266,7 @@ def _is_relation(fields: Sequence[str], text: str) -> bool:
     return not (ends_there or re.search("[a-z]{3}", fields[3]))  # an identifier may occur too
 
 
-def _pubtator_mention(text: str, fields: Sequence[str], where: str) -> Annotation:
+def _pubtator_mention(text: str, fields: Sequence[str], where: str) -> Marked:
     if len(fields) < 5 or not all(one.isdecimal() and len(one) < 10 for one in fields[1:3]):
         raise DataError(
             f"{where}: expected ID, start, end, mention and type separated by tabs, got "
@@ -304,7 +280,7 @@ def _pubtator_mention(text: str, fields: Sequence[str], where: str) -> Annotatio
         )
     if not mention.strip() or type_.split() != [type_]:
         raise DataError(f"{where}: expected a mention and a type of one word, got {type_!r}")
-    return Annotation(start=start, end=end, type=type_)
+    return start, end, type_
 
 
 # -- brat -------------------------------------------------------------------------------------
@@ -349,7 +325,7 @@ def _read_mentions(
     document: Document, lines: Sequence[tuple[int, str]], path: Path, *, first: int
 ) -> None:
     """Add the mentions of an `.ann` file, whose offsets call the text's first character `first`."""
-    text, document.annotations, document.n_parted = document.text, [], 0
+    text, document.mentions, document.n_parted = document.text, [], 0
     for number, line in lines:
         where, fields = f"{path}, line {number}", line.split("\t")
         if not line.startswith("T"):
@@ -380,12 +356,12 @@ def _read_mentions(
             document.n_parted += 1
         else:
             ((start, end),) = parts
-            document.annotations.append(Annotation(start=start, end=end, type=mention[1]))
+            document.mentions.append((start, end, mention[1]))
 
 
 def _lines(document: Document) -> tuple[int, ...]:
     """Return where lines begin, without those that begin inside a mention."""
-    inside = sorted((a.start, a.end) for a in document.annotations)
+    inside = sorted(mention[:2] for mention in document.mentions)
     begins, reach, at = [0], 0, 0
     for gap in re.finditer("\n+", document.text):
         while at < len(inside) and inside[at][0] < gap.end():
@@ -397,18 +373,18 @@ def _lines(document: Document) -> tuple[int, ...]:
 
 
 # -- sentences --------------------------------------------------------------------------------
-def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
+def tagged_sentences(document: Document, tally: Counter[str]) -> Iterator[TaggedText]:
     """Yield the sentences of a document; an id is the document's id and the sentence's number."""
     number, used = 0, 0
-    kept = sorted(document.annotations, key=lambda a: (a.start, -a.end, a.type))
-    begins = [a.start for a in kept]
+    kept = sorted(document.mentions, key=lambda mention: (mention[0], -mention[1], mention[2]))
+    begins = [start for start, *_ in kept]
     for first, last in pairwise([*document.passages, len(document.text)]):
         here = kept[bisect_left(begins, first) : bisect_left(begins, last)]
-        inside = [a for a in here if a.end <= last]
+        inside = [mention for mention in here if mention[1] <= last]
         used += len(inside)
-        starts = [a.start for a in inside]
+        starts = [start for start, *_ in inside]
         passage = document.text[first:last]
-        unbroken = [(a.start - first, a.end - first) for a in inside]
+        unbroken = [(a - first, b - first) for a, b, _ in inside]
         for start, end in sentence_spans(passage, unbroken):
             at = first + start
             spans = [(at + a, at + b) for a, b in token_spans(passage[start:end])]
@@ -416,18 +392,17 @@ def tagged_sentences(document: Document, tally: Tally) -> Iterator[TaggedText]:
                 continue
             number += 1
             mentions = inside[bisect_left(starts, at) : bisect_left(starts, first + end)]
-            labels = labels_of(spans, [(a.start, a.end, a.type) for a in mentions])
-            entities, exact = entities_of(labels), {(a.start, a.end) for a in mentions}
-            tally.kept += len(entities)
-            tally.overlapping += len(mentions) - len(entities)
-            tally.widened += sum(
-                (spans[e.start][0], spans[e.end - 1][1]) not in exact for e in entities
-            )
+            labels = labels_of(spans, mentions)
+            entities, exact = entities_of(labels), {(a, b) for a, b, _ in mentions}
+            whole = [(spans[e.start][0], spans[e.end - 1][1]) in exact for e in entities]
+            tally["kept"] += len(entities)
+            tally["overlapping"] += len(mentions) - len(entities)
+            tally["widened"] += whole.count(False)
             yield TaggedText(
                 id=f"{document.id}.{number}",
                 tokens=tuple(document.text[a:b] for a, b in spans),
                 labels=labels,
                 metadata={"document": document.id},
             )
-    tally.crossing += len(kept) - used
-    tally.parted += document.n_parted
+    tally["crossing"] += len(kept) - used
+    tally["parted"] += document.n_parted

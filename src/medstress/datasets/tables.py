@@ -1,8 +1,8 @@
-"""Files and folders of rows, and rows from Python, whatever their format.
+"""Files and folders of rows, whatever their format.
 
 CSV and TSV are read by Python's `csv` and JSON by `json`, because a bad row is named by its line;
-Excel by openpyxl; Parquet, the folders that `datasets` saves and data frames by polars, which is
-loaded only for them. What is ambiguous or would lose something is refused, not repaired.
+Excel by openpyxl; Parquet and the folders that `datasets` saves by polars, which is loaded only for
+them. What is ambiguous or would lose something is refused, not repaired.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from zipfile import ZipFile
 
 from medstress.core.attacked import FIELD, HEAD
 from medstress.core.errors import DataError, UsageError, did_you_mean
-from medstress.core.hashing import content_hash
 from medstress.files.bounded import (
     MAX_BYTES,
     MAX_CELLS,
@@ -56,8 +55,6 @@ Source: TypeAlias = Literal["table", "pairs", "iob", "attacked"]
 TEXT = (".csv", ".tsv", ".jsonl", ".json")
 """Endings of files with an encoding."""
 ENDINGS = (*TEXT, ".xlsx", ".parquet")
-MEMORY = Path("rows")
-"""Stands for the file in messages about rows from Python."""
 MAX_SHEET = 500_000
 """Cells of a sheet: openpyxl takes 20 seconds and half a gigabyte for as many."""
 _MAX_UNPACKED = 128 << 20
@@ -85,7 +82,7 @@ _ANY = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows of one file or folder, or from Python."""
+    """The rows of one file or folder."""
 
     path: Path
     """The file or folder, for messages."""
@@ -100,11 +97,6 @@ class Table:
     def good(self) -> list[Row]:
         """The rows that could be read."""
         return [row for _, row in self.rows if isinstance(row, dict)]
-
-    @property
-    def hash(self) -> str:
-        """The content hash of rows from Python."""
-        return content_hash([plain(row) for row in self.good])
 
 
 def raise_error(row: RowOrError) -> Row:
@@ -227,51 +219,6 @@ def read_table(
         content = "an empty file" if path.is_file() and not read_data(path).strip() else "none"
         raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
     return table
-
-
-def table_of(given: Any) -> Table:
-    """Return rows from Python: a list of dicts, or a data frame of polars or pandas.
-
-    Raises:
-        UsageError: something else.
-        DataError: too many rows or columns.
-    """
-    package = type(given).__module__.partition(".")[0]
-    rows: Sequence[Any] = ()
-    if package == "polars" and hasattr(given, "collect"):
-        given = given.collect()
-    if package == "polars" and hasattr(given, "to_dicts"):
-        rows = _of_frame(MEMORY, given)
-    elif package == "pandas" and hasattr(given, "columns"):
-        check_most(MEMORY, len(given), MAX_ROWS, "rows")
-        rows = [
-            {str(name): _of_pandas(value) for name, value in row.items()}
-            for row in given.to_dict("records")
-        ]
-    elif isinstance(given, list | tuple) and all(isinstance(row, Mapping) for row in given):
-        rows = [{str(name): value for name, value in row.items()} for row in given]
-    else:
-        raise UsageError(
-            "rows: expected a list of dicts or a data frame of polars or pandas, got "
-            f"{type(given).__name__}"
-        )
-    if not rows:
-        raise DataError(f"{MEMORY}: expected at least one row, got none")
-    checked: list[tuple[str, RowOrError]] = []
-    for n, row in enumerate(rows, start=1):
-        try:
-            checked.append((f"row {n}", check_json(row)))
-        except (DataError, TypeError, ValueError):  # what JSON cannot hold becomes text
-            checked.append((f"row {n}", plain(row)))
-    return Table(path=MEMORY, rows=tuple(checked))
-
-
-def _of_pandas(value: Any) -> Any:
-    """Return a cell of pandas, whose missing values and numbers have types of their own."""
-    if type(value).__module__.partition(".")[0] == "numpy":
-        value = value.tolist()
-    is_missing = type(value).__name__ in ("NAType", "NaTType")
-    return None if is_missing or (isinstance(value, float) and value != value) else value
 
 
 def _joined(path: Path, tables: Sequence[Table]) -> Table:

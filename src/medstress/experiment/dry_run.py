@@ -58,8 +58,9 @@ from medstress.experiment.plan.plan import (
 )
 from medstress.experiment.significance.plan import N_VOTES, likely_statistic, most_of_success
 from medstress.stats.power import ASSUMED, detectable
-from medstress.store.counts import EarlierAnswers, Price, earlier_answers, spent_in
+from medstress.store.counts import Price
 from medstress.store.database import FILE
+from medstress.store.reader import EarlierAnswers, earlier_answers, spent_in
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, AnyTask, Task
 from medstress.tasks.victim import Victim

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -17,10 +17,11 @@ import orjson
 from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
+from medstress.core.outcomes import Verdict
 from medstress.files.inside import check_regular, refuse_linked
 from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
-from medstress.store.counts import Counts, Spending, count, read_spending
+from medstress.store.counts import VICTIM, Counts, Spending, count, read_spending
 from medstress.store.database import FILE, INQUIRIES, make_views
 from medstress.store.opening import (
     interpreting,
@@ -152,15 +153,15 @@ class RunReader:
         if check_regular(path) is None:
             raise no_run(folder)
         self._opened = open_for_reading(path, check=check)
-        self._db = self._opened.db
+        self.db = self._opened.db
         try:
             if self._opened.is_empty:
                 raise never_began(folder)
             with interpreting(path):
-                make_views(self._db)
-                restrict(self._db)
+                make_views(self.db)
+                restrict(self.db)
         except BaseException:
-            self._db.close()
+            self.db.close()
             raise
 
     def check_unchanged(self) -> None:
@@ -176,12 +177,12 @@ class RunReader:
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        self.db.close()
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """Manifest of the run."""
-        rows = self._db.execute("SELECT * FROM manifest")
+        rows = self.db.execute("SELECT * FROM manifest")
         values = {key: json.loads(value) for key, value in rows}
         if not values:
             raise never_began(self.folder)
@@ -189,45 +190,45 @@ class RunReader:
 
     def commits_after(self, digest: str) -> int | None:
         """Return how many links the chain has after one; None if it has no such link."""
-        return commits_after(self._db, digest)
+        return commits_after(self.db, digest)
 
     def root(self) -> str | None:
         """Return the root of a complete run; None while it goes on."""
-        kept = current_root(self._db)
+        kept = current_root(self.db)
         return None if kept is None else kept.root
 
     def roots(self) -> list[KeptRoot]:
         """Return every root that the run once had, the earliest first."""
-        return list(kept_roots(self._db))
+        return list(kept_roots(self.db))
 
     def items(self) -> dict[int, tuple[str, Any]]:
         """Return row -> (data set, item)."""
-        rows = self._db.execute("SELECT id, dataset, body FROM items")
+        rows = self.db.execute("SELECT id, dataset, body FROM items")
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
 
     @cached_property
     def arms(self) -> dict[int, ArmKey]:
         """Row of an arm -> data set, group, victim, label of the attack and seed."""
-        rows = self._db.execute("SELECT id, dataset, grp, victim, attack, seed FROM arms")
+        rows = self.db.execute("SELECT id, dataset, grp, victim, attack, seed FROM arms")
         return {row: (dataset, *rest) for row, dataset, *rest in rows}
 
     def specs(self) -> dict[int, str]:
         """Return row of an arm -> the parameters of its attack, as JSON."""
-        return dict(self._db.execute("SELECT id, spec FROM arms"))
+        return dict(self.db.execute("SELECT id, spec FROM arms"))
 
     @cached_property
     def _counts(self) -> Counts:
-        return count(self._db)
+        return count(self.db)
 
     def n_trials(self) -> int:
         """Return the number of finished trials."""
         count = f"SELECT COUNT(*) FROM trials WHERE verdict NOT IN {INQUIRIES}"
-        return int(self._db.execute(count).fetchone()[0])
+        return int(self.db.execute(count).fetchone()[0])
 
     def trials(self) -> Iterator[StoredTrial]:
         """Yield all finished trials in the plan's order."""
         queries = self._counts.queries.tolist()
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT id, trial_id, arm, item, repeat, verdict, result FROM trials "
             f"WHERE verdict NOT IN {INQUIRIES} ORDER BY id"
         )
@@ -236,7 +237,7 @@ class RunReader:
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT t.trial_id, a.dataset, a.grp, a.victim, a.attack, a.seed, i.item_id, "
             "(SELECT COUNT(*) FROM exchanges e WHERE e.trial = t.id), t.result "
             "FROM trials t JOIN arms a ON a.id = t.arm JOIN items i ON i.id = t.item "
@@ -258,7 +259,7 @@ class RunReader:
 
     def trials_of_analyses(self) -> dict[str, str]:
         """Return id of a finished inquiry or study -> id of the trial it is about."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT trial_id, json_extract(result, '$.told.trial') FROM trials "
             f"WHERE verdict IN {INQUIRIES}"
         )
@@ -266,7 +267,7 @@ class RunReader:
 
     def answered_follow_ups(self) -> set[str]:
         """Return the ids of the inquiries and studies whose every call was answered."""
-        rows = self._db.execute("SELECT trial_id FROM trials WHERE verdict = 'asked'")
+        rows = self.db.execute("SELECT trial_id FROM trials WHERE verdict = 'asked'")
         return {own for (own,) in rows}
 
     def reviews(self) -> list[Review]:
@@ -276,7 +277,7 @@ class RunReader:
     def attack_edits(self, trial: int | None = None) -> Iterator[tuple[int, int, str]]:
         """Yield (trial, query, edits) of every perturbed query that attacks consumed, in order, of
         one trial or of all."""
-        yield from self._db.execute(
+        yield from self.db.execute(
             "SELECT trial, query, edits FROM exchanges WHERE purpose = 'attack' "
             f"AND role = 'victim' AND edits IS NOT NULL {'' if trial is None else 'AND trial = ?'} "
             "ORDER BY trial, attempt, seq",
@@ -285,14 +286,14 @@ class RunReader:
 
     def probes(self) -> frozenset[tuple[int, int]]:
         """Return (trial, query) of the queries that only ranked words or spans."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT trial, query FROM exchanges WHERE json_extract(flags, '$.probe')"
         )
         return frozenset(rows)
 
     def result(self, trial: int) -> dict[str, Any]:
         """Return the result of a finished trial, as stored."""
-        (text,) = self._db.execute("SELECT result FROM trials WHERE id = ?", (trial,)).fetchone()
+        (text,) = self.db.execute("SELECT result FROM trials WHERE id = ?", (trial,)).fetchone()
         return cast("dict[str, Any]", json.loads(text))
 
     def answered_queries(
@@ -301,7 +302,7 @@ class RunReader:
         """Yield (trial, query, edits, answer, tokens in and out) of each answered call of perturbed
         queries, or of those with another purpose, in the given trials, in order."""
         for trial in trials:
-            rows = self._db.execute(
+            rows = self.db.execute(
                 "SELECT trial, query, edits, body, tokens_in, tokens_out FROM calls "
                 "WHERE trial = ? AND purpose = ? AND role = 'victim' AND error IS NULL "
                 "AND body IS NOT NULL ORDER BY seq",
@@ -312,16 +313,16 @@ class RunReader:
 
     def work_rows(self) -> dict[str, int]:
         """Return id -> row of all trials, inquiries and studies, open ones too."""
-        return dict(self._db.execute("SELECT trial_id, id FROM main.trials ORDER BY id"))
+        return dict(self.db.execute("SELECT trial_id, id FROM main.trials ORDER BY id"))
 
     def work(self, row: int) -> StoredWork:
         """Return a trial, inquiry or study."""
-        values = self._db.execute(_WORK, (row,)).fetchone()
+        values = self.db.execute(_WORK, (row,)).fetchone()
         return StoredWork(*(*values[:-1], orjson.loads(values[-1] or "{}")))
 
     def earlier(self, work: StoredWork) -> Iterator[StoredWork]:
         """Yield how the earlier attempts of a trial ended, the first first."""
-        ended = self._db.execute(
+        ended = self.db.execute(
             "SELECT id, verdict, result FROM main.verdicts WHERE trial = ? AND id < ? "
             "AND verdict IS NOT NULL ORDER BY id",
             (work.row, work.ended),
@@ -333,7 +334,7 @@ class RunReader:
 
     def consumed(self, work: StoredWork) -> list[StoredCall]:
         """Return the calls that an attempt of a trial consumed, in order."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT role, purpose, query, call, COALESCE(s.key, e.key), edits, flags, request, "
             "error, body, tokens_in, tokens_out FROM main.exchanges e LEFT JOIN main.answers s "
             "ON s.id = e.answer WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq",
@@ -346,7 +347,7 @@ class RunReader:
 
     def requests(self, trial: int, purpose: str, query: int) -> list[str]:
         """Return the fully stored calls of one query of a victim, as JSON, in order."""
-        rows = self._db.execute(
+        rows = self.db.execute(
             "SELECT request FROM exchanges WHERE trial = ? AND purpose = ? AND query = ? "
             "AND role = 'victim' AND request IS NOT NULL ORDER BY seq",
             (trial, purpose, query),
@@ -362,7 +363,7 @@ class RunReader:
         """
         counts: dict[ArmKey, dict[str, int]] = {}
         interrupted = "SELECT t.arm FROM interrupted i JOIN main.trials t ON t.id = i.trial"
-        rows = [row for (row,) in self._db.execute(interrupted)]
+        rows = [row for (row,) in self.db.execute(interrupted)]
         n_arms = max(self.arms, default=0) + 1
         of_arms = {**self._counts.others, "interrupted": np.bincount(rows, minlength=n_arms)}
         for name, numbers in of_arms.items():
@@ -376,13 +377,13 @@ class RunReader:
 
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens by victim and role."""
-        return read_spending(self._db)
+        return read_spending(self.db)
 
     def clean_replies(self, victim: str, n: int) -> list[str]:
         """Return the raw replies of a victim about the first n clean items; of a conversation, the
         last."""
         last: dict[int, str] = {}
-        for trial, body in self._db.execute(_CLEAN, (victim,)):
+        for trial, body in self.db.execute(_CLEAN, (victim,)):
             if trial not in last and len(last) == n:
                 break
             last[trial] = body
@@ -405,7 +406,7 @@ class RunReader:
             "FROM answers s JOIN trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm "
             f"WHERE s.key NOT IN ({_CONSUMED}) ORDER BY s.trial, s.key"
         )
-        for row in chain(self._db.execute(consumed), self._db.execute(ahead)):
+        for row in chain(self.db.execute(consumed), self.db.execute(ahead)):
             columns = dict(zip(StoredExchange.__slots__, row, strict=True))
             columns["cached"] = bool(columns["cached"])
             yield StoredExchange(**columns)
@@ -442,3 +443,101 @@ def _raw(body: str) -> str:
         thought += "</think>" if thought and answer.text else ""
         return f"{thought}{answer.text or answer.note or ''}"
     return str(answer.text) if isinstance(answer, Chosen) and answer.text is not None else body
+
+
+_SAME = ("template", "answer_by", "decoding", "prompted")
+"""Parts of a victim's task that its answers' lengths depend on."""
+_OF_VICTIM = """
+SELECT a.spec LIKE '%"control_of":%', t.verdict, COUNT(*),
+       TOTAL(json_extract(t.result, '$.n_asked'))
+FROM trials t JOIN arms a ON a.id = t.arm WHERE a.victim = ? GROUP BY 1, 2
+"""
+_ATTACKED = (Verdict.HELD, Verdict.FLIPPED)
+_LOST = (Verdict.ALREADY_WRONG, Verdict.UNREADABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierAnswers:
+    """Counts of one victim in one run."""
+
+    n_calls: int
+    """Computed calls."""
+    tokens_in: int
+    """Tokens they read."""
+    tokens_out: int
+    """Tokens they wrote."""
+    seconds: float
+    """Seconds that workers spent on them."""
+    n_right: int
+    """Attacked trials: right at baseline."""
+    n_lost: int
+    """Trials that were wrong or unreadable at baseline."""
+    asked: tuple[int, int]
+    """Queries with an edit: of attacks, of controls."""
+    flipped: tuple[int, int]
+    """Trials that flipped: of attacks, of controls."""
+    datasets: frozenset[str]
+    """Hashes of the run's data sets."""
+    in_turns: bool
+    """Whether an attack of the run asked in conversations."""
+
+
+def earlier_answers(
+    folder: Path, model_hash: str, task: Mapping[str, Any]
+) -> EarlierAnswers | None:
+    """Return the counts of a model that a run asked in the same way; None if it did not.
+
+    Args:
+        folder: a folder, which need not hold a run; one that cannot be read counts as none.
+        model_hash: the model's identity.
+        task: the specification of the victim's task.
+    """
+    return _read_from(folder, lambda reader: _earlier(reader, model_hash, task))
+
+
+def spent_in(folder: Path) -> list[Spending]:
+    """Return what the run in a folder has used up; nothing if none can be read."""
+    return _read_from(folder, RunReader.spending) or []
+
+
+def _read_from(folder: Path, question: Callable[[RunReader], R]) -> R | None:
+    with suppress(StoreError):
+        return read(folder, question) if (folder / FILE).is_file() else None
+    return None
+
+
+def _earlier(reader: RunReader, model_hash: str, task: Mapping[str, Any]) -> EarlierAnswers | None:
+    manifest = reader.manifest
+    labels = [
+        label
+        for label, victim in manifest["victims"].items()
+        if victim["model_hash"] == model_hash and _is_same(victim["task"], task)
+    ]
+    spent = [s for s in reader.spending() if (s.role, s.victim) == (VICTIM, *labels[:1])]
+    if not spent:
+        return None
+    asked, flipped, right, lost = [0, 0], [0, 0], 0, 0
+    for of_control, verdict, n, n_asked in reader.db.execute(_OF_VICTIM, labels[:1]):
+        if verdict in _ATTACKED:
+            right += n
+            asked[of_control] += int(n_asked)
+            flipped[of_control] += n * (verdict == Verdict.FLIPPED)
+        elif verdict in _LOST:
+            lost += n
+    return EarlierAnswers(
+        n_calls=spent[0].n_calls,
+        tokens_in=spent[0].tokens_in,
+        tokens_out=spent[0].tokens_out,
+        seconds=spent[0].seconds,
+        n_right=right,
+        n_lost=lost,
+        asked=(asked[0], asked[1]),
+        flipped=(flipped[0], flipped[1]),
+        datasets=frozenset(str(one.get("hash")) for one in manifest["datasets"].values()),
+        in_turns=any("reasoning_tokens" in spec for spec in manifest["attacks"].values()),
+    )
+
+
+def _is_same(known: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
+    # The task may hold tuples where the manifest holds lists.
+    return all(json.dumps(known.get(key)) == json.dumps(task.get(key)) for key in _SAME)

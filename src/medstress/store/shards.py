@@ -24,7 +24,7 @@ from medstress.core.calls import FROM_CACHE
 from medstress.core.errors import StoreError
 from medstress.core.shards import Shard
 from medstress.store.chain import RUN_CHAIN, first_break, head, link, wrong_exchanges
-from medstress.store.database import FILE, make_views
+from medstress.store.database import FILE
 from medstress.store.opening import (
     WITHOUT_LOCKS,
     ChainError,
@@ -32,12 +32,9 @@ from medstress.store.opening import (
     how_to_read,
     interpreting,
     make_schema,
-    never_began,
-    no_run,
-    reading,
-    restrict,
     stamps,
 )
+from medstress.store.reader import RunReader
 
 KEY = "shard"
 """Manifest entry of a shard: `number`, `of` how many, `n_trials` of the whole plan, and the place
@@ -103,15 +100,8 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
         StoreError: it holds no run, no shard, or does not agree with its chain.
     """
     path = folder / FILE
-    if not path.is_file():
-        raise no_run(folder)
-    with reading(path) as db:
-        if db is None:
-            raise never_began(folder)
-        make_views(db)
-        restrict(db)
-        rows = db.execute("SELECT * FROM manifest").fetchall()
-        manifest = {key: json.loads(value) for key, value in rows}
+    with interpreting(path), closing(RunReader(folder)) as reader:
+        db, manifest = reader.db, reader.manifest
         shard = shard_of(manifest)
         if shard is None:
             raise StoreError(
@@ -127,7 +117,7 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
                 "says more, and a copy or the same shard run anew is merged"
             )
         n_ended, n_failed = db.execute(_ENDED).fetchone()
-        return StoredShard(
+        stored = StoredShard(
             folder=folder,
             manifest=manifest,
             shard=shard,
@@ -136,6 +126,8 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
             head=head(db),
             stamps=stamps(path),
         )
+        reader.check_unchanged()
+    return stored
 
 
 _PRAGMAS = (

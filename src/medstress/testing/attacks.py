@@ -97,7 +97,7 @@ def check_attack(
     """Check that an attack keeps the contract of `Attack`.
 
     `run` is a generator function that yields non-empty, hashable steps. Equal seeds give equal
-    queries, in any order of the items and also if they are interleaved; if `deterministic`, all
+    queries, in any order of the items and also if they are interleaved; unless `is_random`, all
     seeds do. Edits apply, belong to the attacked item and stay in the allowed fields. At most
     `budget` queries are asked. The attack survives `BudgetExhausted` at every question, unreadable
     answers, a success, and being closed.

@@ -26,8 +26,6 @@ class Read(Protocol):
 def read(tmp_path: Path) -> Read:
     def load(given: Any, form: str = "jsonl", name: str = "table", **keys: Any) -> Loaded:
         source = registry.load("datasets", name)
-        if form == "rows":
-            return source(DatasetOptions(rows=given, **keys))  # type: ignore[no-any-return]
         path = tmp_path / f"rows.{form}"
         write_rows(path, given)
         return source(DatasetOptions(path=path, **keys))  # type: ignore[no-any-return]

@@ -37,17 +37,6 @@ def test_what_is_drawn_does_not_depend_on_the_order_of_the_rows(pool, limit, shu
     assert drawn == [name for name in mixed if name in drawn]
 
 
-def test_no_limit_and_a_limit_beyond_the_end_take_everything():
-    pool = questions("edcba")
-    assert draw(pool, None) == draw(pool, 5) == draw(pool, 99) == tuple(pool)
-
-
-def test_another_seed_draws_another_sample():
-    pool = questions(map(str, range(100)))
-    samples = {tuple(ids(draw(pool, 10, seed))) for seed in range(20)}
-    assert len(samples) == 20
-
-
 def test_every_question_is_drawn_equally_often_over_the_seeds():
     pool = questions("abcdefghij")
     counts = dict.fromkeys("abcdefghij", 0)

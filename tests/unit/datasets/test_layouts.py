@@ -165,7 +165,7 @@ for _row in READ["letters before the options"][0]:
 
 
 @pytest.mark.parametrize("name", READ)
-@pytest.mark.parametrize("form", ["jsonl", "json", "rows"])
+@pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_layouts_are_read(read: Read, name: str, form: str) -> None:
     made, keys, right = READ[name]
     loaded = read(made, form=form, **keys)

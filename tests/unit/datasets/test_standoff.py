@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from medstress.core.errors import DataError, UsageError
@@ -369,11 +371,11 @@ def test_pubtator_bc5cdr_has_the_same_tokens_and_nearly_the_same_sentences(
 def test_a_document_with_many_lines_and_mentions_is_read_in_linear_time():
     n = 20_000  # with a loop over all mentions at every line, hours
     text = "Fever.\n" * n
-    mentions = [standoff.Annotation(start=7 * i, end=7 * i + 5, type="Sign") for i in range(n)]
+    mentions = [(7 * i, 7 * i + 5, "Sign") for i in range(n)]
     document = standoff.Document(
-        id="1", text=text, passages=range(0, len(text), 7), annotations=mentions
+        id="1", text=text, passages=range(0, len(text), 7), mentions=mentions
     )
-    items = list(standoff.tagged_sentences(document, tally := standoff.Tally()))
+    items = list(standoff.tagged_sentences(document, tally := Counter()))
     assert len(items) == n
     assert {item.labels for item in items} == {("B-Sign", "O")}
-    assert tally == standoff.Tally(kept=n)
+    assert tally == Counter(kept=n)

@@ -247,7 +247,7 @@ GREEK, ASTRAL = "β-blocker of the α₁ receptor", "𝛽-lactam 🧪"
 DECOMPOSED = unicodedata.normalize("NFD", "Naïve café Ménière")
 
 
-@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "tsv", "parquet", "rows"])
+@pytest.mark.parametrize("form", ["jsonl", "json", "csv", "tsv", "parquet"])
 def test_texts_stay_as_they_are(read: Read, form: str) -> None:
     options = {"A": GREEK, "B": ASTRAL, "C": DECOMPOSED}
     made = [{"id": "1", "question": f"{ASTRAL} {DECOMPOSED}?", **options, "answer": "B"}]
@@ -381,30 +381,3 @@ def test_a_label_studio_export_is_no_file_of_questions(read: Read) -> None:
     for form in ("json", "jsonl"):
         with pytest.raises((DataError, UsageError), match="Label Studio"):
             read(LABEL_STUDIO, form)
-
-
-# -- rows from Python
-
-
-def test_frames_and_lists_of_dicts_are_read_as_files_are(read: Read) -> None:
-    polars = pytest.importorskip("polars")
-    flat = [{"question": f"{n}?", "A": "x", "B": "y", "answer": "AB"[n]} for n in range(2)]
-    expected = [item.hash for item in read(flat).questions]
-    for given in (flat, tuple(flat), polars.DataFrame(flat), polars.LazyFrame(flat)):
-        loaded = read(given, "rows")
-        assert [item.hash for item in loaded.questions] == expected
-        assert loaded.source_hash == read(flat, "rows").source_hash
-    with pytest.raises(DataError, match="row 2: field 'answer'"):
-        read([*flat[:1], {**flat[0], "answer": "Z"}, *flat[1:]], "rows")
-    with pytest.raises(UsageError, match="rows"):
-        read(7, "rows")
-
-
-def test_pandas_frames_are_read(read: Read) -> None:
-    pandas = pytest.importorskip("pandas")
-    made = [{"question": f"{n}?", "A": "x", "B": "y", "C": None, "answer": n} for n in range(2)]
-    loaded = read(pandas.DataFrame(made), "rows")
-    assert [(item.options, item.key) for item in loaded.questions] == [
-        (("x", "y"), "A"),
-        (("x", "y"), "B"),
-    ]

@@ -81,10 +81,15 @@ def plan(trial_of):
     return planned
 
 
-@pytest.mark.parametrize("traits", KINDS, ids=str)
 @pytest.mark.parametrize(
-    ("limit", "step"),
-    [("max_queries", 1), ("max_queries", 20), ("max_tokens", 3), ("max_usd", 7)],
+    ("traits", "limit", "step"),
+    [
+        *((traits, "max_queries", 1) for traits in (KINDS[0], KINDS[-1])),
+        *((traits, "max_queries", 7) for traits in KINDS),
+        *((traits, "max_tokens", 5) for traits in KINDS),
+        *((traits, "max_usd", 20) for traits in KINDS),
+    ],
+    ids=str,
 )
 def test_a_run_that_stops_again_and_again_stays_within_its_limits_and_loses_nothing(
     tmp_path, plan, limit, step, traits

@@ -20,7 +20,6 @@ from medstress.entities.alike import (
 )
 from medstress.entities.drug_names import drug_names
 from medstress.entities.synonyms import SynonymGroups
-from medstress.entities.vocabularies import shipped_rows
 
 VALUES: tuple[Value, ...] = get_args(Value)
 
@@ -207,12 +206,3 @@ def test_stems_join_inflections_and_keep_diseases_apart() -> None:
     assert stems("ischaemic stroke") == stems("ischemic strokes")
     assert stems("hypertension") != stems("hypotension")
     assert stems("hyperthyroidism") != stems("hypothyroidism")
-
-
-def test_the_table_has_four_columns_and_bases_are_their_own() -> None:
-    rows = list(shipped_rows("drug_names"))
-    assert {len(row) for row in rows} == {4}
-    assert {row[1] for row in rows} == {"generic", "brand"}
-    assert {row[2] for row in rows} == {"unii", "fda", "spellings"}
-    assert drug_names().place("simvastatin") is not None
-    assert drug_names().place("vellomycin") is None

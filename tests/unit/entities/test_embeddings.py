@@ -78,12 +78,6 @@ def test_names_that_share_nothing_are_all_at_distance_one() -> None:
     assert np.isnan(space.distance("gout", "-"))
 
 
-def test_rare_words_weigh_more_than_common_ones() -> None:
-    names = [f"{word} disease" for word in ("graves", "paget", "crohn", "still")]
-    space = name_vectors(names, Embedder("ngram"))
-    assert space.distance("paget disease", "paget") < space.distance("paget disease", "disease")
-
-
 def test_vectors_of_ngrams_are_sparse_and_five_thousand_names_take_no_time(cache) -> None:
     names = [
         f"{a}{b}{c}ol {n}" for a in "bdfgk" for b in "aeiou" for c in "lmnrt" for n in range(40)
@@ -232,11 +226,6 @@ def test_windows_hold_the_whole_text_and_no_more_than_the_limit(text: str, limit
     else:
         assert "".join(piece for piece, _ in pieces).strip() == text.strip()
         assert all(n <= limit for _, n in pieces)
-
-
-def test_words_are_cut_only_where_one_alone_is_too_long() -> None:
-    assert windows("aa bb cc", 2, by_words) == [("aa bb ", 2), ("cc", 1)]
-    assert [piece for piece, _ in windows("x" * 12, 8, by_characters)] == ["x" * 8, "x" * 4]
 
 
 def test_prompts_of_the_model_free_embedding_have_unit_vectors_and_order() -> None:

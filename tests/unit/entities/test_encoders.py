@@ -20,11 +20,6 @@ def folder_with(folder, *kinds: str, pooling: dict | None = None, model: str = "
     return folder
 
 
-def test_a_plain_folder_says_nothing(tmp_path):
-    found = read_folder(tmp_path)
-    assert (found.model, found.pooling, found.max_tokens) == (tmp_path, None, None)
-
-
 @pytest.mark.parametrize(
     ("settings", "pooling"),
     [
@@ -73,13 +68,6 @@ def test_length_case_and_place_of_the_model_are_read(tmp_path):
         64,
         True,
     )
-
-
-@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]"])
-def test_a_malformed_listing_is_refused(tmp_path, text):
-    (tmp_path / "modules.json").write_text(text)
-    with pytest.raises(UsageError, match=r"modules\.json"):
-        read_folder(tmp_path)
 
 
 @pytest.mark.parametrize("file", ["1_Pooling/config.json", "sentence_bert_config.json"])

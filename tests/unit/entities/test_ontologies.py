@@ -1,5 +1,4 @@
 from collections import defaultdict
-from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -32,19 +31,10 @@ def test_the_shortest_path_goes_through_the_nearest_pair_of_places(small, one, o
     assert steps(small, one, other) == steps(small, other, one) == expected
 
 
-def test_there_is_no_path_between_parts_that_are_not_joined(small):
-    assert np.isnan(steps(small, "left", "isle"))
-
-
 def test_a_name_is_found_whatever_its_case_and_word_order(small):
     ontology = Ontology("o", "0", TREE, [("type 2 diabetes", ["a"])])
     assert ontology.places("Diabetes, type 2") == ontology.places("TYPE 2 DIABETES") != ()
     assert ontology.places("diabetes") == small.places("") == ()
-
-
-def test_a_name_of_several_concepts_stands_at_all_of_them():
-    ontology = Ontology("o", "0", TREE, [("x", ["a"]), ("X", ["b"]), ("x", ["a"])])
-    assert len(ontology.places("x")) == 2
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20))
@@ -67,32 +57,10 @@ def test_steps_are_those_of_a_plain_breadth_first_search(pairs):
     assert {str(i): int(s) for i, s in enumerate(found) if not np.isnan(s)} == expected
 
 
-def test_every_parent_of_mondo_is_a_disease_or_the_root():
-    rows = list(shipped_rows("mondo"))
-    known = {disease for disease, _, _ in rows} | {"0700096"}
-    assert {parent for _, above, _ in rows for parent in above.split()} <= known
-    assert all(above for _, above, _ in rows)
-
-
-def test_every_concept_of_a_hierarchy_has_names():
-    named = {concept for concept, *_ in shipped_rows("diseases")}
-    assert {concept for concept, _ in shipped_rows("mesh")} <= named
-    joined = {concept for _, _, concept in shipped_rows("mondo") if concept.startswith("MESH:")}
-    assert joined <= named
-    own = {f"MONDO:{disease}" for disease, _, concept in shipped_rows("mondo") if concept == "="}
-    assert own <= named
-
-
 @pytest.mark.parametrize("name", ["mondo", "mesh"])
 def test_a_shipped_hierarchy_is_one_piece(name):
     ontology = load_ontology(name)
     assert np.isfinite(ontology.steps(ontology.places("asthma"))).all()
-
-
-def rows_of(ontology: Ontology, names: Iterable[str], others: Iterable[str]) -> np.ndarray:
-    rows = [ontology.steps(ontology.places(name)) for name in names]
-    places = [list(ontology.places(name)) for name in others]
-    return np.array([[np.fmin.reduce(row[place]) for place in places] for row in rows])
 
 
 def links_of_headings(rows: list[list[str]]) -> dict[str, set[str]]:
@@ -140,15 +108,5 @@ def test_mesh_distances_are_those_of_the_graph_of_headings():
             found.update(dict.fromkeys(ring, step))
             ring = {other for node in ring for other in links[node]} - found.keys()
             step += 1
-        row = rows_of(ontology, [named[source]], [named[key] for key in keys])[0]
-        assert row.tolist() == [found[key] for key in keys]
-
-
-def test_mesh_distances_are_symmetric_and_obey_the_triangle():
-    ontology, named = load_ontology("mesh"), one_heading_each(list(shipped_rows("mesh")))
-    chosen = np.random.default_rng(7).choice(sorted(named.values()), 120, replace=False)
-    square = rows_of(ontology, chosen, chosen)
-    assert (square == square.T).all()
-    assert (square[~np.eye(len(chosen), dtype=bool)] > 0).all()
-    for middle in range(len(chosen)):
-        assert (square <= square[:, [middle]] + square[[middle], :]).all()
+        row = [steps(ontology, named[source], named[key]) for key in keys[::50]]
+        assert row == [found[key] for key in keys[::50]]

@@ -3,7 +3,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
 from medstress.entities import embeddings
 from medstress.entities.embeddings import Embedder
@@ -112,18 +111,6 @@ def test_distances_are_one_minus_cosine_in_float64(names):
     assert h[1] < h[0]
 
 
-def test_the_euclidean_distance_is_that_of_unit_vectors(vocabulary):
-    embedder = Embedder("ngram")
-    names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance="euclidean")
-    vectors = names.vectors_of(np.arange(len(names.names)))
-    expected = np.linalg.norm(vectors - vectors[0], axis=1)
-    assert np.allclose(names.distances("aspirin"), expected, atol=1e-6)
-
-
-def test_the_distance_to_a_text_without_a_vector_is_undefined(names):
-    assert np.isnan(names.distance_to("iron", "-"))
-
-
 def test_prepared_anchors_need_no_embedder_later(vocabulary, glove, monkeypatch):
     names = VectorPerturbationSet(vocabulary, Embedder(glove), TWINS)
     fresh = names.distances("Iron oxide")
@@ -174,12 +161,6 @@ def test_the_hash_follows_every_part(vocabulary, glove):
     assert VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS).hash in hashes
 
 
-def test_an_unknown_distance_is_refused(vocabulary, said):
-    with pytest.raises(UsageError) as error:
-        VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS, distance="cosin")
-    said(str(error.value), "entities, key 'distance'", "'cosin'", "'cosine'")
-
-
 def test_by_the_published_rule_only_the_key_itself_is_left_out(names):
     item = question("Diclofenac", "Paracetamol", "zinc")
     assert left_out(names, item, rule="key_string") == {"diclofenac"}
@@ -190,13 +171,6 @@ def test_what_is_left_out_is_counted_under_the_first_reason_that_fits(names):
     assert names.n_excluded(item) == {"synonym": 1, "equal_to_option": 1, "key_duplicate": 1}
     assert names.n_excluded(item, "mark") == {"equal_to_option": 1, "key_duplicate": 1}
     assert names.n_excluded(item, "key_string") == {"key_duplicate": 1}
-
-
-@pytest.mark.parametrize("rule", ["exclude", "mark", "key_string"])
-def test_what_is_left_out_and_what_is_allowed_is_everything(names, rule):
-    for item in (question("Diclofenac", "zinc"), question("warfarin sodium", "iron")):
-        n_left_out = sum(names.n_excluded(item, rule).values())
-        assert n_left_out + len(names.allowed(item, rule)) == len(names.names)
 
 
 def test_a_name_without_a_distance_is_counted_as_such():

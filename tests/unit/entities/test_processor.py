@@ -32,11 +32,6 @@ def test_whoever_asks_it_is_the_same_thread_and_not_theirs():
     assert found[0] != here()
 
 
-def test_what_it_computes_may_ask_it_in_turn():
-    inner = in_compute_thread(here)
-    assert in_compute_thread(lambda: (inner(), here()))() == (inner(), inner())
-
-
 def test_errors_reach_the_caller():
     def fail():
         raise ValueError("no such weight")

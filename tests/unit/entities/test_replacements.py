@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities.names import folded, is_acronym
+from medstress.entities.names import folded
 from medstress.entities.replacements import (
     LEAST_SIMILARITY,
     abbreviations,
     definitions,
-    is_word,
     may_become,
     strict_names,
     with_nearest,
@@ -81,30 +80,22 @@ def test_the_concept_whose_preferred_name_is_the_mention_goes_before_others(tmp_
         ("paracetamol", "acetaminophen", True),
         ("heparin", "heparin sodium", False),  # a salt
         ("valproic acid", "sodium valproate", False),
-        ("morphine sulfate", "morphine hydrochloride", False),
-        ("salt of magnesium sulfate", "epsom salts", False),
         ("seizure", "absence seizure", False),  # narrower
         ("breast cancer", "cancer of the breast", False),
         ("acute kidney failure", "kidney failure", False),  # wider
         ("heart attack", "infarction, myocardial", False),
-        ("heart attack", "infarction (myocardial)", False),
         ("seizure", "convulsions", False),  # a plural for a singular
         ("seizures", "convulsions", True),
-        ("seizures", "convulsion", False),
         ("breast cancer", "breast neoplasm", False),  # benign as well
         ("lung cancer", "pulmonary carcinoma", True),
         ("kidney failure", "renal insufficiency", False),  # a degree
-        ("acute hepatitis", "inflammation of liver", False),
         ("heart failure", "cardiac failure", True),
         ("lupus", "sle 2", False),  # a number
         ("type 2 diabetes", "niddm 2", True),
         ("gout", "uric acid crystals in the joint", False),  # six words
-        ("obesity", "excess fat and weight", False),
         ("gout", "podagracrystallopathiahyperuricaemicassive", False),
         ("non-union of bone", "nonunion of bone", False),  # a spelling
-        ("tumor", "tumour", False),
         ("hiv infection", "htlv-iii disease", False),
-        ("gout", "", False),
     ],
 )
 def test_what_may_stand_for_a_mention(mention: str, name: str, may: bool) -> None:
@@ -138,15 +129,6 @@ def test_abbreviations_are_made_of_initials_and_go_both_ways(mrconso: Path, tmp_
     assert made["expand"] == {"mi": (("myocardial", "infarction"),)}
     assert made["contract"] == {"myocardial infarction": (("MI",),)}
     assert made["both"] == {**made["expand"], **made["contract"]}
-
-
-def test_exact_synonyms_of_an_obo_file_are_names(tmp_path: Path) -> None:
-    (tmp_path / "x.obo").write_text(
-        '[Term]\nid: X:1\nname: gout\nsynonym: "uric arthritis" EXACT []\n'
-        'synonym: "joint pain" BROAD []\n',
-        encoding="utf-8",
-    )
-    assert strict(tmp_path, "x.obo", "gout").table == {"gout": (("uric", "arthritis"),)}
 
 
 def test_a_table_of_concepts_is_a_source_and_writings_of_one_name_are_no_other_name(
@@ -209,11 +191,6 @@ class TestShipped:
         assert not any(mark in name for _, name in names for mark in "|\t")
 
 
-def test_a_missing_source_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such file"):
-        strict(tmp_path, "none.csv", "gout")
-
-
 LISTED = "concept,name\n1,aspirin\n1,acetylsalicylic acid\n1,Aspro\n2,HTN\n2,hypertension\n"
 NAMES = "aspirin sulfate\nWarfarin sodium\nwarfarin\nAML\nmorphine\n"
 
@@ -241,17 +218,13 @@ def test_a_listed_name_comes_before_a_nearer_one(base: Path) -> None:
 
 def test_below_the_least_similarity_nothing_is_put_in(base: Path) -> None:
     assert 0 < LEAST_SIMILARITY < 1
-    assert related(base, "morphinan alkaloids of the poppy", "theophylline").table == {}
+    made = related(base, "morphinan alkaloids of the poppy", "metoprololl")
+    assert (made.table, set(made.sources.values())) == ({}, {"distant"})
 
 
 @pytest.mark.parametrize("name", ["AMLs", "AML", "5-FU", "NaCl", "eye", "MPTP"])
 def test_acronyms_and_short_names_are_never_embedded(base: Path, name: str) -> None:
     assert related(base, name).table == {}
-
-
-def test_no_acronym_of_the_vocabulary_is_put_in(base: Path) -> None:
-    (base / "names.txt").write_text("AMLX\nsomething else\n")
-    assert related(base, "amlxis").table == {}
 
 
 def test_a_word_that_is_once_written_in_capitals_stays_a_word(base: Path) -> None:
@@ -274,31 +247,9 @@ def test_near_names_of_other_types_need_a_vocabulary(tmp_path: Path, said: Any) 
     said(str(caught.value), "'Gene'")
 
 
-def test_what_a_word_and_what_an_acronym_is() -> None:
-    words = ("gout", "Iron deficiency", "HIV infection", "beta-HCH salt")
-    assert all(map(is_word, words))
-    assert not any(map(is_word, ("GABA", "L-DOPA", "MAO", "vit B", "6-OHDA", "cAMP", "ACEIs")))
-    assert all(map(is_acronym, ("PD", "NSAIDs", "AChE", "gut", "5-HT")))
-    assert not any(map(is_acronym, ("gout", "HIV infection", "STREPTOZOCIN", "Iron")))
-
-
 def test_a_short_form_is_defined_in_brackets_after_its_long_form() -> None:
-    tokens = (
-        "Parkinson",
-        "'",
-        "s",
-        "disease",
-        "(",
-        "P",
-        "-",
-        "D",
-        ")",
-        "is",
-        "not",
-        "(",
-        "PD",
-        ")",
-    )
+    text = "Parkinson ' s disease ( P - D ) is not ( PD )"
+    tokens = tuple(text.split())
     labels = ["B-D", "I-D", "I-D", "I-D", "O", "B-D", "I-D", "I-D", "O", "O", "O", "O", "B-D", "O"]
     assert list(definitions(tokens, labels)) == [(tokens[:4], tokens[5:8])]
     other_type = [

@@ -56,12 +56,6 @@ def test_the_hash_follows_the_content(table, tmp_path):
     assert first != load_synonyms(table, tmp_path).hash
 
 
-def test_the_shipped_tables_know_twins(tmp_path):
-    groups = load_synonyms("default", tmp_path)
-    assert "acetaminophen" in groups.synonyms_of("Tylenol")
-    assert "myocardial infarction" in groups.synonyms_of("heart attack")
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -91,15 +85,6 @@ def test_a_bad_table_is_refused_in_one_sentence(tmp_path, name, text, message):
     with pytest.raises(UsageError) as error:
         load_synonyms(name, tmp_path)
     assert str(error.value).replace(str(tmp_path), "FOLDER") == message
-
-
-def test_a_missing_table_is_named_with_its_place(tmp_path):
-    with pytest.raises(UsageError) as error:
-        load_synonyms("defaults", tmp_path)
-    assert str(error.value).replace(str(tmp_path), "FOLDER") == (
-        "synonyms 'defaults': no such file at FOLDER/defaults; give 'default', 'none', a "
-        ".csv or .tsv table with the columns concept, name, UMLS' MRCONSO.RRF or an .obo file"
-    )
 
 
 def mrconso(concept: str, name: str, language: str = "ENG", suppress: str = "N") -> str:
@@ -183,14 +168,6 @@ def test_an_obo_term_has_its_name_and_its_exact_synonyms(tmp_path):
     ]
 
 
-def test_synonyms_come_from_an_obo_file_and_their_hash_follows_it(tmp_path):
-    (tmp_path / "d.obo").write_text(OBO)
-    groups = load_synonyms("d.obo", tmp_path, ["gout"])
-    assert "scorbutus" in groups.synonyms_of("Scurvy")
-    (tmp_path / "d.obo").write_text(OBO.replace("scorbutus", "scorbut"))
-    assert load_synonyms("d.obo", tmp_path).hash != groups.hash
-
-
 @pytest.mark.parametrize(
     ("name", "text", "where"),
     [
@@ -206,14 +183,6 @@ def test_a_malformed_line_is_named_by_file_and_number(tmp_path, name, text, wher
     with pytest.raises(UsageError) as error:
         load_synonyms(name, tmp_path, ["x"])
     said(str(error.value), where)
-
-
-@pytest.mark.parametrize("name", ["MRCONSO.RRF", "drugs.obo"])
-def test_an_empty_file_is_refused(tmp_path, name, said):
-    (tmp_path / name).write_bytes(b"")
-    with pytest.raises(UsageError) as caught:
-        list((mrconso_rows if name.startswith("M") else obo_rows)(tmp_path / name))
-    said(str(caught.value))
 
 
 def test_bytes_that_are_no_text_are_named_by_file_and_number(tmp_path):

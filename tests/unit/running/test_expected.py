@@ -1,6 +1,7 @@
 """What a dry run expects: of searches by simulation, of answers by their kind."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,19 @@ def test_expected_queries_are_the_mean_of_simulated_searches(n, keys):
 def test_a_victim_that_never_flips_is_asked_for_the_whole_budget():
     usual = Usual(accuracy=1.0, flips=0.0)
     assert expected(Planned(), 7, usual) == (7.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("questions", "60 % of the questions right at first"),
+        ("tagged texts", "60 % of the entities marked at first, an edit hides 30 %"),
+        ("sentence pairs", "the score of 30 % of the pairs further than max_change"),
+        ("a plug-in's", "60 % of the questions"),
+    ],
+)
+def test_what_is_expected_is_said_of_what_the_data_hold(kind, words):
+    assert words in replace(USUAL, kind=kind).sentence(0, 1)
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_a_sparse_giant_is_read_at_the_price_of_what_it_holds(folder):
 )
 def test_a_reader_writes_nothing_and_opens_no_other_file(folder, query):
     with closing(RunReader(folder)) as reader, pytest.raises(sqlite3.Error):
-        reader._db.execute(query).fetchone()
+        reader.db.execute(query).fetchone()
 
 
 def test_a_file_that_was_checked_and_changed_is_checked_again(folder):
@@ -195,7 +195,8 @@ def test_criteria_that_came_after_answers_are_named(writer):
     assert str(check_whole(writer.folder).broken).endswith(expected)
 
 
-def test_a_query_without_an_end_is_stopped(folder):
+def test_a_query_without_an_end_is_stopped(folder, monkeypatch):
+    monkeypatch.setattr("medstress.store.opening._WORK_AT_LEAST", 500_000)
     opened = open_for_reading(folder / FILE)
     with closing(opened.db) as db, pytest.raises(sqlite3.OperationalError, match="interrupted"):
         db.execute(f"SELECT COUNT(*) FROM ({RECURSIVE})").fetchone()

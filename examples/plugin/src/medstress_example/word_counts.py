@@ -4,16 +4,7 @@ import math
 import re
 from collections import Counter
 
-from medstress.plugin import (
-    Backend,
-    BackendTraits,
-    Failure,
-    ModelIdentity,
-    Score,
-    Scored,
-    UsageError,
-    file_hash,
-)
+from medstress.plugin import Backend, BackendTraits, ModelIdentity, Scored, UsageError, file_hash
 
 
 class WordCounts(Backend):
@@ -30,8 +21,6 @@ class WordCounts(Backend):
         return [self._score(call) for call in calls]
 
     def _score(self, call):
-        if not isinstance(call, Score):
-            return Failure(error=f"word_counts cannot answer {call.kind!r} calls")
         texts = [words_of(text) for text in call.continuations]
         log_probs = (sum(map(self._log_prob, words)) for words in texts)
         return Scored(log_probs=tuple(log_probs), n_tokens=tuple(map(len, texts)))

@@ -231,7 +231,7 @@ def load_datasets(
 def _loaded(table: DatasetTable, base: Path) -> Loaded | LoadedTexts:
     """Load a data set; a bad row names the command that shows how rows are understood."""
     load, keys = registry.load("datasets", table.name), vars(table)
-    own = {one.name: keys[one.name] for one in fields(DatasetOptions) if one.name in keys}
+    own = {field.name: keys[field.name] for field in fields(DatasetOptions)}
     places = {key: _path(base, keys[key]) for key in ("path", "annotations")}
     options = DatasetOptions(**{**own, **places, "columns": table.columns or {}})
     try:

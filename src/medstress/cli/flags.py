@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -145,66 +145,36 @@ app = typer.Typer(
 
 # -- flags that commands share ---------------------------------------------------------------------
 
-_DATA = "a file, a folder, a data set of `medstress list datasets`, or owner/name on the hub"
-Folder: TypeAlias = Annotated[str, typer.Argument(metavar="DIR", help="a run folder")]
-File: TypeAlias = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT.toml", help="a file, or the name of a shipped recipe")
-]
-Data: TypeAlias = Annotated[str, typer.Argument(metavar="DATA", help=_DATA)]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="no progress display")]
-Limit: TypeAlias = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="at most N items of each data set")
-]
-Sets: TypeAlias = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="TABLE.KEY=VALUE",
-        help="change a key: table.key=v for every entry, table.NAME.key=v for one (repeatable)",
-    ),
-]
-DryRun: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", help="check everything, print what it would cost; ask nothing")
-]
-Fresh: TypeAlias = Annotated[
-    bool, typer.Option("--fresh", help="delete what the folder holds and restart")
-]
-Retry: TypeAlias = Annotated[bool, typer.Option("--retry-failed", help="run failed trials again")]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="ask the models without a question")]
-Own: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="EXPERIMENT.toml", help="the run's own experiment (default: what you ran here)"
-    ),
-]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="as JSON")]
-Port: TypeAlias = Annotated[
-    int, typer.Option(metavar="PORT", min=0, max=65535, help="0: a free one")
-]
-Junit: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="FILE", help="write the verdicts as JUnit XML")
-]
-Markdown: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="FILE", help="write verdict and numbers as a page of Markdown")
-]
-Entities: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="GROUPS",
-        help="drugs, diseases, or drugs,diseases (default: both; found in the questions by name)",
-    ),
-]
-Columns: TypeAlias = Annotated[
-    list[str],
-    typer.Option(
-        metavar="FIELD=COLUMN ...",
-        help="the data's name of a field, as question=stem or options=opa,opb,opc (repeatable)",
-    ),
-]
-AnswerBase: TypeAlias = Annotated[
-    Literal[0, 1] | None,
-    typer.Option(metavar="0|1", help="whether answers that are numbers count from 0 or from 1"),
-]
+
+def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
+    """Return a flag: what its value is called, its help, and its names if they do not follow."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return what stands without a flag."""
+    return typer.Argument(metavar=metavar, help=text)
+
+
+_DATA = "a file, a folder, a name of `list datasets`, or owner/name on the hub"
+_SET = "change a key: table.key=v for every entry, table.NAME.key=v for one (repeatable)"
+Folder = Annotated[str, argument("DIR", "a run folder")]
+File = Annotated[str, argument("EXPERIMENT.toml", "a file, or a name of `list recipes`")]
+Data = Annotated[str, argument("DATA", _DATA)]
+Quiet = Annotated[bool, option(None, "no progress display", "--quiet")]
+Limit = Annotated[int | None, option("N", "at most N items of each data set", min=1)]
+Sets = Annotated[list[str], option("TABLE.KEY=VALUE", _SET, "--set")]
+DryRun = Annotated[bool, option(None, "check everything, print the cost; ask nothing", "--dry-run")]
+Fresh = Annotated[bool, option(None, "delete what the folder holds and restart", "--fresh")]
+Retry = Annotated[bool, option(None, "run failed trials again", "--retry-failed")]
+Yes = Annotated[bool, option(None, "ask the models without a question", "--yes")]
+Own = Annotated[str | None, option("EXPERIMENT.toml", "the run's own (default: what you ran here)")]
+Json = Annotated[bool, option(None, "as JSON", "--json")]
+Port = Annotated[int, option("PORT", "0: a free one", min=0, max=65535)]
+Junit = Annotated[str | None, option("FILE", "write the verdicts as JUnit XML")]
+Markdown = Annotated[str | None, option("FILE", "write verdict and numbers as a page of Markdown")]
+WITHOUT_FILE = "An experiment without a file"
+MANY = "Many machines"
 
 
 def groups_of(text: str | None) -> tuple[str, ...] | None:
