@@ -55,7 +55,7 @@ def load_dataset(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     answer_base: Literal[0, 1] | None = None,
 ) -> tuple[Question, ...]:
-    """Load the questions of a file, or of a source (`medstress list datasets`).
+    """Load the questions of a file, of rows, or of a source (`medstress list datasets`).
 
     Args:
         name: the source; or a file or `owner/name` on the hub, whose source is found out; or rows,
@@ -128,7 +128,7 @@ def attack_one(
         seed=seed if part.attack.is_random else None,
     )
     try:
-        return _run_one(trial)
+        return run_trials([trial])[0]
     finally:
         if opened is not model:
             release(opened.backend)
@@ -190,16 +190,16 @@ def run_trials(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     from medstress.store.reader import read
     from medstress.store.run_store import RunStore
 
-    victim = {"task": trial.victim.task.spec(), "prompt": trial.victim.prompt}
+    victim = trials[0].victim
     manifest = {
         "config": {"experiment": {"controls": False, "name": "attack_one"}},
-        "victims": {trial.victim.label: victim},
+        "victims": {victim.label: {"task": victim.task.spec(), "prompt": victim.prompt}},
         "records": {},
     }
     with TemporaryDirectory(prefix="medstress-", ignore_cleanup_errors=True) as place:
         folder = Path(place) / "one"
         with RunStore(folder) as store:
             store.write_manifest(manifest)
-            Scheduler(store).run([trial], 1)
+            Scheduler(store).run(trials, len(trials))
         run = Run.open(folder)
         return read(folder, lambda reader: [dict(row) for row in trial_rows(run, reader)])

@@ -235,11 +235,12 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
     Raises:
         UsageError: a row has a value that JSON cannot hold.
     """
+    held: Any = rows
     if isinstance(rows, Frame):
         is_polars = type(rows).__module__.partition(".")[0] == "polars"
-        rows = rows.to_dicts() if is_polars else rows.to_dict("records")  # type: ignore[attr-defined,call-arg]
+        held = held.to_dicts() if is_polars else held.to_dict("records")
     try:
-        lines = [json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in rows]
+        lines = [json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in held]
     except (TypeError, ValueError) as error:
         raise UsageError(f"data: expected rows of texts, numbers and lists; {error}") from error
     path = state_dir("data") / f"{content_hash(lines).rpartition(':')[2]}.jsonl"
@@ -249,7 +250,11 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: NaN, which pandas writes for nothing, is null."""
+    """Return a value as JSON has it: what pandas and numpy write for nothing is null."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if type(value).__module__ == "numpy":
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

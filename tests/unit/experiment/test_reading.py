@@ -294,7 +294,11 @@ def test_what_is_written_of_a_recipe_is_read_as_the_same_experiment(
     name: str, tmp_path: Path
 ) -> None:
     overrides = ["experiment.cache=\"an 'odd' # one\"", 'dataset.label="tab\\tand é"']
-    given = read_experiment(Path(name), overrides[: 2 if "data" not in name else 1], needs=())
-    text = written(given, Path.cwd(), tmp_path / "e.toml")
+    made = read_experiment(Path(name), overrides, needs=())
+    given = {"experiment": recipes.text_of(name), "overrides": overrides}
+    text = written(made, Path.cwd(), tmp_path / "e.toml", given=given)
     source = Source(text=text, name="e.toml", base=tmp_path)
-    assert read_experiment(source, needs=()) == given
+    assert read_experiment(source, needs=()) == made
+    assert text.count("use = false") == given["experiment"].count("\nuse = false")
+    unchanged = {**given, "overrides": []}
+    assert written(made, Path.cwd(), given=unchanged) == given["experiment"]

@@ -294,7 +294,11 @@ def toml_text(tables: Mapping[str, Any]) -> str:
 
 
 def written(
-    experiment: Experiment, base: Path, to: Path | None = None, limit: int | None = None
+    experiment: Experiment,
+    base: Path,
+    to: Path | None = None,
+    limit: int | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> str:
     """Return an experiment as a file that runs to the same fingerprint.
 
@@ -303,23 +307,35 @@ def written(
         base: the folder that its relative paths start from.
         to: the file; in another folder than `base` its paths start from there.
         limit: most items of each data set.
+        given: text and overrides that it was made of: a text in which nothing is changed is kept
+            with its comments, and entries that are switched off stay so.
     """
-    tables = given_keys(experiment)
+    folder = base if to is None else to.parent
+    is_here = folder.resolve() == base.resolve()
+    tables, off = given_keys(experiment), dict[str, list[Any]]()
+    if given is not None:
+        if is_here and limit is None and not given["overrides"]:
+            return str(given["experiment"])
+        raw = parse_toml(given["experiment"], "experiment")
+        apply_overrides(raw, given["overrides"])
+        off = {
+            name: [entry for entry in raw[name] if not is_used(entry)]
+            for name in ARRAYS
+            if isinstance(raw.get(name), list)
+        }
     labels = {
         "dataset": config.dataset_labels(experiment.dataset),
         "entities": config.group_labels(experiment.entities),
         "victim": config.victim_labels(experiment.victim),
     }
-    folder = base if to is None else to.parent
-    if folder.resolve() != base.resolve():
-        for name, own in tables.items():
-            moved = _moved(own, base, folder)
-            for i, label in enumerate(labels.get(name, ())):
-                if moved[i] != own[i]:  # a name that is made of a path stays as it is
-                    moved[i].setdefault("label" if name == "dataset" else "name", label)
-            tables[name] = moved
     for table in tables["dataset"] if limit is not None else ():
         table["limit"] = min(limit, table.get("limit", limit))
+    for name, own in tables.items():
+        moved = own if is_here else _moved(own, base, folder)
+        for i, label in enumerate(labels.get(name, ())):
+            if moved[i] != own[i]:  # a name that is made of a path stays as it is
+                moved[i].setdefault("label" if name == "dataset" else "name", label)
+        tables[name] = [*moved, *off.get(name, ())] if name in ARRAYS else moved
     return toml_text(tables)
 
 
