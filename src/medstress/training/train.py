@@ -398,7 +398,7 @@ class TrainedFolder:
 
 
 def train_experiment(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     out: str | Path | None = None,
     *,
     limit: int | None = None,
