@@ -59,7 +59,7 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder):
     again = folder / f"again.{form}"
     given = ("--set", 'entities.recogniser="given"')
     assert medstress("check", to, "--to", again, *given).code == 0
-    assert [item.hash for item in ms.load_dataset(form, again)] == [item.hash for item in items]
+    assert [item.hash for item in ms.load_dataset(again)] == [item.hash for item in items]
 
 
 def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, folder, monkeypatch):

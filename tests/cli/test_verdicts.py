@@ -95,4 +95,4 @@ def test_the_dry_run_says_what_the_first_query_fixes(gate, medstress):
     gate.tables["slices"] = {"by": ["key", "question_length"]}
     out = medstress(*gate.arguments("--dry-run")).out
     assert "2 criteria ([[require]]), fixed with the first query" in out
-    assert "thirds: question_length of cases " in out
+    assert "slices by key, question_length, fixed with the first query" in out

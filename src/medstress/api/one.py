@@ -75,7 +75,8 @@ def load_dataset(
         is_source = path is not None or str(name) in registry.installed("datasets")
         keys = {"name": str(name), "path": path} if is_source else guess_dataset(str(name))
     keys |= {"annotations": annotations, "split": split, "limit": limit}
-    table = Dataset(**keys, columns=columns, answer_base=answer_base)
+    keys |= {"columns": columns, "answer_base": answer_base}
+    table = Dataset(**keys)
     (part,) = load_datasets([table], Path.cwd(), None)
     return part.questions
 
@@ -128,7 +129,7 @@ def attack_one(
         seed=seed if part.attack.is_random else None,
     )
     try:
-        return _run_one(trial)
+        return run_trials([trial])[0]
     finally:
         if opened is not model:
             release(opened.backend)
@@ -168,7 +169,7 @@ def _opened(model: Any) -> OpenVictim:
     if isinstance(model, OpenVictim):
         return model
     if is_answering(model):  # also one that cannot be found again by its name
-        owner = model() if inspect.isclass(model) else model
+        owner: Any = model() if inspect.isclass(model) else model
         answer = owner.answer if isinstance(owner, Answering) else owner
         backend = wrap_function(answer, version="attack_one")
         task = task_of(Victim(backend="python"), Path.cwd(), backend.traits.calls, "function")
@@ -190,16 +191,16 @@ def run_trials(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     from medstress.store.reader import read
     from medstress.store.run_store import RunStore
 
-    victim = {"task": trial.victim.task.spec(), "prompt": trial.victim.prompt}
+    victim = trials[0].victim
     manifest = {
         "config": {"experiment": {"controls": False, "name": "attack_one"}},
-        "victims": {trial.victim.label: victim},
+        "victims": {victim.label: {"task": victim.task.spec(), "prompt": victim.prompt}},
         "records": {},
     }
     with TemporaryDirectory(prefix="medstress-", ignore_cleanup_errors=True) as place:
         folder = Path(place) / "one"
         with RunStore(folder) as store:
             store.write_manifest(manifest)
-            Scheduler(store).run([trial], 1)
+            Scheduler(store).run(trials, len(trials))
         run = Run.open(folder)
         return read(folder, lambda reader: [dict(row) for row in trial_rows(run, reader)])
