@@ -28,7 +28,7 @@ from medstress.analyses.controls import at_budget, reach
 from medstress.analyses.run import pair
 from medstress.core.items import Question
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import control, edit, planted_run, question, trial
+from planted_trials import control, edit, planted_run, question, trial
 
 BUDGET = 8
 ITEMS = 60

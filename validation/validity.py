@@ -26,7 +26,7 @@ from medstress.analyses.validity import validity
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
 from medstress.core.validity import REVIEW, RULE
-from medstress.testing.planted_trials import arm, trial
+from planted_trials import arm, trial
 
 SHARES = (0.05, 0.1, 0.2, 0.35, 0.5)
 """Of names that are synonyms of the key."""

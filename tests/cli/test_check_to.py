@@ -59,7 +59,7 @@ def test_what_is_written_is_read_back_as_the_same_items(medstress, folder):
     again = folder / f"again.{form}"
     given = ("--set", 'entities.recogniser="given"')
     assert medstress("check", to, "--to", again, *given).code == 0
-    assert [item.hash for item in ms.load_dataset(again)] == [item.hash for item in items]
+    assert [item.hash for item in ms.load_dataset("table", again)] == [item.hash for item in items]
 
 
 def test_an_annotated_set_is_attacked_with_its_mentions_as_given(medstress, folder, monkeypatch):
@@ -109,7 +109,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
         (["--to", "o.jsonl", "--set", "entities.recognizer=given"], "unknown key 'recognizer'"),
         (
             ["--to", "o.jsonl", "--set", "entities.recogniser=given"],
-            "dataset 'table' has no mentions, but recogniser = 'given' needs them",
+            "dataset 'rows' has no mentions, but recogniser = 'given' needs them",
         ),
     ],
 )

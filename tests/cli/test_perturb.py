@@ -190,7 +190,7 @@ def test_attacks_that_draw_no_names_need_no_entities(folder):
         (["--to", "no/out.iob"], "cannot write"),
         (
             ["--to", "out.iob", "--set", "experiment.seeds=[0, 1]"],
-            "there are 2 (iob, swap_noise, seed 0; iob, swap_noise, seed 1)",
+            "there are 2 (gold, swap_noise, seed 0; gold, swap_noise, seed 1)",
         ),
         (
             ["--to", "out.iob", "--set", 'attack.search="greedy"', "--set", "attack.budget=4"],

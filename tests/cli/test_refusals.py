@@ -43,25 +43,6 @@ def test_a_mistyped_key_is_named_with_the_one_that_is_meant(bench, refused, tabl
     assert told.next == shlex.join(["medstress", *bench.arguments()])
 
 
-@pytest.mark.parametrize(
-    ("table", "key", "value", "meant"),
-    [
-        ("victim", "backend", "pyhton", "python"),
-        ("victim", "answer_by", "leter", "letter"),
-        ("dataset", "name", "tables", "table"),
-        ("attack", "name", "entity_substitutoin", "entity_substitution"),
-        ("entities", "recogniser", "gazeteer", "gazetteer"),
-        ("entities", "vocabulary", "drug", "drugs"),
-        ("victim", "prompt", "qstb", "qstab"),
-    ],
-)
-def test_a_mistyped_value_is_named_with_the_one_that_is_meant(
-    bench, refused, table, key, value, meant
-):
-    bench.tables[table][0][key] = value
-    assert f"did you mean '{meant}'?" in refused().err
-
-
 # -- the next command -----------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Success, Trial, Validity
 from medstress.stats.estimate import wilson
-from medstress.testing.planted_trials import arm, control, planted_run, trial
+from planted_trials import arm, control, planted_run, trial
 
 FORMS: tuple[Form, ...] = ("text", "count", "number", "share", "score", "percent", "p")
 

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+HELPERS = Path(__file__).parents[1] / "servers"
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 
 
@@ -14,7 +16,8 @@ def test_every_process_says_the_same_of_a_run():
     code = (
         "import json; from medstress.analyses.summary import summary; "
         "from medstress.report.summary_page import markdown_page; "
-        "from medstress.testing.planted_trials import attacked_run, fooled, mute; "
+        f"import sys; sys.path.append({str(HELPERS)!r}); "
+        "from planted_trials import attacked_run, fooled, mute; "
         "run = attacked_run({'fooled': fooled, 'mute': mute}, 40, arms=3); "
         "print(json.dumps(summary(run)), markdown_page(run))"
     )

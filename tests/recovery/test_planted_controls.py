@@ -28,6 +28,7 @@ from medstress.testing import planted, tiny_questions
 
 ITEMS = tiny_questions({n})
 LISTED = {listed!r}
+COIN = random.Random(29)
 
 
 def share(text):
@@ -65,7 +66,7 @@ def one(prompt):
 """
 RULES = {
     "hash": 'return "ABCD"[int(4 * share(prompt))]',
-    "coin": "return right_if(random.random() < 0.7, prompt)",
+    "coin": "return right_if(COIN.random() < 0.7, prompt)",
     "half": "return right_if(number(prompt) % 2 or share(prompt) < 0.25, prompt)",
     "always A": 'return "A"',
     "options": "return right_if(share(str(options(prompt))) < 0.6, prompt)",
@@ -113,7 +114,7 @@ def test_what_only_noise_takes_is_no_loss(tmp_path, rule):
         assert row["asr"]["value"] > 0.8
         assert row["control"]["no_op"]["value"] > 0.8
     net = row["asr_net"]["no_op"]
-    if rule == "coin":  # it has no seed: five standard errors
+    if rule == "coin":  # five standard errors
         assert abs(net["value"]) < 5 * (net["high"] - net["low"]) / (2 * 1.96)
     else:
         assert net["low"] <= 0 <= net["high"]
@@ -173,7 +174,7 @@ def both_ways(folder: Path, rule: str) -> tuple[list[bool], list[bool]]:
 def test_noise_turns_answers_both_ways_and_both_are_stored(tmp_path):
     lost, gained = both_ways(tmp_path, "coin")
     assert len(lost) + len(gained) == N
-    # Five standard errors: the coin has no seed.
+    # Five standard errors.
     assert abs(sum(lost) / len(lost) - 0.3) < 5 * (0.21 / len(lost)) ** 0.5
     assert abs(sum(gained) / len(gained) - 0.7) < 5 * (0.21 / len(gained)) ** 0.5
     lost, gained = both_ways(tmp_path / "a", "always A")

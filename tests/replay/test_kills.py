@@ -148,7 +148,7 @@ CASES = {
         batch=8,
         attacks=({"name": "entity_substitution", "sampler": "random", "budget": 2},),
         entities=True,
-        command=("explain", "--experiment", "e.toml", "--all", "--max-calls", "40"),
+        command=("explain", "--experiment", "e.toml", "--all", "--limit", "1"),
     ),
     "test": Case(
         data="three.jsonl",

@@ -10,7 +10,7 @@ from medstress.analyses.shown import Chart, Column, Entry, Point, Remark, Shown,
 from medstress.report.cases import Cases
 from medstress.report.page import page
 from medstress.stats.estimate import Estimate
-from medstress.testing.planted_trials import planted_run, trial
+from planted_trials import planted_run, trial
 
 pytestmark = pytest.mark.web
 

@@ -55,7 +55,7 @@ def load_dataset(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     answer_base: Literal[0, 1] | None = None,
 ) -> tuple[Question, ...]:
-    """Load the questions of a file, or of a source (`medstress list datasets`).
+    """Load the questions of a file, of rows, or of a source (`medstress list datasets`).
 
     Args:
         name: the source; or a file or `owner/name` on the hub, whose source is found out; or rows,

@@ -250,7 +250,11 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: NaN, which pandas writes for nothing, is null."""
+    """Return a value as JSON has it: what pandas and numpy write for nothing is null."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if type(value).__module__ == "numpy":
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

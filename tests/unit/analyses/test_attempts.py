@@ -10,7 +10,7 @@ from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import arm, planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(
     label="MedFuzz", name="medfuzz", budget=3, attempts=3, params={"name": "medfuzz"}

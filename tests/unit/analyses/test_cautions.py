@@ -16,7 +16,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer
 from medstress.experiment.plan.manifest import SOURCES
-from medstress.testing.planted_trials import (
+from planted_trials import (
     NEAR,
     always_a,
     arm,

@@ -18,7 +18,7 @@ from medstress.analyses.choice import (
     tuning_items,
     zoo_searches,
 )
-from medstress.testing.planted_trials import Outcome, outcomes, planted_run, question
+from planted_trials import Outcome, outcomes, planted_run, question
 
 
 def pdws(n: float | None, budget: int = 1, **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from medstress.analyses.claims import CLAIMS, Claim, Claims, Finding, above, ins
 from medstress.analyses.run import Run
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
-from medstress.testing.planted_trials import Outcome, edit, outcomes, planted_run
+from planted_trials import Outcome, edit, outcomes, planted_run
 
 BUDGET = 20
 N = (-40.0, -20.0, -5.0, 5.0, 20.0, 40.0)

@@ -14,7 +14,7 @@ from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import NEAR, arm, edit, planted_run, trial
+from planted_trials import NEAR, arm, edit, planted_run, trial
 
 MANIFEST: dict[str, Any] = {
     "fingerprint": "f",

@@ -16,7 +16,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.paired import difference
-from medstress.testing.planted_trials import NEAR, arm, control, planted_run, question, trial
+from planted_trials import NEAR, arm, control, planted_run, question, trial
 
 HELD, WRONG, FAILED = Verdict.HELD, Verdict.ALREADY_WRONG, Verdict.FAILED
 NOISE = replace(NEAR, label="noise", name="swap_noise", draws_names=False)

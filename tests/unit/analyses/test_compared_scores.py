@@ -10,7 +10,7 @@ import pytest
 from medstress.analyses.compare import Comparison, Side, compare
 from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import NEAR, arm, paired, planted_run, tagged
+from planted_trials import NEAR, arm, paired, planted_run, tagged
 
 COPY = replace(NEAR, label="swap", name="swap_noise", budget=1, draws_names=False, whole_copy=True)
 MEASURED = replace(COPY, judged=False)

@@ -9,7 +9,7 @@ import pytest
 from medstress.analyses.controls import Loss, at_budget, loss, reach, remarks
 from medstress.analyses.run import NEVER, Run, pair
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import arm, control, edit, planted_run, trial
+from planted_trials import arm, control, edit, planted_run, trial
 
 BUDGET = 8
 

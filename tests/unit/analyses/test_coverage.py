@@ -11,7 +11,7 @@ from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import arm, planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 N_NAMES = 10
 GROUPS = {"drugs": {"n_names": N_NAMES}}

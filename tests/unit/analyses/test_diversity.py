@@ -7,7 +7,7 @@ import pytest
 from medstress.analyses.diversity import Diversity, diversity, gini_simpson
 from medstress.core.trials import Success, Trial
 from medstress.stats.estimate import wilson
-from medstress.testing.planted_trials import arm, edit, planted_run, trial
+from planted_trials import arm, edit, planted_run, trial
 
 
 def of(trials: list[Trial]) -> Diversity:

@@ -11,7 +11,7 @@ from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
 from medstress.store.reader import StoredInquiry
-from medstress.testing.planted_trials import arm, inquiry, planted_run, trial
+from planted_trials import arm, inquiry, planted_run, trial
 
 FAR = AttackRecord(label="far names", name="entity_substitution", params={"n": 20})
 NONE = AttackRecord(label="random names", name="entity_substitution", params={"n": None})

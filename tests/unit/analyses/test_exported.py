@@ -13,7 +13,7 @@ from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.store.prompts import Shown
-from medstress.testing.planted_trials import SWAP, arm, control, edit, paired, trial
+from planted_trials import SWAP, arm, control, edit, paired, trial
 
 SHOWN = Shown("clean", "new", "A: x", "A: y")
 

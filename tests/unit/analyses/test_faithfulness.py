@@ -10,7 +10,7 @@ from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
 from medstress.store.reader import StoredInquiry
-from medstress.testing.planted_trials import arm, planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(label="MedFuzz", name="medfuzz", budget=2, attempts=2, params={})
 

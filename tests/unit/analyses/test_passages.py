@@ -14,7 +14,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.passages import DECIDES
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
-from medstress.testing.planted_trials import arm, planted_run, question, trial
+from planted_trials import arm, planted_run, question, trial
 
 SAME = {"model_hash": "m", "task": {"answer_by": "letter"}}
 NAMES = {"drugs": {"n_names": 9}, "diseases": {"n_names": 9}, "all": {}}

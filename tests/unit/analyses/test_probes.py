@@ -9,7 +9,7 @@ from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial
-from medstress.testing.planted_trials import arm, control, planted_run, question, trial
+from planted_trials import arm, control, planted_run, question, trial
 
 ORDER = arm(AttackRecord(label="order", name="option_order", params={"name": "option_order"}))
 DOUBTS = {"name": "challenge", "variants": ["doubt", "neutral"]}

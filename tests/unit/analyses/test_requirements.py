@@ -24,7 +24,7 @@ from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import wilson
-from medstress.testing.planted_trials import (
+from planted_trials import (
     NEAR,
     SWAP,
     arm,

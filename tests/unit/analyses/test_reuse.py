@@ -16,7 +16,7 @@ from medstress.analyses.transfer import (
 )
 from medstress.core.trials import Trial
 from medstress.store.reader import StoredInquiry
-from medstress.testing.planted_trials import arm, inquiry, planted_run, trial
+from planted_trials import arm, inquiry, planted_run, trial
 
 
 def reuse(

@@ -6,7 +6,7 @@ from typing import Any
 from medstress.analyses.review import REVIEW, Review
 from medstress.core.trials import Trial
 from medstress.store.reviews import Review as OneReview
-from medstress.testing.planted_trials import planted_run, trial
+from planted_trials import planted_run, trial
 
 CASES = [trial(i, flipped_at=1) for i in range(8)]
 

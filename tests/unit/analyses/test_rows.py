@@ -10,7 +10,7 @@ from medstress.analyses.shown import as_json
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict
 from medstress.stats.estimate import Estimate
-from medstress.testing.planted_trials import arm, control, planted_run, trial
+from planted_trials import arm, control, planted_run, trial
 
 
 def results(run: Run) -> Results:

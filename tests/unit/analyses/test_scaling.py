@@ -19,7 +19,7 @@ from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import arm, planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 
 def attack(label: str, budget: int = 8, goal: str = "untargeted", **params: Any) -> AttackRecord:

@@ -17,7 +17,7 @@ from medstress.analyses.shown import FLAT
 from medstress.analyses.verdict import VERDICT
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.trials import Trial
-from medstress.testing.planted_trials import SWAP, arm, paired, planted_run, tagged, trial
+from planted_trials import SWAP, arm, paired, planted_run, tagged, trial
 
 NOISE = arm(SWAP)
 SEARCH = arm(replace(SWAP, label="search", whole_copy=False))

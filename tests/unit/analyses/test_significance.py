@@ -11,7 +11,7 @@ from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
 from medstress.stats.permutation import control_p
 from medstress.store.reader import StoredInquiry
-from medstress.testing.planted_trials import arm, planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(
     label="MedFuzz", name="medfuzz", budget=5, attempts=5, params={"name": "medfuzz"}

@@ -11,7 +11,7 @@ from medstress.core.items import Mention
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import sidak
-from medstress.testing.planted_trials import NEAR, PLACE, arm, control, planted_run, question, trial
+from planted_trials import NEAR, PLACE, arm, control, planted_run, question, trial
 
 SPECIFIED = {"by": ["subject"], "label": "pre-specified", "cuts": {}, "types": {}}
 

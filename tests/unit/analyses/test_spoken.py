@@ -10,7 +10,7 @@ from medstress.analyses.run import Run
 from medstress.analyses.summary import names_in, spoken_of
 from medstress.report.charts import Colours
 from medstress.report.summary_page import markdown_page, print_summary
-from medstress.testing.planted_trials import (
+from planted_trials import (
     NEAR,
     arm,
     attacked,

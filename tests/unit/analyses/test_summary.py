@@ -19,7 +19,7 @@ from medstress.analyses.summary import (
 )
 from medstress.core.outcomes import Verdict
 from medstress.store.counts import Spending
-from medstress.testing.planted_trials import (
+from planted_trials import (
     arm,
     attacked_run,
     fooled,

@@ -11,7 +11,7 @@ from medstress.core.arms import Arm
 from medstress.core.trials import Trial
 from medstress.stats.estimate import benjamini_hochberg
 from medstress.stats.paired import exact_p
-from medstress.testing.planted_trials import NEAR, SWAP, arm, control, planted_run, tagged, trial
+from planted_trials import NEAR, SWAP, arm, control, planted_run, tagged, trial
 
 
 def of(run: Run) -> Sequence[PairedTest]:

@@ -5,7 +5,7 @@ import pytest
 from medstress.analyses.shown import as_json
 from medstress.analyses.training import TRAINING
 from medstress.core.arms import AttackRecord
-from medstress.testing.planted_trials import arm, paired, planted_run, tagged
+from planted_trials import arm, paired, planted_run, tagged
 
 SWAP = AttackRecord(label="swap", name="swap_noise", budget=1, whole_copy=True, judged=False)
 RIGHT, WRONG = "B-Drug O O O", "O B-Drug O O"

@@ -14,7 +14,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
 from medstress.store.reader import StoredInquiry
-from medstress.testing.planted_trials import NEAR, arm, inquiry, planted_run, trial
+from planted_trials import NEAR, arm, inquiry, planted_run, trial
 
 ON: dict[str, Any] = {"config": {"experiment": {"name": "t"}, "analysis": {"transfer": True}}}
 

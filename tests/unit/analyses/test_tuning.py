@@ -22,7 +22,7 @@ from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import wilson
-from medstress.testing.planted_trials import arm, control, planted_run, trial
+from planted_trials import arm, control, planted_run, trial
 
 SETTINGS = {"share": 0.2, "budget": None, "grid": [-20.0, -5.0, 5.0]}
 

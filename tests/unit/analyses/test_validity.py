@@ -14,7 +14,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.trials import Validity as Word
 from medstress.stats.estimate import wilson, wilson_ends
-from medstress.testing.planted_trials import arm, trial
+from planted_trials import arm, trial
 
 PEOPLE_SAY = {valid: Word(valid, "review") for valid in (True, False)}
 UNKNOWN = Word(None, "rule")

@@ -19,7 +19,7 @@ from medstress.core.sentences import Entity, SentencePair, TaggedText
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, unknown
 from medstress.tasks.scores import CORRELATIONS, ENTITIES
-from medstress.testing.planted_trials import (
+from planted_trials import (
     NEAR,
     always_a,
     arm,

@@ -10,7 +10,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.validity import REVIEW
 from medstress.experiment.explain.run import Selection, choose
-from medstress.testing.planted_trials import arm, control, trial
+from planted_trials import arm, control, trial
 
 
 def won(number: int, at: Arm, *, refused: bool = False) -> Trial:

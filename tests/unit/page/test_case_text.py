@@ -7,7 +7,7 @@ from rich.console import Console
 
 from medstress.report.case_text import print_cases
 from medstress.report.cases import Cases
-from medstress.testing.planted_trials import attacked_run, fooled, right
+from planted_trials import attacked_run, fooled, right
 
 
 @pytest.mark.parametrize("width", [120, 160])

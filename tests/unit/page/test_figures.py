@@ -18,7 +18,7 @@ from medstress.report.figures import HEAD, INDEX, Made, Skipped, make, weighed, 
 from medstress.report.papers import LAYOUTS
 from medstress.report.papers.layout import PaperRun, rows_of
 from medstress.report.text import csv_table
-from medstress.testing.planted_trials import SWAP, arm, edit, outcomes, paired, planted_run, tagged
+from planted_trials import SWAP, arm, edit, outcomes, paired, planted_run, tagged
 
 MODEL = {"name": "xl", "model": "google/flan-t5-xl", "backend": "transformers", "parameters": 3e9}
 

@@ -5,7 +5,7 @@ from html import unescape
 
 from medstress.analyses.run import Run
 from medstress.report.page import page
-from medstress.testing.planted_trials import outcomes, planted_run
+from planted_trials import outcomes, planted_run
 
 LIST = re.compile(r'<ul class="remarks">(.*?)</ul>', re.DOTALL)
 

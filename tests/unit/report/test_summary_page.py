@@ -14,7 +14,7 @@ from medstress.report.summary_page import (
     markdown_page,
     print_summary,
 )
-from medstress.testing.planted_trials import attacked_run, fooled, mute, right
+from planted_trials import attacked_run, fooled, mute, right
 
 
 def printed(run: object, width: int = 80, wide: bool = False) -> str:

@@ -4,7 +4,7 @@ import json
 
 from medstress.experiment.transfer import last_spans
 from medstress.store.trials import Substitutions
-from medstress.testing.planted_trials import NEAR, arm, control, trial
+from planted_trials import NEAR, arm, control, trial
 
 
 def test_the_span_of_a_trial_is_the_first_of_its_last_substitution():
