@@ -290,7 +290,9 @@ def _dry_run(
         part = f"{prepared.n_trials():,} of {n_planned:,} trials"
         notes.insert(0, f"all of this is the whole plan; shard {shard}: {part}")
     if to is not None:
-        text = written(prepared.experiment, prepared.base, Path(to), common["limit"])
+        text = written(
+            prepared.experiment, prepared.base, Path(to), common["limit"], prepared.given
+        )
         write_file("--to", to, text, new=True)
     show_dry_run(costs, notes)
     if to is not None:
