@@ -21,8 +21,6 @@ demo: $(VENV)/.run
 # One thread each: those of BLAS and torch wait for each other in loops, where workers want the cores.
 test quick kills validation: export OMP_NUM_THREADS := 1
 test quick kills validation: export OPENBLAS_NUM_THREADS := 1
-# Runs whose truth is planted, as the tests make them.
-validation: export PYTHONPATH := tests/servers
 
 # mypy runs while the tests of a new checkout are compiled, which every worker would do alone, and
 # goes on while they run; what it says is printed after them. Tests go in the order of

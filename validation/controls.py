@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -28,6 +29,9 @@ from medstress.analyses.controls import at_budget, reach
 from medstress.analyses.run import pair
 from medstress.core.items import Question
 from medstress.core.trials import Trial
+
+# Runs whose truth is planted are helpers of the tests.
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "servers"))
 from planted_trials import control, edit, planted_run, question, trial
 
 BUDGET = 8
