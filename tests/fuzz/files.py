@@ -22,12 +22,21 @@ from .mutate import (
 _TWO = ["aspirin", "gout"]
 _LISTED = [{"aid": n, "atext": text} for n, text in enumerate(_TWO, start=1)]
 _INNER = {"Question": "What?", "Options": {"A": "aspirin", "B": "gout"}, "Correct Option": "B"}
+_MENTIONS = {"mentions": [{"field": "A", "start": 0, "end": 7, "type": "drugs"}]}
+"""Without them every case would build the gazetteer, which takes seconds."""
 FORMS: list[list[dict[str, Any]]] = [
-    [{"question": "What helps?", "choices": _TWO, "answer": n} for n in (0, 1)],
-    [{"qid": n, "qtext": f"What {n}?", "ra": n, "answers": _LISTED} for n in (1, 2)],
-    [{"id": f"q{n}", "data": _INNER} for n in (1, 2)],
-    [{"question": "What?", "choices": {"text": _TWO, "label": ["1", "2"]}, "answerKey": "1"}],
-    [{"question": "What?", "options": "['aspirin', 'gout']", "answer": "gout"}],
+    [{"question": "What helps?", "choices": _TWO, "answer": n, **_MENTIONS} for n in (0, 1)],
+    [{"qid": n, "qtext": f"What {n}?", "ra": n, "answers": _LISTED, **_MENTIONS} for n in (1, 2)],
+    [{"id": f"q{n}", "data": _INNER, **_MENTIONS} for n in (1, 2)],
+    [
+        {
+            "question": "What?",
+            "choices": {"text": _TWO, "label": ["1", "2"]},
+            "answerKey": "1",
+            **_MENTIONS,
+        }
+    ],
+    [{"question": "What?", "options": "['aspirin', 'gout']", "answer": "gout", **_MENTIONS}],
 ]
 TOKEN_ROWS = [
     {"id": "0", "document_id": "1", "tokens": ["Aspirin", "."], "ner_tags": ["B-Chemical", "O"]},
@@ -75,9 +84,11 @@ MEDQA = {
     **{"id": "q1", "train_index": 0, "question": "A man coughs. What helps?", "answer": "aspirin"},
     **{"options": {"A": "aspirin", "B": "heparin"}, "meta_info": "step1", "answer_idx": "A"},
 }
+_COLUMN = '"[{""field"": ""B"", ""start"": 0, ""end"": 7, ""type"": ""drugs""}]"'
 CSV = (
-    "question,A,B,C,answer\nA man coughs. What helps?,aspirin,heparin,insulin,A\n"
-    '"Pain, and ""gout""?",codeine,heparin,insulin,C\nAnd 7?,1,2,3,B,\n'
+    "question,A,B,C,answer,mentions\n"
+    f"A man coughs. What helps?,aspirin,heparin,insulin,A,{_COLUMN}\n"
+    f'"Pain, and ""gout""?",codeine,heparin,insulin,C,{_COLUMN}\nAnd 7?,1,2,3,B,\n'
 )
 PUBTATOR = (
     "1|t|Aspirin and pain\n1|a|It helps. Pain goes.\n"
