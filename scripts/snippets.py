@@ -186,5 +186,9 @@ def _known(experiment: dict[str, Any]) -> dict[str, Any]:
             row if row.get(key, "mock") in (*KINDS[kind], "mock") else BASE[table] for row in rows
         ]
         if table == "attack" and "tune" in whole:
-            whole[table] = [{"n": -20, **row} if "sampler" not in row else row for row in rows]
+            seeks = [row.get("sampler", "pdws") == "pdws" for row in whole[table]]
+            whole[table] = [
+                {"n": -20, **row} if is_sought else row
+                for row, is_sought in zip(whole[table], seeks, strict=True)
+            ]
     return whole

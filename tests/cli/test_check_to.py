@@ -93,7 +93,7 @@ def test_rows_that_cannot_be_read_write_nothing_unless_they_are_left_out(medstre
     assert told.err.count("\n") == 1
     said(told.err, "1 row", "nothing was written", "line 4")
     skip = "dataset.on_bad_row=skip"
-    assert told.next == f"medstress check rows.jsonl --to out.jsonl --set {skip}"
+    assert told.next == "medstress check rows.jsonl --to out.jsonl"
     assert not (folder / "out.jsonl").exists()
     assert medstress("check", "rows.jsonl", "--to", "out.jsonl", "--set", skip).code == 0
     assert len((folder / "out.jsonl").read_text("utf-8").splitlines()) == 3

@@ -105,4 +105,4 @@ def test_it_says_how_the_trial_ended_and_leaves_nothing(case, tmp_path, monkeypa
 def test_a_dict_is_enough_and_the_group_is_found():
     question = {"question": "What lowers glucose?", "A": "metformin", "B": "aspirin", "answer": "A"}
     row = ms.attack_one(question, model=right, attack=ms.EntitySubstitution(sampler="nearest"))
-    assert (row["group"], row["verdict"], row["option"]) == ("drugs", "held", "B")
+    assert (row["group"], row["verdict"]) == ("drugs", "held")

@@ -106,7 +106,7 @@ def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path):
     ("wanted", "told"),
     [
         (["noop"], "did you mean 'no_op'?"),
-        (["no_op", "no_op"], "controls repeat"),
+        (["no_op", "no_op"], "values repeat"),
         ([], "controls"),
         ("no_op", "controls"),
     ],

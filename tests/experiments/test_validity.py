@@ -103,13 +103,14 @@ def judge(found: Run, words: dict[str, str], reviewer: str = "AB") -> None:
 def judge_sample(found: Run, n: int, *, blank: str = "", refuted: int = 0) -> list[str]:
     """Draw n successes and judge all but one, the first ones as invalid; return their codes."""
     with ReviewStore(found.folder) as store:
-        room = make_room(analyses.Run.open(found.folder), store, sample=n, seed=7, controls=0)
-        for at, name in enumerate(sorted(room.cases)):
+        room = make_room(analyses.Run.open(found.folder), store, sample=n, seed=7)
+        real = sorted(name for name, one in room.records.items() if not one.get("control"))
+        for at, name in enumerate(real):
             answers = {"key_right": "no" if at < refuted else "yes"}
             given = {"case": name, "answers": answers, "note": ""}
             if name != blank:
                 store.add(reviews_from(room, given, "AB", "2026-01-31T09:30:00+00:00", "here"))
-    return sorted(room.cases)
+    return real
 
 
 def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found):

@@ -345,12 +345,11 @@ def test_a_test_that_could_not_finish_is_asked_again_by_the_same_command(bench, 
 def test_cases_go_out_and_judgements_come_back_and_override(tested, tmp_path, capsys):
     folder, table = str(tested.folder), tmp_path / "cases.csv"
     with ReviewStore(tested.folder) as store:
-        export_room(make_room(Read.open(tested.folder), store, controls=0), table)
+        export_room(make_room(Read.open(tested.folder), store), table)
     with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == 2
-    (abel,) = [row for row in rows if "Abel" in row["text"]]
-    assert "knee. He moved here as an immigrant worker." in abel["text"]
+    edited = "knee. He moved here as an immigrant worker."
+    (abel,) = [row for row in rows if "Abel" in row["text"] and edited in row["text"]]
     abel |= {"reviewer": "AB", "key_right": "no"}
     with table.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, fieldnames=list(rows[0]))

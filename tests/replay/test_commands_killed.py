@@ -155,7 +155,7 @@ def test_an_import_of_answers_that_was_killed_stores_none_and_is_begun_again(ben
     bench.tables["experiment"]["seeds"] = [0]
     assert bench.run() == 0
     with ReviewStore(bench.out) as store:
-        room = make_room(Read.open(bench.out), store, controls=0)
+        room = make_room(Read.open(bench.out), store)
     verdict = {"answers": {"key_right": "yes"}, "note": "", "time": "2026-01-31T09:30:00+00:00"}
     verdicts = [{"case": case, **verdict} for case in room.cases]
     sent = bench.root / "anna.json"

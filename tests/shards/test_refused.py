@@ -78,7 +78,7 @@ def test_a_folder_of_another_shard_or_of_a_whole_run_is_refused(bench, shards, r
     n = len(bench.received())
     refused(bench.arguments("--shard", "2/3", out=shards[0]), "holds shard 1/3")
     refused(bench.arguments("--shard", "1/4", out=shards[0]), "holds shard 1/3")
-    refused(bench.arguments(out=shards[0]), "no --shard was given")
+    refused(bench.arguments(out=shards[0]), "--shard is not given")
     assert len(bench.received()) == n
     assert bench.run() == 0
     n = len(bench.received())

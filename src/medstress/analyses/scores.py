@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +41,6 @@ from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
 from medstress.tasks.scores import FEWEST, Resamples, Scoring
-
-if TYPE_CHECKING:
-    from medstress.analyses.results import Row
 
 FAMILY = "before_after"
 """Family of the tests of main scores; every other score has a family of its own."""
@@ -515,7 +512,19 @@ def _both(
 # What is shown ---------------------------------------------------------------------------------
 
 
-def table_of(rows: Sequence[Row], labels: Sequence[Field[Row]]) -> Table | None:
+class Row(Protocol):
+    """What is read of a row of results."""
+
+    @property
+    def cell(self) -> Cell:
+        """The trials behind it."""
+
+    @property
+    def scores(self) -> Scores | None:
+        """None where its items have none."""
+
+
+def table_of(rows: Sequence[Row], labels: Sequence[Field[Any]]) -> Table | None:
     """Return the scores of rows; None where no row has some.
 
     Args:

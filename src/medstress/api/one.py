@@ -75,7 +75,8 @@ def load_dataset(
         is_source = path is not None or str(name) in registry.installed("datasets")
         keys = {"name": str(name), "path": path} if is_source else guess_dataset(str(name))
     keys |= {"annotations": annotations, "split": split, "limit": limit}
-    table = Dataset(**keys, columns=columns, answer_base=answer_base)
+    keys |= {"columns": columns, "answer_base": answer_base}
+    table = Dataset(**keys)
     (part,) = load_datasets([table], Path.cwd(), None)
     return part.questions
 
@@ -168,7 +169,7 @@ def _opened(model: Any) -> OpenVictim:
     if isinstance(model, OpenVictim):
         return model
     if is_answering(model):  # also one that cannot be found again by its name
-        owner = model() if inspect.isclass(model) else model
+        owner: Any = model() if inspect.isclass(model) else model
         answer = owner.answer if isinstance(owner, Answering) else owner
         backend = wrap_function(answer, version="attack_one")
         task = task_of(Victim(backend="python"), Path.cwd(), backend.traits.calls, "function")

@@ -48,7 +48,7 @@ from medstress.files.functions import Answering
 
 __all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
 
-Whole: TypeAlias = str | Path | Mapping[Any, Any] | Experiment | Source
+Whole: TypeAlias = str | Path | Mapping[Any, Any] | Experiment
 """What stands for an experiment."""
 Model: TypeAlias = str | Path | Callable[..., Any] | Answering | Victim | Mapping[str, Any]
 """What `ms.run` takes as the model."""
@@ -81,7 +81,7 @@ class Trained:
 
 @checked
 def run(
-    experiment: Whole | None = None,
+    experiment: Whole | Source | None = None,
     out: str | Path | None = None,
     *,
     data: str | Path | Dataset | Mapping[str, Any] | Rows | Frame | None = None,

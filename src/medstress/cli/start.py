@@ -93,7 +93,7 @@ def check(
             f"check: {data} is an experiment, and check looks at data; to check it type {again}"
         )
     from medstress.cli.terminal import display, screen
-    from medstress.experiment.check_data import SKIP, check_data, skips_rows
+    from medstress.experiment.check_data import check_data, skips_rows
     from medstress.experiment.first import Choices
 
     choices = Choices(
@@ -110,13 +110,13 @@ def check(
     if checked.written is not None:
         rows, mentions = checked.written
         print(f"{plural(rows, 'row')}, {plural(mentions, 'mention')}: {to}")
-    print(f"next: {_next_command(checked, choices, columns, sets, to)}")
     if checked.n_skipped and not skips_rows(sets):
         unwritten = "" if to is None else " and nothing was written"
         raise DataError(
             f"check: {plural(checked.n_skipped, 'row')} of {data} cannot be read{unwritten} "
-            f"({checked.skipped[0].example}); mend the file, or leave them out with --set {SKIP}"
-        ).with_flag("--set", SKIP)
+            f"({checked.skipped[0].example}); mend the file"
+        )
+    print(f"next: {_next_command(checked, choices, columns, sets, to)}")
     return 0
 
 
@@ -290,7 +290,9 @@ def _dry_run(
         part = f"{prepared.n_trials():,} of {n_planned:,} trials"
         notes.insert(0, f"all of this is the whole plan; shard {shard}: {part}")
     if to is not None:
-        text = written(prepared.experiment, prepared.base, Path(to), common["limit"])
+        text = written(
+            prepared.experiment, prepared.base, Path(to), common["limit"], prepared.given
+        )
         write_file("--to", to, text, new=True)
     show_dry_run(costs, notes)
     if to is not None:
@@ -356,7 +358,7 @@ def _next_command(
     attacked set, its stored edits.
     """
     from medstress.core.attacked import NAME
-    from medstress.experiment.check_data import ATTACKER, SKIP, skips_rows
+    from medstress.experiment.check_data import ATTACKER
 
     words = ["run", "--data", to if to and checked.written else choices.data, "--model", "NAME"]
     changes = list(sets)
@@ -383,7 +385,6 @@ def _next_command(
         words += [word for column in columns for word in ("--columns", column)]
         if choices.answer_base is not None:
             words += ["--answer-base", str(choices.answer_base)]
-        changes += [SKIP] if checked.n_skipped and not skips_rows(sets) else []
     return command(*words, *(word for change in changes for word in ("--set", change)))
 
 
@@ -391,7 +392,6 @@ def _show(checked: DataCheck, out: Screen, *, is_skipping: bool) -> None:
     from medstress.analyses.shown import column, table
     from medstress.cli.process import one_line
     from medstress.cli.terminal import cut
-    from medstress.experiment.check_data import SKIP
     from medstress.report.terminal import print_table
 
     out.say(f"understood: {checked.understood or 'the format that medstress documents'}")
@@ -416,8 +416,8 @@ def _show(checked: DataCheck, out: Screen, *, is_skipping: bool) -> None:
             behind = f"  [{cut(one_line(names), out.width // 3)}]" if names else ""
             out.row(f" {mark} {name:<{width}}  {text}", behind=behind)
     if checked.n_skipped:
-        does = "stops there: mend the file, or leave them out with --set"
-        does = f"leaves them out, as set by {SKIP}" if is_skipping else f"{does} {SKIP}"
+        left = 'leaves them out, as on_bad_row = "skip" is set'
+        does = left if is_skipping else "stops there: mend the file"
         out.row()
         out.say(f"! {plural(checked.n_skipped, 'row')} cannot be read, and a run {does}")
     for reason in checked.skipped:

@@ -900,8 +900,9 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
             f"{row['n_mentions']:,} mentions: {named}"
         )
     yield from watched_lines(named_backends(prepared))
-    if n := len(prepared.experiment.require):
-        yield f"{plural(n, 'criterion', 'criteria')} ([[require]]), fixed with the first query"
+    if n_criteria := len(prepared.experiment.require):
+        n = plural(n_criteria, "criterion", "criteria")
+        yield f"{n} ([[require]]), fixed with the first query"
     if (slices := prepared.experiment.slices) is not None:
         yield f"slices by {', '.join(slices.by)}, fixed with the first query"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
@@ -128,8 +129,12 @@ def inlined(package: str, script: str, style: str, *more: str) -> dict[str, Mark
     return dict(zip(("policy", "script", "style"), map(Markup, parts), strict=True))
 
 
+_RAW = re.compile("[<\x7f-\x9f\u2028\u2029]")
+"""What JSON leaves as it is and no page may hold in a script."""
+
+
 def as_script(value: Any) -> str:
     """Return JSON for a script element of a page: nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = text.encode("utf-8", "replace").decode("utf-8")  # no file holds a lone surrogate
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return _RAW.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

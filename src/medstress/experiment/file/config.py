@@ -101,9 +101,9 @@ def as_toml(value: Any) -> Any:
         return tuple(map(as_toml, value))
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, Real) and type(value) not in (bool, int, float):  # a number of numpy
-        return int(value) if isinstance(value, Integral) else float(value)
-    return value
+    if type(value) in (bool, int, float) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)  # a number of numpy
 
 
 def given_keys(value: Any) -> Any:
@@ -183,14 +183,15 @@ def refused(
         place_of: gives the place of (table, key, number of the entry) in a file; default: the
             class, as Python writes it.
     """
-    # What is unknown may be what is missing, misspelt.
-    error = min(failure.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    # What is unknown may be what is missing, misspelt; a value is right for one type of several.
+    ranks = {"extra_forbidden": 0, "value_error": 1}
+    error = min(failure.errors(), key=lambda one: ranks.get(one["type"], 2))
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     rest, table, index, model = [*error["loc"], *context.get("place", ())], "", 0, of
     if of is Experiment and rest and rest[0] in Experiment.model_fields:
         table = str(rest.pop(0))
         model = TABLES[table]
-        index = rest.pop(0) if rest and isinstance(rest[0], int) else 0  # type: ignore[assignment]
+        index = rest.pop(0) if rest and isinstance(rest[0], int) else 0
         if table == "role" and rest and rest[0] in model.model_fields:
             table, model = f"role.{rest.pop(0)}", Role
     path = [str(part) for part in rest if not _NO_KEY.fullmatch(str(part))]
@@ -436,7 +437,7 @@ def function_keys(value: Any) -> Any:
     keys = {"target": value} if is_answering(value) else value
     if not isinstance(keys, Mapping) or not is_answering(keys.get("target")):
         return value
-    target, version = identified(keys["target"], keys.get("version"))
+    target, version = identified(keys["target"], keys.get("version"))  # type: ignore[arg-type]
     own = {"backend": "python", "target": target, "version": version}
     return {"name": target.rpartition(":")[2], **keys, **own}
 

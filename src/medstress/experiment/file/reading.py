@@ -224,6 +224,9 @@ def check_experiment(
         UsageError: see `read_experiment`.
     """
     where = where or Where("experiment", raw=raw)
+    for table in raw:
+        if table not in TABLES:
+            raise UsageError(f"{where.key('', table)}: {unknown('table', table, TABLES)}")
     require_tables(raw, needs, where.file)
     try:
         return Experiment.model_validate(raw)

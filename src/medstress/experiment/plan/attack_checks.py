@@ -417,14 +417,16 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
     for group in groups:
         if group.table is None:
             continue
-        size = len(group.perturbations.names) - len(group.perturbations.undefined)
+        n_undefined = len(group.perturbations.undefined)
+        size = len(group.perturbations.names) - n_undefined
+        without = f" that are not {group.perturbations.lack}" if n_undefined else ""
         for part in attacks:
             attack = part.attack
             # The budget of a search that never stops early is the vocabulary.
             if "names" in attack.needs and attack.budget > size and attack.ends != "all":
                 raise UsageError(
                     f"attack {part.label!r}: budget {attack.budget} is larger than the "
-                    f"vocabulary of group {group.label!r} ({size} names that can be drawn); lower "
+                    f"vocabulary of group {group.label!r} ({size} names{without}); lower "
                     "the budget or give a larger vocabulary"
                 )
 

@@ -357,7 +357,7 @@ def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> lis
         for n, attack in zip(table.exponents, table.attacks, strict=True):
             attack = attack.with_files(base or Path())
             attacks.append(attack)
-            one_of_several = len(table.exponents) > 1
+            one_of_several = isinstance(table.parameters.get("n"), tuple)
             label = f"{table.label} n={n:g}" if table.label and one_of_several else table.label
             entries.append((label, table.name, attack.label_parameters()))
     labels = unique_labels("attack", entries)
