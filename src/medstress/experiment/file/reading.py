@@ -260,7 +260,7 @@ def check_table(table: str, values: Mapping[str, Any]) -> Any:
     try:
         return TABLES[table].model_validate(values)
     except ValidationError as failure:
-        error = refused(failure, TABLES[table])
+        error = refused(failure, TABLES[table], lambda *_: f"[{table}]")
         raise error from error.__cause__
 
 
