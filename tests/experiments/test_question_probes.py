@@ -242,7 +242,7 @@ def test_a_list_that_is_none_is_refused(folder, text, named):
     (folder / "names.csv").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=named):
         run("knower", {"name": "brand_generic", "pairs": "names.csv"})
-    with pytest.raises(UsageError, match="no such table"):
+    with pytest.raises(UsageError, match="no such file"):
         run("knower", {"name": "lasa", "pairs": "none.csv"})
     (folder / "names.txt").write_text("name,confused_with\na,b\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"in \.csv or \.tsv, got 'names\.txt'"):

@@ -261,7 +261,7 @@ def test_a_picture_counts_what_trials_are_about(folder, make, noun):
         ),
         (
             {"dataset": [{"name": "iob", "path": "data.iob"}, {"name": "sample"}]},
-            "dataset: 'iob' holds tagged texts, 'sample' holds questions: a victim does one task",
+            "dataset: 'data' holds tagged texts, 'sample' holds questions: a victim does one task",
         ),
         (
             {"victim": [{"backend": "python", "target": "victims.py:tags", "answer_by": "text"}]},

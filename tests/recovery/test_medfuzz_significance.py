@@ -236,7 +236,7 @@ def test_a_finished_run_asks_nothing_again(bench, tested):
     run(experiment(bench, NEUTRAL), tested.folder)
     assert n_exchanges(tested) == before
     _, said = retested(tested, experiment(bench, NEUTRAL))
-    assert said[1:] == ["tests of medfuzz on rule (jsonl): tested before"]
+    assert said[1:] == ["tests of medfuzz on rule (q): tested before"]
     assert n_exchanges(tested) == before
 
 

@@ -58,7 +58,10 @@ def _has_enough(log):
 
 
 def _answer(prompt):
-    key = "ABCD"[int(re.search(r"case +([0-9]+)", prompt.replace('\\n', ' '))[1]) % 4]
+    number = re.search(r"case +([0-9]+)", prompt.replace('\\n', ' '))
+    if number is None:  # a prompt with masked words
+        return "A"
+    key = "ABCD"[int(number[1]) % 4]
     luck = hashlib.sha256(prompt.encode()).digest()[0]
     if luck < 12:
         return "no idea"
