@@ -19,7 +19,7 @@ from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Verdict
 from medstress.engine.trial import Trial, TrialResult, conduct
 from medstress.engine.work import CallRound
-from medstress.experiment.file.config import AttackTable
+from medstress.experiment.file.config import Attack as AttackTable
 from medstress.experiment.plan.parts import make_attacks
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template

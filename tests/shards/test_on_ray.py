@@ -186,7 +186,7 @@ def test_what_is_written_elsewhere_is_not_merged(bench, ray, spread, monkeypatch
         (["--ray", "local"], "--shards N"),
         (["--ray", "local", "--shards", "2", "--shard", "1/2"], "--shards N"),
         (["--ray", "local", "--shards", "2", "--fresh"], "--fresh"),
-        (["--ray", "local", "--shards", "0"], "got 0"),
+        (["--ray", "local", "--shards", "0"], "--shards 0"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(bench, ray, capsys, flags, word):

@@ -254,7 +254,7 @@ def test_a_function_of_a_module_is_identified_by_its_file():
         (lambda: ms.run(data=[3], model=always_a), "data"),
         (lambda: ms.run(data=[{"question": "?"}], model=always_a), "options"),
         (lambda: ms.run(data="", model=always_a), "data"),
-        (lambda: ms.run({1: 2}), "[experiment]"),
+        (lambda: ms.run({1: 2}), "unknown table '1'"),
         (lambda: ms.run(data="sample", model=always_a, entities=5), "entities"),
         (lambda: ms.run(data="sample", model=always_a, entities=["drugs", 5]), "entities"),
         (lambda: ms.run(data="sample", model=always_a, entities=()), "entities"),

@@ -101,7 +101,7 @@ def test_a_key_or_value_that_is_wrong_is_named_with_its_line(
         ('name = "x"\n', "", "line 1"),
         ('vocabulary = "drugs"\n', "", "line 6"),
         ('type = "drugs"', "type = 3", "line 7"),
-        ("[[attack]]", "[[atack]]", "[[attack]] is missing"),
+        ("[[attack]]", "[[atack]]", "unknown table 'atack'; did you mean 'attack'"),
         ("[[attack]]", "[zzz]\n[[attack]]", "line 11: unknown table 'zzz'"),
         ("[[attack]]", "[[victim]]\nuse = false\n[[attack]]\nlabel = 3", "line 14"),
         ('backend = "mock"', 'backend = "mock"\nuse = false', "every [[victim]] entry has use"),

@@ -306,8 +306,10 @@ def _inquiries(bench: Bench, run: Run) -> Iterator[Inquiry]:
 
 def _tests(run: Run, tools: Tools, spec: Mapping[str, Any]) -> Iterator[Work]:
     """Yield the family of a stored test; other successes than it names make another one."""
-    items = tuple(run.manifest.get(FIXED, {}).get("items", ()))
-    table = SignificanceTable(items=items, **{key: spec[key] for key in SETTINGS})
+    keys = {key: spec[key] for key in SETTINGS}
+    if items := run.manifest.get(FIXED, {}).get("items"):
+        keys["items"] = tuple(items)
+    table = SignificanceTable(**keys)
     for family in families(run.trials, tools, table):
         if {one.id for one in family.successes} & set(spec["trials"]):
             yield family.study()
