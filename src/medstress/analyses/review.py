@@ -257,8 +257,7 @@ class Review(Shown):
         if key.n_open:
             sentence = (
                 f"Raters disagree whether the right answer is still right in {key.n_open:,} of "
-                f"{key.n_cases:,} cases: their validity is unknown until somebody decides "
-                "(medstress review DIR --adjudicate)."
+                f"{key.n_cases:,} cases: their validity is unknown until they agree."
             )
             yield Remark("people_disagree", sentence)
         yield from (Remark(rule, sentence) for rule, sentence in self.on_raters())
