@@ -15,7 +15,6 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.errors import UsageError, setting
 from medstress.core.items import Question
 from medstress.core.resources import Exclusions, Resources
@@ -23,25 +22,22 @@ from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.datasets.questions import row_from_question
 from medstress.datasets.source import BadRowError, draw
-from medstress.entities.alike import NameRules, option_texts
+from medstress.engine.progress import Watcher
 from medstress.entities.groups import NoNames, types_of
-from medstress.entities.synonyms import load_synonyms
-from medstress.entities.vocabularies import load_vocabulary
 from medstress.experiment.file.config import Attack as AttackTable
 from medstress.experiment.file.config import Entities as EntitiesTable
 from medstress.experiment.file.config import group_labels
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first import Choices, FirstData, find_attack, read_data
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
-from medstress.experiment.plan.noise_resources import noise_resources
-from medstress.experiment.plan.parts import GROUP, AttackPart, free_group, make_attacks
-from medstress.experiment.prepare import Watcher
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
-from medstress.tasks.kinds import Kind
 
 if TYPE_CHECKING:
+    from medstress.attacks.noise import NoiseResources
     from medstress.core.resources import IndexArray
+    from medstress.experiment.plan.parts import AttackPart
+    from medstress.tasks.kinds import Kind
 
 SUBSTITUTION = "entity_substitution"
 SKIP = "dataset.on_bad_row=skip"
@@ -271,6 +267,10 @@ class _Names(NoNames):
     """The names of a group without distances, since it only counts whether one may be put in."""
 
     def __init__(self, table: EntitiesTable, base: Path, part: DatasetPart) -> None:
+        from medstress.entities.alike import NameRules, option_texts
+        from medstress.entities.synonyms import load_synonyms
+        from medstress.entities.vocabularies import load_vocabulary
+
         self.names = load_vocabulary(table.vocabulary, base, table.column).names
         keys = {text for item in part.questions for text in option_texts(item, item.key)}
         self._rules = NameRules(load_synonyms(table.synonyms, base, keys))
@@ -290,20 +290,25 @@ class _Names(NoNames):
 def _attackable(
     kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
 ) -> Iterator[Attackable]:
-    made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
-    attacks = [each for each in made if kind.is_taken(each.attack.takes)]
+    from medstress.attacks.noise import Noise
+    from medstress.experiment.plan.noise_resources import noise_resources
+    from medstress.experiment.plan.parts import GROUP, AttackPart, free_group
+
+    # Their files stay unread, since no answer is asked for.
+    made = [one for table in ATTACKS for one in AttackTable(**table).attacks]
+    taken = [attack for attack in made if kind.is_taken(attack.takes)]
+    attacks = [AttackPart(label=str(one.spec()["name"]), attack=one) for one in taken]
     noises = [each.attack for each in attacks if isinstance(each.attack, Noise)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
     for attack in attacks:
-        name = str(attack.attack.spec()["name"])
         on = groups if "names" in attack.attack.needs else free[:1]
         needs = 'a victim with prompt = "open_book"' if "passage" in attack.attack.fields else ""
         for resources in on:
             why = [_obstacle(attack, part, item, resources, noise) for item in part.questions]
             left = zip(part.questions, why, strict=True)
             yield Attackable(
-                attack=name,
+                attack=attack.label,
                 group=resources.group if "names" in attack.attack.needs else GROUP,
                 draws_names="names" in attack.attack.needs,
                 n=sum(reason is None for reason in why),
@@ -321,6 +326,9 @@ def _obstacle(
     noise: NoiseResources,
 ) -> str | None:
     """Return why an attack cannot attack any unit of an item, or None."""
+    from medstress.attacks.noise import Noise
+    from medstress.experiment.plan.parts import GROUP
+
     attack = part.attack
     if isinstance(attack, Noise):
         reasons = [attack.obstacle(unit, noise) for unit in item.units()]
