@@ -83,7 +83,13 @@ def forms(text: str) -> list[str]:
     >>> forms("Crohn's diseases")
     ['crohn', 'diseas']
     """
-    return [_form(match["word"] or match[0]) for match in _WORD.finditer(_plain(text)[0])]
+    return [form for part in text.split() for form in _forms(part)]
+
+
+@lru_cache(maxsize=1 << 17)
+def _forms(part: str) -> tuple[str, ...]:
+    """Return the forms of a text without white space; kept, as names share most of their words."""
+    return tuple(_form(match["word"] or match[0]) for match in _WORD.finditer(_plain(part)[0]))
 
 
 @lru_cache(maxsize=1 << 17)
@@ -188,23 +194,21 @@ def shipped_sources() -> tuple[Source, ...]:
     """
     sources: list[Source] = []
     for table in SHIPPED:
+        rows = list(shipped_rows(table))
+        preferred = {name for _, name, kind, _ in rows if kind == "preferred"}
+        generic = {name for _, name, kind, _ in rows if kind != "brand"}
+        names = list(dict.fromkeys(name for _, name, _, _ in rows))
+        short = {n for n in names if len(n) <= MAX_INITIALS and n.isalpha() and n not in preferred}
+        shortened = {concept for concept, name, _, _ in rows if name in short}
         concepts: dict[str, list[str]] = {}
-        kinds: dict[str, set[str]] = {}
-        for concept, name, kind, _ in shipped_rows(table):
-            concepts.setdefault(concept, []).append(name)
-            kinds.setdefault(name, set()).add(kind)
-        short = {
-            name
-            for name, of_name in kinds.items()
-            if len(name) <= MAX_INITIALS and name.isalpha() and "preferred" not in of_name
-        }
-        initials = {name for names in concepts.values() for name in _initials(names, short)}
+        for concept, name, _, _ in rows:
+            if concept in shortened:
+                concepts.setdefault(concept, []).append(name)
+        initials = {name for of_one in concepts.values() for name in _initials(of_one, short)}
         by_case: dict[Case, list[str]] = {case: [] for case in Case}
-        for name, of_name in kinds.items():
-            if name in initials:
-                by_case[Case.CAPITALS].append(name)
-            else:
-                by_case[Case.CAPITALISED if of_name == {"brand"} else Case.ANY].append(name)
+        for name in names:
+            case = Case.ANY if name in generic else Case.CAPITALISED
+            by_case[Case.CAPITALS if name in initials else case].append(name)
         sources += [Source(names=names, type=table, case=case) for case, names in by_case.items()]
     return tuple(sources)
 
@@ -231,8 +235,8 @@ class Gazetteer:
         self._unread: dict[str, list[tuple[str, Source]]] = {}
         for source in self._sources:
             for name in source.names:
-                if first := _first(name.partition(" ")[0]) or _first(name):
-                    self._unread.setdefault(first, []).append((name, source))
+                if words := _forms(name.partition(" ")[0]) or forms(name):
+                    self._unread.setdefault(words[0], []).append((name, source))
         self._read: dict[str, _Beginning] = {}
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
@@ -300,13 +304,6 @@ def shipped_gazetteer() -> Gazetteer:
     return Gazetteer(shipped_sources())
 
 
-@lru_cache(maxsize=1 << 17)
-def _first(text: str) -> str:
-    """Return the compared form of the first word; empty without any."""
-    match = _WORD.search(_plain(text)[0])
-    return _form(match["word"] or match[0]) if match else ""
-
-
 def _words(name: str) -> tuple[str, ...]:
     """Return the compared forms of a name's words; none if it is not searched."""
     words = forms(name)
@@ -317,11 +314,10 @@ def _words(name: str) -> tuple[str, ...]:
 
 def _initials(names: Sequence[str], short: Collection[str]) -> Iterator[str]:
     """Yield the names of one concept, of some short ones, that abbreviate another of them."""
-    own = [name for name in names if name in short]
-    if own:
-        # A name of letters alone is one word.
-        others = [words for name in names if not name.isalpha() and len(words := forms(name)) > 1]
-        yield from (name for name in own if any(_spells(name, words) for words in others))
+    # A name of letters alone is one word.
+    others = [words for name in names if not name.isalpha() and len(words := forms(name)) > 1]
+    own = (name for name in names if name in short)
+    yield from (name for name in own if any(_spells(name, words) for words in others))
 
 
 def is_initials(name: str, other: str) -> bool:
