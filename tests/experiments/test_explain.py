@@ -19,8 +19,8 @@ from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
+from medstress.engine.progress import Watcher
 from medstress.experiment.explain.run import Selection, Settings, run_explanations
-from medstress.experiment.prepare import Watcher
 from rows import rows_of
 
 VICTIM = '''

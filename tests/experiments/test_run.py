@@ -8,8 +8,9 @@ import pytest
 from medstress.api.run import Run, run
 from medstress.backends.mock import MockBackend
 from medstress.core.errors import BackendError, StoreError, UsageError
+from medstress.engine.progress import Watcher
 from medstress.experiment.opening import Fingerprint, differences
-from medstress.experiment.prepare import Watcher, prepare
+from medstress.experiment.prepare import prepare
 from rows import rows_of
 
 

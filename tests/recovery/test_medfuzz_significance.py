@@ -24,8 +24,9 @@ from medstress.analyses.significance import SIGNIFICANCE, ArmTests, Significance
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
+from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import dry_run
-from medstress.experiment.prepare import Watcher, opened_victims, prepare
+from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import run_tests
 from medstress.report.review.pages import export_room
 from medstress.report.review.room import make_room

@@ -44,9 +44,6 @@ FALSE_DISCOVERY_RATE = 0.10
 TURNS, MOST_TURNS = 3, 5
 """Calls of one conversation with a model: reasoning, confidences, answer; the most, if confidences
 and answer have to be repaired."""
-MAX_CALLS = 2_000
-"""Default of the calls for each success, on average."""
-
 
 SETTINGS = ("null", "controls", "max_calls", "generator")
 """Keys of `[test]` that decide what is asked."""

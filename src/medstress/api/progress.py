@@ -12,8 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from medstress.core.words import plural
-from medstress.engine.progress import Progress
-from medstress.experiment.prepare import Watcher
+from medstress.engine.progress import Progress, Watcher
 from medstress.report.formats import clean
 
 _REFRESH_SECONDS = 0.5

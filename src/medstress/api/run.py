@@ -16,6 +16,7 @@ from medstress.api.results import Run
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
 from medstress.core.shards import Shard, parse_shard
+from medstress.engine.progress import Watcher
 from medstress.experiment.file.config import (
     Attack,
     Dataset,
@@ -41,7 +42,6 @@ from medstress.experiment.first import (
 )
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.opening import Wish
-from medstress.experiment.prepare import Watcher
 from medstress.experiment.run import perform
 from medstress.files.frames import Frame
 from medstress.files.functions import Answering

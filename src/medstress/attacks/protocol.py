@@ -43,10 +43,11 @@ from medstress.core.outcomes import (
 from medstress.core.queries import Ask, CleanAnswer, Consult, Predict, Step, Steps
 from medstress.core.registry import load
 from medstress.core.seeding import rng_for
-from medstress.tasks.prompt_sets import Exemplar
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+    from medstress.tasks.prompt_sets import Exemplar
 
 Need: TypeAlias = Literal[
     "names",

@@ -26,8 +26,8 @@ from medstress.files.writing import write_text
 if TYPE_CHECKING:
     from medstress.analyses.run import Run
     from medstress.engine.progress import Progress as Counts
+    from medstress.engine.progress import Watcher
     from medstress.experiment.dry_run import DryRun
-    from medstress.experiment.prepare import Watcher
 
 WIDTH = 80
 """Columns of a pipe, and of a terminal that does not say."""
@@ -127,8 +127,7 @@ def display(*, quiet: bool) -> Iterator[Watcher]:
     """Yield a watcher: a bar on a terminal, elsewhere a line a minute, nothing if quiet."""
     from rich.progress import BarColumn, Progress, TextColumn
 
-    from medstress.api.progress import counts_line
-    from medstress.experiment.prepare import Watcher
+    from medstress.engine.progress import Watcher
 
     console, stop = Console(file=plain_stream(sys.stderr)), STOPPING.get()
     bars = Progress(
@@ -161,6 +160,8 @@ def display(*, quiet: bool) -> Iterator[Watcher]:
             began = drawn = now
         if quiet or now - drawn < (_REFRESH_SECONDS if is_drawn else _LOG_SECONDS):
             return
+        from medstress.api.progress import counts_line
+
         drawn, line = now, counts_line(counts, now - began)
         if is_drawn:
             done = counts.n_done + counts.n_skipped

@@ -147,3 +147,19 @@ class Deadlines:
     def reason(self) -> str:
         """Why a trial was cut short."""
         return f"it had not ended {self._seconds:g} seconds after its first call (trial_seconds)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """Callbacks for progress; every default does nothing."""
+
+    note: Callable[[str], None] = lambda _: None
+    """Receives what is being prepared."""
+    announce: Callable[[str], None] = lambda _: None
+    """Receives what the user should read before it costs money."""
+    vectors: Callable[[int, int], None] | None = None
+    """Receives (done, all) while vectors are computed."""
+    progress: Callable[[Progress], None] = lambda _: None
+    """Receives counts while trials run."""
+    drain_seconds: float = DRAIN_SECONDS
+    """Time for calls in flight after the run is stopped."""

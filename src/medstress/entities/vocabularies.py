@@ -344,9 +344,5 @@ def stop_words() -> frozenset[str]:
 @cache
 def _vocabulary_words() -> frozenset[str]:
     """Return the words of the names in the built-in vocabularies."""
-    return frozenset(
-        token.lower()
-        for table in SHIPPED
-        for name in load_vocabulary(table, Path()).names
-        for token in tokenise(name)
-    )
+    names = "\n".join(name for table in SHIPPED for name in load_vocabulary(table, Path()).names)
+    return frozenset(token.lower() for token in set(tokenise(names)))

@@ -11,28 +11,33 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.noise import Noise, NoiseResources
 from medstress.core.errors import UsageError, setting
-from medstress.core.resources import Resources
+from medstress.core.items import Question
+from medstress.core.resources import Exclusions, Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.datasets.questions import row_from_question
 from medstress.datasets.source import BadRowError, draw
+from medstress.engine.progress import Watcher
+from medstress.entities.groups import NoNames, types_of
 from medstress.experiment.file.config import Attack as AttackTable
 from medstress.experiment.file.config import Entities as EntitiesTable
+from medstress.experiment.file.config import group_labels
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first import Choices, FirstData, find_attack, read_data
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
-from medstress.experiment.plan.noise_resources import noise_resources
-from medstress.experiment.plan.parts import GROUP, AttackPart, free_group, load_groups, make_attacks
-from medstress.experiment.prepare import Watcher
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
-from medstress.tasks.kinds import Kind
+
+if TYPE_CHECKING:
+    from medstress.attacks.noise import NoiseResources
+    from medstress.core.resources import IndexArray
+    from medstress.experiment.plan.parts import AttackPart
+    from medstress.tasks.kinds import Kind
 
 SUBSTITUTION = "entity_substitution"
 SKIP = "dataset.on_bad_row=skip"
@@ -216,8 +221,13 @@ def check_data(
             written = len(rows), sum(len(row["mentions"]) for row in rows)
         if "limit" not in data.table:
             part = replace(part, questions=draw(part.questions, MOST, part.sample_seed))
-        made = load_groups(tables, base, [part], watcher.note, watcher.vectors)
-        groups = [group.resources for group in made]
+        watcher.note("names")
+        groups = [
+            Resources(
+                group=label, types=types_of(table.type), perturbations=_Names(table, base, part)
+            )
+            for table, label in zip(tables, group_labels(tables), strict=True)
+        ]
     elif to is not None:
         raise UsageError(
             f"{setting('to', str(to))}: the data are {kind.name}, and questions alone are written"
@@ -250,28 +260,55 @@ def _tables(choices: Choices, data: FirstData, overrides: Sequence[str]) -> list
     }
     mine = [each for each in overrides if each.partition(".")[0].strip() == "entities"]
     apply_overrides(raw, mine)
-    # Which names may be put in depends little on the embedding, and this one needs no model.
-    plain = {"embedding": "ngram", "pooling": None, "distance": "cosine"}
-    return [table.model_copy(update=plain) for table in check_experiment(raw, needs=()).entities]
+    return list(check_experiment(raw, needs=()).entities)
+
+
+class _Names(NoNames):
+    """The names of a group without distances, since it only counts whether one may be put in."""
+
+    def __init__(self, table: EntitiesTable, base: Path, part: DatasetPart) -> None:
+        from medstress.entities.alike import NameRules, option_texts
+        from medstress.entities.synonyms import load_synonyms
+        from medstress.entities.vocabularies import load_vocabulary
+
+        self.names = load_vocabulary(table.vocabulary, base, table.column).names
+        keys = {text for item in part.questions for text in option_texts(item, item.key)}
+        self._rules = NameRules(load_synonyms(table.synonyms, base, keys))
+
+    def obstacle(self, item: Question) -> str | None:
+        """Never one."""
+        return None
+
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
+        """Return the first name that `exclude` leaves, if there is one."""
+        import numpy as np
+
+        fits = (i for i, name in enumerate(self.names) if not self._rules.objection(item, name))
+        return np.array([*islice(fits, 1)], np.int64)
 
 
 def _attackable(
     kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
 ) -> Iterator[Attackable]:
-    made = make_attacks([AttackTable(**table) for table in ATTACKS], base)
-    attacks = [each for each in made if kind.is_taken(each.attack.takes)]
+    from medstress.attacks.noise import Noise
+    from medstress.experiment.plan.noise_resources import noise_resources
+    from medstress.experiment.plan.parts import GROUP, AttackPart, free_group
+
+    # Their files stay unread, since no answer is asked for.
+    made = [one for table in ATTACKS for one in AttackTable(**table).attacks]
+    taken = [attack for attack in made if kind.is_taken(attack.takes)]
+    attacks = [AttackPart(label=str(one.spec()["name"]), attack=one) for one in taken]
     noises = [each.attack for each in attacks if isinstance(each.attack, Noise)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
     for attack in attacks:
-        name = str(attack.attack.spec()["name"])
         on = groups if "names" in attack.attack.needs else free[:1]
         needs = 'a victim with prompt = "open_book"' if "passage" in attack.attack.fields else ""
         for resources in on:
             why = [_obstacle(attack, part, item, resources, noise) for item in part.questions]
             left = zip(part.questions, why, strict=True)
             yield Attackable(
-                attack=name,
+                attack=attack.label,
                 group=resources.group if "names" in attack.attack.needs else GROUP,
                 draws_names="names" in attack.attack.needs,
                 n=sum(reason is None for reason in why),
@@ -289,6 +326,9 @@ def _obstacle(
     noise: NoiseResources,
 ) -> str | None:
     """Return why an attack cannot attack any unit of an item, or None."""
+    from medstress.attacks.noise import Noise
+    from medstress.experiment.plan.parts import GROUP
+
     attack = part.attack
     if isinstance(attack, Noise):
         reasons = [attack.obstacle(unit, noise) for unit in item.units()]

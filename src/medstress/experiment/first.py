@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.protocol import Attack, attack_class, make_attack
 from medstress.backends.local.files import EMBEDDED
@@ -21,7 +21,6 @@ from medstress.core.attacked import NAME
 from medstress.core.controls import CONTROLS, NOISE_CONTROL
 from medstress.core.errors import DataError, UsageError, did_you_mean, reason, setting
 from medstress.datasets.guess import ENDINGS, guess_dataset
-from medstress.entities.encoders import MINILM_NEEDS
 from medstress.experiment.file.reading import (
     Source,
     apply_overrides,
@@ -29,9 +28,10 @@ from medstress.experiment.file.reading import (
     toml_text,
 )
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.experiment.plan.parts import kind_of_datasets
 from medstress.files.reading import read_json, read_text
-from medstress.tasks.kinds import Kind
+
+if TYPE_CHECKING:
+    from medstress.tasks.kinds import Kind
 
 GROUPS = ("drugs", "diseases")
 """The groups that come with a vocabulary."""
@@ -242,6 +242,9 @@ def read_table(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> First
         if lacking := _LACKS.search(message):
             settled.with_flag("--set", f"dataset.{lacking[1]}=FILE")
         raise settled from error
+    # Only now: a file that cannot be read is refused at once.
+    from medstress.experiment.plan.parts import kind_of_datasets
+
     return FirstData(table=raw["dataset"][0], part=parts[0], kind=kind_of_datasets(parts))
 
 
@@ -367,6 +370,8 @@ def group_table(name: str) -> dict[str, Any]:
 
 
 def _lacks_minilm() -> bool:
+    from medstress.entities.encoders import MINILM_NEEDS
+
     return any(find_spec(module) is None for module in MINILM_NEEDS)
 
 

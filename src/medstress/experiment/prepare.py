@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from medstress.attacks.noise import Noise
 from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
-from medstress.engine.progress import DRAIN_SECONDS, Progress
+from medstress.engine.progress import Watcher
 from medstress.experiment import criteria
 from medstress.experiment.criteria import check_baselines, check_items, check_tests
 from medstress.experiment.file.config import Experiment
@@ -71,22 +70,6 @@ from medstress.experiment.plan.plan import (
     open_roles,
     with_roles,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watcher:
-    """Callbacks for progress; every default does nothing."""
-
-    note: Callable[[str], None] = lambda _: None
-    """Receives what is being prepared."""
-    announce: Callable[[str], None] = lambda _: None
-    """Receives what the user should read before it costs money."""
-    vectors: Callable[[int, int], None] | None = None
-    """Receives (done, all) while vectors are computed."""
-    progress: Callable[[Progress], None] = lambda _: None
-    """Receives counts while trials run."""
-    drain_seconds: float = DRAIN_SECONDS
-    """Time for calls in flight after the run is stopped."""
 
 
 def prepare(

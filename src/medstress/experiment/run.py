@@ -13,7 +13,7 @@ from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UnreachableError, UsageError, setting
 from medstress.core.queries import JUDGE
 from medstress.core.shards import Shard
-from medstress.engine.progress import Progress
+from medstress.engine.progress import Progress, Watcher
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.work import Purpose
 from medstress.experiment import criteria
@@ -57,7 +57,7 @@ from medstress.experiment.plan.plan import (
     take_shard,
     usage_of,
 )
-from medstress.experiment.prepare import Watcher, opened_victims, prepare, resolve
+from medstress.experiment.prepare import opened_victims, prepare, resolve
 from medstress.store.database import FILE, LOCK
 from medstress.store.reader import RunReader, read, stored_manifest
 from medstress.store.root import SUPERSEDED

@@ -33,6 +33,7 @@ from medstress.core.errors import StoreError, UsageError, another_folder, settin
 from medstress.core.hashing import digest
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
+from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.file.config import Analysis as AnalysisTable
 from medstress.experiment.file.config import Experiment, victim_labels
@@ -41,7 +42,7 @@ from medstress.experiment.file.reading import Source, check_table
 from medstress.experiment.opening import RUN, Wish
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Portion, Prepared, Usage
-from medstress.experiment.prepare import Watcher, prepare
+from medstress.experiment.prepare import prepare
 from medstress.experiment.run import (
     Outcome,
     check_may_be_deleted,

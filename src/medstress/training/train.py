@@ -20,6 +20,7 @@ from medstress.attacks.noise import Synonym
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import StoreError, UsageError, did_you_mean, setting
 from medstress.core.hashing import content_hash
+from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.file.config import (
     ORIGINAL,
@@ -36,7 +37,7 @@ from medstress.experiment.file.config import (
 from medstress.experiment.file.reading import Source
 from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan.plan import Portion, Prepared
-from medstress.experiment.prepare import Watcher, opened_victims, prepare
+from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import execute, run_folder
 from medstress.files.reading import reading
 from medstress.files.writing import make_folder, make_private, refuse_link, write_text

@@ -162,3 +162,23 @@ def test_words_lie_in_the_text_in_order_whatever_it_holds(text: str) -> None:
     assert [word.form for word in words] == forms(text)
     assert all(0 <= word.start < word.end <= len(text) for word in words)
     assert all(a.start <= b.start for a, b in pairwise(words))
+
+
+@given(st.lists(st.sampled_from(["Beta", "beta", "blockers", "of", "acne", ",", "BETA"])))
+def test_every_place_has_its_longest_name_that_is_written_as_it_must_be(words: list[str]) -> None:
+    cases = {"beta": Case.CAPITALS, "beta of": Case.ANY, "beta blocker": Case.CAPITALISED}
+    cases |= {"of acne": Case.ANY, "beta of acne": Case.CAPITALISED, "acne": Case.ANY}
+    gazetteer = Gazetteer(
+        Source(names=[name], type="drugs", case=case) for name, case in cases.items()
+    )
+    text, expected, place = " ".join(words), list[str](), 0
+    while place < len(words):
+        for end in range(len(words), place, -1):
+            part = " ".join(words[place:end])
+            actual = Case.CAPITALS if part.isupper() else Case(part[0].isupper())
+            if cases.get(part.lower().replace("blockers", "blocker"), len(Case)) <= actual:
+                expected.append(part)
+                place = end - 1
+                break
+        place += 1
+    assert [part for part, _ in told(gazetteer, text)] == expected

@@ -11,6 +11,7 @@ from medstress.attacks.controls.arm import control_arm
 from medstress.core.calls import BackendTraits
 from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
+from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.file.config import (
     Attack,
@@ -27,7 +28,7 @@ from medstress.experiment.plan.parts import (
     open_victims,
     with_names,
 )
-from medstress.experiment.prepare import Watcher, prepare
+from medstress.experiment.prepare import prepare
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.victim import task_of
 

@@ -29,6 +29,7 @@ from medstress.core.trials import Trial
 from medstress.core.words import plural
 from medstress.engine.asking import Guard, answer_all
 from medstress.engine.inquiry import Asked, InquiryFlow, InquiryResult
+from medstress.engine.progress import Watcher
 from medstress.engine.work import CallRound, Purpose
 from medstress.experiment.explain.values import (
     BATCH,
@@ -50,7 +51,6 @@ from medstress.experiment.explain.values import (
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.prepare import Watcher
 from medstress.experiment.run import ask
 from medstress.store.codec import decode_edits, edits_text
 from medstress.store.reader import RunReader

@@ -24,7 +24,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from medstress.analyses.significance import MAX_CALLS
 from medstress.attacks import protocol
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
@@ -33,7 +32,6 @@ from medstress.core.label_schemes import Scheme
 from medstress.datasets.guess import guess_dataset
 from medstress.files.frames import file_of_rows, is_rows
 from medstress.files.functions import identified, is_answering, name_of
-from medstress.tasks.wrappers import read_wraps
 
 # -- what all tables share -------------------------------------------------------------------------
 
@@ -411,6 +409,8 @@ class Victim(Table):
     @field_validator("wrap", mode="before")
     @classmethod
     def _wrap(cls, value: Any) -> Any:
+        from medstress.tasks.wrappers import read_wraps
+
         return read_wraps(value)
 
     @model_validator(mode="after")
@@ -560,7 +560,7 @@ class Significance(Table):
     """Neutral insertions for each success; the loops of `matched` grow until `max_calls`."""
     generator: Literal["lexicon", "attacker"] = "lexicon"
     """The writer of neutral insertions."""
-    max_calls: Annotated[int, Field(ge=1)] = MAX_CALLS
+    max_calls: Annotated[int, Field(ge=1)] = 2_000
     """Calls for each success, on average: the family spends them together."""
     adjust: Literal["bh", "holm", "none"] = "bh"
     """Adjustment of p-values: Benjamini and Hochberg, Holm, or none."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.protocol import Attack
 from medstress.core import registry
 from medstress.core.calls import Call, Window
 from medstress.core.errors import DataError, UsageError
@@ -28,10 +27,11 @@ from medstress.experiment.file.config import (
     dataset_labels,
     group_labels,
 )
-from medstress.tasks.victim import Victim
 
 if TYPE_CHECKING:
+    from medstress.attacks.protocol import Attack
     from medstress.entities.recognisers import Recogniser
+    from medstress.tasks.victim import Victim
 
 _WORD = re.compile(r"\S+")
 ROOM = 128
