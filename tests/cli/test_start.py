@@ -23,16 +23,24 @@ def test_starting_imports_nothing_heavy(way):
     assert done.stdout.endswith("loaded:\n")
 
 
-def test_a_summary_loads_what_it_needs(tmp_path):
-    code = """
+@pytest.mark.parametrize(
+    ("arguments", "lacking", "most"),
+    [
+        (["summary", "nowhere"], {"polars", "scipy", "altair", "filelock"}, 120),
+        (["check", "broken.csv"], {"numpy", "polars", "scipy", "jinja2"}, 85),
+    ],
+)
+def test_a_command_loads_what_it_needs(tmp_path, arguments, lacking, most):
+    (tmp_path / "broken.csv").write_text('question,A,B,answer\n"x,1\n')
+    code = f"""
 import sys
 from medstress.cli.app import medstress_cli
-medstress_cli(["summary", "nowhere"])
+assert medstress_cli({arguments}) == 2
 print(*sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     loaded = done.stdout.split()
-    assert not {"polars", "scipy", "altair", "filelock"} & set(loaded)
-    assert sum(name.split(".")[0] == "medstress" for name in loaded) <= 120
+    assert not lacking & set(loaded)
+    assert sum(name.split(".")[0] == "medstress" for name in loaded) <= most
