@@ -164,8 +164,8 @@ def test_rows_without_mentions_are_searched_for_names(bench, workbench, refused,
 def test_a_budget_larger_than_the_vocabulary_is_refused(bench, workbench, refused, medstress):
     bench.tables["attack"][0]["budget"] = 41
     assert refused() == (
-        "attack 'random': budget 41 is larger than the vocabulary of group 'drugs' (40 names that "
-        "can be drawn); lower the budget or give a larger vocabulary"
+        "attack 'random': budget 41 is larger than the vocabulary of group 'drugs' (40 names); "
+        "lower the budget or give a larger vocabulary"
     )
     bench.tables["attack"][0]["budget"] = 40
     assert medstress(*bench.arguments()).code == 0
