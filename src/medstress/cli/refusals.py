@@ -60,7 +60,7 @@ def with_next_command(
 def _next(sentence: str, arguments: Sequence[str], error: BaseException | None) -> tuple[str, str]:
     """Return how the command is introduced, and the command."""
     if "--answer-base 0 or 1" in sentence and not _has_file(arguments):
-        return "next", f"{_line(with_flag(arguments, '--answer-base', '0'))} (or 1)"
+        return "next", f"{_line(with_flag(arguments, '--answer-base', '0'))}  # or 1"
     if (mended := flag_of(error)) is not None:
         line = with_flag(arguments, *mended)
         return "once mended" if line == list(arguments) else "next", _line(line)

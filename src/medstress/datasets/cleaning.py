@@ -42,6 +42,8 @@ _MORE = re.compile(rf"(?:\s*{_MARK}\S[^\n]*)+\s*")
 _TAIL = re.compile(
     r"[\s}\])*]*(?:(?:the\s+)?(?:correct\s+)?answer(?:\s+is)?\s*:?)?\s*", re.IGNORECASE
 )
+NEEDS_FIGURE = "the question needs a figure"
+"""Begins what is said of a row that is left out for it."""
 _SHOWN_AS = {"image": "an image", "letters": "options that are letters", "text": "words about one"}
 
 
@@ -53,6 +55,8 @@ class Cleaning:
     """Whether a question that needs a figure is a bad row."""
     lists: list[str] = field(default_factory=list)
     """The place of each question that repeated its options."""
+    sentences: list[str] = field(default_factory=list)
+    """The place of each question that names all its options in a sentence, which stays."""
     padding: list[str] = field(default_factory=list)
     """The text of each option that was none."""
     figures: list[tuple[str, str]] = field(default_factory=list)
@@ -75,7 +79,7 @@ class Cleaning:
         if sign := _figure(row):
             self.figures.append((place, sign))
             if self.skips_figures:
-                raise DataError(f"the question needs a figure ({_SHOWN_AS[sign]})")
+                raise DataError(f"{NEEDS_FIGURE} ({_SHOWN_AS[sign]})")
         return row
 
     def notes(self, n: int) -> list[str]:
@@ -85,6 +89,11 @@ class Cleaning:
             notes.append(
                 f"{len(self.lists)} of {n} questions repeat their options as a list in the text "
                 f"(first: {self.lists[0]}); the list is cut, so that an edit leaves no original"
+            )
+        if k := len(self.sentences):
+            notes.append(
+                f"{k} of {n} questions name{'s' * (k == 1)} all options in a sentence (first: "
+                f"{self.sentences[0]}), where an edit leaves the original readable"
             )
         if k := len(self.padding):
             notes.append(
@@ -139,6 +148,7 @@ class Cleaning:
     def _without_list(self, place: str, row: Row, name: str, text: str) -> Row:
         span = list_of_options(text, row["options"])
         if span is None:
+            self.sentences += [place] if in_a_row(text, row["options"]) else []
             return row
         start, end = span
         rest = text[end:].strip()
@@ -198,6 +208,9 @@ def list_of_options(text: str, options: Sequence[str]) -> tuple[int, int] | None
                 tail = _TAIL.match(text, end)
                 end = tail.end() if tail and tail.end() == len(text) else end
                 return len(text[: match.start()].rstrip()), end
+    before, end = in_a_row(text, options) or ("", 0)
+    if before.endswith(":"):
+        return len(before), end
     items = [(m[1].strip("*_'\"([ ")[:1].upper(), _plain(m[2])) for m in _ANY_ITEM.finditer(text)]
     marks = "".join(mark for mark, _ in items)
     alike = {words.rstrip(" .,;") for _, words in items} & {_plain(option) for option in options}
@@ -206,6 +219,22 @@ def list_of_options(text: str, options: Sequence[str]) -> tuple[int, int] | None
             "field 'question': expected no list of options in the text, got one that is not that "
             f"of the row, such as {shown(items[0][1])}; take it out of the text"
         )
+    return None
+
+
+def in_a_row(text: str, options: Sequence[str]) -> tuple[str, int] | None:
+    """Return what is before all options one after the other, and where they end; None if not so.
+
+    >>> in_a_row("Is it codeine, aspirin or quinine?", ["Aspirin", "Quinine", "Codeine"])
+    ('Is it', 34)
+    """
+    forms = (re.escape(" ".join(o.split())).replace(r"\ ", r"\s+") for o in options)
+    one = f"({'|'.join(sorted(set(forms), key=len, reverse=True))})"
+    item = rf"(?:\s*\b{one}\s*(?:(?:[,;|/?.]|\bor\b|\band\b)\s*|$)+)"
+    for match in re.finditer(rf"{item}{{{max(3, len(options))},}}", text, re.IGNORECASE):
+        texts = {_plain(m[1]) for m in re.finditer(item, match[0], re.IGNORECASE)}
+        if texts == {_plain(option) for option in options}:
+            return text[: match.start()].rstrip(), match.end()
     return None
 
 

@@ -315,20 +315,27 @@ def read_questions(table: Table, options: DatasetOptions, finish: Finish | None 
 
 
 def _again(questions: Sequence[Question]) -> list[str]:
-    """Return one sentence about questions that come again under another id, if there are any."""
-    first: dict[tuple[str, ...], str] = {}
+    """Return a sentence about questions that come again, and one about those with another key."""
+    first: dict[tuple[str, ...], tuple[str, str]] = {}
     again: list[tuple[str, str]] = []
+    otherwise: list[tuple[str, str]] = []
     for item in questions:
         key, question, passage, *options = (
             " ".join(text.split()).casefold()
             for text in (item.key_text, item.question, item.passage, *item.options)
         )
-        name = first.setdefault((key, question, passage, *sorted(options)), item.id)
-        again += [(item.id, name)] if name != item.id else []
-    if not again:
-        return []
-    one, other = again[0]
-    return [
-        f"{len(again)} of {len(questions)} questions are asked again under another id, such as "
-        f"{one!r}, which is {other!r}; each is an item of its own"
-    ]
+        name, right = first.setdefault((question, passage, *sorted(options)), (item.id, key))
+        if name != item.id:
+            (again if right == key else otherwise).append((item.id, name))
+    notes = []
+    if again:
+        notes.append(
+            f"{len(again)} of {len(questions)} questions are asked again under another id, such as "
+            f"{again[0][0]!r}, which is {again[0][1]!r}; each is an item of its own"
+        )
+    if otherwise:
+        notes.append(
+            f"{len(otherwise)} of {len(questions)} questions are asked again with another right "
+            f"answer, such as {otherwise[0][0]!r} and {otherwise[0][1]!r}; one of the two is wrong"
+        )
+    return notes

@@ -20,6 +20,7 @@ from medstress.core.items import Question
 from medstress.core.resources import Exclusions, Resources
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
+from medstress.datasets.cleaning import NEEDS_FIGURE
 from medstress.datasets.questions import row_from_question
 from medstress.datasets.source import BadRowError, draw
 from medstress.engine.progress import Watcher
@@ -194,6 +195,8 @@ def check_data(
     except BadRowError:
         data = read_data(choices, [SKIP, *usual, *overrides])
     part, kind = data.part, data.kind
+    # A figure stops no run: it is counted in a note.
+    unread = [s for s in part.loaded.skipped if NEEDS_FIGURE not in s or skips_rows(overrides)]
     classes = kind.classes(part.all_items)
     kind.check(classes, choices.data)
     if choices.entities is not None and not kind.draws_names:
@@ -210,7 +213,7 @@ def check_data(
         (part,), recognisers = recognise_mentions(
             tables, base, [part], watcher.note, needs_all=False
         )
-        if to is not None and (not part.loaded.skipped or skips_rows(overrides)):
+        if to is not None and (not unread or skips_rows(overrides)):
             rows = [{**row_from_question(item), **item.metadata} for item in part.questions]
             try:
                 write_text(to, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
@@ -242,8 +245,8 @@ def check_data(
         n_given=n_given,
         recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
         first=_first(part, groups),
-        n_skipped=len(part.loaded.skipped),
-        skipped=_row_reasons(part.loaded.skipped),
+        n_skipped=len(unread),
+        skipped=_row_reasons(unread),
         notes=part.loaded.notes,
         attackable=tuple(_attackable(kind, part, groups, base)),
         written=written,

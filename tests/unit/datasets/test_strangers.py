@@ -381,3 +381,20 @@ def test_a_label_studio_export_is_no_file_of_questions(read: Read) -> None:
     for form in ("json", "jsonl"):
         with pytest.raises((DataError, UsageError), match="Label Studio"):
             read(LABEL_STUDIO, form)
+
+
+def test_options_named_in_a_sentence_are_counted_and_a_list_behind_a_colon_is_cut(
+    read: Read,
+) -> None:
+    loaded = read([row(1, question=f"{Q} Is it aspirin, codeine or allopurinol?"), row(2)])
+    assert loaded.questions[0].question.endswith("or allopurinol?")
+    (note,) = [note for note in loaded.notes if "in a sentence" in note]
+    assert note.startswith("1 of 2 questions names all options")
+    listed = only(read([row(question=f"{Q} Choose from: Aspirin, Codeine, Allopurinol.")]))
+    assert listed.question == f"{Q} Choose from:"
+
+
+def test_a_question_again_with_another_right_answer_is_counted(read: Read) -> None:
+    loaded = read([row(1), row(2, answer="A"), row(3)])
+    assert any(note.startswith("1 of 3 questions are asked again with") for note in loaded.notes)
+    assert any(note.startswith("1 of 3 questions are asked again under") for note in loaded.notes)
