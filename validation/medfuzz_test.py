@@ -26,7 +26,6 @@ import numpy as np
 
 from medstress.analyses.significance import (
     LEVEL,
-    MAX_CALLS,
     STOP_AT,
     TURNS,
     Adjust,
@@ -45,6 +44,8 @@ from medstress.stats.permutation import control_p
 from medstress.tasks.victim import Victim
 
 ATTEMPTS = 5
+MAX_CALLS = 2_000
+"""The default of `[test] max_calls`."""
 SCATTER = 8.0
 """P(key) of one reasoning is Beta(SCATTER t, SCATTER (1 - t))."""
 WRITTEN = cast("Any", None)
