@@ -226,11 +226,14 @@ def trouble_of_status(
             advice = 'name the environment variable that holds it: api_key_env = "..."'
         sentence += f": the key {problem}; {advice}"
     elif status == 404:
-        hint = did_you_mean(server.model, models[:MOST_NAMES])
-        if not hint and models and server.model not in models:
-            hint = f" (it has: {', '.join(models[:8])})"
-        sentence += f": it knows no model {server.model!r}{hint}, or answers only conversations; "
-        sentence += f'for these set prompt = "chat"{shown}'
+        chat = 'it answers only conversations; for these set prompt = "chat"'
+        if server.model in models:
+            sentence += f": {chat}{shown}"
+        else:
+            hint = did_you_mean(server.model, models[:MOST_NAMES])
+            if not hint and models:
+                hint = f" (it has: {', '.join(models[:8])})"
+            sentence += f": it knows no model {server.model!r}{hint}, or {chat}{shown}"
     elif status == 402 or code == "insufficient_quota":
         sentence += f": there is no quota left{shown}; {_RESUME}"
     elif status in (408, 409, 425, 429) or status >= 500:
