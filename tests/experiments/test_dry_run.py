@@ -100,7 +100,7 @@ def wordy(speak: Speaker) -> Speaker:
 
 
 @pytest.mark.parametrize("kind", ["faithfulness", "tests"])
-def test_the_estimate_of_medfuzz_is_near_what_is_spent(kind, workplace):
+def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind, workplace):
     """Six vignettes, four of them right at first, of which one or two fall for an insertion."""
     pytest.importorskip("openai")
     items = load(DatasetOptions(sample="vignettes")).questions[:6]
@@ -126,7 +126,7 @@ def test_the_estimate_of_medfuzz_is_near_what_is_spent(kind, workplace):
             test = {}
         tables = {
             "experiment": {"name": "planted", "seeds": [0], "controls": False},
-            "dataset": {"name": "table", "path": "items.jsonl"},
+            "dataset": {"name": "table", "path": "items.jsonl", "label": "jsonl"},
             "victim": victim,
             "role": role,
             "attack": {"name": "medfuzz", "runs": 1},
@@ -146,4 +146,4 @@ def test_the_estimate_of_medfuzz_is_near_what_is_spent(kind, workplace):
         ("dollars", total.usd, spent["usd"]),
     ):
         assert about is not None, name
-        assert paid / 2.5 < about < 2.5 * paid, (name, about, paid)
+        assert paid / 2 < about < 2 * paid, (name, about, paid)

@@ -163,7 +163,7 @@ def sampled_trials(folder: Judged, n_judgeable: int) -> frozenset[str] | None:
 def _reviewed(trial: Trial, key_right: Settled) -> Trial:
     """Return a success with the validity that its raters give it.
 
-    Where they disagree it is unknown until an adjudicator decides. Nobody can vouch for a success
+    Where they disagree it is unknown. Nobody can vouch for a success
     after which the evidence itself is another.
     """
     pick = trial.pick
