@@ -102,7 +102,7 @@ These entries are there where the run has something of the kind:
 | `passages` | `gains`, `evidence` ([passages](probes.md#passages)) |
 | `training` | `models`, `adversarial`, `rows`, `scores` ([training](ner-and-similarity.md#training)) |
 | `tuning` | `grids`, `choices` ([the exponent n](tuning.md)) |
-| `review` | `n_raters`, `n_adjudicators`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |
+| `review` | `n_raters`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |
 """  # noqa: E501
 ROWS = """### A row of `results`
 

@@ -107,7 +107,7 @@ def test_two_raters_disagree_until_one_changes_an_answer(folder, capsys):
             assert (rows[trial].valid, rows[trial].validity_reason) == (expected, "review")
     found = Run(folder).summary()["review"]
     (key, *others) = found["judgements"]
-    assert (key["n_cases"], key["n_split"], key["n_open"]) == (n, 2, 2)
+    assert (key["n_cases"], key["n_split"]) == (n, 2)
     assert (key["yes"]["value"], key["yes"]["n"]) == ((n - 3) / (n - 2), n - 2)
     assert key["agreement"]["raw"]["value"] == pytest.approx((n - 2) / n)
     assert key["agreement"]["krippendorff"]["low"] <= key["agreement"]["krippendorff"]["value"] < 1

@@ -1,4 +1,4 @@
-"""What people say of successes: what raters agree on, and what an adjudicator decides."""
+"""What people say of successes: what raters agree on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from medstress.core.evidence import of_reason
 from medstress.core.trials import Success, Trial, Validity
 from medstress.core.validity import EVIDENCE_CHANGED, REVIEW
 from medstress.store.reviews import (
-    ADJUDICATOR,
     CANNOT_SAY,
     EXPECTED,
     KEY_RIGHT,
@@ -48,22 +47,18 @@ class Settled:
 
     words: tuple[str, ...]
     """What raters said, sorted by their names."""
-    decided: str | None
-    """What the adjudicator decided; None if nobody did."""
 
     @property
     def is_split(self) -> bool:
-        """Whether raters disagree, whatever an adjudicator decided."""
+        """Whether raters disagree."""
         return len(set(self.words)) > 1
 
     @property
     def word(self) -> str | None:
-        """The word that counts: the adjudicator's, else that of all raters; None if they disagree.
+        """The word of all raters; None if they disagree.
 
         "Cannot say" and "yes" disagree too: nobody vouches for what another expert could not see.
         """
-        if self.decided is not None:
-            return self.decided
         return self.words[0] if self.words and not self.is_split else None
 
 
@@ -84,13 +79,13 @@ def is_unbelieved(n_right: int, n: int) -> bool:
 
 
 def believed(reviews: Sequence[Review]) -> list[Review]:
-    """Return the reviews without those of raters who are not believed; an adjudicator always is."""
+    """Return the reviews without those of raters who are not believed."""
     right: dict[str, list[bool]] = defaultdict(list)
     for one in reviews:
-        if one.control in EXPECTED and KEY_RIGHT in one.answers and one.role != ADJUDICATOR:
+        if one.control in EXPECTED and KEY_RIGHT in one.answers:
             right[one.reviewer.casefold()].append(one.answers[KEY_RIGHT] == EXPECTED[one.control])
     out = {name for name, marks in right.items() if is_unbelieved(sum(marks), len(marks))}
-    return [one for one in reviews if one.role == ADJUDICATOR or one.reviewer.casefold() not in out]
+    return [one for one in reviews if one.reviewer.casefold() not in out]
 
 
 def settled(reviews: Iterable[Review], judgement: str) -> dict[str, Settled]:
@@ -99,21 +94,14 @@ def settled(reviews: Iterable[Review], judgement: str) -> dict[str, Settled]:
     Planted cases are no trials and are left out.
     """
     words: dict[str, dict[str, str]] = defaultdict(dict)
-    decided: dict[str, str] = {}
     for review in reviews:
         word = review.answers.get(judgement)
         if word is None or review.trial_id is None:
             continue
-        if review.role == ADJUDICATOR:
-            decided[review.trial_id] = word
-        else:
-            words[review.trial_id][review.reviewer.casefold()] = word
+        words[review.trial_id][review.reviewer.casefold()] = word
     return {
-        trial: Settled(
-            words=tuple(word for _, word in sorted(words[trial].items())),
-            decided=decided.get(trial),
-        )
-        for trial in dict.fromkeys((*words, *decided))
+        trial: Settled(words=tuple(word for _, word in sorted(by_rater.items())))
+        for trial, by_rater in words.items()
     }
 
 

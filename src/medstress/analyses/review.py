@@ -33,7 +33,6 @@ from medstress.stats.agreement import MISSING, Agreement, Ratings, agreement
 from medstress.stats.estimate import Estimate
 from medstress.stats.shares import number_units, rate
 from medstress.store.reviews import (
-    ADJUDICATOR,
     ANSWER,
     ATTACKED,
     CANNOT_SAY,
@@ -106,9 +105,6 @@ class Judgement:
     n_cases: int
     n_split: int
     """Cases on which raters disagree."""
-    n_decided: int
-    """Of these, those that an adjudicator decided."""
-    n_open: int
     yes: Estimate
     """Share of yes among the settled cases."""
     agreement: Agreement
@@ -121,7 +117,7 @@ class Labels:
     n_valid: int
     n_invalid: int
     n_disputed: int
-    """Raters disagree, and nobody decided."""
+    """Raters disagree."""
     n_cannot_say: int
 
 
@@ -177,7 +173,6 @@ class Review(Shown):
     """All that people said of a run."""
 
     n_raters: int
-    n_adjudicators: int
     samples: Sequence[Sample]
     progress: Sequence[Progress]
     judgements: Sequence[Judgement]
@@ -231,8 +226,8 @@ class Review(Shown):
             what = "successes" if one.mode == JUDGE else "attacked questions"
             yield f"Drawn: {one.drawn:,} of {one.population:,} {what}, seed {one.seed}."
         yield (
-            "A case is settled if all raters say the same or an adjudicator decided; “cannot say” "
-            "beside another word is a split."
+            "A case is settled if all raters say the same; “cannot say” beside another word is a "
+            "split."
         )
         if self.key_right.n_cases:
             n = self.labels
@@ -254,9 +249,9 @@ class Review(Shown):
         key = self.key_right
         if not key.n_cases:
             return
-        if key.n_open:
+        if key.n_split:
             sentence = (
-                f"Raters disagree whether the right answer is still right in {key.n_open:,} of "
+                f"Raters disagree whether the right answer is still right in {key.n_split:,} of "
                 f"{key.n_cases:,} cases: their validity is unknown until they agree."
             )
             yield Remark("people_disagree", sentence)
@@ -300,13 +295,12 @@ def review_of(run: Run) -> Review | None:
     reviews = sorted(run.folder.reviews, key=lambda one: (one.time, one.reviewer))
     if not reviews:
         return None
-    by_raters = dict.fromkeys(_name(one) for one in reviews if one.role != ADJUDICATOR)
+    by_raters = dict.fromkeys(_name(one) for one in reviews)
     raters = {name: number for number, name in enumerate(by_raters, start=1)}
     trials = {trial.id: trial for trial in run.trials}
     judged = [one for one in reviews if SHOWN not in one.answers]
     return Review(
         n_raters=len(raters),
-        n_adjudicators=len({_name(one) for one in reviews if one.role == ADJUDICATOR}),
         samples=[_sample(room) for room in run.folder.rooms],
         progress=list(_progress(run.folder.rooms, judged, raters)),
         judgements=[_judgement(name, judged, raters, trials) for name in JUDGEMENTS],
@@ -338,7 +332,7 @@ def _progress(
     samples = [{str(case["id"]) for case in r["cases"]} for r in rooms if r["mode"] == JUDGE]
     by_rater: dict[int, set[str]] = defaultdict(set)
     for one in reviews:
-        if one.role != ADJUDICATOR and one.case_id is not None and KEY_RIGHT in one.answers:
+        if one.case_id is not None and KEY_RIGHT in one.answers:
             by_rater[raters[_name(one)]].add(one.case_id)
     for number, cases in sorted(by_rater.items()):
         begun = [sample for sample in samples if sample & cases]
@@ -373,8 +367,6 @@ def _judgement(
         judgement=name,
         n_cases=len(cases),
         n_split=len(split),
-        n_decided=sum(case.decided is not None for case in split),
-        n_open=sum(case.decided is None for case in split),
         yes=_share((path, word == YES) for path, word in words),
         agreement=_agreement(name, reviews, raters, paths),
     )
@@ -385,7 +377,7 @@ def _agreement(
 ) -> Agreement:
     of_trial: dict[str, dict[int, int]] = defaultdict(dict)
     for one in reviews:
-        if one.role != ADJUDICATOR and one.trial_id in paths and name in one.answers:
+        if one.trial_id in paths and name in one.answers:
             word = _CATEGORIES.index(one.answers[name])
             of_trial[str(one.trial_id)][raters[_name(one)]] = word
     ratings: list[Ratings] = [
@@ -412,7 +404,7 @@ def _controls(reviews: Iterable[OneReview], raters: Mapping[str, int]) -> list[O
     """Estimate how often raters are right on planted cases: together and each, all and by sort."""
     marks: dict[tuple[int, str], list[tuple[Path, bool]]] = defaultdict(list)
     for one in reviews:
-        if one.control in EXPECTED and KEY_RIGHT in one.answers and one.role != ADJUDICATOR:
+        if one.control in EXPECTED and KEY_RIGHT in one.answers:
             is_right = one.answers[KEY_RIGHT] == EXPECTED[one.control]
             for number in (0, raters[_name(one)]):
                 for sort in (ALL, one.control):
@@ -435,7 +427,7 @@ def _answers(
     answered = [
         (one, trials[str(one.trial_id)])
         for one in reviews
-        if ANSWER in one.answers and one.role != ADJUDICATOR and one.trial_id in trials
+        if ANSWER in one.answers and one.trial_id in trials
     ]
     if not answered:
         return None
@@ -480,8 +472,6 @@ _JUDGEMENTS: Sequence[Field[Judgement]] = (
     column("Yes", "yes", "share", "of the settled cases"),
     column("Cases", "n_cases", "count"),
     column("Split", "n_split", "count", "raters disagree"),
-    column("Decided", "n_decided", "count", "by an adjudicator"),
-    column("Open", "n_open", "count"),
 )
 _AGREEMENT: Sequence[Field[Judgement]] = (
     _JUDGEMENTS[0],

@@ -42,7 +42,7 @@ ANSWER, SHOWN, RIGHT = "answer", "shown", "right"
 """What is stored of an item that a rater answered: the letter, whether the item was clean or
 attacked, and whether the letter is the key."""
 CLEAN, ATTACKED = "clean", "attacked"
-RATER, ADJUDICATOR = "rater", "adjudicator"
+RATER = "rater"
 
 Place: TypeAlias = tuple[str | None, ...]
 """What a review is about, who gave it, and as what."""
@@ -70,7 +70,7 @@ class Review:
     time: str
     """When, in UTC."""
     role: str = RATER
-    """`rater`, or `adjudicator`: who decides where raters disagree."""
+    """Always `rater`: exports have the column."""
     case_id: str | None = None
     """Code under which the case was shown; None if it came without one."""
     control: str | None = None
