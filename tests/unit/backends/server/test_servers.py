@@ -14,7 +14,13 @@ import pytest
 
 from fault_server import FAULTS, Asked, FaultServer
 from medstress.backends.options import BackendOptions
-from medstress.backends.server import Patience, Server, address_of, key_of
+from medstress.backends.server import (
+    Patience,
+    Server,
+    address_of,
+    key_of,
+    trouble_of_status,
+)
 from medstress.core.calls import (
     Call,
     Choose,
@@ -291,6 +297,14 @@ def test_a_call_of_another_kind_is_refused():
         assert failure(server, Choose("Q", "AB")) == (
             "the openai back end cannot answer 'choose' calls"
         )
+
+
+def test_a_model_that_the_server_lists_is_not_said_to_be_unknown(said):
+    server = Server(url="http://h/v1", model="tuned")
+    sentence = str(trouble_of_status(server, 404, "{}", {}, ["tuned"]))
+    said(sentence, 'prompt = "chat"')
+    assert "knows no model" not in sentence
+    said(str(trouble_of_status(server, 404, "{}", {}, ["tune"])), "'tuned'; did you mean 'tune'")
 
 
 # -- keys ------------------------------------------------------------------------------------
