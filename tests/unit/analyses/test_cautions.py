@@ -85,15 +85,6 @@ NOTES = ("control_left_out", "synonyms")
             "system text went to the head of the first user turn",
         ),
         (
-            {
-                "endpoints": [
-                    {"victim": "gpt", "url": "http://a/v1", "model": "m", "ignores_schemas": True}
-                ]
-            },
-            "schemas",
-            "The server at http://a/v1 (model 'm') does not follow the JSON schema",
-        ),
-        (
             {"endpoints": [{"victim": "gpt", "reads_at_most": 4096}]},
             "window",
             "reads 4,096 tokens of a prompt and cuts longer ones without a word",
