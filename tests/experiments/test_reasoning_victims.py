@@ -130,15 +130,6 @@ def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_pat
     assert " 12 replies " in warned(done, "cut_off")
 
 
-def test_the_ledger_says_which_replies_were_cut_off(swaps, tmp_path):
-    with FaultServer(answer=planted(LONG), cuts=True) as server:
-        done = run(swaps(server), tmp_path / "run")
-    done.export("exchanges", tmp_path / "x.jsonl")
-    told = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text("utf-8").splitlines()]
-    by_purpose = {(each["purpose"], each["finish_reason"]) for each in told}
-    assert by_purpose == {("baseline", None), ("attack", "length")}
-
-
 def go(tables, tmp_path, capsys, *more):
     file = write(tables, tmp_path / "x.toml")
     code = medstress_cli(["run", str(file), "--out", str(tmp_path / "run"), "--quiet", *more])
@@ -183,22 +174,6 @@ def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, t
     with FaultServer(answer=planted(""), cuts=True, **thoughts) as server:
         done = run(swaps(server, prompt="chat", max_new_tokens=400), tmp_path / "run")
     assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
-
-
-def test_a_server_that_insists_on_temperature_1_is_measured_and_it_is_said_once(swaps, tmp_path):
-    with FaultServer(answer=planted(""), temperature=1.0) as server:
-        done = run(swaps(server, max_in_flight=1), tmp_path / "run", limit=3)
-        sent = [asked.body["temperature"] for asked in server.log]
-        assert (sent.count(0.0), sent[0]) == (1, 0.0)
-        n = len(server.log)
-        done = run(swaps(server, max_in_flight=1), tmp_path / "run")
-        # What is known of the server is not found out again.
-        assert {asked.body["temperature"] for asked in server.log[n:]} == {1.0}
-        run(swaps(server, max_in_flight=1), tmp_path / "run")  # asks nothing, forgets nothing
-    assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
-    (endpoint,) = Run(tmp_path / "run").manifest()["endpoints"]
-    assert (endpoint["temperature"]["asked"], endpoint["temperature"]["sent"]) == (0.0, 1.0)
-    assert "temperature = 0" in warned(done, "temperature")
 
 
 # -- conversations -------------------------------------------------------------------------------
@@ -274,15 +249,6 @@ def test_one_that_may_not_reason_to_its_end_is_unreadable_not_robust(medfuzz, ke
     assert "reasoning_tokens" in warned(done, "cut_off")
     assert "6 were cut off" in warned(done, "unread")
     assert {asked.body["max_tokens"] for asked in server.log} == {50}
-
-
-def test_the_answer_that_could_not_be_read_is_quoted_and_not_the_reasoning(medfuzz):
-    def speak(conversations):
-        spoken = rule_target(ITEMS, CUES)(conversations)
-        return ["Keine davon." if '"answer"' in text else text for text in spoken]
-
-    sentence = warned(medfuzz(ConversationServer(speak, model="the-target")), "unread")
-    assert sentence.endswith('It says: "Keine davon."')
 
 
 def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(medfuzz):

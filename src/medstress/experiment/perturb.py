@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-from medstress.attacks.noise import Noise, noise_of
+from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import never_wrong
 from medstress.core.clusters import document_of
 from medstress.core.errors import UsageError, setting
@@ -172,7 +172,7 @@ def _rows(bench: Prepared) -> Iterator[Row]:
     for dataset, group, part in product(bench.datasets, bench.groups, bench.attacks):
         if not bench.holds(dataset, group, "", part):
             continue
-        resources, attack = cast(Any, group.resources_on(dataset)), part.attack
+        resources, attack = group.resources_on(dataset), part.attack
         arm: dict[str, Any] = {"dataset": dataset.label, "attack": part.label}
         for item, seed in product(group.items(dataset), bench.seeds(part)):
             if not isinstance(attack, Noise):
@@ -183,10 +183,10 @@ def _rows(bench: Prepared) -> Iterator[Row]:
                 continue
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{group.label}", dataset.label, item.id)
-            unit, noise = item.of_unit(WHOLE), noise_of(resources) or resources
+            unit = item.of_unit(WHOLE)
             # Questions without the field that is perturbed have no row.
-            if attack.asks_copy_of(unit) or attack.obstacle(unit, noise) is None:
-                candidate = unit.candidate(attack.edits(unit, rng, noise))
+            if attack.asks_copy_of(unit) or attack.obstacle(unit, resources) is None:
+                candidate = unit.candidate(attack.edits(unit, rng, resources))
                 yield Row(candidate=candidate, arm={**arm, "seed": seed})
 
 

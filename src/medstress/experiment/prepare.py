@@ -32,9 +32,8 @@ from medstress.experiment.file.reading import (
 )
 from medstress.experiment.follow_ups import prompt_encoder
 from medstress.experiment.plan.attack_checks import (
+    check_asking,
     check_budgets,
-    check_conversations,
-    check_probes,
     check_scores,
     control_arms,
     fitting_arms,
@@ -51,7 +50,6 @@ from medstress.experiment.plan.dataset_parts import (
     with_long_items,
 )
 from medstress.experiment.plan.parts import (
-    SentenceGroupPart,
     check_kind,
     free_group,
     kind_of_datasets,
@@ -138,7 +136,8 @@ def prepare(
             more, prepared.left_out = noise_controls(attacks, kind)
             prepared.attacks = [*attacks, *more]
         noise = sentence_resources(prepared.attacks, loaded, base)
-        prepared.groups, prepared.recognisers = [SentenceGroupPart(resources=noise)], [GIVEN]
+        prepared.groups = free_group(prepared.attacks, noise)
+        prepared.recognisers = [GIVEN]
         return criteria.checked(prepared)
     datasets, recognisers = recognise_mentions(checked.entities, base, loaded, watcher.note)
     require_attackable(checked.entities, datasets, [part.attack for part in attacks])
@@ -244,8 +243,7 @@ def opened_victims(
         baselines: whether the runs that criteria compare with are checked.
 
     Raises:
-        UsageError: see `open_victims`, `check_conversations`, `check_probes`, `open_roles` and
-            `check_targets`.
+        UsageError: see `open_victims`, `check_asking`, `open_roles` and `check_targets`.
     """
     tables, base = prepared.experiment.victim, prepared.base
     seconds = prepared.experiment.experiment.timeout_seconds
@@ -255,8 +253,7 @@ def opened_victims(
         tables, base, note, prepared.kind, prepared.classes, seconds, datasets, greets=greets
     )
     try:
-        check_conversations(prepared.victims, prepared.attacks)
-        check_probes(prepared.victims, prepared.attacks, [label for label, _ in datasets])
+        check_asking(prepared.victims, prepared.attacks, [label for label, _ in datasets])
         opened = list(zip(tables, prepared.victims, strict=True))
         prepared.roles = open_roles(
             prepared.experiment.role, base, note, opened, seconds, greets=greets

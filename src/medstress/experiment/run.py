@@ -185,10 +185,8 @@ def check_can_be_cut(prepared: Prepared) -> None:
     """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            f"{setting('shard')}: [tune] chooses n by the answers to a split of all items, so "
-            "it comes before "
-            "shards: run `medstress tune`, or write the chosen n (tune.json) into [[attack]], and "
-            "leave [tune] out"
+            f"{setting('shard')}: tuning comes before shards: run `medstress tune`, write the n of "
+            "tune.json into [[attack]], and leave [tune] out"
         ).with_flag("--shard", None)
 
 

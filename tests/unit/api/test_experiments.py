@@ -1,6 +1,5 @@
 """Experiments built in Python: the classes of the file, with the same keys, checks and errors."""
 
-import inspect
 import linecache
 import sys
 import tomllib
@@ -84,21 +83,6 @@ def test_a_written_file_elsewhere_finds_the_same_files_and_keeps_the_names(tmp_p
     assert (moved.dataset[0].limit, moved.dataset[0].label) == (4, "q")
     assert (moved.victim[0].target, moved.victim[0].name) == ("../here/m.py:f", "m.py:f")
     assert check_experiment(tomllib.loads(written(made, here, here / "e.toml")), needs=()) == made
-
-
-def test_signatures_show_types_without_limits():
-    for made in (ms.Dataset, ms.Victim, ms.Require, ms.Experiment):
-        assert "FieldInfo" not in str(inspect.signature(made))
-        assert "MinLen" not in str(inspect.signature(made))
-    assert "limit: Optional[int] = None" in str(inspect.signature(ms.Dataset))
-    assert {"name", "seeds", "dataset", "require"} <= inspect.signature(
-        ms.Experiment
-    ).parameters.keys()
-
-
-def test_a_refused_run_speaks_of_arguments(tmp_path):
-    with pytest.raises(ms.UsageError, match=r"^overrides=\[\"x\"\]: expected"):
-        ms.run(data="sample", model="mock", out=tmp_path / "r", overrides=["x"])
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,12 @@ def test_a_name_with_odd_characters_is_written_so_that_it_is_read(here):
     assert checked.experiment.name == "a-b-mock"
 
 
+def test_a_run_is_called_after_the_victim_as_it_is_renamed():
+    given = Choices(data="q.jsonl", model="own.py:answer")
+    assert compose(given).name == "q-own.py-answer.toml"
+    assert compose(given, ["victim.name=mine"]).name == "q-mine.toml"
+
+
 @pytest.mark.parametrize(
     "value", ['a\x7f"\\\n\té', True, -3, 0.25, ["a", ["b"]], {"a b": {"c": [1]}}]
 )

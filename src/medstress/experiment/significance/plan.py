@@ -36,7 +36,7 @@ from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
 from medstress.engine.inquiry import Study, StudyFlow
 from medstress.engine.work import Purpose
-from medstress.experiment.file.config import Significance as SignificanceTable
+from medstress.experiment.file import config
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
@@ -87,7 +87,7 @@ class Family:
 
     trials: Sequence[Trial]
     tools: Tools
-    table: SignificanceTable
+    table: config.Significance
 
     @property
     def successes(self) -> Sequence[Trial]:
@@ -235,7 +235,7 @@ def likely_statistic(victim: Victim) -> Statistic:
     return Statistic.KEY_PROBABILITY if has_letters else Statistic.SHARE_CORRECT
 
 
-def families(trials: Iterable[Trial], tools: Tools, table: SignificanceTable) -> list[Family]:
+def families(trials: Iterable[Trial], tools: Tools, table: config.Significance) -> list[Family]:
     """Return the families that have a success: one for each attack on each model.
 
     Args:
@@ -435,6 +435,6 @@ def tools_of(bench: Prepared, muted: Collection[str] = ()) -> Tools:
     )
 
 
-def _table(bench: Prepared) -> SignificanceTable:
+def _table(bench: Prepared) -> config.Significance:
     assert bench.experiment.test is not None
     return bench.experiment.test
