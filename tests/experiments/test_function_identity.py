@@ -8,7 +8,7 @@ from medstress.api.run import run
 from medstress.backends.options import BackendOptions
 from medstress.backends.python import PythonBackend, open_backend
 from medstress.core.errors import StoreError, UsageError
-from medstress.experiment.plan.plan import check_targets, watched
+from medstress.experiment.plan.plan import watched
 
 RIGHT = """
 import re
@@ -107,20 +107,6 @@ def test_functions_that_cannot_be_told_apart_are_refused(small, given, what, sai
     if not given:  # what differs in content is told apart without a version
         source(small, "b/model.py", WRONG)
         assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 0.0}
-
-
-def test_a_role_is_told_apart_from_a_victim(tmp_path):
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "model.py").write_text(RIGHT, "utf-8")
-    asked = [
-        (who, open_backend(BackendOptions(target=f"{name}/model.py:answer", base=tmp_path)))
-        for who, name in (("victim 'mine'", "a"), ("role.attacker", "b"))
-    ]
-    with pytest.raises(UsageError, match=r"^victim 'mine' and role.attacker: targets 'a/model"):
-        check_targets(asked)
-    for _, backend in asked:
-        backend.close()
 
 
 def test_two_modules_of_one_name_are_refused(small, said):

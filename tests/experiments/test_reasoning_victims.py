@@ -154,20 +154,6 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
     assert not warned(done, "near_chance")
 
 
-def test_a_model_that_reasons_to_the_end_of_its_tokens_is_told_to_have_more(
-    swaps, tmp_path, capsys
-):
-    with FaultServer(
-        answer=planted(""), thoughts=lambda prompt: "It may be B or " * 9, cuts=True
-    ) as server:
-        code, out, _ = go(swaps(server, prompt="chat"), tmp_path, capsys)
-    assert code == 1
-    done = Run(tmp_path / "run")
-    assert "6 were cut off: raise max_new_tokens" in warned(done, "unread")
-    assert '"<think>It may be B"' in " ".join(out.split())
-    assert result(done)["n_unreadable_at_baseline"] == 6
-
-
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path, apart):
     thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": apart}
@@ -234,21 +220,6 @@ def test_a_target_that_reasons_has_the_curve_that_was_planted_with_tokens_enough
     assert curve(done) == PLANTED
     assert not warned(done, "cut_off")
     assert tokens_asked(server) == {"reasoning": {300}, "answer": {200}}
-
-
-@pytest.mark.parametrize(
-    ("keys", "attack"), [({"reasoning_tokens": 50}, {}), ({}, {"reasoning_tokens": 50})]
-)
-def test_one_that_may_not_reason_to_its_end_is_unreadable_not_robust(medfuzz, keys, attack):
-    server = target(thoughts=lambda prompt: THOUGHTS, cuts=True)
-    done = medfuzz(server, attack=attack, max_new_tokens=200, **keys)
-    row = result(done)
-    assert row["n_unreadable_at_baseline"] == 6
-    assert (row["n_eligible"], row["asr"]["value"]) == (0, None)
-    assert " 6 replies " in warned(done, "cut_off")
-    assert "reasoning_tokens" in warned(done, "cut_off")
-    assert "6 were cut off" in warned(done, "unread")
-    assert {asked.body["max_tokens"] for asked in server.log} == {50}
 
 
 def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(medfuzz):

@@ -183,10 +183,11 @@ def fitting_arms(
         UsageError: the file names such a control.
     """
     kept: list[AttackPart] = []
+    n_variants: dict[tuple[str, int], int] = {}
     for part in arms:
         arm = part.attack
         assert isinstance(arm, ControlArm)
-        reason = _too_few(arm, datasets, groups)
+        reason = _too_few(arm, datasets, groups, n_variants)
         if reason is None:
             kept.append(part)
             continue
@@ -201,9 +202,15 @@ def fitting_arms(
 
 
 def _too_few(
-    arm: ControlArm, datasets: Sequence[DatasetPart], groups: Sequence[GroupPart]
+    arm: ControlArm,
+    datasets: Sequence[DatasetPart],
+    groups: Sequence[GroupPart],
+    n_variants: dict[tuple[str, int], int],
 ) -> str | None:
-    """Say on how many items the control has too few variants; None if these are few."""
+    """Say on how many items the control has too few variants; None if these are few.
+
+    `n_variants` holds those of controls that draw no names, which arms and groups share.
+    """
     asked = [
         (item, resources)
         for dataset in datasets
@@ -213,11 +220,14 @@ def _too_few(
         for item in group.items(dataset)
     ]
     # Most controls have enough variants of nearly every text, whatever the attack asks about it.
-    is_plain = "names" not in arm.harmless.needs
+    name, is_plain = arm.harmless.name, "names" not in arm.harmless.needs
+    for item, resources in asked if is_plain else ():
+        if (name, id(item)) not in n_variants:
+            n_variants[name, id(item)] = arm.harmless.n_variants(item, resources)
     lacking = [
         item.id
         for item, resources in asked
-        if not (is_plain and arm.harmless.n_variants(item, resources) >= arm.of.budget)
+        if not (is_plain and n_variants[name, id(item)] >= arm.of.budget)
         and arm.of.obstacle(item, resources) is None
         and not arm.fills(item, resources)
     ]
