@@ -128,10 +128,7 @@ def prepare(
     )
     if not kind.draws_names:
         if not isinstance(wanted, bool | None):
-            raise UsageError(
-                f"[experiment] controls = {list(wanted)}: these are controls of attacks on "
-                f"questions, but the data are {kind.name}; write true, or leave the key out"
-            )
+            raise UsageError(f"[experiment] controls: for {kind.name} write true or false")
         if wanted:
             more, prepared.left_out = noise_controls(attacks, kind)
             prepared.attacks = [*attacks, *more]
@@ -217,10 +214,7 @@ def drop_unseen_controls(prepared: Prepared) -> None:
         reason = f"no victim's prompt shows {' or '.join(sorted(arm.fields))}"
         name = arm.harmless.name
         if not isinstance(wanted, bool | None):
-            raise UsageError(
-                f"[experiment] controls: {name} changes nothing that is asked, because {reason}; "
-                "leave it out of controls, or choose another prompt"
-            )
+            raise UsageError(f"[experiment] controls: leave {name} out, because {reason}")
         prepared.attacks.remove(part)
         attack = part.label.removesuffix(f" / {name}")
         prepared.left_out.setdefault(attack, {})[name] = reason

@@ -680,9 +680,8 @@ class Train(Table):
     def _goes_together(self) -> Train:
         if self.twice and self.patience:
             raise ValueError(
-                "twice = true compares models with equal numbers of steps, but with patience = "
-                f"{self.patience} each may stop early; set patience to 0 or leave it out, or leave "
-                "out twice"
+                "twice = true compares models with equal numbers of steps, so patience must be 0, "
+                f"and it is {self.patience}"
             )
         if self.folds and isinstance(self.dev, dict):
             raise ValueError(
@@ -767,8 +766,7 @@ class Require(Table):
             )
         if self.metric == "asr_net" and self.max_high is not None:
             raise ValueError(
-                "max_high on asr_net: noise lowers what is net of a control, so a noisy victim "
-                "would meet any upper limit; set max_high on asr, and min_low on asr_net"
+                "noise lowers what is net of a control: set max_high on asr, and min_low on asr_net"
             )
         only: tuple[tuple[str, tuple[str, ...]], ...] = (
             ("control", OF_CONTROLS),

@@ -51,7 +51,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
     if n_passages and not readers and not getattr(part.loaded, "has_optional_passages", False):
         notes.append(
             f"{n_passages} questions have a passage, but no victim's prompt shows it: set prompt = "
-            '"open_book" or "open_book_cloze", or place {{ passage }} in a prompt of yours'
+            '"open_book" or "open_book_cloze"'
         )
     for victim in readers:
         if n_missing := len(part.questions) - n_passages:
@@ -68,8 +68,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
         if n_cut:
             notes.append(
                 f"{n_cut} of {n_passages} passages do not fit the {window.tokens:,} tokens that "
-                f"victim {victim.label!r} reads at once; they are cut at the end of a sentence, or "
-                "of a word where not even the first sentence fits, for all victims"
+                f"victim {victim.label!r} reads at once; they are cut for all victims"
             )
             part = replace(part, questions=questions)
             if isinstance(part.loaded, Loaded):
@@ -331,9 +330,8 @@ def _open(tables: Sequence[config.Entities], base: Path) -> Recogniser:
         first, *others = [each.type] if isinstance(each.type, str) else each.type
         if others:
             raise UsageError(
-                f"entities, type = {each.type!r}: recogniser 'gazetteer' gives every name of the "
-                f"vocabulary {each.vocabulary!r} one type; give one type, or recogniser = 'given' "
-                "or 'spacy'"
+                f"entities, type = {each.type!r}: recogniser 'gazetteer' gives every name of "
+                f"{each.vocabulary!r} one type; give one"
             )
         names = load_vocabulary(each.vocabulary, base, each.column).names
         own.append(Source(names=names, type=first))
@@ -355,8 +353,7 @@ def _check_types(tables: Sequence[config.Entities], labels: Sequence[str]) -> No
             if key != _key(table):
                 raise UsageError(
                     f"groups {first!r} ({name}) and {label!r} ({table.recogniser}) share the type "
-                    f"{type_} but not the recogniser; give both the same, or compare recognisers "
-                    "in two experiments"
+                    f"{type_} but not the recogniser; give both the same"
                 )
 
 
@@ -367,9 +364,8 @@ def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
             check_words(item)
         if not any(item.mentions for item in dataset.all_items):
             raise UsageError(
-                f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them: "
-                'add mentions to the rows, or set annotations = "...", or find them with '
-                'recogniser = "gazetteer"'
+                f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them; "
+                'find them with recogniser = "gazetteer"'
             ).with_command(dataset.check)
 
 

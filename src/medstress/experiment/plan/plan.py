@@ -386,14 +386,10 @@ def check_roles(
         used |= part.attack.needs & ROLES
         if ATTACKER in part.attack.needs and ATTACKER not in known:
             raise UsageError(
-                f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}] "
-                "with the keys of a victim, such as backend and model"
+                f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}]"
             )
     if idle := [name for name in known if name not in used]:
-        raise UsageError(
-            f"[role.{idle[0]}]: no attack of this experiment asks the role {idle[0]!r}; leave the "
-            "table out"
-        )
+        raise UsageError(f"[role.{idle[0]}]: nothing asks this role; leave the table out")
 
 
 def with_roles(groups: Sequence[GroupPart], roles: config.Roles | None) -> list[GroupPart]:
@@ -440,10 +436,7 @@ def open_roles(
                 opened.callback(backend.close)
                 backends.append((table, backend))
             if "generate" not in backend.traits.calls:
-                raise UsageError(
-                    f"[role.{name}]: backend {table.backend!r} generates no text, but a role "
-                    "writes replies"
-                )
+                raise UsageError(f"[role.{name}]: backend {table.backend!r} generates no text")
             parts.append(
                 RolePart(
                     name=name,
@@ -496,8 +489,7 @@ def check_prices(experiment: config.Experiment) -> None:
         if payer not in prices and not is_free:
             raise UsageError(
                 f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'victim {payer!r}'} has "
-                "no price; give price_in and price_out, US dollars per million tokens (0 where it "
-                "costs nothing)"
+                "no price; give price_in and price_out, US dollars per million tokens"
             )
 
 
@@ -596,15 +588,13 @@ def check_targets(backends: Sequence[Named]) -> None:
             what = "the same source" if first.version is None else f"version {first.version!r}"
             raise UsageError(
                 f"{one} and {other}: targets {first.identity.name!r} and {second.identity.name!r} "
-                f"have files and functions of the same names and {what}, so each would get the "
-                "other's answers; give them different versions or file names"
+                f"have the same names and {what}; give them different versions or file names"
             )
         for name, path in _modules(first).items():
             if _modules(second).get(name, path) != path:
                 raise UsageError(
                     f"{one} and {other}: both import a module {name!r}, from {path} and from "
-                    f"{_modules(second)[name]}, but Python can load only one module of a name; "
-                    "rename one, or use two experiments"
+                    f"{_modules(second)[name]}; rename one, or use two experiments"
                 )
 
 
@@ -659,8 +649,7 @@ def claim_answers(prepared: Prepared) -> None:
             raise UsageError(
                 f"{what}: target {identity.name!r} is {path}, but the cache "
                 f"{prepared.shared.folder} holds answers of version {backend.version!r} of "
-                f"{file}, whose file and function have the same names; give it another version "
-                "or cache"
+                f"{file}; give it another version or cache"
             )
         prepared.shared.keep_file(identity.hash, path, target_hash(backend))
 
