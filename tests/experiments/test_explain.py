@@ -17,7 +17,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.engine.progress import Watcher
-from medstress.experiment.explain.run import Selection, Settings, run_explanations
+from medstress.experiment.explain import Selection, Settings, run_explanations
 from rows import rows_of
 
 VICTIM = '''

@@ -206,7 +206,7 @@ def explain(
     if out is not None and Path(out).suffix != ".html":
         raise UsageError(f"--out {out}: the name must end in .html")
     from medstress.cli.terminal import display
-    from medstress.experiment.explain.run import Selection, Settings, run_explanations
+    from medstress.experiment.explain import Selection, Settings, run_explanations
     from medstress.experiment.kept_summary import keep_summary
 
     plan = list[str]()

@@ -53,7 +53,7 @@ from medstress.experiment.plan.plan import (
     all_prices,
     usd_of,
 )
-from medstress.experiment.significance.plan import N_VOTES, likely_statistic, most_of_success
+from medstress.experiment.significance import N_VOTES, likely_statistic, most_of_success
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.counts import Price
 from medstress.store.database import FILE

@@ -328,7 +328,7 @@ def stages_of(bench: Prepared) -> list[Stage]:
     """Return what an experiment asks after its trials."""
     table, analysis, stages = bench.experiment.test, bench.experiment.analysis, list[Stage]()
     if table is not None or JUDGE in {part.name for part in bench.roles}:
-        from medstress.experiment.significance.plan import FAITHFULNESS, SIGNIFICANCE
+        from medstress.experiment.significance import FAITHFULNESS, SIGNIFICANCE
 
         stages += [FAITHFULNESS] if table is None else [FAITHFULNESS, SIGNIFICANCE]
     if analysis.transfer or analysis.reuse:
@@ -661,7 +661,7 @@ def run_tests(
     """
 
     from medstress.attacks.medfuzz.attack import NAME
-    from medstress.experiment.significance.plan import FAITHFULNESS, SIGNIFICANCE, nothing_tested
+    from medstress.experiment.significance import FAITHFULNESS, SIGNIFICANCE, nothing_tested
 
     def complete(raw: dict[str, Any]) -> None:
         raw.setdefault("test", {})

@@ -31,7 +31,11 @@ from medstress.engine.asking import Guard, answer_all
 from medstress.engine.inquiry import Asked, InquiryFlow, InquiryResult
 from medstress.engine.progress import Watcher
 from medstress.engine.work import CallRound, Purpose
-from medstress.experiment.explain.values import (
+from medstress.experiment.follow_ups import Stage
+from medstress.experiment.plan.attack_checks import victim_of
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.run import ask
+from medstress.experiment.shapley import (
     BATCH,
     EVALUATIONS,
     MASK,
@@ -48,10 +52,6 @@ from medstress.experiment.explain.values import (
     tree_of,
     word_cuts,
 )
-from medstress.experiment.follow_ups import Stage
-from medstress.experiment.plan.attack_checks import victim_of
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.run import ask
 from medstress.store.codec import decode_edits, edits_text
 from medstress.store.reader import RunReader
 from medstress.tasks.victim import Victim
