@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from medstress.analyses.attempts import findings_of
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
-from medstress.analyses.significance import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
+from medstress.analyses.significance import TURNS, ControlPrice, Null, Statistic
 from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.controls.arm import ControlArm, turn_attack
+from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
 from medstress.attacks.medfuzz.attack import MedFuzz
@@ -40,7 +40,7 @@ from medstress.backends.replies import plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.controls import left_out_sentences
 from medstress.core.hashing import content_hash
-from medstress.core.items import PAIRS, QUESTIONS, TAGGED, Question
+from medstress.core.items import PAIRS, QUESTIONS, Question
 from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.words import plural
@@ -53,13 +53,13 @@ from medstress.experiment.plan.plan import (
     all_prices,
     usd_of,
 )
-from medstress.experiment.significance import N_VOTES, likely_statistic, most_of_success
+from medstress.experiment.significance import N_VOTES, likely_statistic, most_of_success, outlook
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.counts import Price
 from medstress.store.database import FILE
 from medstress.store.reader import EarlierAnswers, earlier_answers, spent_in
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.multiple_choice import AnswerBy, AnyTask, Task
+from medstress.tasks.multiple_choice import AnyTask, Task
 from medstress.tasks.victim import Victim
 
 Amounts: TypeAlias = NDArray[np.float64]
@@ -617,30 +617,10 @@ def _power(prepared: Prepared) -> Iterator[str]:
         attempts=max(attack.attempts for attack in attacks),
         is_written=test.generator == ATTACKER,
     )
-    few, many = price.span(test.max_calls, test.controls)
-    # Of a hundred attacked items, all lost: how many must be at the smallest p.
-    reach = Reach(n_tested=100, n_family=100, n_controls=many, adjust=Adjust(test.adjust))
-    needed = f"{reach.n_needed} %" if reach.adjust is Adjust.BH else "one"
-    yield f"[test]: max_calls = {test.max_calls:,} for each success, on average: " + (
-        f"{price.words(few, many)}, so that p is at least {reach.p_min:.2g}, and a discovery "
-        f"at {reach.adjust.level:g} by {reach.adjust.words} takes {needed} of what was attacked at "
-        "that p"
-        if reach.can_show
-        else reach.shortfall(price)
-    )
+    yield f"[test]: of 100 attacked items, all lost: {outlook(price, test, 100, 100)}"
 
 
 # -- what is expected ----------------------------------------------------------------------------
-
-
-_EXPECTED = {
-    QUESTIONS: "{} of the questions right at first, an edit flips {} of them",
-    TAGGED: "{} of the entities marked at first, an edit hides {} of them",
-    "": "{} of the questions right at first",
-    PAIRS: "an edit moves the score of {1} of the pairs further than max_change, if that is set",
-}
-"""By kind of item, or of clean questions alone: what is expected, with the shares that are right at
-first and that flip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -674,8 +654,10 @@ class Usual:
             n_calls: expected calls.
         """
         first, flips = (f"{share * 100:.0f} %" for share in (self.accuracy, self.flips))
-        kind = self.kind if self.is_attacked else ""
-        text = f"{_EXPECTED.get(kind, _EXPECTED[QUESTIONS]).format(first, flips)} ({self.source})"
+        loses = f", an edit loses {flips} of these" if self.is_attacked else ""
+        text = f"{first} right at first{loses} ({self.source})"
+        if self.kind == PAIRS:
+            text = f"an edit moves {flips} of the scores further than max_change ({self.source})"
         if self.tokens_out is not None or written <= n_calls:  # a letter is one token
             return text
         return (
@@ -867,8 +849,7 @@ def written(model: str, max_new_tokens: int) -> int:
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Yield lines on reply lengths, rows, controls, criteria and slices."""
-    yield from length_lines(prepared)
+    """Yield lines on rows, controls, criteria and slices."""
     for part in prepared.datasets:
         yield from (*part.understood, *part.loaded.notes)
         if skipped := part.loaded.skipped:
@@ -886,23 +867,3 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
         yield f"{n} ([[require]]), fixed with the first query"
     if (slices := prepared.experiment.slices) is not None:
         yield f"slices by {', '.join(slices.by)}, fixed with the first query"
-
-
-def length_lines(prepared: Prepared) -> Iterator[str]:
-    """Yield a line for each victim that writes its answers: how long they may be."""
-    of_attacks = {a.reasoning_tokens for p in prepared.attacks if (a := turn_attack(p.attack))}
-    for victim in prepared.victims:
-        spec = victim.task.spec()
-        while "task" in spec:
-            spec = spec["task"]
-        if "decoding" not in spec or not (of_attacks or spec.get("answer_by") == AnswerBy.GENERATE):
-            continue
-        keys = [f"max_new_tokens = {spec['decoding'][0]:,}"]
-        if of_attacks:
-            own = spec.get("reasoning_tokens")
-            most = sorted({own} if own else of_attacks)
-            keys.insert(0, f"reasoning_tokens = {' or '.join(f'{n:,}' for n in most)}")
-        yield (
-            f"replies of {victim.label}: at most {' and '.join(keys)}; a longer reply is cut off, "
-            "so raise the limit for a model that reasons before it answers"
-        )

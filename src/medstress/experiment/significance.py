@@ -160,20 +160,7 @@ class Family:
                 f"one control, give {price.least} or more"
             )
             return
-        few, many = price.span(table.max_calls, table.controls)
-        reach = Reach(
-            n_tested=n,
-            n_family=len(self.trials),
-            n_controls=many,
-            adjust=Adjust(table.adjust),
-        )
-        yield f"{self.name}: " + (
-            f"{price.words(few, many, ' a success')}, so that p is at least "
-            f"{reach.p_min:.2g}; a discovery at {reach.adjust.level:g} by {reach.adjust.words} "
-            f"takes {reach.n_needed} of them at that p"
-            if reach.can_show
-            else reach.shortfall(price)
-        )
+        yield f"{self.name}: {outlook(price, table, n, len(self.trials))}"
 
     def _victim(self, trial: Trial) -> Victim:
         tools, place = self.tools, trial.arm.place
@@ -212,6 +199,20 @@ class Family:
                 writer=writer,
             ),
         )
+
+
+def outlook(price: ControlPrice, table: config.Significance, n_tested: int, n_family: int) -> str:
+    """Say what tests of so many successes among so many attacked items can show at best."""
+    few, many = price.span(table.max_calls, table.controls)
+    adjust = Adjust(table.adjust)
+    reach = Reach(n_tested=n_tested, n_family=n_family, n_controls=many, adjust=adjust)
+    if not reach.can_show:
+        return reach.shortfall(price)
+    return (
+        f"{price.words(few, many, ' a success')}, so that p is at least {reach.p_min:.2g}; a "
+        f"discovery at {adjust.level:g} by {adjust.words} takes {reach.n_needed} of the "
+        f"{n_family} attacked items at that p"
+    )
 
 
 def most_conversations(study: Study) -> int:
