@@ -317,7 +317,7 @@ def test_a_dry_run_asks_nothing_and_calls_that_buy_no_control_are_not_spent(benc
     shown = capsys.readouterr().out
     assert "2 successes among 3 attacked, null matched, at most 4,000 calls" in shown
     assert "about 208 controls a success, so that p is at least 0.0048" in shown
-    assert "takes 1 of them at that p" in shown
+    assert "takes 1 of the " in shown
     assert (n_exchanges(tested), tested.manifest()) == (before, manifest)
     end, said = retested(tested, experiment(bench, {**NEUTRAL, "max_calls": 299}))
     assert "nothing is asked: max_calls = 299 is too small for one control" in "\n".join(said)
@@ -487,8 +487,8 @@ def test_a_dry_run_counts_tests_and_says_what_they_could_show(bench):
     assert victim.queries == {"clean": 3, "attacks": 9, "checks": 3, "tests": 3 * 200}
     (sentence,) = (one for one in dry.assumed if one.startswith("[test]"))
     # (600 - 120) / 9 loops.
-    assert "about 53 controls, so that p is at least 0.019" in sentence
-    assert "takes 19 % of what was attacked at that p" in sentence
+    assert "about 53 controls a success, so that p is at least 0.019" in sentence
+    assert "takes 19 of the 100 attacked items at that p" in sentence
 
 
 def test_a_success_is_not_tested_with_another_model(bench, tested):

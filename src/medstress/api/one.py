@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +38,7 @@ from medstress.experiment.plan.parts import (
 )
 from medstress.files.frames import Frame
 from medstress.files.functions import Answering, is_answering
+from medstress.report.formats import clean
 from medstress.tasks.victim import Victim as OpenVictim
 from medstress.tasks.victim import task_of
 
@@ -76,9 +78,15 @@ def load_dataset(
         keys = {"name": str(name), "path": path} if is_source else guess_dataset(str(name))
     keys |= {"annotations": annotations, "split": split, "limit": limit}
     keys |= {"columns": columns, "answer_base": answer_base}
-    table = Dataset(**keys)
-    (part,) = load_datasets([table], Path.cwd(), None)
+    (part,) = load_datasets([Dataset(**keys)], Path.cwd(), None)
+    _say(part)
     return part.questions
+
+
+def _say(part: DatasetPart) -> None:
+    """Say how rows were read, and what was cut or left out of them."""
+    for line in (*part.understood, *part.loaded.notes, *part.loaded.skipped):
+        print(clean(line), file=sys.stderr)
 
 
 @checked
@@ -109,7 +117,8 @@ def attack_one(
         UsageError, DataError, BackendError: one sentence.
     """
     if not isinstance(question, Question):
-        (question,) = load_dataset([question])
+        (part,) = load_datasets([Dataset.read([question])], Path.cwd(), None)
+        (question,) = part.questions
     part = _part(attack)
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
@@ -153,8 +162,7 @@ def _group(
     (question,) = dataset.questions
     usual = "given" if question.mentions else "gazetteer"
     for one in GROUPS if entities is None else [entities]:
-        keys = {**group_table(one), "recogniser": usual} if isinstance(one, str) else one
-        table = keys if isinstance(keys, Entities) else Entities(**keys)
+        table = group_table(one, usual) if isinstance(one, str) else Entities.read(one)
         (part,), _ = recognise_mentions(
             [table], Path.cwd(), [dataset], lambda _: None, needs_all=False
         )
@@ -174,7 +182,7 @@ def _opened(model: Any) -> OpenVictim:
         backend = wrap_function(answer, version="attack_one")
         task = task_of(Victim(backend="python"), Path.cwd(), backend.traits.calls, "function")
         return OpenVictim(label=backend.identity.name, task=task, backend=backend)
-    table = model if isinstance(model, Victim) else Victim(**model)
+    table = Victim.read(model)
     if not isinstance(table.prompt, str):
         raise UsageError(
             "model: expected the name of one prompt or a file in `prompt`, because one question "

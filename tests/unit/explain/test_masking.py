@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.core.calls import Choose, Message, Rank, Score
-from medstress.experiment.explain.values import (
+from medstress.experiment.shapley import (
     Masker,
     Tree,
     first_masks,
