@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,6 +70,9 @@ def load_dataset(
 
     Raises:
         UsageError, DataError: one sentence.
+
+    Warns:
+        UserWarning: what was cut, dropped or is doubtful, a sentence for each kind.
     """
     keys: dict[str, Any] = {"path": name}
     if isinstance(name, str | Path):
@@ -78,6 +82,8 @@ def load_dataset(
     keys |= {"columns": columns, "answer_base": answer_base}
     table = Dataset(**keys)
     (part,) = load_datasets([table], Path.cwd(), None)
+    for sentence in (*part.loaded.notes, *part.loaded.skipped):
+        warnings.warn(sentence, stacklevel=3)  # the caller of what `checked` wraps
     return part.questions
 
 
