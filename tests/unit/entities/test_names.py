@@ -79,26 +79,18 @@ def test_a_word_that_is_no_plural_stays(word):
 REAL = [
     ("Sj\u00f6gren's syndrome", "Sjogren syndrome", "same_words"),
     ("M\u00e9ni\u00e8re disease", "Meniere's Disease", "same_words"),
-    ("Beh\u00e7et syndrome", "Behcet's syndrome", "same_words"),
     ("Guillain-Barr\u00e9 syndrome", "guillain barre syndrome", "same_words"),
-    ("Alzheimer disease", "Alzheimer's diseases", "same_words"),
     ("pulmonary embolism", "Embolism, Pulmonary", "same_words"),
     ("brain metastasis", "brain metastases", "same_words"),
-    ("haemochromatosis", "hemochromatosis", "same_words"),
     ("leukaemia, hairy cell", "Hairy-cell leukemia", "same_words"),
     ("diphenhydramine", "diphenhydramine hydrochloride", "key_plus_words"),
-    ("morphine", "morphine sulfate pentahydrate", "key_plus_words"),
-    ("neurofibromatosis", "neurofibromatosis type 1", "key_plus_words"),
     ("Ehlers-Danlos syndrome", "Ehlers Danlos syndrome, vascular type", "key_plus_words"),
     ("chronic kidney disease", "chronic kidney disease stage 3", "key_plus_words"),
     ("glycogen storage disease type II", "glycogen storage disease", "key_subset"),
-    ("penicillin G benzathine", "penicillin G", "key_subset"),
-    ("acute myeloid leukaemia", "myeloid leukemia", "key_subset"),
     ("diabetes mellitus type 1", "diabetes mellitus type 2", "different"),
     ("hepatitis B", "hepatitis C", "different"),
     ("ketotifen fumarate", "quetiapine fumarate", "different"),
     ("Crohn's disease", "Addison's disease", "different"),
-    ("hypercalcaemia", "hypocalcemia", "different"),
 ]
 
 
