@@ -315,12 +315,7 @@ def _open(tables: Sequence[config.Entities], base: Path) -> Recogniser:
 
         assert table.model is not None  # checked by the table
         return SpacyPipeline(table.model, base, table.labels, table.linker)
-    from medstress.entities.recognisers import (
-        Gazetteer,
-        Source,
-        shipped_gazetteer,
-        shipped_sources,
-    )
+    from medstress.entities.recognisers import Gazetteer, Source, shipped_gazetteer
     from medstress.entities.vocabularies import SHIPPED, load_vocabulary
 
     own = []
@@ -335,7 +330,7 @@ def _open(tables: Sequence[config.Entities], base: Path) -> Recogniser:
             )
         names = load_vocabulary(each.vocabulary, base, each.column).names
         own.append(Source(names=names, type=first))
-    return Gazetteer([*shipped_sources(), *own]) if own else shipped_gazetteer()
+    return Gazetteer(own, with_shipped=True) if own else shipped_gazetteer()
 
 
 def _key(table: config.Entities) -> str:
