@@ -11,8 +11,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.experiment import first as module
 from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.first import Choices, compose, read_data
-from medstress.files.reading import parse_toml
-from medstress.files.toml_values import toml_value
+from medstress.files.reading import parse_toml, toml_value
 
 QUESTION = {"question": "Which drug?", "options": ["aspirin", "ibuprofen"], "answer_idx": 0}
 PAIRS = "text_a\ttext_b\tscore\na b\tc d\t1.0\na c\tc d\t2.0\n"
