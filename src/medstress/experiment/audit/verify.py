@@ -51,7 +51,7 @@ from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance import Tools, families, mention_studies, tools_of
 from medstress.experiment.transfer import plan
-from medstress.files.inside import check_regular, read_inside
+from medstress.files.bounded import check_regular, read_inside
 from medstress.store.chain import Break
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import interpreting, no_run
