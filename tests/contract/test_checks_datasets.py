@@ -1,6 +1,5 @@
 """`check_dataset` passes sound sources and names what is wrong with others."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -22,7 +21,7 @@ from medstress.plugin import (
 ITEMS = tiny_questions(2)
 
 
-def read(options: DatasetOptions) -> Loaded:
+def read(options):
     """A sound source: one tiny question a line."""
     path = required_file("mine", "path", options.path)
     n = sum(1 for _, line in text_lines(path) if line)
@@ -31,25 +30,25 @@ def read(options: DatasetOptions) -> Loaded:
     return Loaded(questions=tiny_questions(n), skipped=(), source_hash=file_hash(path))
 
 
-def raw(options: DatasetOptions) -> Loaded:
+def raw(options):
     """As `read`, but without its errors."""
     assert options.path is not None
     n = len(options.path.read_text("utf-8").splitlines())
     return Loaded(questions=tiny_questions(n or 1), skipped=(), source_hash="fixed")
 
 
-def lenient(options: DatasetOptions) -> Loaded:
+def lenient(options):
     """A source that makes a question of whatever is there."""
     path = required_file("mine", "path", options.path)
     return replace(SOUND, source_hash=file_hash(path))
 
 
-def fixed(options: DatasetOptions) -> Loaded:
+def fixed(options):
     """As `read`, with one hash for all files."""
     return replace(read(options), source_hash="fixed")
 
 
-def growing() -> Callable[[DatasetOptions], Loaded]:
+def growing():
     """A source that reads something else each time."""
     n = iter(range(1, 9))
     return lambda _: replace(SOUND, questions=tiny_questions(next(n)))

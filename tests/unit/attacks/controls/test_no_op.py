@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,74 +11,52 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.attacks.controls.arm import control_arm
-from medstress.attacks.controls.harmless import NoOp, by_size, places, variants
+from medstress.attacks.controls.harmless import NoOp, places, variants
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.protocol import most_queries, never_wrong
-from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.seeding import rng_for
-from medstress.testing import tiny_questions, tiny_resources
+from medstress.testing import drive, tiny_questions, tiny_resources
 
 RESOURCES = tiny_resources()
 EIGHT = "Which of these drugs treats severe gout best?"
 
 
-def question(stem: str, context: str = "", **more: Any) -> Question:
+def question(stem, context="", **more):
     options = ("a b c", 'the "d" one')
     return Question(id="q", stem=stem, context=context, options=options, key="A", **more)
 
 
-def singles(item: Question) -> list[str]:
+def singles(item):
     """Context and stem after every single edit."""
     edits = (edit for place in places(item) for edit in place)
     found = (Candidate(item=item, edits=(edit,)) for edit in edits)
     return [f"{each.context}|{each.stem}" for each in found]
 
 
-def drawn(item: Question, budget: int, seed: int = 0) -> list[Candidate]:
+def drawn(item, budget, seed=0):
     """Everything that is asked of a victim that never errs."""
-    flow = NoOp(budget=budget).run(item, rng_for(seed, "no_op/all", "d", item.id), RESOURCES)
-    step: Any = next(flow)
-    found: list[Candidate] = []
-    held = Prediction(outcome=Outcome.RIGHT, answer=item.key)
-    while True:
-        (query,) = step.queries
-        found.append(query.candidate)
-        try:
-            step = flow.send((held,))
-        except StopIteration:
-            return found
+    queries = drive(NoOp(budget=budget), item, RESOURCES, seed=seed).queries
+    return [query.candidate for query in queries]
 
 
 @pytest.mark.parametrize(
     ("stem", "n"), [("Drug of choice is", 63 + 1 + 9 + 27), ("Severe gout of toes", 100)]
 )
-def test_a_question_of_four_words_has_more_than_four_times_the_default_budget(
-    stem: str, n: int
-) -> None:
+def test_a_question_of_four_words_has_more_than_four_times_the_default_budget(stem, n):
     item = question(stem)
     assert NoOp().n_variants(item, RESOURCES) == n >= 4 * NoOp().budget
     assert most_queries(NoOp(), item, RESOURCES) == 8
     assert most_queries(NoOp(budget=1000), item, RESOURCES) == n
 
 
-@pytest.mark.parametrize("text", ["Drug of choice is", EIGHT, f"{EIGHT} {EIGHT}"])
-def test_variants_are_distinct_and_exhausted_without_repeats(text: str) -> None:
-    item = question(text)
-    n = sum(by_size(places(item)))
-    found = {each.stem for each in drawn(item, 1000)}
-    assert len(found) == min(n, 1000)
-    assert text not in found
-
-
-def test_a_larger_budget_begins_with_the_draws_of_a_smaller_one() -> None:
+def test_a_larger_budget_begins_with_the_draws_of_a_smaller_one():
     item = question(EIGHT)
     assert drawn(item, 20)[:8] == drawn(item, 8)
     assert drawn(item, 8) != drawn(item, 8, seed=1)
 
 
-def test_each_number_of_edits_comes_first_equally_often() -> None:
+def test_each_number_of_edits_comes_first_equally_often():
     for text in ("Drug of choice is", f"{EIGHT} {EIGHT}"):
         found = places(question(text))
         sizes = [len(next(variants(found, np.random.default_rng(seed)))) for seed in range(600)]
@@ -87,7 +64,7 @@ def test_each_number_of_edits_comes_first_equally_often() -> None:
             assert abs(sizes.count(size) - 200) < 4 * 600**0.5 / 2
 
 
-def test_white_space_comes_between_words_and_not_between_digits() -> None:
+def test_white_space_comes_between_words_and_not_between_digits():
     gaps = [singles(question("took 10 000 mg of 2.5 or 1,000"))[i::3] for i in range(3)]
     assert gaps[0] == [
         "|took  10 000 mg of 2.5 or 1,000",
@@ -114,9 +91,7 @@ def test_white_space_comes_between_words_and_not_between_digits() -> None:
         ("Whichever?", None),
     ],
 )
-def test_the_letter_case_of_a_word_that_opens_the_stem_changes(
-    stem: str, after: str | None
-) -> None:
+def test_the_letter_case_of_a_word_that_opens_the_stem_changes(stem, after):
     changed = [
         text[1:] for text in singles(question(stem)) if text[1:].casefold() == stem.casefold()
     ]
@@ -139,13 +114,13 @@ def test_the_letter_case_of_a_word_that_opens_the_stem_changes(
         ("Which strain of E.", None),
     ],
 )
-def test_a_full_stop_moves_only_where_it_says_nothing(stem: str, after: str | None) -> None:
+def test_a_full_stop_moves_only_where_it_says_nothing(stem, after):
     texts = [text[1:] for text in singles(question(stem)) if "  " not in text]
     changed = [text for text in texts if not re.search(r"\n|^[a-z]", text)]
     assert changed == ([] if after is None else [after])
 
 
-def test_quotation_marks_become_typographic_and_back_but_no_apostrophe_and_no_inch() -> None:
+def test_quotation_marks_become_typographic_and_back_but_no_apostrophe_and_no_inch():
     item = question("Heparin?", "A \"red\" ('x') Crohn's 5\" cut, “blue”")
     changed = [text.split("|")[0] for text in singles(item) if not re.search("  |\n", text)]
     assert changed == [
@@ -163,10 +138,10 @@ def test_quotation_marks_become_typographic_and_back_but_no_apostrophe_and_no_in
     stem=st.text("ab 12.\"'“”’?().", min_size=1).filter(str.strip),
     context=st.text("ab 12.\"'“”’?\n"),
 )
-def test_words_and_numbers_options_and_passage_are_never_touched(stem: str, context: str) -> None:
+def test_words_and_numbers_options_and_passage_are_never_touched(stem, context):
     item = question(stem, context, passage='A "long" passage.')
 
-    def said(text: str) -> list[str]:
+    def said(text):
         return re.findall(r"\w+", text.casefold())
 
     for edits in islice(variants(places(item), np.random.default_rng(0)), 20):
@@ -177,30 +152,7 @@ def test_words_and_numbers_options_and_passage_are_never_touched(stem: str, cont
         assert (after.options, after.passage) == (item.options, item.passage)
 
 
-def test_an_item_without_a_place_is_not_attackable_and_a_success_is_not_judged() -> None:
-    item = question("?")
-    assert "no place" in str(NoOp().obstacle(item, RESOURCES))
-    assert NoOp().obstacle(question(EIGHT), RESOURCES) is None
-    found = NoOp().validity(Candidate(item=item), RESOURCES)
-    assert (found.valid, found.reason) == (None, "rule")
-
-
-def test_it_stops_at_the_first_success() -> None:
-    item = question(EIGHT)
-    flow = NoOp().run(item, rng_for(0, "no_op/all", "d", "q"), RESOURCES)
-    first: Any = next(flow)
-    with pytest.raises(StopIteration) as stop:
-        flow.send((Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True),))
-    assert stop.value.value == first.queries[0].candidate
-
-
-@pytest.mark.parametrize("budget", [0, 1001, True, "8"])
-def test_a_budget_out_of_range_is_refused(budget: Any) -> None:
-    with pytest.raises(UsageError):
-        NoOp(budget=budget)
-
-
-def test_half_of_a_controls_edits_are_in_the_field_that_the_attack_edits() -> None:
+def test_half_of_a_controls_edits_are_in_the_field_that_the_attack_edits():
     item = tiny_questions(1)[0]
     attack = EntitySubstitution(sampler="random", budget=8)
     arm = control_arm(NoOp(), attack)
@@ -230,7 +182,7 @@ def test_half_of_a_controls_edits_are_in_the_field_that_the_attack_edits() -> No
         ("heparin 5", {"Heparin 5", "heparin  5", "heparin   5", "heparin\n5"}),
     ],
 )
-def test_in_an_option_gaps_full_stop_and_first_letter_change(option: str, texts: set[str]) -> None:
+def test_in_an_option_gaps_full_stop_and_first_letter_change(option, texts):
     item = Question(id="q", stem="?", options=("zinc", option), key="A")
     made = (Candidate(item=item, edits=(e,)) for place in places(item, "B") for e in place)
     assert {candidate.options[1] for candidate in made} == texts

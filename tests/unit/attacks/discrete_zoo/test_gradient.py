@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.attacks.discrete_zoo.gradient import (
+from medstress.attacks.discrete_zoo import (
     estimate_gradient,
     hard_log_probs,
     margin_score,
@@ -20,7 +19,7 @@ from medstress.attacks.discrete_zoo.gradient import (
 LOG_PROBS = [log(0.6), log(0.3), log(0.1)]
 
 
-def points(n: int, d: int, seed: int = 0) -> Any:
+def points(n, d, seed=0):
     """An origin, and n points in isotropic directions at differing distances from it."""
     rng = np.random.default_rng(seed)
     directions = rng.standard_normal((n, d))
@@ -29,44 +28,32 @@ def points(n: int, d: int, seed: int = 0) -> Any:
     return origin, origin + directions * rng.uniform(0.2, 2, (n, 1)), rng.standard_normal(d)
 
 
-def cosine(a: Any, b: Any) -> float:
+def cosine(a, b):
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-def test_the_score_is_minus_the_margin_of_the_key_over_the_best_other_option() -> None:
+def test_the_score_is_minus_the_margin_of_the_key_over_the_best_other_option():
     assert margin_score(LOG_PROBS, 0) == pytest.approx(-log(2))
     assert margin_score(LOG_PROBS, 0, kappa=0.5) == pytest.approx(-log(2) - 0.5)
 
 
 @pytest.mark.parametrize(("key", "kappa", "score"), [(1, 0.0, 0.0), (1, 1.0, log(2) - 1)])
-def test_the_score_stops_growing_kappa_beyond_the_border(
-    key: int, kappa: float, score: float
-) -> None:
+def test_the_score_stops_growing_kappa_beyond_the_border(key, kappa, score):
     assert margin_score(LOG_PROBS, key, kappa=kappa) == pytest.approx(score)
 
 
-def test_a_targeted_score_is_minus_what_the_option_aimed_at_lacks() -> None:
+def test_a_targeted_score_is_minus_what_the_option_aimed_at_lacks():
     assert margin_score(LOG_PROBS, 0, sought=2) == pytest.approx(-log(6))
     assert margin_score(LOG_PROBS, 1, sought=0) == 0
 
 
-def test_hard_answers_give_two_scores_and_nothing_between() -> None:
+def test_hard_answers_give_two_scores_and_nothing_between():
     scores = [margin_score(hard_log_probs(4, chosen), 2) for chosen in range(4)]
     assert scores == pytest.approx([0, 0, log(1e-8), 0], abs=1e-7)
     assert log(1e-8) == pytest.approx(-18.42, abs=0.01)
 
 
-def test_orthonormal_directions_that_span_the_space_give_the_gradient_itself() -> None:
-    rng = np.random.default_rng(0)
-    basis, _ = np.linalg.qr(rng.standard_normal((20, 20)))
-    origin, w = rng.standard_normal(20), rng.standard_normal(20)
-    at = origin + basis * rng.uniform(0.1, 3, (20, 1))
-    g = estimate_gradient(origin, at, at @ w - origin @ w)
-    np.testing.assert_allclose(g, w, rtol=1e-10)
-    assert cosine(g, w) == pytest.approx(1, abs=1e-12)
-
-
-def test_equation_5_by_hand() -> None:
+def test_equation_5_by_hand():
     origin, at = np.array([1.0, 0.0]), np.array([[1.0, 2.0], [4.0, 4.0]])
     changes = np.array([6.0, 10.0])
     # Displacements (0, 2) and (3, 4): 6/2 * (0, 1) + 10/5 * (.6, .8).
@@ -78,9 +65,7 @@ def test_equation_5_by_hand() -> None:
     ("displacements", "differences", "expected"),
     [(True, False, [6, 14]), (False, True, [6, 14]), (False, False, [30, 52])],
 )
-def test_each_normalisation_divides_by_the_distance(
-    displacements: bool, differences: bool, expected: list[float]
-) -> None:
+def test_each_normalisation_divides_by_the_distance(displacements, differences, expected):
     found = estimate_gradient(
         np.array([1.0, 0.0]),
         np.array([[1.0, 2.0], [4.0, 4.0]]),
@@ -92,9 +77,7 @@ def test_each_normalisation_divides_by_the_distance(
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 99), st.booleans(), st.booleans())
-def test_no_change_of_the_score_gives_exactly_zero(
-    n: int, d: int, seed: int, displacements: bool, differences: bool
-) -> None:
+def test_no_change_of_the_score_gives_exactly_zero(n, d, seed, displacements, differences):
     origin, at, _ = points(n, d, seed)
     g = estimate_gradient(
         origin,
@@ -107,7 +90,7 @@ def test_no_change_of_the_score_gives_exactly_zero(
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(0, 35))
-def test_the_most_similar_come_in_descending_order(values: list[int], k: int) -> None:
+def test_the_most_similar_come_in_descending_order(values, k):
     similarities = np.array(values, dtype=np.float32)
     among = np.arange(0, len(values), 2)
     found = most_similar(similarities, among, k)
@@ -117,7 +100,7 @@ def test_the_most_similar_come_in_descending_order(values: list[int], k: int) ->
     assert set(found) <= set(among)
 
 
-def test_the_expected_cosine_is_that_of_the_closed_form() -> None:
+def test_the_expected_cosine_is_that_of_the_closed_form():
     """1/sqrt(1 + (d - 1)/M): .71 at M = d; mean of 200 estimates, standard error below .01."""
     d = 32
     for m in (d, 5 * d):

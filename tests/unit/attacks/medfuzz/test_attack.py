@@ -165,11 +165,6 @@ def test_replies_are_read_as_models_write_them(said):
     assert not any("<think>" in turn.content for call in play.calls for turn in call.prompt)
 
 
-def test_insertions_of_a_whole_question_are_noted_without_places():
-    play = Play(ONE, plan(), whole())
-    assert play.notes[0]["added"] == [{"text": CLERK, "where": "", "category": ""}]
-
-
 def test_quotes_that_are_the_questions_own_stay(monkeypatch):
     item = ITEM.__class__(
         id="q", context="A man coughs.", stem='Which drug does "he" need for his "cold"',
@@ -240,13 +235,6 @@ def test_insertions_that_cannot_be_used_are_asked_for_once_more_with_the_exact_r
     assert play.edited == []
 
 
-def test_a_reply_that_was_cut_off_is_said_with_the_key_that_gives_more():
-    cut = Generated(text="{", finish_reason=LENGTH)
-    (note,) = Play(ONE, cut, cut).notes
-    assert "[role.attacker] max_new_tokens" in note["reason"]
-    assert f"{Decoding().max_new_tokens} tokens" in note["reason"]
-
-
 def test_the_same_edit_again_is_asked_for_anew_and_then_costs_an_attempt():
     again = (plan(), insertions(), insertions(CLERK, ITEM.context))
     play = Play(MedFuzz(attempts=5), plan(), insertions(), *again, *again, *again, *again)
@@ -289,13 +277,6 @@ def test_a_known_probability_of_the_right_answer_is_in_the_table():
     assert "A (P(A) = 0.70)" in play.told(2)
 
 
-def test_an_answer_that_could_not_be_read_is_said_so():
-    play = Play(
-        MedFuzz(attempts=2), plan(), insertions(), plan(), "no", "no", answers=[held(answer=None)]
-    )
-    assert "Attempt 1: the model's answer could not be read." in play.told(2)
-
-
 def test_a_goal_is_what_the_attacker_aims_at():
     goal = next(letter for letter in "DCB" if letter != ITEM.key)
     attack = MedFuzz(attempts=1, goal=goal)
@@ -329,6 +310,18 @@ def test_evidence_is_left_to_a_judge_where_there_is_one():
     # A judge that cannot be read leaves the decision to the list.
     play = Play(ONE, plan(), insertions(), "Well.", "Well.", judge=judge)
     assert (play.notes[0]["evidence_by"], len(play.edited)) == ("list", 1)
+
+
+def test_a_judge_votes_on_the_key_once_the_target_errs_and_on_nothing_that_a_rule_rejects():
+    judge, vote = Decoding(temperature=0.0), json.dumps({"answer": ITEM.key})
+    erred = Prediction(outcome=Outcome.WRONG, answer=WRONG, is_success=True, reached_goal=True)
+    said = (plan(), insertions(), '{"evidence": []}', vote, vote)
+    play = Play(ONE, *said, answers=[erred], judge=judge)
+    assert play.notes[-1] == {"attempt": 1, "clean_vote": ITEM.key, "key_vote": ITEM.key}
+    on_clean, on_edit = (call.prompt[-1].content for call in play.judged[1:])
+    assert CLERK in on_edit
+    assert CLERK not in on_clean
+    assert Play(ONE, plan(), insertions("The answer is B."), judge=judge).judged == []
 
 
 # -- parameters --------------------------------------------------------------
