@@ -149,10 +149,6 @@ class DiscreteZoo(Substitution):
     """Names are drawn from the `multiplier` * M nearest that were not asked yet."""
     kappa: Annotated[float, Field(ge=0, le=100)] = 0.0
     """How far beyond the decision boundary the score still grows."""
-    normalise_displacements: bool = True
-    """Whether directions are scaled to length 1."""
-    normalise_differences: bool = True
-    """Whether changes of the score are divided by the distance."""
     aggregate: Literal["sum", "mean"] = BY_CHOICES
     """Over the M names: `sum`; as_published `mean`."""
     rounds: Literal["until_budget", "one_pass"] = BY_CHOICES
@@ -174,8 +170,6 @@ class DiscreteZoo(Substitution):
     """Whether an unreadable answer is a success. Default false; true as_released."""
     max_edit_distance: EditDistance = 0
     """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
-    count_baseline: bool = BY_CHOICES
-    """Whether the query on the clean item counts against the budget."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -201,7 +195,6 @@ class DiscreteZoo(Substitution):
             "variants": variants,
             "continue_on_invalid": (self.variants or variants) == "mark",
             "unreadable_is_success": is_released,
-            "count_baseline": False,
         }
 
     fields = frozenset({"options"})
@@ -229,7 +222,7 @@ class DiscreteZoo(Substitution):
 
     def run(self, item: Question, rng: Rng, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
-        budget = QueryBudget(self.budget - self.count_baseline)
+        budget = QueryBudget(self.budget)
         clean = yield from clean_answer()
         if self._log_probs(clean, item) is None:
             raise TrialError(
@@ -293,8 +286,6 @@ class DiscreteZoo(Substitution):
             entity.origin,
             entity.vectors_of(drawn[known]),
             np.array([scores[i] for i in known], dtype=np.float64) - clean,
-            normalise_displacements=self.normalise_displacements,
-            normalise_differences=self.normalise_differences,
             aggregate=self.aggregate,
         )
         # Eq. 4 has a minus here: the paper lowers a margin, we raise a score.
@@ -391,13 +382,7 @@ def hard_log_probs(n_options: int, chosen: int) -> tuple[float, ...]:
 
 
 def estimate_gradient(
-    origin: Floats,
-    points: Floats,
-    changes: Floats,
-    *,
-    normalise_displacements: bool = True,
-    normalise_differences: bool = True,
-    aggregate: str = "sum",
+    origin: Floats, points: Floats, changes: Floats, *, aggregate: str = "sum"
 ) -> Floats:
     """Estimate the gradient of a score from its changes at a few points (Xian et al., Eq. 5).
 
@@ -409,8 +394,6 @@ def estimate_gradient(
         origin: e_0, shape (n_dimensions,).
         points: c_i, none equal to e_0, shape (n_points, n_dimensions).
         changes: s_i - s_0, shape (n_points,).
-        normalise_displacements: take d_i/|d_i|, else d_i.
-        normalise_differences: take (s_i - s_0)/|d_i|, else s_i - s_0.
         aggregate: `sum` (the released code) or `mean` (Eq. 5); it scales the learning rate by M.
 
     Returns:
@@ -421,9 +404,7 @@ def estimate_gradient(
     """
     displacements = points - origin
     lengths = np.linalg.norm(displacements, axis=1)
-    weights = changes / lengths if normalise_differences else changes
-    directions = displacements / lengths[:, None] if normalise_displacements else displacements
-    gradient: Floats = weights @ directions
+    gradient: Floats = (changes / lengths) @ (displacements / lengths[:, None])
     return gradient / len(points) if aggregate == "mean" else gradient
 
 
