@@ -80,6 +80,8 @@ def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float =
             "calls that it can answer"
         )
     together = _ask(backend, calls)
+    for call, reply in zip(calls, together, strict=True):
+        _check_reply(call, reply)
     orders = {
         "in reversed order": _ask(backend, calls[::-1])[::-1],
         "one by one": [reply for call in calls for reply in _ask(backend, [call])],
@@ -87,6 +89,7 @@ def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float =
     }
     for order, replies in orders.items():
         for call, reply, other in zip(calls, together, replies, strict=True):
+            _check_reply(call, other)
             assert _agree(call, reply, other, tolerance), (
                 f"asked {order}, the back end answers {_shown(call)} with {other}, but with "
                 f"{reply} before: replies must come in the order of the calls and not depend on "
@@ -97,7 +100,6 @@ def check_backend(backend: Backend, calls: Sequence[Call], *, tolerance: float =
 
 
 def _ask(backend: Backend, calls: Sequence[Call]) -> list[Any]:
-    """Return the replies to calls, each checked, asked in batches."""
     replies: list[Any] = []
     for start in range(0, len(calls), backend.traits.batch_size):
         batch = list(calls[start : start + backend.traits.batch_size])
@@ -107,14 +109,16 @@ def _ask(backend: Backend, calls: Sequence[Call]) -> list[Any]:
             "per call, in the same order"
         )
         replies += answered
-    for call, reply in zip(calls, replies, strict=True):
-        failed = isinstance(reply, Failure)
-        assert not failed, f"the back end failed on {_shown(call)}: {reply.error}"
-        fault = _fault(call, reply)
-        assert not fault, f"{fault} as the reply to {_shown(call)}, got {reply!r}"
-        n = min(reply.tokens_in, reply.tokens_out)
-        assert n >= 0, f"tokens cannot be negative: the reply to {_shown(call)} is {reply!r}"
     return replies
+
+
+def _check_reply(call: Call, reply: Any) -> None:
+    failed = isinstance(reply, Failure)
+    assert not failed, f"the back end failed on {_shown(call)}: {reply.error}"
+    fault = _fault(call, reply)
+    assert not fault, f"{fault} as the reply to {_shown(call)}, got {reply!r}"
+    n = min(reply.tokens_in, reply.tokens_out)
+    assert n >= 0, f"tokens cannot be negative: the reply to {_shown(call)} is {reply!r}"
 
 
 def _fault(call: Call, reply: Any) -> str | None:

@@ -379,7 +379,7 @@ letters = st.sampled_from(["a", "B", "é", "É", "ß", "-", " ", "ae", "s", "'s"
 texts = st.lists(letters, min_size=1, max_size=6).map("".join).filter(lambda t: t.strip())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     vocabulary=st.lists(texts, min_size=1, max_size=12, unique=True),
     options=st.lists(texts, min_size=3, max_size=5, unique_by=str.strip),

@@ -191,11 +191,10 @@ def test_every_word_stays_in_order_or_none_can(old, new):
         assert places == sorted(set(places))
 
 
-@pytest.mark.parametrize("piece", ["a ", "a, ", "His wife. ", ") ", "\"' ", "a b c d e f g. "])
-@pytest.mark.parametrize("n_times", [3, 60])
-def test_a_question_of_any_length_is_compared_in_seconds(piece, n_times):
+@pytest.mark.parametrize("piece", ["a ", "His wife. ", "\"' "])
+def test_a_question_of_any_length_is_compared_in_seconds(piece):
     item = question((piece * 100)[: 100 * len(piece) - 1])
-    new = (piece * 100 * n_times)[:100_000]
+    new = (piece * 6_000)[:100_000]
     started = time.process_time()
     made = edits_between(item, f"{new} What is it?")
     list(readings(new, new, new))

@@ -1,4 +1,4 @@
-"""The conformance suites say what is wrong, in one sentence."""
+"""The conformance suites pass what is sound, and say in one sentence what is wrong."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,11 +18,22 @@ from medstress.core.calls import (
     Score,
     Scored,
 )
-from medstress.core.errors import BudgetExhausted
+from medstress.core.errors import BudgetExhausted, DataError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, Consult, Predict
 from medstress.core.text import Edit
+from medstress.datasets import tagged
+from medstress.plugin import (
+    DatasetOptions,
+    Loaded,
+    LoadedTexts,
+    SentencePair,
+    check_dataset,
+    file_hash,
+    required_file,
+    text_lines,
+)
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
@@ -32,6 +43,7 @@ from medstress.testing import (
     tiny_resources,
 )
 
+# -- checks refuse ---------------------------------------------------------------------------------
 ITEMS = tiny_questions(3)
 
 
@@ -367,3 +379,93 @@ def test_a_fault_of_a_task_is_named(body, sentence):
     with pytest.raises(AssertionError) as caught:
         check_task(BadTask(body), ITEMS)
     assert sentence in str(caught.value)
+
+
+# -- checks datasets -------------------------------------------------------------------------------
+def read(given):
+    """A sound source: one tiny question a line."""
+    path = required_file("mine", "path", given.path)
+    n = sum(1 for _, line in text_lines(path) if line)
+    if n == 0:
+        raise DataError(f"{path}: expected a line, got an empty file")
+    return Loaded(questions=tiny_questions(n), skipped=(), source_hash=file_hash(path))
+
+
+def raw(given):
+    """As `read`, but without its errors."""
+    assert given.path is not None
+    n = len(given.path.read_text("utf-8").splitlines())
+    return Loaded(questions=tiny_questions(n or 1), skipped=(), source_hash="fixed")
+
+
+def lenient(given):
+    """A source that makes a question of whatever is there."""
+    path = required_file("mine", "path", given.path)
+    return replace(SOUND, source_hash=file_hash(path))
+
+
+def fixed(given):
+    """As `read`, with one hash for all files."""
+    return replace(read(given), source_hash="fixed")
+
+
+def growing():
+    """A source that reads something else each time."""
+    n = iter(range(1, 9))
+    return lambda _: replace(SOUND, questions=tiny_questions(next(n)))
+
+
+SOUND = Loaded(questions=ITEMS, skipped=("line 1: no question",), source_hash="h")
+
+
+@pytest.fixture
+def given(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("one\ntwo\n", encoding="utf-8")
+    return DatasetOptions(path=path)
+
+
+def test_sound_sources_pass(given, tmp_path):
+    check_dataset(read, given)
+    check_dataset(lambda _: SOUND, DatasetOptions())
+    (tmp_path / "tags.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", encoding="utf-8")
+    check_dataset(tagged.load, DatasetOptions(path=tmp_path / "tags.iob"))
+
+
+@pytest.mark.parametrize(
+    ("load", "sentence"),
+    [
+        (lambda _: [*ITEMS], "expected Loaded or LoadedTexts, got list"),
+        (lambda _: replace(SOUND, questions=()), "at least one item"),
+        (lambda _: replace(SOUND, questions=("text",)), "expected an item"),
+        (lambda _: replace(SOUND, questions=ITEMS[:1] * 2), "two items have the id 'tiny-0'"),
+        (lambda _: replace(SOUND, source_hash=""), "expected a source_hash"),
+        (lambda _: replace(SOUND, skipped=("a\nb",)), "one sentence on one line"),
+        (growing(), "read a second time"),
+        (raw, "for a missing file, but got FileNotFoundError"),
+        (lenient, "for an empty file, but it was read"),
+        (fixed, "another file has the same source_hash"),
+    ],
+    ids=[
+        "type",
+        "none",
+        "no item",
+        "ids",
+        "hash",
+        "skipped",
+        "order",
+        "refusal",
+        "empty file",
+        "fixed hash",
+    ],
+)
+def test_what_is_wrong_is_named(load, sentence, given):
+    with pytest.raises(AssertionError, match=sentence):
+        check_dataset(load, given)
+
+
+def test_items_of_two_kinds_are_refused():
+    pair = SentencePair(id="p", text_a="a", text_b="b", score=1.0)
+    mixed = LoadedTexts(items=(*ITEMS, pair), skipped=(), source_hash="h")
+    with pytest.raises(AssertionError, match="items of one kind"):
+        check_dataset(lambda _: mixed, DatasetOptions())
