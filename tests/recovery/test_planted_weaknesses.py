@@ -25,7 +25,7 @@ TWINS = tuple(sorted({f"{item.key_text.lower()}ex" for item in ITEMS}))
 FILLERS = tuple(f"{name}{ending}" for name in REPLACEMENTS for ending in ("", "yl", "ium", "an"))
 
 VICTIM = """
-from medstress.testing import errs_on_any_change, errs_on_names, never_errs, planted, tiny_questions
+from medstress.testing import planted, tiny_questions
 
 ITEMS = tiny_questions({n})
 rule = {rule}
@@ -33,7 +33,9 @@ rule = {rule}
 def answer(prompts):
     return rule(prompts)
 """
-NEVER = "never_errs(ITEMS)"
+NEVER = "planted(ITEMS, lambda *_: False)"
+ANY_CHANGE = "planted(ITEMS, lambda item, options: options != item.options)"
+WEAK_NAMES = f"planted(ITEMS, lambda _, options: any(o.lower() in {WEAK!r} for o in options))"
 
 
 def attack(
@@ -70,7 +72,7 @@ def ledger(**given):
 
 def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path):
     """Six of twelve names break the victim, so seven draws without replacement must hit one."""
-    found = attack(tmp_path, f"errs_on_names(ITEMS, {WEAK!r})", 7)
+    found = attack(tmp_path, WEAK_NAMES, 7)
     for result in results(found).values():
         assert result["asr"]["value"] == 1
         assert (result["n_flipped"], result["n_held"], result["accuracy"]["value"]) == (8, 0, 1)
@@ -86,7 +88,7 @@ def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path):
 
 
 def test_what_any_change_reveals_is_found_at_the_first_query(tmp_path):
-    found = attack(tmp_path, "errs_on_any_change(ITEMS)", 7)
+    found = attack(tmp_path, ANY_CHANGE, 7)
     rows, by_arm = rows_of(found), results(found)
     assert {trial.first_success for trial in rows} == {1}
     for result in by_arm.values():
