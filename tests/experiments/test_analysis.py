@@ -199,8 +199,8 @@ def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):
 
 def test_victims_of_known_size_are_in_the_manifest_and_in_the_table(made):
     assert Run(made.out).manifest()["victims"]["other"]["parameters"] == 1e9
-    (row, _) = made.summary()["scaling"]["size"]
-    assert [point["parameters"] for point in row["points"]] == [1e8, 1e9]
+    rows = made.summary()["scaling"]["size"]
+    assert [row["parameters"] for row in rows] == [1e8, 1e9] * 2
 
 
 def test_coverage_and_edits_are_read_off_what_was_asked(made):

@@ -17,17 +17,14 @@ import numpy as np
 from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
     HIDDEN,
-    Chart,
     Field,
     OfAttack,
-    Point,
     Remark,
     Shown,
     Table,
     attack_labels,
     column,
     named,
-    panel,
     table,
     where,
 )
@@ -105,20 +102,6 @@ class Passages(Shown):
             table("passages", worth, self.gains, _GAIN, notes=[paired]),
             table("evidence", answers, self.evidence, _EVIDENCE, notes=[no_error]),
         ]
-
-    def charts(self) -> Sequence[Chart]:
-        """Answers on other evidence."""
-        points = [
-            Point(row.attack, share, name, panel(row, self.evidence))
-            for row in self.evidence
-            for name, share in (
-                ("follows the passage", row.followed),
-                ("keeps the key", row.kept),
-                ("other", row.other),
-            )
-        ]
-        title, y = "Answers once the passage supports another option", "share of right answers"
-        return [Chart("evidence", title, "bars", "attack", y, points)]
 
     def remarks(self) -> Iterator[Remark]:
         """Say what is not known, what may be chance, and who remembers."""
