@@ -266,6 +266,7 @@ class _Reader:
                 continue
             if wanted is None:
                 yield self._of_cell(criterion, cell, at)
+                continue
             for row in slices.rows if slices else ():
                 is_here = (*row.cell.place, row.attack) == (*cell.place, cell.attack.label)
                 if is_here and row.by == wanted["by"] and wanted.get("value") in (None, row.value):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -146,6 +147,7 @@ class Results(Shown):
             bars += [Point(row.name, e, control_words(name), at) for name, e in taken.items()]
             curves += [Point(one.budget, one.estimate, row.name, at) for one in row.success.asr_at]
         lost, title = "share of right answers lost", "Lost under attack, and under harmless edits"
+        within = "Lost within a budget of queries"
         if all(point.x == 1 for point in curves):
             curves = []
         noun = noun_of(self.rows[0].cell.trials[0]).one
@@ -153,7 +155,7 @@ class Results(Shown):
         return [
             *_score_charts(self.rows),
             Chart("loss", title, "bars", "attack", lost, bars, counts=counts),
-            Chart("curves", "Lost within a budget", "lines", "queries", lost, curves, log_x=True),
+            Chart("curves", within, "lines", "queries", lost, curves, log_x=True),
         ]
 
     def remarks(self) -> Sequence[Remark]:
@@ -268,19 +270,18 @@ _PARTS: Mapping[str, str] = {
 """Ending of a score's name -> that of its heading."""
 
 
+def _score(row: Row, name: str) -> Estimate | None:
+    return row.scores.columns.get(name) if row.scores else None
+
+
 def _score_fields(scoring: Scoring) -> Iterator[Field[Any]]:
     for name in scoring.shown:
         is_main = name == scoring.main
         has_drop = name in scoring.drops
         for part in ("", "_after", *["_drop"] * has_drop, *["_net_drop"] * (has_drop and is_main)):
             words, key = f"{scoring.words[name]}{_PARTS[part]}", f"{name}{part}"
-            yield column(
-                words,
-                lambda row, key=key: row.scores.columns.get(key),
-                "score",
-                key=key,
-                wide=not is_main,
-            )
+            read = partial(_score, name=key)
+            yield column(words, read, "score", key=key, wide=not is_main)
         if is_main:
             yield column("p", lambda row: row.scores.main.p, "p", "of the drop", key=f"{name}_p")
 
