@@ -280,12 +280,16 @@ class Choice:
     @property
     def on_few(self) -> str:
         """The sentence that says that few items chose."""
-        dataset, types, victim = self.chosen.setting.asked
-        n = QUESTIONS.count(self.n_eligible or 0)
-        return (
-            f"{victim} on {dataset}/{types}: {self.symbol} was chosen on {n} that the model knew, "
-            f"too few to tell values of {self.symbol} apart."
-        )
+        place, types = self.chosen.setting.place, self.chosen.setting.types
+        return chosen_on_few(place, types, self.n_eligible or 0, self.symbol)
+
+
+def chosen_on_few(place: Place, types: str, n: int, symbol: str = "n") -> str:
+    """Say that few items chose."""
+    return (
+        f"{place.victim} on {place.dataset}/{types}: {symbol} was chosen on {QUESTIONS.count(n)} "
+        f"that the model knew, too few to tell values of {symbol} apart."
+    )
 
 
 def tuning_items(cells: Iterable[Cell], share: float = SHARE) -> Items:

@@ -229,7 +229,6 @@ class Claims(Shown):
 
     def _notes(self) -> Iterator[str]:
         n = Counter(row.finding for row in self.rows)
-        tried = n.total() - n[Finding.NOT_TESTED]
         yield (
             "A claim is a sentence of the paper; the finding says what this run shows. Supported: "
             "the whole 95 % interval lies on the claimed side; contradicted: on the other; "
@@ -241,10 +240,8 @@ class Claims(Shown):
             "or successes. A chosen n is chosen on a fifth of the items and measured on the others."
         )
         yield (
-            f"{tried} tested: {n[Finding.SUPPORTED]} supported, {n[Finding.CONTRADICTED]} "
-            f"contradicted, {n[Finding.UNDECIDED]} undecided; {n[Finding.NOT_TESTED]} not tested. "
-            "Findings are not corrected for multiplicity: without any effect one in twenty would "
-            "still get a direction."
+            f"{', '.join(f'{n[one]} {one}' for one in Finding)}. Findings are not corrected for "
+            "multiplicity: without any effect one in twenty would still get a direction."
         )
 
 

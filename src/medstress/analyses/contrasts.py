@@ -147,7 +147,7 @@ class Matched:
     def contrast(self, metric: str, decides: bool, **parts: Any) -> Contrast:
         """Return a contrast of these pairs."""
         cells, trials = (self.a, self.b), self.a.trials
-        a, b = (OfAttack(**c.place._asdict(), attack=c.attack.label) for c in cells)
+        a, b = (OfAttack(**cell.labels) for cell in cells)
         counts = {
             "n_items": len({trials[i].item.id for i in self.pairs.first}),
             "n_pairs": len(self.pairs),

@@ -236,7 +236,7 @@ class Explanations(Shown):
         far = f"How far the edit moves the values for {of_key}"
         heads: list[Field[Profiles]] = [
             column("Attacks", lambda row: _REGIMES[row.regime] if row.regime else "all"),
-            column("Trials", lambda row: self._called(row, 2)),
+            column("Trials", lambda row: "pairs" if is_score else _KINDS[row.kind]),
             named("Model", "victim"),
             column("n", "n", "count"),
         ]
@@ -260,18 +260,12 @@ class Explanations(Shown):
             table("explained-changes", far, rows, [*heads, *_CHANGES], notes=[moved]),
         ]
 
-    def _called(self, row: Profiles, n: int) -> str:
-        if self.is_score:
-            return "pair" if n == 1 else "pairs"
-        return _KINDS[row.kind][n != 1]
-
     def charts(self) -> Sequence[Chart]:
         """The words of each profile, coloured by their values, before and after."""
         return [_chart(case, i) for i, case in enumerate(self.cases)]
 
     def remarks(self) -> Iterator[Remark]:
-        """How often the top token lies in the edit, and what limits these numbers."""
-        yield from (Remark("top_token", text, level="note") for text in self._sentences())
+        """What limits these numbers."""
         few = [
             f"{row.n:,} of {label(row.victim).words}"
             + (f" under {_REGIMES[row.regime]}" if row.regime else "")
@@ -302,22 +296,6 @@ class Explanations(Shown):
                 "whose values do not compare: explain all with one."
             )
             yield Remark("several_masks", sentence)
-
-    def _sentences(self) -> Iterator[str]:
-        """Say for each model how often the top token lies in the edit, beside chance."""
-        groups: dict[str, list[Profiles]] = defaultdict(list)
-        for row in self.rows:
-            if row.regime is None and row.top_after["edit"].share.n:
-                groups[row.victim].append(row)
-        unit = "token" if "tokens" in self.units else "word"
-        for victim, rows in list(groups.items())[:_MOST]:
-            parts = []
-            for row in rows:
-                edit = row.top_after["edit"]
-                share, chance = (100 * (one.value or 0.0) for one in (edit.share, edit.chance))
-                of = f"{row.n:,} {self._called(row, row.n)}"
-                parts.append(f"in {share:.3g} % of {of}, by chance in {chance:.2g} %")
-            yield f"{victim}: the top {unit} lies in the edit {'; '.join(parts)}."
 
 
 def explanations_of(run: Run) -> Explanations | None:
@@ -544,7 +522,7 @@ _VALUES = {
     "score": "the model's score of the pair",
 }
 _REGIMES: Mapping[Regime, str] = {"n<0": "near names (n < 0)", "n>0": "far names (n > 0)"}
-_KINDS = {"success": ("success", "successes"), "failed": ("failed attack", "failed attacks")}
+_KINDS = {"success": "successes", "failed": "failed attacks"}
 _MOST = 5
 """Models that have a sentence; the tables have all."""
 

@@ -111,16 +111,6 @@ class Passages(Shown):
                 "What the passage is worth is unknown: a model without passages is not asked under "
                 "attacks that edit the passage alone; add another attack, such as no_op.",
             )
-        for gain in self.gains:
-            low, at = gain.gain.ends[0], (gain.dataset, gain.group, gain.open)
-            if low is None:
-                continue
-            if gain.passages == "undecided" and low > 0:
-                sentence = "gains from passages that do not settle the question: no reading."
-                yield Remark("passage_gain", f"{gain.open} {sentence}", at, "note")
-            elif gain.passages == "all" and low <= 0:
-                sentence = "may be no better with passages than without."
-                yield Remark("passage_gain", f"{gain.open} {sentence}", at, "note")
         for row in self.evidence:
             if row.kept.low is not None and row.kept.low > (row.followed.high or 0.0):
                 sentence = (

@@ -77,8 +77,7 @@ def row_of(run: Run, cell: Cell) -> Row:
     """Assemble a row from its parts; the only place that does."""
     attack = cell.attack
     key = Key(
-        **cell.place._asdict(),
-        attack=attack.label,
+        **cell.labels,
         attack_spec=attack.params,
         seeds=cell.seeds,
         control_of=cell.arm.control_of,

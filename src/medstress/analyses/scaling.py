@@ -149,8 +149,8 @@ def scaling_of(run: Run) -> Scaling | None:
             by_place[cell.place].append(cell)
     curves: list[Curve] = []
     pairs: list[CurvePair] = []
-    for place, cells in by_place.items():
-        _add_curves(place, cells, curves, pairs)
+    for cells in by_place.values():
+        _add_curves(cells, curves, pairs)
     exponents = sorted(_at_exponents(run), key=lambda row: (row.place, row.rule, row.n))
     size = _by_size(judged, run.manifest["victims"])
     if not (curves or exponents or size):
@@ -193,33 +193,22 @@ def hits_of(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = Fa
     return Hits(successes=first.cumsum(axis=1), counts=counts)
 
 
-def _add_curves(
-    place: Place, cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePair]
-) -> None:
+def _add_curves(cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePair]) -> None:
     """Add the curves of one place, and their pairs: of attacks with a budget of 2 or more."""
     # An attack that asks every name has no budget to recommend.
     limited = [c for c in cells if c.attack.params.get("budget") is not None and budget_of(c) >= 2]
     units = sorted({t.cluster for c in cells for t in c.trials if t.is_eligible})
     arms = [(cell, hits_of(cell, units, budget_of(cell))) for cell in limited]
     for cell, arm in arms:
-        curves.append(
-            Curve(
-                **place._asdict(),
-                attack=cell.attack.label,
-                budget=arm.budget,
-                n_items=int((arm.counts > 0).sum()),
-                shape=inflection(arm),
-            )
-        )
+        n = int((arm.counts > 0).sum())
+        curves.append(Curve(**cell.labels, budget=arm.budget, n_items=n, shape=inflection(arm)))
     drawn = {id(arm): arm.resampled for _, arm in arms} if len(arms) > 1 else {}
     for (first, ours), (second, others) in combinations(arms, 2):
         # Reaching one goal sooner than another says nothing.
         if first.attack.goal == second.attack.goal:
             labels = first.attack.label, second.attack.label
             both = two_curves(ours, others, labels, (drawn[id(ours)], drawn[id(others)]))
-            pairs.append(
-                CurvePair(**place._asdict(), attack=labels[0], against=labels[1], both=both)
-            )
+            pairs.append(CurvePair(**first.labels, against=labels[1], both=both))
 
 
 # Success over n --------------------------------------------------------------------------------

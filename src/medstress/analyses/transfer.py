@@ -135,12 +135,6 @@ class Transfer(Shown):
                     "answer; run again with --retry-failed."
                 )
                 yield Remark("not_answered", sentence, (target,))
-            if not any(row.n_right for row in rows):
-                sentence = (
-                    f"{target} had none of the items right on which other models were misled, so "
-                    "nothing can carry over to it."
-                )
-                yield Remark("nothing_right", sentence, (target,), "note")
 
 
 def transfer_of(run: Run) -> Transfer | None:

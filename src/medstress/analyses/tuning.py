@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from medstress.analyses.choice import FEW
+from medstress.analyses.choice import FEW, chosen_on_few
 from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
     HIDDEN,
@@ -97,11 +97,7 @@ class Choice(OfAttack):
     @property
     def on_few(self) -> str:
         """The sentence that says so."""
-        n = self.tuned_on.n_eligible
-        return (
-            f"{self.victim} on {self.dataset}/{self.group}: n was chosen on {n} eligible "
-            f"question{'s' * (n != 1)}, too few to tell values of n apart."
-        )
+        return chosen_on_few(self.place, self.group, self.tuned_on.n_eligible)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

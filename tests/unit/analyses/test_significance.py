@@ -119,4 +119,3 @@ def test_repeated_texts_are_no_new_evidence():
     shown = family([one], found(one, distinct=4))
     assert shown.rows[0].items[0].p == 1 / 5
     assert shown.rows[0].reach.p_min == 1 / 5
-    assert "repeated_controls" in {remark.rule for remark in shown.remarks()}

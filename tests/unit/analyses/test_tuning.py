@@ -92,7 +92,7 @@ def test_three_eligible_items_are_said_wherever_they_are_used():
     (choice,) = tuning.choices
     assert choice.is_of_few
     (note,) = notes_on(run, run.attacks)
-    assert "3 eligible questions" in note
+    assert "3 questions" in note
     assert note in tuning.tables()[0].notes
     # With ten it is said no more.
     enough = tuned(at(-5, 2, 10))
