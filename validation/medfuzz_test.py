@@ -38,7 +38,7 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
 from medstress.engine.inquiry import HoldConversations
-from medstress.experiment.significance.flow import Design, Stock, Success, family_flow
+from medstress.experiment.family_flow import Design, Stock, Success, family_flow
 from medstress.stats.estimate import wilson_ends
 from medstress.stats.permutation import control_p
 from medstress.tasks.victim import Victim

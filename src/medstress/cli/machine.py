@@ -210,8 +210,7 @@ def doctor() -> int:
 def _examined() -> Iterator[str]:
     """Yield lines about versions, extras, devices, models and disk; imports no heavy package."""
     from medstress.files.cache_folders import cache_dir
-    from medstress.files.extras import BASE, FAULTS, lacking_of, requirements
-    from medstress.files.versions import versions
+    from medstress.files.extras import BASE, FAULTS, lacking_of, requirements, versions
 
     numbers = versions()
     for name, number in numbers.items():

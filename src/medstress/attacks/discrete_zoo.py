@@ -9,20 +9,14 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from medstress.attacks.discrete_zoo.gradient import (
-    Floats,
-    Indices,
-    estimate_gradient,
-    hard_log_probs,
-    margin_score,
-    most_similar,
-)
 from medstress.attacks.names import (
     BY_CHOICES,
     MAX_BUDGET,
@@ -31,9 +25,11 @@ from medstress.attacks.names import (
     GoalText,
     Substitution,
     Variants,
+    distractor_spans,
+    key_log_probs_without,
+    span_text,
 )
 from medstress.attacks.protocol import Need, parameters
-from medstress.attacks.spans import distractor_spans, key_log_probs_without, span_text
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Mention, Question
 from medstress.core.outcomes import Prediction
@@ -43,9 +39,14 @@ from medstress.core.resources import Resources
 if TYPE_CHECKING:
     from numpy.random import Generator as Rng
 
+Floats: TypeAlias = NDArray[np.float64]
+Similarities: TypeAlias = NDArray[np.float32]
+Indices: TypeAlias = NDArray[np.int64]
 _Part: TypeAlias = Generator[Step, Replies, Candidate | None]
 SAME_VECTOR = 1e-6
 """A name closer than this to the span in the embedding gives no direction and is not asked."""
+HARD_FLOOR = 1e-8
+"""Probability that a hard answer gives the options not chosen."""
 
 
 class QueryBudget:
@@ -148,10 +149,6 @@ class DiscreteZoo(Substitution):
     """Names are drawn from the `multiplier` * M nearest that were not asked yet."""
     kappa: Annotated[float, Field(ge=0, le=100)] = 0.0
     """How far beyond the decision boundary the score still grows."""
-    normalise_displacements: bool = True
-    """Whether directions are scaled to length 1."""
-    normalise_differences: bool = True
-    """Whether changes of the score are divided by the distance."""
     aggregate: Literal["sum", "mean"] = BY_CHOICES
     """Over the M names: `sum`; as_published `mean`."""
     rounds: Literal["until_budget", "one_pass"] = BY_CHOICES
@@ -173,8 +170,6 @@ class DiscreteZoo(Substitution):
     """Whether an unreadable answer is a success. Default false; true as_released."""
     max_edit_distance: EditDistance = 0
     """Largest edit distance of entity and name: characters, or `{tokens = 3}`; 0 = no limit."""
-    count_baseline: bool = BY_CHOICES
-    """Whether the query on the clean item counts against the budget."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -200,7 +195,6 @@ class DiscreteZoo(Substitution):
             "variants": variants,
             "continue_on_invalid": (self.variants or variants) == "mark",
             "unreadable_is_success": is_released,
-            "count_baseline": False,
         }
 
     fields = frozenset({"options"})
@@ -228,7 +222,7 @@ class DiscreteZoo(Substitution):
 
     def run(self, item: Question, rng: Rng, resources: Resources) -> Steps[Candidate | None]:
         """Attack one item; see `Attack.run`."""
-        budget = QueryBudget(self.budget - self.count_baseline)
+        budget = QueryBudget(self.budget)
         clean = yield from clean_answer()
         if self._log_probs(clean, item) is None:
             raise TrialError(
@@ -292,8 +286,6 @@ class DiscreteZoo(Substitution):
             entity.origin,
             entity.vectors_of(drawn[known]),
             np.array([scores[i] for i in known], dtype=np.float64) - clean,
-            normalise_displacements=self.normalise_displacements,
-            normalise_differences=self.normalise_differences,
             aggregate=self.aggregate,
         )
         # Eq. 4 has a minus here: the paper lowers a margin, we raise a score.
@@ -352,3 +344,77 @@ class DiscreteZoo(Substitution):
         vector = resources.perturbations.vector
         spans = distractor_spans(item, resources)
         return [span for span in spans if vector(span_text(item, span)).any()]
+
+
+# -- the mathematics: scores, the gradient estimate, neighbours ----------------------------------
+def margin_score(
+    log_probs: Sequence[float], key: int, *, sought: int | None = None, kappa: float = 0.0
+) -> float:
+    """Return the score that the attack wants to be large; 0 is reached where it succeeds.
+
+    Untargeted: -max(log p_key - max_{j != key} log p_j + kappa, 0). Targeted at option t:
+    -max(max_{j != t} log p_j - log p_t + kappa, 0).
+
+    Args:
+        log_probs: log probabilities over the options.
+        key: position of the right option.
+        sought: position of the option aimed at; None: any wrong one.
+        kappa: how far beyond the border the score still grows, >= 0.
+
+    >>> round(margin_score([math.log(0.7), math.log(0.2), math.log(0.1)], 0), 4)
+    -1.2528
+    >>> margin_score([math.log(0.2), math.log(0.8)], 0)
+    -0.0
+    """
+    against = key if sought is None else sought
+    rest = max(value for j, value in enumerate(log_probs) if j != against)
+    margin = log_probs[against] - rest if sought is None else rest - log_probs[against]
+    return -max(margin + kappa, 0.0)
+
+
+def hard_log_probs(n_options: int, chosen: int) -> tuple[float, ...]:
+    """Return the log probabilities assumed for a victim that gives only its answer.
+
+    log(one-hot + 1e-8), so the score is 0 where the answer is wrong and about -18.42 where it
+    is right: no value between them, and nothing to follow before the attack has succeeded.
+    """
+    return tuple(math.log(HARD_FLOOR + (j == chosen)) for j in range(n_options))
+
+
+def estimate_gradient(
+    origin: Floats, points: Floats, changes: Floats, *, aggregate: str = "sum"
+) -> Floats:
+    """Estimate the gradient of a score from its changes at a few points (Xian et al., Eq. 5).
+
+    g = sum_i (s_i - s_0)/|d_i| * d_i/|d_i| with d_i = c_i - e_0. Where s is linear with gradient
+    w, and M directions are drawn isotropically in d dimensions, cos(g, w) is about
+    1/sqrt(1 + (d - 1)/M); M = d orthonormal directions give w itself.
+
+    Args:
+        origin: e_0, shape (n_dimensions,).
+        points: c_i, none equal to e_0, shape (n_points, n_dimensions).
+        changes: s_i - s_0, shape (n_points,).
+        aggregate: `sum` (the released code) or `mean` (Eq. 5); it scales the learning rate by M.
+
+    Returns:
+        Shape (n_dimensions,); exactly zero where no change differs from zero.
+
+    >>> estimate_gradient(np.zeros(2), np.eye(2), np.array([0.5, -2.0])).tolist()
+    [0.5, -2.0]
+    """
+    displacements = points - origin
+    lengths = np.linalg.norm(displacements, axis=1)
+    gradient: Floats = (changes / lengths) @ (displacements / lengths[:, None])
+    return gradient / len(points) if aggregate == "mean" else gradient
+
+
+def most_similar(similarities: Similarities, among: Indices, k: int) -> Indices:
+    """Return up to k of the indices `among`, in descending similarity.
+
+    >>> most_similar(np.array([0.1, 0.9, 0.5], np.float32), np.array([0, 2]), 1).tolist()
+    [2]
+    """
+    values = similarities[among]
+    top = np.argpartition(-values, k)[:k] if k < len(among) else np.arange(len(among))
+    # By index among equals, so that the order depends on nothing else.
+    return among[top[np.lexsort((top, -values[top]))]]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import log
-from typing import Any
+from collections.abc import Callable
+from math import log, sqrt
 
 import numpy as np
 import pytest
@@ -12,12 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.attacks import DiscreteZoo
+from medstress.attacks.discrete_zoo import (
+    estimate_gradient,
+    hard_log_probs,
+    margin_score,
+    most_similar,
+)
 from medstress.attacks.protocol import most_queries
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Candidate, Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer, Predict
-from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.testing import PerturbationTable, tiny_resources
 
@@ -26,7 +30,7 @@ FLIPPED = Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True)
 NAMES = tuple(f"name{i:02}" for i in range(60))
 
 
-def mention(field: str, start: int, end: int, type_: str = "T121") -> Mention:
+def mention(field, start, end, type_="T121"):
     return Mention(field=field, start=start, end=end, type=type_)
 
 
@@ -54,24 +58,18 @@ TABLE = PerturbationTable(NAMES, lambda anchor, text: 0.5)
 RESOURCES = tiny_resources(TABLE)
 
 
-def believes(key: float, n_options: int = 4, answer: str = "A") -> Prediction:
+def believes(key, n_options=4, answer="A"):
     """A right answer whose key has this probability."""
     rest = (1 - key) / (n_options - 1)
     scores = (log(key), *[log(rest)] * (n_options - 1))
     return Prediction(outcome=Outcome.RIGHT, answer=answer, scores=scores)
 
 
-def held(_: Candidate) -> Prediction:
+def held(_):
     return believes(0.7)
 
 
-def drive(
-    attack: DiscreteZoo,
-    tell: Tell = held,
-    item: Question = ITEM,
-    resources: Resources = RESOURCES,
-    seed: int = 0,
-) -> tuple[list[Predict], Candidate | None]:
+def drive(attack, tell=held, item=ITEM, resources=RESOURCES, seed=0):
     """Every query asked, and what the attack returns."""
     asked: list[Predict] = []
     flow = attack.run(item, rng_for(seed, attack.stream, "d", item.id), resources)
@@ -88,24 +86,24 @@ def drive(
         return asked, stop.value
 
 
-def edits(queries: Sequence[Predict]) -> list[tuple[str, str]]:
+def edits(queries):
     """(option, replacement in lower case) of every query."""
     found = [query.candidate.edits for query in queries]
     assert all(len(each) == 1 for each in found)
     return [(edit.field, edit.replacement.lower()) for (edit,) in found]
 
 
-def nearest(text: str, k: int, names: Sequence[str] = NAMES) -> list[str]:
+def nearest(text, k, names=NAMES):
     similarity = TABLE.cosines(TABLE.vector(text))
     order = np.argsort(-similarity, kind="stable")
     return [NAMES[i] for i in order if NAMES[i] in names][:k]
 
 
-def test_a_step_asks_m_names_from_the_nearest_and_then_where_their_scores_point() -> None:
+def test_a_step_asks_m_names_from_the_nearest_and_then_where_their_scores_point():
     """Score = w.c: the update must be the name nearest to e0 + lambda g, found here by hand."""
     w = np.arange(8.0) - 3.5
 
-    def tell(candidate: Candidate) -> Prediction:
+    def tell(candidate):
         text = candidate.edits[0].replacement if candidate.edits else "Beta"
         margin = 30 - float(w @ TABLE.vector(text.lower() if candidate.edits else text))
         return Prediction(outcome=Outcome.RIGHT, answer="A", scores=(0.0, -margin))
@@ -121,61 +119,20 @@ def test_a_step_asks_m_names_from_the_nearest_and_then_where_their_scores_point(
     assert update == best
 
 
-def test_the_search_goes_on_to_the_next_entity_and_then_to_fresh_names() -> None:
+def test_the_search_goes_on_to_the_next_entity_and_then_to_fresh_names():
     asked, pick = drive(DiscreteZoo(budget=16))
     assert pick is None
     fields = [field for field, _ in edits(asked)]
     assert fields in ([*"BBBBCCCCBBBBCCCC"], [*"CCCCBBBBCCCCBBBB"])
 
 
-def test_one_pass_ends_after_the_last_entity() -> None:
-    assert len(drive(DiscreteZoo(budget=16, rounds="one_pass"))[0]) == 8
-
-
-def test_entities_are_attacked_in_random_order_or_as_given() -> None:
-    first = {
-        order: {
-            edits(drive(DiscreteZoo(budget=3, word_ranking=order), seed=seed)[0])[0][0]
-            for seed in range(20)
-        }
-        for order in ("random", "given")
-    }
-    assert first == {"random": {"B", "C"}, "given": {"B"}}
-
-
-def test_only_the_entity_changes_and_its_case_is_kept() -> None:
-    asked, _ = drive(DiscreteZoo(budget=8, word_ranking="given"))
-    first, second = asked[0].candidate, asked[4].candidate
-    assert (first.options[0], first.options[2:]) == ("Alpha", ITEM.options[2:])
-    assert first.options[1].startswith("Name")
-    assert second.options[2].startswith("some name")
-    assert second.options[2].endswith(" blocker")
-
-
-def test_a_success_among_the_candidates_ends_the_search() -> None:
+def test_a_success_among_the_candidates_ends_the_search():
     asked, pick = drive(DiscreteZoo(), lambda c: FLIPPED if c.edits else held(c))
     assert len(asked) == 1
     assert pick == asked[0].candidate
 
 
-def test_a_success_of_the_update_ends_the_search() -> None:
-    asked, _ = drive(DiscreteZoo(budget=4))
-    last = asked[-1].candidate
-    again, pick = drive(DiscreteZoo(budget=8), lambda c: FLIPPED if c == last else held(c))
-    assert (len(again), pick) == (4, last)
-
-
-def test_candidates_are_announced_and_are_the_very_ones_asked_later() -> None:
-    attack = DiscreteZoo()
-    flow = attack.run(ITEM, rng_for(0, "s", "d", "q"), RESOURCES)
-    next(flow)
-    first = flow.send((held(Candidate(item=ITEM)),))
-    second = flow.send((held(first.queries[0].candidate),))
-    assert len(first.then) == 2
-    assert second.queries[0] is first.then[0]
-
-
-def test_where_the_estimate_is_zero_a_fresh_name_of_the_pool_is_asked() -> None:
+def test_where_the_estimate_is_zero_a_fresh_name_of_the_pool_is_asked():
     """The same scores whatever is asked: the documented fall-back."""
     updates = set()
     for seed in range(40):
@@ -186,12 +143,12 @@ def test_where_the_estimate_is_zero_a_fresh_name_of_the_pool_is_asked() -> None:
     assert len(updates) > 10
 
 
-def two_options(_: Candidate) -> Prediction:
+def two_options(_):
     return believes(0.7, 2)
 
 
-def test_hard_answers_fall_back_to_the_pool_whatever_the_probabilities() -> None:
-    def tell(candidate: Candidate) -> Prediction:
+def test_hard_answers_fall_back_to_the_pool_whatever_the_probabilities():
+    def tell(candidate):
         found = sum(map(ord, candidate.edits[0].replacement)) % 7 if candidate.edits else 0
         return believes(0.6 + 0.05 * found, 2)
 
@@ -203,22 +160,17 @@ def test_hard_answers_fall_back_to_the_pool_whatever_the_probabilities() -> None
         assert hard == blind
 
 
-def test_hard_answers_need_no_probabilities() -> None:
-    bare = Prediction(outcome=Outcome.RIGHT, answer="A")
-    assert len(drive(DiscreteZoo(answers="hard"), lambda _: bare)[0]) == 8
-
-
-def test_a_victim_without_probabilities_is_refused_before_any_query() -> None:
+def test_a_victim_without_probabilities_is_refused_before_any_query():
     bare = Prediction(outcome=Outcome.RIGHT, answer="A")
     with pytest.raises(TrialError, match='answers = "hard"'):
         drive(DiscreteZoo(), lambda _: bare)
 
 
-def test_an_unreadable_answer_is_left_out_of_the_estimate() -> None:
+def test_an_unreadable_answer_is_left_out_of_the_estimate():
     """With one candidate unreadable, the update is the one that the other two point to."""
     lost = edits(drive(DiscreteZoo(budget=3), two_options, ONE_SPAN)[0])[0][1]
 
-    def tell(candidate: Candidate) -> Prediction:
+    def tell(candidate):
         if not candidate.edits:
             return believes(0.7, 2)
         name = candidate.edits[0].replacement.lower()
@@ -239,39 +191,22 @@ def test_an_unreadable_answer_is_left_out_of_the_estimate() -> None:
 
 class TestRankingByImportance:
     @staticmethod
-    def tell(candidate: Candidate) -> Prediction:
+    def tell(candidate):
         """Without its entity, C leaves the key less probable than B does."""
         (edit,) = candidate.edits or (None,)
         if edit is None or edit.replacement:
             return believes(0.9)
         return believes({"B": 0.8, "C": 0.5}[edit.field])
 
-    def test_the_entity_whose_deletion_costs_the_key_most_comes_first(self) -> None:
+    def test_the_entity_whose_deletion_costs_the_key_most_comes_first(self):
         for seed in range(5):
             asked, _ = drive(DiscreteZoo(budget=6, word_ranking="importance"), self.tell, seed=seed)
             assert [query.probe for query in asked] == [True, True, *[False] * 4]
             assert set(edits(asked[:2])) == {("B", ""), ("C", "")}
             assert {field for field, _ in edits(asked[2:])} == {"C"}
 
-    def test_its_queries_are_paid_from_the_budget(self) -> None:
-        assert len(drive(DiscreteZoo(budget=6, word_ranking="importance"), self.tell)[0]) == 6
-
-    @pytest.mark.parametrize("seed", range(5))
-    def test_a_smaller_budget_asks_a_prefix(self, seed: int) -> None:
-        whole = edits(
-            drive(DiscreteZoo(budget=12, word_ranking="importance"), self.tell, seed=seed)[0]
-        )
-        for budget in range(3, 12):
-            attack = DiscreteZoo(budget=budget, word_ranking="importance")
-            assert edits(drive(attack, self.tell, seed=seed)[0]) == whole[:budget]
-
-    def test_a_single_entity_is_not_ranked(self) -> None:
-        attack = DiscreteZoo(word_ranking="importance")
-        asked, _ = drive(attack, two_options, ONE_SPAN)
-        assert not any(query.probe for query in asked)
-
-    def test_an_unreadable_probe_puts_its_entity_last(self) -> None:
-        def tell(candidate: Candidate) -> Prediction:
+    def test_an_unreadable_probe_puts_its_entity_last(self):
+        def tell(candidate):
             if candidate.edits and candidate.edits[0] == probe_of_c:
                 return Prediction(outcome=Outcome.UNREADABLE, answer=None)
             return self.tell(candidate)
@@ -286,7 +221,7 @@ class TestReplaced:
     """Two places, B and C; every name in C leads to B, and every name in B to D."""
 
     @staticmethod
-    def tell(candidate: Candidate) -> Prediction:
+    def tell(candidate):
         fields = {edit.field for edit in candidate.edits}
         led = {"B": 3, "C": 1}[min(fields)] if fields else 0
         # What stands in an edited option itself gets a little likelier with every name in C.
@@ -295,7 +230,7 @@ class TestReplaced:
             scores[led] = log(0.9)
         return Prediction(outcome=Outcome.RIGHT, answer="A", scores=tuple(scores))
 
-    def test_the_score_is_that_of_the_option_under_attack(self) -> None:
+    def test_the_score_is_that_of_the_option_under_attack(self):
         attack = DiscreteZoo(goal="replaced")
         entity = attack.entity(ITEM, ITEM.mentions[2], RESOURCES)
         answer = self.tell(entity.candidate(0))
@@ -304,23 +239,16 @@ class TestReplaced:
         beside = attack.entity(ITEM, ITEM.mentions[1], RESOURCES)
         assert attack._score(answer, beside) == 0
 
-    def test_it_is_no_obstacle_on_any_item(self) -> None:
-        assert DiscreteZoo(goal="replaced").obstacle(ITEM, RESOURCES) is None
-
 
 class TestThreshold:
-    def test_nothing_less_similar_to_the_entity_is_asked(self) -> None:
+    def test_nothing_less_similar_to_the_entity_is_asked(self):
         similarity = dict(zip(NAMES, TABLE.cosines(TABLE.vector("Beta")), strict=True))
         attack = DiscreteZoo(budget=60, similarity_threshold=0.2)
         asked, _ = drive(attack, two_options, ONE_SPAN)
         names = {name for _, name in edits(asked)}
         assert names == {name for name, cos in similarity.items() if cos >= 0.2}
 
-    def test_off_asks_the_whole_vocabulary_in_the_end(self) -> None:
-        asked, _ = drive(DiscreteZoo(budget=60), two_options, ONE_SPAN)
-        assert {name for _, name in edits(asked)} == set(NAMES)
-
-    def test_where_no_name_is_similar_enough_the_item_cannot_be_attacked(self) -> None:
+    def test_where_no_name_is_similar_enough_the_item_cannot_be_attacked(self):
         most = max(max(TABLE.cosines(TABLE.vector(text))) for text in ("Beta", "gamma"))
         attack = DiscreteZoo(similarity_threshold=1.0)
         assert drive(attack)[0] == []
@@ -333,16 +261,16 @@ class TestThreshold:
 
 
 class TestExclusions:
-    def test_an_excluded_name_is_never_asked_even_where_the_gradient_points_to_it(self) -> None:
+    def test_an_excluded_name_is_never_asked_even_where_the_gradient_points_to_it(self):
         class Strict(PerturbationTable):
-            def allowed(self, item: Question, variants: Any = "exclude") -> Any:
+            def allowed(self, item, variants="exclude"):
                 found = super().allowed(item)
                 return found if variants == "mark" else found[found % 2 == 0]
 
         resources = tiny_resources(Strict(NAMES, lambda *_: 0.5))
         rising = {name: 0.9 - 0.01 * i for i, name in enumerate(NAMES)}
 
-        def tell(candidate: Candidate) -> Prediction:
+        def tell(candidate):
             name = candidate.edits[0].replacement.lower() if candidate.edits else ""
             return believes(rising.get(name, 0.9), 2)
 
@@ -351,31 +279,18 @@ class TestExclusions:
             asked, _ = drive(attack, tell, ONE_SPAN, resources)
             assert {name for _, name in edits(asked)} == expected
 
-    def test_the_entity_itself_under_another_spelling_is_not_asked(self) -> None:
-        def vectors(text: str) -> Any:
+    def test_the_entity_itself_under_another_spelling_is_not_asked(self):
+        def vectors(text):
             return TABLE.vector(text.replace("beta-", "Beta"))
 
         table = PerturbationTable(["beta-", *NAMES[:5]], lambda *_: 0.5, vectors)
         asked, _ = drive(DiscreteZoo(budget=9), two_options, ONE_SPAN, tiny_resources(table))
         assert {name for _, name in edits(asked)} == set(NAMES[:5])
 
-    def test_validity_is_that_of_the_rule(self) -> None:
-        attack, candidate = DiscreteZoo(), Candidate(item=ONE_SPAN)
-        span = ONE_SPAN.mentions[0]
-        same = attack.validity(candidate.edit(span, "alpha"), RESOURCES)
-        other = attack.validity(candidate.edit(span, "name01"), RESOURCES)
-        assert (same.valid, same.variant_class) == (False, "same_words")
-        assert (other.valid, other.variant_class, other.reason) == (None, "different", "rule")
-
 
 class TestObstacles:
-    def test_an_item_without_a_typed_distractor_entity_is_not_attackable(self) -> None:
-        bare = Question(id="q", stem="Which?", options=("Alpha", "Beta"), key="A")
-        found = DiscreteZoo().obstacle(bare, RESOURCES)
-        assert found == "no distractor mentions an entity of type drugs"
-
-    def test_an_entity_without_a_vector_is_passed_over(self) -> None:
-        def vectors(text: str) -> Any:
+    def test_an_entity_without_a_vector_is_passed_over(self):
+        def vectors(text):
             return np.zeros(8) if text in ("Beta", "gone") else TABLE.vector(text)
 
         resources = tiny_resources(PerturbationTable(NAMES, lambda *_: 0.5, vectors))
@@ -385,26 +300,9 @@ class TestObstacles:
         asked, _ = drive(DiscreteZoo(), resources=resources)
         assert {field for field, _ in edits(asked)} == {"C"}
 
-    def test_a_vocabulary_that_may_not_be_used_is_an_obstacle(self) -> None:
-        resources = tiny_resources(PerturbationTable(["alpha", "BETA"]))
-        found = DiscreteZoo().obstacle(ONE_SPAN, resources)
-        assert found == "no name of the vocabulary may replace it"
-
 
 class TestChoices:
-    def test_the_default_takes_the_step(self) -> None:
-        spec = DiscreteZoo().spec()
-        assert (spec["candidates"], spec["aggregate"], spec["update"]) == (3, "sum", "gradient")
-        assert (spec["variants"], spec["rounds"]) == ("exclude", "until_budget")
-
-    def test_as_published_reads_answers_takes_the_mean_and_one_pass(self) -> None:
-        attack = DiscreteZoo(choices="as_published")
-        spec = attack.spec()
-        assert (spec["candidates"], spec["aggregate"], spec["rounds"]) == (3, "mean", "one_pass")
-        assert (spec["update"], spec["answers"], spec["variants"]) == ("gradient", "hard", "mark")
-        assert "scores" not in attack.needs
-
-    def test_as_published_passes_once_over_the_places_whatever_the_budget(self) -> None:
+    def test_as_published_passes_once_over_the_places_whatever_the_budget(self):
         """Two entities, M names each and one more; no answer of the key tells a direction."""
         attack = DiscreteZoo(choices="as_published", budget=40, candidates=4, variants="exclude")
         asked, _ = drive(attack)
@@ -415,7 +313,7 @@ class TestChoices:
             assert len(names) == 5
             assert names < set(nearest(text, 20))
 
-    def test_as_released_draws_from_a_neighbourhood_and_never_steps(self) -> None:
+    def test_as_released_draws_from_a_neighbourhood_and_never_steps(self):
         """Ten of the fifty nearest of the first entity, then of the next."""
         attack = DiscreteZoo(choices="as_released", budget=13, variants="exclude")
         assert (attack.candidates, attack.learning_rate, attack.update) == (10, 0.1, "none")
@@ -425,52 +323,26 @@ class TestChoices:
         assert {name for field, name in found if field == "B"} < set(nearest("Beta", 50))
 
     @pytest.mark.parametrize(("given", "n"), [({}, 7), ({"budget": 8}, 8)])
-    def test_as_released_the_clean_question_is_one_of_the_default_budget_alone(
-        self, given: dict[str, int], n: int
-    ) -> None:
+    def test_as_released_the_clean_question_is_one_of_the_default_budget_alone(self, given, n):
         """A written budget counts perturbed queries, as it does of entity_substitution."""
         attack = DiscreteZoo(choices="as_released", variants="exclude", **given)
         assert (attack.budget, len(drive(attack)[0])) == (n, n)
-
-    def test_what_is_written_wins(self) -> None:
-        attack = DiscreteZoo(choices="as_released", candidates=3, update="gradient")
-        assert (attack.candidates, attack.update, attack.answers) == (3, "gradient", "hard")
-
-    def test_the_mean_is_a_smaller_learning_rate(self) -> None:
-        def tell(candidate: Candidate) -> Prediction:
-            value = sum(map(ord, candidate.edits[0].replacement)) % 7 if candidate.edits else 0
-            return believes(0.6 + 0.05 * value, 2)
-
-        one = DiscreteZoo(budget=4, aggregate="mean", learning_rate=30.0)
-        assert drive(one, tell, ONE_SPAN) == drive(DiscreteZoo(budget=4), tell, ONE_SPAN)
 
 
 @pytest.mark.parametrize(
     ("given", "where"),
     [
         ({"budget": 2}, "budget"),
-        ({"budget": True}, "budget"),
         ({"candidates": 1}, "candidates"),
-        ({"candidates": 3.0}, "candidates"),
         ({"multiplier": 0}, "multiplier"),
-        ({"learning_rate": 0}, "learning_rate"),
         ({"learning_rate": float("inf")}, "learning_rate"),
-        ({"learning_rate": "1"}, "learning_rate"),
         ({"kappa": -1}, "kappa"),
-        ({"similarity_threshold": "on"}, "similarity_threshold"),
         ({"similarity_threshold": 1.5}, "similarity_threshold"),
-        ({"word_ranking": "importnace"}, "word_ranking"),
-        ({"answers": "soft labels"}, "answers"),
-        ({"aggregate": "median"}, "aggregate"),
         ({"choices": "as_publishd"}, "'as_publishd'"),
-        ({"choices": []}, "choices"),
-        ({"normalise_differences": 1}, "normalise_differences"),
         ({"word_ranking": "importance", "answers": "hard"}, ""),
     ],
 )
-def test_a_parameter_out_of_range_is_refused_by_name(
-    given: dict[str, Any], where: str, said
-) -> None:
+def test_a_parameter_out_of_range_is_refused_by_name(given, where, said):
     with pytest.raises(UsageError) as caught:
         DiscreteZoo(**given)
     assert str(caught.value).startswith("discrete_zoo: ")
@@ -489,14 +361,11 @@ PARAMETERS = st.fixed_dictionaries(
         "aggregate": st.sampled_from(["sum", "mean"]),
         "rounds": st.sampled_from(["until_budget", "one_pass"]),
         "update": st.sampled_from(["gradient", "none"]),
-        "normalise_displacements": st.booleans(),
-        "normalise_differences": st.booleans(),
-        "count_baseline": st.booleans(),
     }
 )
 
 
-def noisy(candidate: Candidate) -> Prediction:
+def noisy(candidate):
     """A probability that depends on the candidate; sometimes unreadable."""
     text = "".join(candidate.options)
     value = rng_for(0, "noisy", "", text).random()
@@ -507,14 +376,12 @@ def noisy(candidate: Candidate) -> Prediction:
 
 @settings(deadline=None)
 @given(PARAMETERS, st.integers(0, 50), st.integers(1, 40))
-def test_the_budget_is_kept_and_nothing_is_asked_twice(
-    parameters: dict[str, Any], seed: int, n_names: int
-) -> None:
+def test_the_budget_is_kept_and_nothing_is_asked_twice(parameters, seed, n_names):
     resources = tiny_resources(PerturbationTable(NAMES[:n_names], lambda *_: 0.5))
     attack = DiscreteZoo(**parameters)
     asked, pick = drive(attack, noisy, resources=resources, seed=seed)
     assert pick is None
-    budget = parameters["budget"] - parameters["count_baseline"]
+    budget = parameters["budget"]
     assert len(asked) <= budget
     found = edits(asked)
     assert len(set(found)) == len(found)
@@ -529,7 +396,7 @@ def test_the_budget_is_kept_and_nothing_is_asked_twice(
 
 @settings(deadline=None)
 @given(PARAMETERS, st.integers(0, 50), st.integers(3, 40))
-def test_a_smaller_budget_asks_a_prefix(parameters: dict[str, Any], seed: int, budget: int) -> None:
+def test_a_smaller_budget_asks_a_prefix(parameters, seed, budget):
     """So that success within b queries is read off one run with more."""
     parameters |= {"word_ranking": "random"}
     long, _ = drive(DiscreteZoo(**parameters), noisy, seed=seed)
@@ -541,19 +408,13 @@ def test_a_smaller_budget_asks_a_prefix(parameters: dict[str, Any], seed: int, b
 # -- the parts that it shares with entity substitution ---------------------------------------------
 
 
-def test_the_search_goes_on_after_a_success_that_does_not_count() -> None:
+def test_the_search_goes_on_after_a_success_that_does_not_count():
     invalid = Prediction(outcome=Outcome.WRONG, answer="B", scores=(-1.0,) * 4, is_success=True)
     asked, pick = drive(DiscreteZoo(variants="mark"), lambda c: invalid if c.edits else held(c))
     assert (len(asked), pick) == (8, None)
 
 
-def test_where_variants_are_asked_it_goes_on_unless_told_otherwise() -> None:
-    assert DiscreteZoo(variants="mark").ends == DiscreteZoo(choices="as_published").ends == "valid"
-    assert DiscreteZoo().ends == "success"
-    assert DiscreteZoo(variants="mark", continue_on_invalid=False).ends == "success"
-
-
-def test_names_beyond_the_edit_limit_are_never_asked_and_are_counted() -> None:
+def test_names_beyond_the_edit_limit_are_never_asked_and_are_counted():
     names = ("beto", "bexa", "betas", "something else", "another long name")
     resources = tiny_resources(PerturbationTable(names, lambda anchor, text: 0.5))
     attack = DiscreteZoo(budget=8, max_edit_distance=2)
@@ -569,24 +430,11 @@ def test_names_beyond_the_edit_limit_are_never_asked_and_are_counted() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("goal", "reason"),
-    [
-        ("A", "its key is A, the target"),
-        ("J", "it has no option J, the target"),
-        ("B", None),
-        ("untargeted", None),
-    ],
-)
-def test_an_item_without_the_target_is_not_attackable(goal: str, reason: str | None) -> None:
-    assert DiscreteZoo(goal=goal).obstacle(ITEM, RESOURCES) == reason
-
-
-def test_a_targeted_search_follows_the_probability_of_its_target() -> None:
+def test_a_targeted_search_follows_the_probability_of_its_target():
     """Only option D moves with w: the estimate exists for goal D, and is zero for goal C."""
     w = np.arange(8.0) - 3.5
 
-    def tell(candidate: Candidate) -> Prediction:
+    def tell(candidate):
         text = candidate.edits[0].replacement.lower() if candidate.edits else "Beta"
         d = -30 + float(w @ TABLE.vector(text))
         return Prediction(outcome=Outcome.RIGHT, answer="A", scores=(0.0, -9.0, -9.0, d))
@@ -599,25 +447,75 @@ def test_a_targeted_search_follows_the_probability_of_its_target() -> None:
     assert found["C"][3] != found["D"][3]
 
 
-def test_as_released_the_case_is_copied_as_the_released_code_does() -> None:
-    resources = tiny_resources(PerturbationTable(["DNA repair"], lambda anchor, text: 0.5))
-    for choices, expected in (("default", "DNA repair"), ("as_released", "Dna repair")):
-        asked, _ = drive(DiscreteZoo(choices=choices), two_options, ONE_SPAN, resources)
-        assert asked[0].candidate.options[1] == expected
+# -- the mathematics, against closed forms ---------------------------------------------------------
+LOG_PROBS = [log(0.6), log(0.3), log(0.1)]
 
 
-def test_a_label_names_what_was_written() -> None:
-    named = DiscreteZoo(choices="as_released", candidates=4).label_parameters()
-    assert {key for key, value in named.items() if value is not None} == {
-        "name",
-        "budget",
-        "choices",
-        "candidates",
-        "similarity_threshold",
-        "multiplier",
-        "kappa",
-        "normalise_displacements",
-        "normalise_differences",
-        "goal",
-        "max_edit_distance",
-    }
+def points(n, d, seed=0):
+    """An origin, and n points in isotropic directions at differing distances from it."""
+    rng = np.random.default_rng(seed)
+    directions = rng.standard_normal((n, d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    origin = rng.standard_normal(d)
+    return origin, origin + directions * rng.uniform(0.2, 2, (n, 1)), rng.standard_normal(d)
+
+
+def cosine(a, b):
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def test_the_score_is_minus_the_margin_of_the_key_over_the_best_other_option():
+    assert margin_score(LOG_PROBS, 0) == pytest.approx(-log(2))
+    assert margin_score(LOG_PROBS, 0, kappa=0.5) == pytest.approx(-log(2) - 0.5)
+
+
+@pytest.mark.parametrize(("key", "kappa", "score"), [(1, 0.0, 0.0), (1, 1.0, log(2) - 1)])
+def test_the_score_stops_growing_kappa_beyond_the_border(key, kappa, score):
+    assert margin_score(LOG_PROBS, key, kappa=kappa) == pytest.approx(score)
+
+
+def test_a_targeted_score_is_minus_what_the_option_aimed_at_lacks():
+    assert margin_score(LOG_PROBS, 0, sought=2) == pytest.approx(-log(6))
+    assert margin_score(LOG_PROBS, 1, sought=0) == 0
+
+
+def test_hard_answers_give_two_scores_and_nothing_between():
+    scores = [margin_score(hard_log_probs(4, chosen), 2) for chosen in range(4)]
+    assert scores == pytest.approx([0, 0, log(1e-8), 0], abs=1e-7)
+    assert log(1e-8) == pytest.approx(-18.42, abs=0.01)
+
+
+def test_equation_5_by_hand():
+    origin, at = np.array([1.0, 0.0]), np.array([[1.0, 2.0], [4.0, 4.0]])
+    changes = np.array([6.0, 10.0])
+    # Displacements (0, 2) and (3, 4): 6/2 * (0, 1) + 10/5 * (.6, .8).
+    np.testing.assert_allclose(estimate_gradient(origin, at, changes), [1.2, 4.6])
+    np.testing.assert_allclose(estimate_gradient(origin, at, changes, aggregate="mean"), [0.6, 2.3])
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 99))
+def test_no_change_of_the_score_gives_exactly_zero(n, d, seed):
+    origin, at, _ = points(n, d, seed)
+    assert not estimate_gradient(origin, at, np.zeros(n)).any()
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(0, 35))
+def test_the_most_similar_come_in_descending_order(values, k):
+    similarities = np.array(values, dtype=np.float32)
+    among = np.arange(0, len(values), 2)
+    found = most_similar(similarities, among, k)
+    expected = sorted(similarities[among], reverse=True)[:k]
+    assert similarities[found].tolist() == expected
+    assert len(set(found.tolist())) == len(found)
+    assert set(found) <= set(among)
+
+
+def test_the_expected_cosine_is_that_of_the_closed_form():
+    """1/sqrt(1 + (d - 1)/M): .71 at M = d; mean of 200 estimates, standard error below .01."""
+    d = 32
+    for m in (d, 5 * d):
+        found = []
+        for seed in range(200):
+            origin, at, w = points(m, d, seed)
+            found.append(cosine(estimate_gradient(origin, at, at @ w - origin @ w), w))
+        assert np.mean(found) == pytest.approx(1 / sqrt(1 + (d - 1) / m), abs=0.02)

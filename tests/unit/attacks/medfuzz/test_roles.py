@@ -1,20 +1,22 @@
 """MedFuzz driven by hand: what roles may answer, what becomes of it, and what they are told."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
 
 from medstress.attacks import MedFuzz
+from medstress.attacks.medfuzz.roles import evidence, key_vote
 from medstress.core.calls import LENGTH, WITHHELD, Decoding, Generated
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer, Consult
 from medstress.core.resources import Resources
+from medstress.tasks.prompt_sets import load_prompts
+from medstress.tasks.replies import Unreadable
 from medstress.testing import check_attack, scripted_attacker, tiny_questions, tiny_resources
 
+# -- attack ----------------------------------------------------------------------------------------
 ITEMS = tiny_questions(3)
 ITEM = ITEMS[0]
 WRONG = next(letter for letter in ITEM.letters if letter != ITEM.key)
@@ -165,11 +167,6 @@ def test_replies_are_read_as_models_write_them(said):
     assert not any("<think>" in turn.content for call in play.calls for turn in call.prompt)
 
 
-def test_insertions_of_a_whole_question_are_noted_without_places():
-    play = Play(ONE, plan(), whole())
-    assert play.notes[0]["added"] == [{"text": CLERK, "where": "", "category": ""}]
-
-
 def test_quotes_that_are_the_questions_own_stay(monkeypatch):
     item = ITEM.__class__(
         id="q", context="A man coughs.", stem='Which drug does "he" need for his "cold"',
@@ -240,13 +237,6 @@ def test_insertions_that_cannot_be_used_are_asked_for_once_more_with_the_exact_r
     assert play.edited == []
 
 
-def test_a_reply_that_was_cut_off_is_said_with_the_key_that_gives_more():
-    cut = Generated(text="{", finish_reason=LENGTH)
-    (note,) = Play(ONE, cut, cut).notes
-    assert "[role.attacker] max_new_tokens" in note["reason"]
-    assert f"{Decoding().max_new_tokens} tokens" in note["reason"]
-
-
 def test_the_same_edit_again_is_asked_for_anew_and_then_costs_an_attempt():
     again = (plan(), insertions(), insertions(CLERK, ITEM.context))
     play = Play(MedFuzz(attempts=5), plan(), insertions(), *again, *again, *again, *again)
@@ -289,13 +279,6 @@ def test_a_known_probability_of_the_right_answer_is_in_the_table():
     assert "A (P(A) = 0.70)" in play.told(2)
 
 
-def test_an_answer_that_could_not_be_read_is_said_so():
-    play = Play(
-        MedFuzz(attempts=2), plan(), insertions(), plan(), "no", "no", answers=[held(answer=None)]
-    )
-    assert "Attempt 1: the model's answer could not be read." in play.told(2)
-
-
 def test_a_goal_is_what_the_attacker_aims_at():
     goal = next(letter for letter in "DCB" if letter != ITEM.key)
     attack = MedFuzz(attempts=1, goal=goal)
@@ -329,6 +312,18 @@ def test_evidence_is_left_to_a_judge_where_there_is_one():
     # A judge that cannot be read leaves the decision to the list.
     play = Play(ONE, plan(), insertions(), "Well.", "Well.", judge=judge)
     assert (play.notes[0]["evidence_by"], len(play.edited)) == ("list", 1)
+
+
+def test_a_judge_votes_on_the_key_once_the_target_errs_and_on_nothing_that_a_rule_rejects():
+    judge, vote = Decoding(temperature=0.0), json.dumps({"answer": ITEM.key})
+    erred = Prediction(outcome=Outcome.WRONG, answer=WRONG, is_success=True, reached_goal=True)
+    said = (plan(), insertions(), '{"evidence": []}', vote, vote)
+    play = Play(ONE, *said, answers=[erred], judge=judge)
+    assert play.notes[-1] == {"attempt": 1, "clean_vote": ITEM.key, "key_vote": ITEM.key}
+    on_clean, on_edit = (call.prompt[-1].content for call in play.judged[1:])
+    assert CLERK in on_edit
+    assert CLERK not in on_clean
+    assert Play(ONE, plan(), insertions("The answer is B."), judge=judge).judged == []
 
 
 # -- parameters --------------------------------------------------------------
@@ -380,3 +375,84 @@ def test_another_set_of_prompts_is_another_attack(tmp_path):
 
 
 RULES = 'lever = "hearsay"\n[[category]]\nname = "hobbies"\ndescription = "pastimes"\n'
+
+
+# -- judge -----------------------------------------------------------------------------------------
+SHIPPED = load_prompts("patient_characteristics").rules
+JUDGE = Decoding(max_new_tokens=512, temperature=0.0)
+ADDED = ["He works as a clerk.", "He has a “dry” cough."]
+
+
+def spoken(flow, *replies):
+    """Answer the calls of a conversation with the judge in turn; return its result and calls."""
+    asked, left = [], iter(replies)
+    step = next(flow)
+    try:
+        while True:
+            asked += [(step.calls[0], step.sample)]
+            text = next(left)
+            step = flow.send((text if isinstance(text, Generated) else Generated(text=text),))
+    except StopIteration as stop:
+        assert next(left, None) is None, "not all that was scripted was asked for"
+        return stop.value, asked
+
+
+def objected(*replies):
+    found, asked = spoken(evidence("judge", JUDGE, ITEM, ADDED, SHIPPED, 0), *replies)
+    return (found.reason if isinstance(found, Unreadable) else found.words), asked
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ('{"evidence": []}', ()),
+        ('{"evidence": ["cough"]}', ("cough",)),
+        ('<think>A clerk... {"evidence": ["clerk"]}</think>{"evidence": []}', ()),
+        ('Sure:\n```json\n{"evidence": ["a dry cough"]}\n```', ("a dry cough",)),
+        ('{"evidence": ["clerk"]} No, wait: {"evidence": ["cough"]}', ("cough",)),
+        ('{"evidence": "cough"}', ("cough",)),
+        ('{"evidence": "none"}', ()),
+        ('{"evidence": null}', ()),
+        ('["cough"]', ("cough",)),
+        ("[]", ()),
+        ("None.", ()),
+        ("No, none of the added words is clinical evidence.", ()),
+    ],
+)
+def test_replies_are_read_however_they_come(reply, words):
+    found, asked = objected(reply)
+    assert (found, len(asked)) == (words, 1)
+
+
+def test_what_cannot_be_used_is_asked_for_once_more_with_the_exact_reason():
+    found, asked = objected('{"evidence": ["tuberculosis"]}', '{"evidence": ["cough"]}')
+    assert found == ("cough",)
+    reason = "'tuberculosis' is not among the added words; quote them exactly"
+    assert reason in asked[1][0].prompt[-1].content
+    assert objected("The cough may matter.", "It does.")[0] == "it holds no JSON object"
+    cut = Generated(text='{"evidence": ["dry', finish_reason=LENGTH)
+    assert "[role.judge] max_new_tokens" in objected(cut, cut)[0]
+
+
+def test_it_reads_what_was_added_the_question_and_the_list():
+    _, [(call, _)] = objected('{"evidence": []}')
+    text = call.prompt[-1].content
+    for part in (*ADDED, ITEM.question, ITEM.key_text, *(one.name for one in SHIPPED.forbidden)):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ('{"reasoning": "It fits.", "answer": "B"}', "B"),
+        ('{"answer": "(b)"}', "B"),
+        ("B", "B"),
+        ("The answer is B.", "B"),
+        ('<think>A?</think>```{"answer": "B"}```', "B"),
+    ],
+)
+def test_a_vote_on_the_key_is_read_like_an_answer(reply, letter):
+    flow = key_vote("judge", JUDGE, ITEM, ITEM.question, 0)
+    assert spoken(flow, reply)[0] == letter
+    flow = key_vote("judge", JUDGE, ITEM, ITEM.question, 0)
+    assert spoken(flow, "Hard to say.", "Still hard.")[0] is None

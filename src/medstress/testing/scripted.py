@@ -1,8 +1,8 @@
-"""A rule-based target and scripted attackers and judges, as functions for the python back end.
+"""Scripted models: a back end of replies, and a target, attackers and judges as functions.
 
-They plant a weakness for MedFuzz to find: the target errs on an item as soon as the case contains
-the item's cue, and the attacker inserts the sentences of its script. Pass them to the python back
-end from your own file::
+The functions, for the python back end, plant a weakness for MedFuzz to find: the target errs on an
+item as soon as the case contains the item's cue, and the attacker inserts the sentences of its
+script. Pass them to the python back end from your own file::
 
     items = tiny_questions(8)
     target = rule_target(items, {"tiny-0": "teacher"})
@@ -12,12 +12,112 @@ end from your own file::
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
-from medstress.core.items import Question
+from medstress.core.calls import (
+    Answer,
+    Backend,
+    BackendTraits,
+    Call,
+    Choose,
+    Chosen,
+    Classify,
+    Compare,
+    Compared,
+    Generate,
+    Generated,
+    ModelIdentity,
+    Rank,
+    Reply,
+    Score,
+    Scored,
+    Tag,
+    Tagged,
+)
+from medstress.core.hashing import content_hash
+from medstress.core.items import LETTERS, Question
 
+CALLS = frozenset({"generate", "score", "rank", "choose", "tag", "compare"})
+
+
+def scripted_reply(call: Call, preferred: int = 0, share: float = 0.6) -> Answer:
+    """Answer one call so that the option at position `preferred` wins.
+
+    Args:
+        call: the call.
+        preferred: position of the winning option or continuation, from 0.
+        share: its probability in scores; the others share the rest.
+
+    >>> scripted_reply(Choose("Which?", "ABCD"), preferred=2).answer
+    'C'
+    """
+    match call:
+        case Generate():
+            return Generated(text=LETTERS[preferred])
+        case Choose(letters=letters):
+            return Chosen(answer=letters[preferred])
+        case Score(continuations=texts) | Rank(options=texts):
+            n = len(texts)
+            rest = math.log((1 - share) / max(n - 1, 1))
+            logs = tuple(math.log(share) if i == preferred else rest for i in range(n))
+            return Scored(log_probs=logs, n_tokens=(1,) * n)
+        case Classify(labels=labels):
+            return Chosen(answer=labels[preferred])
+        case Tag(tokens=tokens):
+            return Tagged(labels=("O",) * len(tokens))
+        case Compare():
+            return Compared(score=share)
+
+
+class ScriptedBackend(Backend):
+    """A back end whose replies come from a function of the call.
+
+    Attributes:
+        batches: the calls of every batch that it got, in order.
+        n_closed: how often it was closed.
+    """
+
+    def __init__(
+        self,
+        reply: Callable[[Call], Reply] = scripted_reply,
+        *,
+        name: str = "scripted",
+        batch_size: int = 32,
+        workers: int = 1,
+        ahead: int = 0,
+        structured: bool = False,
+    ) -> None:
+        self.identity = ModelIdentity(name=name, hash=content_hash(["scripted", name]))
+        self.traits = BackendTraits(
+            calls=CALLS,
+            batch_size=batch_size,
+            workers=workers,
+            ahead=ahead,
+            structured=structured,
+        )
+        self.batches: list[tuple[Call, ...]] = []
+        self.n_closed = 0
+        self._reply = reply
+
+    @property
+    def asked(self) -> list[Call]:
+        """All calls that it got, in order."""
+        return [call for batch in self.batches for call in batch]
+
+    def answer(self, calls: Sequence[Call]) -> list[Reply]:
+        """Answer every call with the function."""
+        self.batches.append(tuple(calls))
+        return [self._reply(call) for call in calls]
+
+    def close(self) -> None:
+        """Count the call."""
+        self.n_closed += 1
+
+
+# -- roles of MedFuzz ------------------------------------------------------------------------------
 Conversation: TypeAlias = list[dict[str, str]]
 """Turns as ``{"role", "content"}``."""
 Speaker: TypeAlias = Callable[[list[Conversation]], list[str]]
