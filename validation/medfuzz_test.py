@@ -9,7 +9,7 @@ with up to K insertions, and those where one brought an error are tested togethe
 
 Writes level.csv (share of attacked items with p <= .05 where there is nothing to find) and
 power.csv (of 25 attacked items 7 have a real success; how many of them are found). Judges nothing;
-tests/recovery holds a small version against what docs/medfuzz.md says.
+docs/results/medfuzz.md has the numbers, tests/recovery a small version.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ judge = scripted_judge(ITEMS)
 """A quarter of the vignettes fall for the second attempt, another is wrong at first."""
 
 
-def with_two_lines(name: str, url: str) -> str:
+def with_two_lines(name, url):
     """A copy of a recipe: `model` of the victim, with the address, and `model` of the attacker."""
     address = f'base_url = "{url}"\napi_key_env = "KEY_OF_THE_TEST"'
     text, n = re.subn(

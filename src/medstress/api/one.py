@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +38,6 @@ from medstress.experiment.plan.parts import (
 )
 from medstress.files.frames import Frame
 from medstress.files.functions import Answering, is_answering
-from medstress.report.formats import clean
 from medstress.tasks.victim import Victim as OpenVictim
 from medstress.tasks.victim import task_of
 
@@ -71,6 +70,9 @@ def load_dataset(
 
     Raises:
         UsageError, DataError: one sentence.
+
+    Warns:
+        UserWarning: what was cut, dropped or is doubtful, a sentence for each kind.
     """
     keys: dict[str, Any] = {"path": name}
     if isinstance(name, str | Path):
@@ -79,14 +81,9 @@ def load_dataset(
     keys |= {"annotations": annotations, "split": split, "limit": limit}
     keys |= {"columns": columns, "answer_base": answer_base}
     (part,) = load_datasets([Dataset(**keys)], Path.cwd(), None)
-    _say(part)
+    for sentence in (*part.loaded.notes, *part.loaded.skipped):
+        warnings.warn(sentence, stacklevel=3)  # the caller of what `checked` wraps
     return part.questions
-
-
-def _say(part: DatasetPart) -> None:
-    """Say how rows were read, and what was cut or left out of them."""
-    for line in (*part.understood, *part.loaded.notes, *part.loaded.skipped):
-        print(clean(line), file=sys.stderr)
 
 
 @checked

@@ -240,10 +240,6 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
 
     run, shown = Run.open(folder), screen()
     explanations = run.of(EXPLANATIONS)
-    remarks = explanations.remarks() if explanations else ()
-    for remark in remarks:
-        if remark.level == "note":
-            shown.say(remark.sentence)
     for table in (explanations.tables() if explanations else ())[:1]:
         print()
         print_table(shown.console, table)
@@ -252,9 +248,8 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
             "Heat maps, intervals and other places: medstress report DIR, or --out maps.html; all "
             "numbers: medstress summary DIR --json"
         )
-    for remark in remarks:
-        if remark.level == "warning":
-            shown.say(remark.sentence)
+    for remark in explanations.remarks() if explanations else ():
+        shown.say(remark.sentence)
     if stopped:
         shown.say(stopped)
     if out is not None:

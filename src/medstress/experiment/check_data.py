@@ -35,6 +35,7 @@ from medstress.files.writing import write_text
 if TYPE_CHECKING:
     from medstress.attacks.noise import NoiseResources
     from medstress.core.resources import IndexArray
+    from medstress.entities.alike import NameRules
     from medstress.experiment.plan.parts import AttackPart
     from medstress.tasks.kinds import Kind
 
@@ -223,12 +224,7 @@ def check_data(
         if data.table.limit is None:
             part = replace(part, questions=draw(part.questions, MOST, part.sample_seed))
         watcher.note("names")
-        groups = [
-            Resources(
-                group=label, types=types_of(table.type), perturbations=_Names(table, base, part)
-            )
-            for table, label in zip(tables, config.group_labels(tables), strict=True)
-        ]
+        groups = list(_groups(tables, part, base))
     elif to is not None:
         raise UsageError(
             f"{setting('to', str(to))}: the data are {kind.name}, and questions alone are written"
@@ -263,17 +259,29 @@ def _tables(choices: Choices, overrides: Sequence[str]) -> list[config.Entities]
     return list(check_experiment(raw, needs=()).entities)
 
 
+def _groups(
+    tables: Sequence[config.Entities], part: DatasetPart, base: Path
+) -> Iterator[Resources]:
+    from medstress.entities.alike import NameRules, option_texts
+    from medstress.entities.synonyms import SynonymGroups, concept_rows
+    from medstress.entities.vocabularies import load_vocabulary
+
+    keys = {text for item in part.questions for text in option_texts(item, item.key)}
+    rules = {
+        source: NameRules(SynonymGroups(*concept_rows(source, base, keys)))
+        for source in dict.fromkeys(table.synonyms for table in tables)
+    }
+    for table, label in zip(tables, config.group_labels(tables), strict=True):
+        names = load_vocabulary(table.vocabulary, base, table.column).names
+        perturbations = _Names(names, rules[table.synonyms])
+        yield Resources(group=label, types=types_of(table.type), perturbations=perturbations)
+
+
 class _Names(NoNames):
     """The names of a group without distances, since it only counts whether one may be put in."""
 
-    def __init__(self, table: config.Entities, base: Path, part: DatasetPart) -> None:
-        from medstress.entities.alike import NameRules, option_texts
-        from medstress.entities.synonyms import load_synonyms
-        from medstress.entities.vocabularies import load_vocabulary
-
-        self.names = load_vocabulary(table.vocabulary, base, table.column).names
-        keys = {text for item in part.questions for text in option_texts(item, item.key)}
-        self._rules = NameRules(load_synonyms(table.synonyms, base, keys))
+    def __init__(self, names: Sequence[str], rules: NameRules) -> None:
+        self.names, self._rules = names, rules
 
     def obstacle(self, item: Question) -> str | None:
         """Never one."""
@@ -297,7 +305,7 @@ def _attackable(
     # Their files stay unread, since no answer is asked for.
     made = [one for table in ATTACKS for one in config.Attack(**table).attacks]
     taken = [attack for attack in made if kind.is_taken(attack.takes)]
-    attacks = [AttackPart(label=str(one.spec()["name"]), attack=one) for one in taken]
+    attacks = [AttackPart(label=one.name, attack=one) for one in taken]
     noises = [each.attack for each in attacks if isinstance(each.attack, Noise)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]

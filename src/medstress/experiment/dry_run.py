@@ -34,9 +34,8 @@ from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.noise_control import NonEntityNoise
-from medstress.attacks.protocol import Attack, never_lost
-from medstress.attacks.unasked import Unasked
-from medstress.backends.replies import plain
+from medstress.attacks.protocol import Attack, Unasked, never_lost
+from medstress.backends.turns import plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.controls import left_out_sentences
 from medstress.core.hashing import content_hash

@@ -20,7 +20,7 @@ from medstress.core import registry
 from medstress.core.attacked import NAME
 from medstress.core.controls import CONTROLS, NOISE_CONTROL
 from medstress.core.errors import DataError, UsageError, did_you_mean, reason, setting
-from medstress.datasets.guess import ENDINGS, guess_dataset
+from medstress.datasets.guess import guess_dataset
 from medstress.experiment.file import config
 from medstress.experiment.file.config import Dataset, Entities, Experiment, Victim, given_keys
 from medstress.experiment.file.reading import Source, apply_overrides, check_experiment, toml_text
@@ -41,8 +41,6 @@ _SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme", "
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 _LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")
 """A named data set of which the user has the file."""
-_SEVERAL = "expected one file of"
-"""In the message about a folder with several tables."""
 _MOST_NAMED = 5
 """Files, or functions of a file, that a message names."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -235,22 +233,23 @@ def read_table(table: Dataset, overrides: Sequence[str] = ()) -> FirstData:
     try:
         parts = load_datasets([table], Path.cwd(), None)
     except (UsageError, DataError) as error:
-        message, folder = str(error), Path(table.path or "").expanduser()
-        if table.name == "hub" and _SEVERAL in message and folder.is_dir():
-            files = sorted(str(file) for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
-            here = " or ".join(setting("data", file) for file in files[:_MOST_NAMED])
-            raise UsageError(f"{message} (here: {here})").with_flag("--data", files[0]) from error
+        message = str(error)
         flags = {
             "columns": setting("columns", {"FIELD": "COLUMN"}),
             "answer_base": f"{setting('answer_base', 0)} or 1",
         }
-        unset = [key for key in _SETTLING if key not in table.model_fields_set]
-        named = [key for key in unset if re.search(rf"\b{key} = ", message)]
-        settling = [flags.get(k, setting("set", f"dataset.{k}=VALUE")) for k in named]
+        given = {k: re.search(rf'\b{k} = (?:"([^"]*)")?', message) for k in _SETTLING}
+        # What the message itself proposes, such as encoding = "cp1252", is proposed here too.
+        unset = {k: m for k, m in given.items() if m and k not in table.model_fields_set}
+        values = {k: m[1] or "VALUE" for k, m in unset.items()}
+        settling = [flags.get(k, setting("set", f"dataset.{k}={v}")) for k, v in values.items()]
         hint = f" (here: {' or '.join(settling)})" if settling else ""
         settled = type(error)(f"{message}{hint}")
         if lacking := _LACKS.search(message):
             settled.with_flag("--set", f"dataset.{lacking[1]}=FILE")
+        for key in ("encoding", "sheet"):
+            if values.get(key, "VALUE") != "VALUE":
+                settled.with_flag("--set", f"dataset.{key}={values[key]}")
         raise settled from error
     # Only now: a file that cannot be read is refused at once.
     from medstress.experiment.plan.parts import kind_of_datasets

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from medstress.experiment.plan.attack_checks import (
     fitting_arms,
     noise_controls,
     stored_attacks,
+    victim_of,
     without_stored,
 )
 from medstress.experiment.plan.dataset_parts import (
@@ -68,6 +70,7 @@ from medstress.experiment.plan.plan import (
     open_roles,
     with_roles,
 )
+from medstress.tasks.victim import Victim
 
 
 def prepare(
@@ -260,7 +263,7 @@ def opened_victims(
         for place, victim in enumerate(prepared.victims):
             if type(victim.backend).too_long is not Backend.too_long:
                 prepared.victims[place], prepared.datasets = with_long_items(
-                    victim, prepared.datasets, note
+                    victim, prepared.datasets, note, partial(_asked, prepared)
                 )
         if baselines:
             check_baselines(prepared)
@@ -269,3 +272,10 @@ def opened_victims(
         own = [part.backend for part in prepared.roles if not part.is_shared]
         for backend in [*prepared.backends, *own]:
             release(backend)
+
+
+def _asked(prepared: Prepared, victim: Victim, dataset: str, item: Any) -> Victim:
+    """Return a victim as it is asked about an item; in turns, if an attack has turns."""
+    asked, seeds = victim.on(dataset), prepared.experiment.experiment.seeds
+    turns = [part.attack for part in prepared.attacks if "turns" in part.attack.needs]
+    return victim_of(asked, turns[0], dataset, item, seeds[0], 0) if turns else asked

@@ -23,7 +23,6 @@ from medstress.analyses.significance import (
 )
 from medstress.attacks.controls.neutral import Gate, slots_of
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.gates import Draft, objections
 from medstress.attacks.medfuzz.roles import replies
 from medstress.core.arms import Place
@@ -323,7 +322,7 @@ def _judged(trial: Trial, seen: Sequence[Reasoning], tools: Tools) -> StudyFlow:
         """Return what most votes say; None if neither side has more than half."""
         text = say(
             "judge_mention",
-            question=question_of(Candidate(item=item, edits=one.edits)),
+            question=Candidate(item=item, edits=one.edits).question,
             options=lettered(zip(item.letters, item.options, strict=True)),
             before=before or unread,
             after=one.answer or unread,

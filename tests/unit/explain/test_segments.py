@@ -59,16 +59,6 @@ def test_fields_are_found_where_they_stand_though_their_texts_stand_everywhere(n
     ]
 
 
-def test_the_letter_before_an_option_belongs_to_it():
-    task = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.LETTER)
-    places = by_place(found(task).before)
-    assert [text.split()[0].strip("().:") for place, text in places if place in "BCD"] == [
-        "B",
-        "C",
-        "D",
-    ]
-
-
 def test_a_prompt_that_does_more_than_place_texts_shows_only_the_difference():
     source = "{{ stem | upper }} {% for l, o in options %}{{ o | upper }};{% endfor %}"
     template = Template(name="own.jinja", source=source, is_jinja=True)

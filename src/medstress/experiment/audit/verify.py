@@ -18,10 +18,10 @@ from medstress.analyses.requirements import NO_BASELINE
 from medstress.analyses.run import Run
 from medstress.analyses.significance import FIXED, SETTINGS
 from medstress.analyses.summary import summary as summary_of
-from medstress.attacks.discrete_zoo.attack import DiscreteZoo
+from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.spans import spans_in
+from medstress.attacks.names import spans_in
 from medstress.core.errors import MedstressError
 from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import content_hash, digest
@@ -51,7 +51,7 @@ from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance import Tools, families, mention_studies, tools_of
 from medstress.experiment.transfer import plan
-from medstress.files.inside import check_regular, read_inside
+from medstress.files.bounded import check_regular, read_inside
 from medstress.store.chain import Break
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import interpreting, no_run

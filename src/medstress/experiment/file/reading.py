@@ -27,8 +27,7 @@ from medstress.experiment.file.config import (
     refused,
     unknown,
 )
-from medstress.files.reading import check_toml, parse_toml, read_text
-from medstress.files.toml_values import toml_key, toml_value
+from medstress.files.reading import check_toml, parse_toml, read_text, toml_key, toml_value
 from medstress.files.writing import DATABASE
 
 NEEDS = ("experiment", "dataset", "victim", "attack")

@@ -11,8 +11,7 @@ from medstress.attacks.attacked import Attacked, AttackedArm
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm, turn_attack
 from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise_control import NonEntityNoise, has_control
-from medstress.attacks.protocol import QUESTIONS, Attack, make_attack
-from medstress.attacks.unasked import Unasked
+from medstress.attacks.protocol import QUESTIONS, Attack, Unasked, make_attack
 from medstress.core.attacked import NAME
 from medstress.core.calls import Decoding
 from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label

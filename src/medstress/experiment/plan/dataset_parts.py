@@ -79,7 +79,10 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
 
 
 def with_long_items(
-    victim: Victim, parts: Sequence[DatasetPart], note: Callable[[str], None]
+    victim: Victim,
+    parts: Sequence[DatasetPart],
+    note: Callable[[str], None],
+    asked: Callable[[Victim, str, Any], Victim],
 ) -> tuple[Victim, list[DatasetPart]]:
     """Return a victim that knows which items it cannot read, and the data sets with a note on them.
 
@@ -89,12 +92,20 @@ def with_long_items(
         victim: open.
         parts: the data sets.
         note: receives the notes as well.
+        asked: returns the victim as it is asked about an item of a data set, such as in turns.
     """
+
+    def clean_calls(part: DatasetPart, item: Any) -> list[Call]:
+        try:
+            flows = (asked(victim, part.label, item).flow(u.candidate()) for u in item.units()[:1])
+            return [request.call for flow in flows for request in next(flow)]
+        except Exception:  # noqa: BLE001 - its trial says why
+            return []
+
     too_long: dict[tuple[str, str], str] = {}
     noted = []
     for part in parts:
-        asked = victim.on(part.label)
-        calls = [(item, call) for item in part.questions for call in _clean_calls(asked, item)]
+        calls = [(item, call) for item in part.questions for call in clean_calls(part, item)]
         reasons = victim.backend.too_long([call for _, call in calls])
         of_part = {
             (part.label, item.id): reason
@@ -112,17 +123,6 @@ def with_long_items(
         too_long |= of_part
         noted.append(part)
     return (replace(victim, too_long=too_long) if too_long else victim), noted
-
-
-def _clean_calls(victim: Victim, item: Any) -> list[Call]:
-    try:
-        return [
-            request.call
-            for unit in item.units()[:1]
-            for request in next(victim.flow(unit.candidate()))
-        ]
-    except Exception:  # noqa: BLE001 - its trial says why
-        return []
 
 
 def _fitting(item: Question, victim: Victim, window: Window) -> Question:
@@ -315,12 +315,7 @@ def _open(tables: Sequence[config.Entities], base: Path) -> Recogniser:
 
         assert table.model is not None  # checked by the table
         return SpacyPipeline(table.model, base, table.labels, table.linker)
-    from medstress.entities.recognisers import (
-        Gazetteer,
-        Source,
-        shipped_gazetteer,
-        shipped_sources,
-    )
+    from medstress.entities.recognisers import Gazetteer, Source, shipped_gazetteer
     from medstress.entities.vocabularies import SHIPPED, load_vocabulary
 
     own = []
@@ -335,7 +330,7 @@ def _open(tables: Sequence[config.Entities], base: Path) -> Recogniser:
             )
         names = load_vocabulary(each.vocabulary, base, each.column).names
         own.append(Source(names=names, type=first))
-    return Gazetteer([*shipped_sources(), *own]) if own else shipped_gazetteer()
+    return Gazetteer(own, with_shipped=True) if own else shipped_gazetteer()
 
 
 def _key(table: config.Entities) -> str:

@@ -24,7 +24,7 @@ from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import other_names_in
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared, RolePart, target_hash
-from medstress.files.versions import versions
+from medstress.files.extras import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
