@@ -44,24 +44,6 @@ def test_without_an_id_cases_are_listed_what_was_lost_first(ran, capsys):
     assert set(ids[: len(lost)]) == lost
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["case", "nowhere", "x"],
-        ["case", "run", "nobody"],
-        ["case", "run", ""],
-        ["view", "nowhere"],
-        ["view", "run", "--port", "70000"],
-    ],
-)
-def test_what_is_wrong_is_one_sentence(ran, capsys, said, arguments):
-    capsys.readouterr()
-    assert medstress_cli(arguments) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    said(re.sub("[0-9a-f]{12}", "ID", err), arguments[-1] if "--port" in arguments else "")
-
-
 def test_several_candidates_differ_by_seed_and_group_and_the_rest_can_be_listed(bench, capsys):
     bench.tables["experiment"]["seeds"] = list(range(7))
     assert bench.run() == 0

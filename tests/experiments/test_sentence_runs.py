@@ -227,7 +227,6 @@ def test_a_pair_that_is_only_measured_has_no_rate(folder):
     read = Read.open(run.folder)
     plain = next(trial for trial in read.trials if trial.arm.attack.label == "plain")
     (case,) = Cases(read).cases([plain])
-    assert case.is_pair
     assert case.tried == ()
     told = ["".join(text for _, text in line) for line in case_lines(case)]
     assert not any("P(key)" in line or line.startswith("answer") for line in told)

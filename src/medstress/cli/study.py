@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from medstress.cli import flags
 from medstress.cli.process import one_line
 from medstress.core.errors import UsageError
 from medstress.core.words import command, quoted
 
+if TYPE_CHECKING:
+    from medstress.analyses.shown import Shown
+
 _study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
-_TUNED = "of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
+_TUNED = "folder of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
 _TRAINED = "run folder, with the models in DIR/models (default: runs/<name>-trained)"
 _PERTURBED = "FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll"
-_WRITTEN = "also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet"
-_TRIALS = "trials by id, the start of one or their item; lost or held"
+_TRIALS = "a trial's id or its beginning, or an item; several may follow"
 _ALL = "all successes, and as many attacks of the same arms that failed"
 _DRAWN = "with --all: draw N successes, and as many that failed"
 
@@ -32,7 +34,6 @@ def tune(
     sets: flags.Sets = [],
     dry_run: flags.DryRun = False,
     fresh: flags.Fresh = False,
-    retry_failed: flags.Retry = False,
     quiet: flags.Quiet = False,
 ) -> int:
     """Choose n on a split, then report on the rest.
@@ -55,8 +56,7 @@ def tune(
             with opened_victims(plan.prepared, watcher.note):
                 costs, notes = tuning_costs(plan), list(dry_run_remarks(plan.prepared))
         else:
-            wish = Wish(fresh=fresh, retry_failed=retry_failed)
-            tuned = tune_experiment(Path(experiment), out, wish, **common)
+            tuned = tune_experiment(Path(experiment), out, Wish(fresh=fresh), **common)
     if dry_run:
         for i, (what, dry) in enumerate(costs, 1):
             print(f"{what}:")
@@ -147,12 +147,10 @@ def significance(
     change do? Models, keys and settings ([test]) come from your experiment, never from the folder.
     The same command resumes.
     """
-    from medstress.analyses.run import Run
     from medstress.analyses.significance import SIGNIFICANCE
-    from medstress.cli.terminal import display, screen
+    from medstress.cli.terminal import display
     from medstress.experiment.kept_summary import keep_summary
     from medstress.experiment.run import run_tests
-    from medstress.report.terminal import print_table
 
     plan = list[str]()
     with display(quiet=quiet) as watcher:
@@ -168,16 +166,22 @@ def significance(
         print(one_line(line))
     if dry_run:
         return 0
-    keep_summary(Path(folder))
-    tests, out = Run.open(Path(folder)).of(SIGNIFICANCE), screen()
-    for table in [one for one in tests.tables() if one.rows] if tests else ():
-        print_table(out.console, table)
-        print()
-    for remark in tests.remarks() if tests else ():
-        out.say(remark.sentence)
-    if stopped is not None:
-        out.say(stopped)
+    _show(keep_summary(Path(folder)).of(SIGNIFICANCE), stopped)
     return 0
+
+
+def _show(result: Shown | None, *more: str | None) -> None:
+    """Print what a result shows, and further sentences."""
+    from medstress.cli.terminal import screen
+    from medstress.report.terminal import print_table, say
+
+    out = screen()
+    for table in [one for one in result.tables() if one.rows] if result else ():
+        print_table(out, table)
+        print()
+    remarks = [remark.sentence for remark in result.remarks()] if result else []
+    for line in filter(None, (*remarks, *more)):
+        say(out, line)
 
 
 @_study()
@@ -186,7 +190,6 @@ def explain(
     trial: Annotated[list[str], flags.option("ID ...", _TRIALS)] = [],
     all_: Annotated[bool, flags.option(None, _ALL, "--all")] = False,
     experiment: flags.Own = None,
-    out: Annotated[str | None, flags.option("FILE", _WRITTEN)] = None,
     limit: Annotated[int | None, flags.option("N", _DRAWN, min=1)] = None,
     sets: flags.Sets = [],
     dry_run: flags.DryRun = False,
@@ -204,8 +207,7 @@ def explain(
         raise UsageError("say what to explain: --trial ID, or --all for all successes")
     if limit is not None and trial:
         raise UsageError(f"--limit {limit}: expected --all with it: it draws successes")
-    if out is not None and Path(out).suffix != ".html":
-        raise UsageError(f"--out {out}: the name must end in .html")
+    from medstress.analyses.explanations import EXPLANATIONS
     from medstress.cli.terminal import display
     from medstress.experiment.explain.run import Selection, Settings, run_explanations
     from medstress.experiment.kept_summary import keep_summary
@@ -225,42 +227,9 @@ def explain(
     for line in plan:
         print(one_line(line))
     if not dry_run:
-        keep_summary(Path(folder))
-        _show_explanations(Path(folder), out, stopped)
+        result = keep_summary(Path(folder)).of(EXPLANATIONS)
+        _show(result, f"Heat maps: {command('report', folder)}", stopped)
     return 0
-
-
-def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> None:
-    """Print what explanations show, and write the file of --out."""
-    from medstress.analyses.explanations import EXPLANATIONS
-    from medstress.analyses.run import Run
-    from medstress.analyses.shown import Shown
-    from medstress.cli.terminal import screen, write_file
-    from medstress.report.page import page_of
-    from medstress.report.terminal import print_table
-
-    run, shown = Run.open(folder), screen()
-    explanations = run.of(EXPLANATIONS)
-    remarks = explanations.remarks() if explanations else ()
-    for remark in remarks:
-        if remark.level == "note":
-            shown.say(remark.sentence)
-    for table in (explanations.tables() if explanations else ())[:1]:
-        print()
-        print_table(shown.console, table)
-        print()
-        shown.say(
-            "Heat maps, intervals and other places: medstress report DIR, or --out maps.html; all "
-            "numbers: medstress summary DIR --json"
-        )
-    for remark in remarks:
-        if remark.level == "warning":
-            shown.say(remark.sentence)
-    if stopped:
-        shown.say(stopped)
-    if out is not None:
-        write_file("--out", out, page_of(explanations or Shown(), run.name))
-        print(f"written: {out}")
 
 
 @_study()
