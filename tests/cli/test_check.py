@@ -130,12 +130,8 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
 def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, counts):
     found = checked(rows, *flags, name=name)
     assert found.kind == kind
-    counts = (
-        counts
-        if isinstance(counts, dict)
-        else dict(zip(("swap_noise", "synonym"), counts, strict=True))
-    )
-    assert {attack: n for (attack, _), n in attackable(found).items()} == counts
+    shown = {attack: n for (attack, _), n in attackable(found).items()}
+    assert shown == dict(zip(("swap_noise", "synonym"), counts, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -143,10 +139,8 @@ def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, cou
     [
         (QUESTIONS, [], []),
         (QUESTIONS[:5], [], ["--entities", "drugs"]),
-        (QUESTIONS, ["--entities", "diseases"], ["--entities", "diseases"]),
         (QUESTIONS[2:5], [], ["--attack", "swap_noise"]),
         ([question("q", stem="How?"), QUESTIONS[6]], [], ["--attack", "passage_swap"]),
-        ([{**q, "why": q["question"]} for q in QUESTIONS], ["--limit", "6"], []),
     ],
 )
 def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
@@ -160,24 +154,6 @@ def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
     assert arguments[5:] == asked
     arguments[4] = "mock"
     assert medstress(*arguments, "--dry-run", "--set", "experiment.seeds=[0]").code == 0
-
-
-@pytest.mark.parametrize(
-    ("flags", "word"),
-    [
-        (["--entities", "drug"], "drugs"),
-        (["--entities", ","], "--entities"),
-        (["--columns", "question"], "--columns"),
-        (["--columns", "qestion=stem"], "qestion"),
-        (["--limit", "0"], "--limit"),
-        (["--answer-base", "2"], "--answer-base"),
-        (["--set", "dataset.lable=x"], "lable"),
-    ],
-)
-def test_wrong_flags_are_refused_in_one_sentence(medstress, write, said, flags, word):
-    told = medstress("check", write("data.jsonl", QUESTIONS), *flags)
-    assert (told.code, told.out) == (2, "")
-    said(told.err, word)
 
 
 NAMED = [

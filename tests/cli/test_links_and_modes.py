@@ -186,14 +186,6 @@ def test_a_kept_summary_that_is_no_file_of_ours_is_read_by_nobody(
     assert most_held() - held < 300 << 20
 
 
-def test_a_folder_that_is_a_link_is_read_by_nobody(run_of, medstress, tmp_path):
-    (tmp_path / "linked").symlink_to(run_of)
-    for name in ("summary", "verify"):
-        told = medstress(*filled(READINGS[name], tmp_path / "linked", tmp_path / "to"))
-        assert told.code == 2
-        assert "is a link" in told.err
-
-
 # -- modes -----------------------------------------------------------------------------------------
 
 

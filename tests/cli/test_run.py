@@ -98,23 +98,6 @@ def test_a_bad_row_is_named_by_file_line_and_field(bench, workbench, refused, sa
     said(message, "field 'options'")
 
 
-def test_an_item_with_fewer_names_than_the_budget_is_asked_about_all_of_them(
-    bench, workbench, medstress
-):
-    """Of four names, two are options of the question: the other two are asked, then it held."""
-    rows = workbench.questions(1)
-    names = ["abimycin", "belaprazole", rows[0]["options"][1], rows[0]["options"][3]]
-    (bench.root / "names.txt").write_text("\n".join(names), encoding="utf-8")
-    bench.write_items(rows)
-    bench.tables["attack"][0]["budget"] = 4
-    (bench.root / "victim.py").write_text(
-        "def answer(prompts):\n    return ['A'] * len(prompts)\n", encoding="utf-8"
-    )
-    assert medstress(*bench.arguments()).code == 0
-    (row,) = bench.rows()
-    assert (row.verdict, row.n_asked, row.n_paid) == ("held", 2, 2)
-
-
 # -- the victim -----------------------------------------------------------------------------------
 
 
@@ -170,31 +153,11 @@ def test_a_victim_that_exits_does_not_look_like_success(bench, medstress):
     assert medstress(*bench.arguments()).code != 0
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "raise ValueError('one\\ntwo\\ud800')",
-        "raise type('E', (Exception,), {'__str__': lambda s: 1 / 0})()",
-        "raise type('E', (BaseException,), {})()",
-    ],
-)
-def test_whatever_a_victim_raises_is_one_sentence(bench, refused, body):
-    victim(bench, body)
-    assert "raised" in refused("--set", "victim.batch_size=1")
-
-
 def test_fresh_keeps_the_old_run_where_the_new_one_cannot_begin(bench, medstress, refused):
     assert medstress(*bench.arguments()).code == 0
     before = medstress("summary", bench.out, "--json").out
     assert "there is no file" in refused("--fresh", "--set", "victim.target='nope.py:f'")
     assert medstress("summary", bench.out, "--json").out == before
-
-
-def test_fresh_throws_away_what_is_no_run_any_more(bench, medstress):
-    bench.out.mkdir(parents=True)
-    (bench.out / "run.sqlite").write_text("garbage " * 100, encoding="utf-8")
-    assert medstress(*bench.arguments("--fresh")).code == 0
-    assert bench.summary()["experiment"]["complete"]
 
 
 def test_rows_that_were_left_out_are_counted_by_run_dry_run_and_summary(bench, medstress):

@@ -183,13 +183,16 @@ def _with_flag(arguments: Sequence[str], flag: str, value: str | None) -> list[s
     ['run', '--set', 'a.b=1', '--set', 'a.c=2']
     """
     kept: list[str] = []
-    words = iter(arguments)
+    words, at = iter(arguments), None
     for word in words:
         if flag == "--set" or word.partition("=")[0] != flag:
             kept.append(word)
-        elif word == flag:
+            continue
+        at = len(kept) if at is None else at
+        if word == flag:
             next(words, None)
-    return kept if value is None else [*kept, flag, value]
+    kept[at or len(kept) : at or len(kept)] = [] if value is None else [flag, value]
+    return kept
 
 
 def _log(error: Exception) -> str:

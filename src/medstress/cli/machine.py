@@ -102,7 +102,7 @@ Kind = Literal[
     "wrappers",
     "recipes",
 ]
-KINDS: Mapping[Kind, str] = {
+KINDS: Mapping[str, str] = {
     "attacks": "what changes an item, controls and probes included",
     "samplers": "how entity_substitution draws names",
     "datasets": "what [[dataset]] and --data read",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from medstress.core.errors import UsageError
 from medstress.core.words import command, quoted
 
 if TYPE_CHECKING:
+    from medstress.analyses.run import Run
     from medstress.analyses.shown import Shown
 
 _study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
@@ -114,22 +115,49 @@ def train(
     return code
 
 
-def _confirm(name: str, models: Sequence[str], *, yes: bool) -> None:
-    """Show who is asked and want a yes, unless --yes says it.
+def _ask_again(
+    name: str,
+    folder: str,
+    ask: Callable[..., str | None],
+    result_of: Callable[[Run], Shown | None],
+    *more: str,
+    dry_run: bool,
+    yes: bool,
+    quiet: bool,
+) -> int:
+    """Ask the models of a run again, after a yes, and print what comes of it; or print the plan."""
+    from medstress.cli.terminal import display, screen
+    from medstress.experiment.kept_summary import keep_summary
+    from medstress.report.terminal import print_table, say
 
-    Raises:
-        UsageError: the answer is another, or nobody is there to give one.
-    """
-    print("This asks the models of your run again:", file=sys.stderr)
-    for line in models:
-        print(f"  {one_line(line)}", file=sys.stderr)
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"{name}: nobody is there to say yes: add --yes to ask them")
-    print("Go on? (yes/no) ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
-        raise UsageError(f"{name}: nothing was asked")
+    def confirm(models: Sequence[str]) -> None:
+        print("This asks the models of your run again:", file=sys.stderr)
+        for line in models:
+            print(f"  {one_line(line)}", file=sys.stderr)
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise UsageError(f"{name}: nobody is there to say yes: add --yes to ask them")
+        print("Go on? (yes/no) ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
+            raise UsageError(f"{name}: nothing was asked")
+
+    plan = list[str]()
+    with display(quiet=quiet) as watcher:
+        own = replace(watcher, announce=plan.append) if dry_run else watcher
+        stopped = ask(watcher=own, confirm=confirm, dry_run=dry_run)
+    for line in plan:
+        print(one_line(line))
+    if dry_run:
+        return 0
+    result, out = result_of(keep_summary(Path(folder))), screen()
+    for table in [one for one in result.tables() if one.rows] if result else ():
+        print_table(out, table)
+        print()
+    remarks = [remark.sentence for remark in result.remarks()] if result else []
+    for line in (*remarks, *more, *([stopped] if stopped else [])):
+        say(out, line)
+    return 0
 
 
 @_study("test")
@@ -148,40 +176,12 @@ def significance(
     The same command resumes.
     """
     from medstress.analyses.significance import SIGNIFICANCE
-    from medstress.cli.terminal import display
-    from medstress.experiment.kept_summary import keep_summary
     from medstress.experiment.run import run_tests
 
-    plan = list[str]()
-    with display(quiet=quiet) as watcher:
-        stopped = run_tests(
-            Path(folder),
-            experiment,
-            replace(watcher, announce=plan.append) if dry_run else watcher,
-            sets,
-            confirm=partial(_confirm, "test", yes=yes),
-            dry_run=dry_run,
-        )
-    for line in plan:
-        print(one_line(line))
-    if dry_run:
-        return 0
-    _show(keep_summary(Path(folder)).of(SIGNIFICANCE), stopped)
-    return 0
-
-
-def _show(result: Shown | None, *more: str | None) -> None:
-    """Print what a result shows, and further sentences."""
-    from medstress.cli.terminal import screen
-    from medstress.report.terminal import print_table, say
-
-    out = screen()
-    for table in [one for one in result.tables() if one.rows] if result else ():
-        print_table(out, table)
-        print()
-    remarks = [remark.sentence for remark in result.remarks()] if result else []
-    for line in filter(None, (*remarks, *more)):
-        say(out, line)
+    ask = partial(run_tests, Path(folder), experiment, overrides=sets)
+    return _ask_again(
+        "test", folder, ask, lambda run: run.of(SIGNIFICANCE), dry_run=dry_run, yes=yes, quiet=quiet
+    )
 
 
 @_study()
@@ -208,28 +208,19 @@ def explain(
     if limit is not None and trial:
         raise UsageError(f"--limit {limit}: expected --all with it: it draws successes")
     from medstress.analyses.explanations import EXPLANATIONS
-    from medstress.cli.terminal import display
     from medstress.experiment.explain.run import Selection, Settings, run_explanations
-    from medstress.experiment.kept_summary import keep_summary
 
-    plan = list[str]()
-    with display(quiet=quiet) as watcher:
-        stopped = run_explanations(
-            Path(folder),
-            experiment,
-            Selection(trials=tuple(trial), limit=limit),
-            Settings(),
-            replace(watcher, announce=plan.append) if dry_run else watcher,
-            sets,
-            confirm=partial(_confirm, "explain", yes=yes),
-            dry_run=dry_run,
-        )
-    for line in plan:
-        print(one_line(line))
-    if not dry_run:
-        result = keep_summary(Path(folder)).of(EXPLANATIONS)
-        _show(result, f"Heat maps: {command('report', folder)}", stopped)
-    return 0
+    chosen = Selection(trials=tuple(trial), limit=limit)
+    return _ask_again(
+        "explain",
+        folder,
+        partial(run_explanations, Path(folder), experiment, chosen, Settings(), overrides=sets),
+        lambda run: run.of(EXPLANATIONS),
+        f"Heat maps: {command('report', folder)}",
+        dry_run=dry_run,
+        yes=yes,
+        quiet=quiet,
+    )
 
 
 @_study()

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from medstress.analyses.names import attack_names
-from medstress.analyses.shown import Column, Entry, Table
+from medstress.analyses.shown import Column, Entry, Table, spaced
 from medstress.core.words import command
 from medstress.report.cases import OUTCOMES, Case, Cases, Line, Marked, Swap, arrow
 from medstress.report.formats import clean, number, one_line
@@ -50,7 +50,7 @@ def _row(line: Line, names: Mapping[str, str]) -> tuple[Entry, ...]:
         _swap_words(line.change),
         arrow(line.before, line.after),
         line.item,
-        f"{names[line.attack]} on {line.model}",
+        f"{names[line.attack]} on {spaced(line.model)}",
     )
     return tuple(Entry(value=value) for value in values)
 

@@ -16,7 +16,7 @@ from medstress.report.figures import HEAD, INDEX, Made, Skipped, make, weighed, 
 from medstress.report.papers import LAYOUTS
 from medstress.report.papers.layout import PaperRun
 from medstress.report.text import csv_table
-from planted_trials import SWAP, arm, edit, outcomes, paired, planted_run, tagged
+from planted_trials import SWAP, arm, edit, outcomes, planted_run, tagged
 
 MODEL = {"name": "xl", "model": "google/flan-t5-xl", "backend": "transformers", "parameters": 3e9}
 
@@ -214,14 +214,6 @@ def test_scores_of_tagged_texts_stand_with_the_published_ones():
     assert float(rows["swap_noise"]["F1"]) == pytest.approx(2 / 3)
     assert rows["swap_noise"]["F1, P published"] == "0.583"
     assert rows["synonym"]["Recall, P+M published"] == "0.739"
-
-
-def test_pairs_have_no_axis_cut_at_1():
-    at = arm(replace(SWAP, judged=False, params={"search": "none"}), victim="overlap")
-    trials = [paired(i, at, i % 5, i % 5, (i * 7) % 5) for i in range(50)]
-    parts, _ = made(tagged_run(trials), "araujo2020")
-    row, _ = table(parts["table3"])
-    assert float(row["Pearson"]) == pytest.approx(1.0)
 
 
 LONG = "synonym, held-out names of a rather long kind of models"
