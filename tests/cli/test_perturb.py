@@ -1,10 +1,13 @@
 """`medstress perturb`: what it writes, that it is read back, and what it refuses."""
 
 import json
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
 from medstress.cli.app import medstress_cli
+from medstress.core.clusters import clusters_of
 from medstress.datasets import pairs, questions, tagged
 from medstress.datasets.source import DatasetOptions
 
@@ -53,10 +56,10 @@ def perturb(*arguments: str) -> int:
     return medstress_cli(["perturb", *arguments, "--quiet"])
 
 
-def test_a_perturbed_iob_file_is_read_back_with_the_same_labels(folder, capsys):
-    assert perturb("e.toml", "--to", "out.iob") == 0
+def test_a_perturbed_file_is_read_back_with_the_same_labels(folder, capsys):
+    assert perturb("e.toml", "--to", "out.jsonl") == 0
     assert "6 rows, " in capsys.readouterr().out
-    texts = (folder / name for name in ("gold.tsv", "out.iob"))
+    texts = (folder / name for name in ("gold.tsv", "out.jsonl"))
     gold, new = (tagged.load(DatasetOptions(path=path)).items for path in texts)
     assert [item.labels for item in new] == [item.labels for item in gold]
     assert [item.tokens for item in new] != [item.tokens for item in gold]
@@ -73,8 +76,8 @@ def test_jsonl_holds_all_seeds_with_their_edits_and_is_read_back(folder):
 def test_pairs_keep_their_scores_and_one_text(folder):
     (folder / "gold.tsv").write_text("text_a\ttext_b\tscore\nPatients improved.\tNone died.\t1.5\n")
     changes = ["--set", 'dataset.name="pairs"', "--set", 'attack.side="second"']
-    assert perturb("e.toml", "--to", "out.tsv", *changes) == 0
-    (pair,) = pairs.load(DatasetOptions(path=folder / "out.tsv")).items
+    assert perturb("e.toml", "--to", "out.jsonl", *changes) == 0
+    (pair,) = pairs.load(DatasetOptions(path=folder / "out.jsonl")).items
     assert (pair.text_a, pair.score) == ("Patients improved.", 1.5)
     assert sorted(pair.text_b) == sorted("None died.")
 
@@ -89,18 +92,41 @@ def test_the_names_that_a_substitution_draws_are_questions(folder):
     assert all(len(options) == 3 for options in by_item.values())
 
 
+def units(path: Path) -> list[list[str]]:
+    """The tokens of each unit, sorted; sentences here begin with names of their own."""
+    items, found = tagged.load(DatasetOptions(path=path)).items, defaultdict(list)
+    names = clusters_of(items)
+    for item in items:
+        found[names[item.id]].append(" ".join(sorted("".join(item.tokens))))
+    return sorted(sorted(texts) for texts in found.values())
+
+
+def test_what_is_written_has_the_units_of_what_was_read(folder):
+    sentences = [f"{name}\tO\nreversed\tO\n\n" for name in ("Abcd", "Efgh", "Ijkl", "Mnop", "Qrst")]
+    first, second, third, fourth, fifth = sentences
+    mark = "-DOCSTART-\tO\n\n"
+    text = first + second + mark + third + fourth + mark + fifth
+    (folder / "gold.tsv").write_text(text, encoding="utf-8")
+    assert perturb("e.toml", "--to", "out.jsonl") == 0
+    new = units(folder / "out.jsonl")
+    assert [len(unit) for unit in new] == [1, 1, 2, 1]
+    assert new == units(folder / "gold.tsv")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "word"),
+    ("arguments", "says"),
     [
-        (["--to", "out.csv"], "out.csv"),
-        (["--to", "gold.tsv"], "input file"),
-        (["--to", "out.iob", "--set", "experiment.seeds=[0, 1]"], "there are 2"),
+        (["--to", "out.csv"], "must end in .jsonl"),
+        (["--to", "gold.jsonl", "--set", "dataset.path=gold.jsonl"], "this is also an input file"),
+        (["--to", "no/out.jsonl"], "cannot write"),
         (
-            ["--to", "out.iob", "--set", 'attack.search="greedy"', "--set", "attack.budget=4"],
-            "search",
+            ["--to", "out.jsonl", "--set", 'attack.search="greedy"', "--set", "attack.budget=4"],
+            "a search asks a victim which edits matter",
         ),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_one_sentence(folder, capsys, said, arguments, word):
+def test_what_cannot_be_written_is_refused_in_one_sentence(folder, capsys, arguments, says):
     assert perturb("e.toml", *arguments) == 2
-    said(capsys.readouterr().err, word)
+    told = capsys.readouterr().err
+    assert says in told
+    assert told.count("\n") == 1

@@ -53,12 +53,12 @@ def demo(
     near names, and writes report.html. Downloads nothing.
     """
     from medstress.cli.terminal import display, show, write_report
-    from medstress.experiment.demo import DEMO
+    from medstress.experiment import first
     from medstress.experiment.kept_summary import keep_summary
     from medstress.experiment.run import perform
 
     with display(quiet=quiet) as watcher:
-        folder = perform(DEMO, out, watcher=watcher).folder
+        folder = perform(first.demo(), out, watcher=watcher).folder
     run = keep_summary(folder)
     page = write_report([folder], None)
     code = show(run)
@@ -282,6 +282,8 @@ def _dry_run(
         folder = run_folder(prepared, out, shard)
         with opened_victims(prepared, watcher.note):
             costs, notes = dry_run(prepared, folder), list(dry_run_remarks(prepared))
+    if isinstance(source, Source):
+        print(source.text)
     if shard is not None:
         n_planned = prepared.n_trials()
         take_shard(prepared, shard)
@@ -363,7 +365,7 @@ def _next_command(
 
     written = to if checked.written else None
     words = ["run", "--data", written or choices.data, "--model", "NAME"]
-    is_attacked = checked.table["name"] == NAME and not written
+    is_attacked = checked.table.name == NAME and not written
     of_data = ("dataset.", "entities.")
     changes = [one for one in sets if not written or not one.strip().startswith(of_data)]
     drawing = [one for one in checked.attackable if one.draws_names]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
 _TUNED = "folder of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
 _TRAINED = "run folder, with the models in DIR/models (default: runs/<name>-trained)"
-_PERTURBED = "FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll"
 _TRIALS = "a trial's id or its beginning, or an item; several may follow"
 _ALL = "all successes, and as many attacks of the same arms that failed"
 _DRAWN = "with --all: draw N successes, and as many that failed"
@@ -208,7 +207,7 @@ def explain(
     if limit is not None and trial:
         raise UsageError(f"--limit {limit}: expected --all with it: it draws successes")
     from medstress.analyses.explanations import EXPLANATIONS
-    from medstress.experiment.explain.run import Selection, Settings, run_explanations
+    from medstress.experiment.explain import Selection, Settings, run_explanations
 
     chosen = Selection(trials=tuple(trial), limit=limit)
     return _ask_again(
@@ -226,7 +225,7 @@ def explain(
 @_study()
 def perturb(
     experiment: flags.File,
-    to: Annotated[str, flags.option("FILE", _PERTURBED)],
+    to: Annotated[str, flags.option("FILE.jsonl", "the data set to write")],
     limit: flags.Limit = None,
     sets: flags.Sets = [],
     quiet: flags.Quiet = False,
