@@ -182,7 +182,7 @@ def replacements(
         fits = i in allowed if i is not None else name not in options
         spelled = names.names[i] if i is not None else name
         cased = recase(spelled, original)
-        fits = fits and is_within(limit, original, cased)
+        fits = fits and (not limit[1] or is_within(limit, original, cased))
         if fits and spelled.casefold() != original.casefold():
             edit = Edit(field=field, start=start, end=end, replacement=cased)
             fitting.append((name, Candidate(item=item, edits=(edit,))))
