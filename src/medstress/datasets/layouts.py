@@ -890,12 +890,16 @@ def _no_answer(
         )
     column = candidates[0]
     case = next((case for case in cases if not is_nothing(case.value(column))), cases[0])
-    value, mend = case.value(column), 'name their column with columns = {answer = "..."}'
+    value = case.value(column)
+    mend = 'fix the answers, or name their column with columns = {answer = "..."}'
     if all(str(case.value(column)) == "-1" for case in cases):
         mend = "take train or validation, since this split is published without answers"
     elif _n_answers(value, None, case.options) > 1:
         mend = _SEVERAL_RIGHT
-    return wrong(column, f"letters, numbers or texts of options ({case.place})", value, mend)
+    return DataError(
+        f"field {column!r}: expected letters, numbers or texts of options in most rows, got "
+        f"{shown(value)} in {case.place}; {mend}"
+    )
 
 
 def _is_likely(column: str, cases: Sequence[Case]) -> bool:
