@@ -28,6 +28,14 @@ def test_the_same_command_is_for_when_the_file_is_mended(told, tmp_path, name, c
     assert told("check", name).endswith(f"; once mended: medstress check {name}")
 
 
+def test_a_file_in_another_encoding_is_told_with_the_command_that_reads_it(told, tmp_path):
+    text = "question,A,B,answer\nMénière?,x,y,A\n"
+    (tmp_path / "l.csv").write_bytes(text.encode("latin-1"))
+    assert told("check", "l.csv").endswith(
+        "; next: medstress check l.csv --set dataset.encoding=cp1252"
+    )
+
+
 @pytest.mark.parametrize(
     "words", [("check", "nope.csv"), ("run", "--data", "nope.csv", "--model", "mock")]
 )
