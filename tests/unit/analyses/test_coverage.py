@@ -101,12 +101,3 @@ def test_success_of_first_queries_by_words_and_by_distance():
     assert tokens == [(2, 2, 4), (6, None, 2)]
     characters = [(row.low, row.high) for row in sizes if row.unit == "characters"]
     assert characters == [(5, 9), (10, 14)]
-
-
-def test_a_probe_before_the_first_name_leaves_the_first_name_first():
-    """The saliency probe is query 1, the first name query 2: a success there is one at once."""
-    trials = [trial(1, item=item(1), flipped_at=2), trial(2, item=item(2), flipped_at=3)]
-    probe = put("")
-    sizes = names_of(trials, [[probe, put("a")], [probe, put("b"), put("c")]]).sizes
-    (row,) = [row for row in sizes if row.unit == "words"]
-    assert (row.asr_at_1.hits, row.asr_at_1.n) == (1, 2)
