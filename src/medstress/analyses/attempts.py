@@ -47,7 +47,7 @@ from medstress.stats.estimate import Estimate, unknown, with_worst
 from medstress.stats.shares import number_units, rate
 
 LISTED = "lets about a sixth of clinical evidence through."
-"""What the list misses of strangers' sentences, as docs/medfuzz.md has it."""
+"""What the list misses of strangers' sentences, as docs/results/medfuzz.md has it."""
 MANY_LOST = 0.5
 """Share of the attempts that asked nothing from which on a reader is warned."""
 NO_ANSWER = "no answer"

@@ -110,8 +110,6 @@ _SENTENCES: Mapping[str, str] = {
     "asked {at}. Its answers may differ when it is asked again. The server says: {said}",
     "system_turns": "The template of {victim} takes no system turns, or only turns that alternate: "
     "system text went to the head of the first user turn. The server says: {without_system}",
-    "schemas": "The server at {url} (model {model!r}) does not follow the JSON schema it was asked "
-    "for; replies are read as text (structured = false leaves the schema out).",
     "window": "The server of {victim} reads {reads_at_most:,} tokens of a prompt and cuts longer "
     "ones without a word, so the model did not see all that it was asked. Raise its context "
     "(Ollama: num_ctx; llama.cpp: -c; vLLM: --max-model-len) and run again.",
@@ -342,7 +340,6 @@ def _clean_labels(reader: RunReader) -> dict[tuple[str, int], tuple[str, ...]]:
 _SERVERS: Mapping[str, str] = {
     "temperature": "temperature",
     "without_system": "system_turns",
-    "ignores_schemas": "schemas",
     "reads_at_most": "window",
 }
 """What an endpoint notes, and the rule."""

@@ -9,7 +9,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.validity import REVIEW
-from medstress.experiment.explain.run import Selection, choose
+from medstress.experiment.explain import Selection, choose
 from planted_trials import arm, control, trial
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.core.calls import Message, Score
-from medstress.experiment.explain.values import (
+from medstress.experiment.shapley import (
     Masker,
     first_masks,
     pieces,

@@ -10,8 +10,8 @@ import pytest
 from medstress.core.items import Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
-from medstress.experiment.explain.run import Outputs
-from medstress.experiment.explain.values import Pair, Segment, segments_of
+from medstress.experiment.explain import Outputs
+from medstress.experiment.shapley import Pair, Segment, segments_of
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import Template, load_template

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medstress.experiment.explain.values import owen_values, tree_of
+from medstress.experiment.shapley import owen_values, tree_of
 
 
 def owen(game, tree, n, **settings):

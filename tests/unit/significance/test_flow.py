@@ -15,7 +15,7 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
-from medstress.experiment.significance.flow import (
+from medstress.experiment.family_flow import (
     LEAST_STOCK,
     Design,
     Stock,
