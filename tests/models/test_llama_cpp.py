@@ -1,7 +1,6 @@
 """The llama_cpp back end through the real wheel, with the embedded model."""
 
 import math
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -127,17 +126,6 @@ def test_no_number_depends_on_the_prompts_before(backend, calls):
     assert backend.counters["tokens_forwarded"] - before < sum(lengths)
     (first,), (second,) = backend.answer([told]), backend.answer([told])
     assert first == second
-
-
-def test_a_text_ends_where_no_more_of_it_is_read(backend):
-    asked = Generate("The alphabet:\nA\nB\nC\nD\n", Decoding(max_new_tokens=12))
-    (whole,) = backend.answer([asked])
-    (short,) = backend.answer([replace(asked, is_over=lambda text: len(text) > 2)])
-    assert whole.text.startswith(short.text)
-    assert len(short.text) < len(whole.text)
-    assert 0 < short.tokens_out < whole.tokens_out
-    (again,) = backend.answer([replace(asked, is_over=lambda text: False)])
-    assert again == whole
 
 
 @pytest.mark.release
