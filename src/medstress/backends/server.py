@@ -139,8 +139,10 @@ class Server:
             # Servers often show the ends of a wrong key.
             ends = [self.key[:6].casefold(), self.key[-4:].casefold()]
             ends = ends if len(self.key) >= SHORTEST_KEY else []
-            hidden = lambda word: any(end in word.casefold() for end in ends)  # noqa: E731
-            line = " ".join(KEY_SHOWN if hidden(word) else word for word in line.split())
+            line = " ".join(
+                KEY_SHOWN if any(end in word.casefold() for end in ends) else word
+                for word in line.split()
+            )
         line = " ".join(line.split())
         return line[:_WORDS] + ("..." if len(line) > _WORDS else "")
 
