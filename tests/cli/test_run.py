@@ -238,7 +238,7 @@ NONSENSE = [
     ),
     (
         "return [{'scores': {'A': 1, 'B': 2}}] * len(prompts)",
-        "returned the scores {'A': 1, 'B': 2}; expected one for each of A, B, C, D",
+        "returned the scores {'A': 1, 'B': 2}; expected finite probabilities",
     ),
 ]
 

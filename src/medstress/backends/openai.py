@@ -394,8 +394,8 @@ class OpenAiBackend(Backend):
         if not names or self._model.startswith("/") or any(map(self._takes, names)):
             return
         # Never a model of another size.
-        size = lambda name: re.findall(r"\d+", name.rpartition("/")[2])  # noqa: E731
-        alike = [name for name in names if size(name) == size(self._model)]
+        size, *sizes = (re.findall(r"\d+", x.rpartition("/")[2]) for x in (self._model, *names))
+        alike = [name for name, one in zip(names, sizes, strict=True) if one == size]
         hint = did_you_mean(self._model, alike[: server.MOST_NAMES])
         more = ", ..." if len(names) > _SHOWN else ""
         raise UsageError(

@@ -73,7 +73,7 @@ def refusal(folder: Path, text: str, *overrides: str) -> str:
         ("victim", 'parser = "exakt"', "line 11: parser = 'exakt'"),
         ("victim", "temperature = -0.5", "line 11"),
         ("victim", "price_in = 1.0", "line 9"),
-        ("victim", 'wrap = ["majorty"]', "line 11: wrap = ['majorty']: unknown wrapper 'majorty'"),
+        ("victim", 'wrap = ["majorty"]', "line 11: wrap = ['majorty']: 0: Input tag 'majorty'"),
         ("victim", '[victim.prompt]\nsampel = "chat"', "line 9: prompt: no [[dataset]] is called"),
         ("victim", "prompt = {sample = 3}", "line 11: prompt = {'sample': 3}: expected a valid"),
         ("attack", "label = 3", "line 14"),
