@@ -172,6 +172,7 @@ def test_a_changed_experiment_is_refused_by_name_and_nothing_is_touched(
     bench, workbench, six, capsys, parted, change, named
 ):
     shutil.copytree(six.root, bench.root, dirs_exist_ok=True)
+    bench.tables["entities"] = six.tables["entities"]
     rows, n_calls = bench.rows(), len(bench.received())
     capsys.readouterr()
     change(bench, workbench)
