@@ -216,7 +216,7 @@ def _examined() -> Iterator[str]:
     for name, number in numbers.items():
         yield f"{name:<14}{number}"
     if numbers["system"] != _TESTED:
-        yield f"! {numbers['system']} is not tested, only {_TESTED} (docs: platforms)"
+        yield f"! {numbers['system']} is not tested, only {_TESTED} (docs: install)"
     if lacking := lacking_of(BASE):
         what = ", ".join(lacking)
         yield f"! installed only in part ({what}); complete it with: {install_command()}"
