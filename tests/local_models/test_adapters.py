@@ -155,12 +155,6 @@ def test_a_folder_that_is_no_usable_adapter_is_refused_before_the_model_is_read(
         open_backend(BackendOptions(model="no-such-model", adapter="adapter", base=tmp_path))
 
 
-def test_without_peft_the_message_names_the_extra(monkeypatch):
-    monkeypatch.setattr(adapters, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'medstress\[adapters\]'"):
-        open_backend(BackendOptions(model="x", adapter="y"))
-
-
 def test_an_adapter_in_place_of_a_model_is_told_where_it_belongs(tmp_path):
     (tmp_path / "adapter_config.json").write_text("{}")
     with pytest.raises(UsageError, match=r"is a peft adapter.*adapter ="):

@@ -130,18 +130,6 @@ def test_a_text_is_encoded_once_and_only_its_end_again(monkeypatch):
     assert encoded == ["two words", "two words yes"]
 
 
-def test_an_end_that_is_encoded_otherwise_alone_is_not_used(monkeypatch):
-    def strange(_: Any, texts: Sequence[str], *, chat: bool) -> list[tuple[int, ...]]:
-        return [tuple(ord(letter) + len(text) * (not chat) for letter in text) for text in texts]
-
-    reader = PromptTokenizer(TOKENIZERS["first"], "first", open_end=True)
-    monkeypatch.setattr(PromptTokenizer, "tokens", strange)
-    text = "one two three four five"
-    assert reader.continued([(text, ("!",), False)]) == [
-        strange(None, [text, text + "!"], chat=False)
-    ]
-
-
 @pytest.mark.parametrize(
     "tokenizer",
     [

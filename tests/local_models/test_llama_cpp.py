@@ -10,7 +10,7 @@ from medstress.backends import llama_cpp
 from medstress.backends.local import files
 from medstress.backends.local.files import GgufFacts, read_facts
 from medstress.backends.options import BackendOptions
-from medstress.core.calls import Choose, Decoding, Failure, Generate, Message, Score, Scored
+from medstress.core.calls import Decoding, Generate, Message, Score, Scored
 from medstress.core.errors import UsageError
 from medstress.testing import check_backend
 
@@ -101,11 +101,9 @@ def test_a_letter_that_is_not_among_the_likeliest_is_asked_for_among_all(backend
     assert "does not give the log probability of every letter" in none.error
 
 
-def test_texts_are_refused_with_the_way_out_and_other_calls_fail(backend):
+def test_texts_are_refused_with_the_way_out(backend):
     with pytest.raises(UsageError, match=r'"text" cannot be done.*"transformers"'):
         backend.answer([Score("the drug", (" aspirin",))])
-    (reply,) = backend.answer([Choose("x", "AB")])
-    assert isinstance(reply, Failure)
 
 
 def test_a_call_that_does_not_fit_the_context_fails_alone_and_nothing_is_cut(backend, sentence):

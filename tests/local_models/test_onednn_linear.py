@@ -148,3 +148,13 @@ def test_the_vendor_of_the_processor_decides(monkeypatch, told, slow, is_linux):
         assert processor._mkl_is_slow() is slow
     finally:
         processor._mkl_is_slow.cache_clear()
+
+
+def test_as_many_cores_work_as_the_caller_of_the_compute_thread_set():
+    before = torch.get_num_threads()
+    try:
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            assert processor.in_compute_thread(torch.get_num_threads)() == n
+    finally:
+        torch.set_num_threads(before)

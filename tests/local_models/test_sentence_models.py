@@ -144,17 +144,6 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_token_classifier_keeps_the_contract_of_back_ends(kind, tmp_path):
-    make, architecture = KINDS[kind]
-    tokenizer = make()
-    folder = saved(tmp_path, tokenizer, architecture(tokenizer, "TokenClassification", LABELS))
-    backend = opened(folder, "ner")
-    assert backend.traits.labels == tuple(LABELS)
-    check_backend(backend, [Tag(words) for words in SENTENCES])
-    backend.close()
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_every_word_is_read_at_its_first_piece(kind):
     tokenizer = KINDS[kind][0]()
     pieces = PieceTokenizer(tokenizer, "m", 64)
@@ -178,6 +167,8 @@ def test_labels_are_those_of_the_models_own_logits_at_first_pieces(tmp_path):
     folder = saved(tmp_path, tokenizer, bert(tokenizer, "TokenClassification", LABELS))
     model = transformers.AutoModelForTokenClassification.from_pretrained(folder).eval()
     backend = opened(folder, "ner")
+    assert backend.traits.labels == tuple(LABELS)
+    check_backend(backend, [Tag(words) for words in SENTENCES])
     found = backend.answer([Tag(words) for words in SENTENCES])
     for words, reply in zip(SENTENCES, found, strict=True):
         inputs = tokenizer(list(words), is_split_into_words=True, return_tensors="pt")
@@ -223,26 +214,12 @@ def test_a_long_sentence_is_read_in_windows_and_every_word_is_labelled(tmp_path)
     assert sorted(word for window in windows for word, _ in window.places) == list(
         range(len(words))
     )
+    for number, window in enumerate(windows):  # with context on both sides
+        pieces = [piece for _, piece in window.places]
+        assert number == 0 or min(pieces) >= 4
+        assert number == len(windows) - 1 or max(pieces) <= len(window) - 5
     (reply,) = opened(folder, "ner").answer([Tag(words)])
     assert len(reply.labels) == len(words)
-
-
-def test_words_in_the_middle_of_a_window_have_context_on_both_sides():
-    words = tuple(" ".join(CORPUS[:12]).split())
-    (windows,) = PieceTokenizer(word_pieces(), "m", 64).windows([words])
-    for number, window in enumerate(windows):
-        pieces = [piece for _, piece in window.places]
-        if number > 0:
-            assert min(pieces) >= 4
-        if number < len(windows) - 1:
-            assert max(pieces) <= len(window) - 5
-
-
-def test_a_model_without_a_head_for_tokens_is_refused(tmp_path):
-    tokenizer = word_pieces()
-    folder = saved(tmp_path, tokenizer, bert(tokenizer, "SequenceClassification"))
-    with pytest.raises(UsageError, match=r"labels for tokens.*BertForSequenceClassification"):
-        opened(folder, "ner")
 
 
 def test_a_cross_encoder_keeps_the_contract_and_gives_the_models_output(tmp_path):
@@ -276,9 +253,6 @@ def test_a_classifier_of_pairs_gives_log_probabilities_in_the_order_asked(tmp_pa
     (reply,) = backend.answer([pairs[1]])
     assert reply.log_probs == pytest.approx(expected, abs=1e-5)
     assert isinstance(backend.answer([Generate("?")])[0], Failure)
-    one = saved(tmp_path / "one", tokenizer, bert(tokenizer, "SequenceClassification"))
-    with pytest.raises(UsageError, match="one output"):
-        opened(one, "classification", answer_by="head")
 
 
 def test_the_library_s_cross_encoders_pass_through_their_activation(tmp_path):
@@ -309,15 +283,6 @@ def test_a_cross_encoder_of_the_hub_is_not_taken_for_an_encoder(tmp_path, monkey
     assert found.answer([pair]) == expected
 
 
-def test_a_classifier_of_pairs_is_refused_as_a_cross_encoder(tmp_path):
-    tokenizer = word_pieces()
-    folder = saved(
-        tmp_path, tokenizer, bert(tokenizer, "SequenceClassification", ["no", "maybe", "yes"])
-    )
-    with pytest.raises(UsageError, match="has 3 outputs; expected one"):
-        opened(folder, "similarity")
-
-
 def test_a_bi_encoder_gives_the_cosine_of_mean_pooled_states(tmp_path):
     tokenizer = word_pieces()
     config = transformers.BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **SMALL)
@@ -340,14 +305,22 @@ def test_a_bi_encoder_gives_the_cosine_of_mean_pooled_states(tmp_path):
     assert same.score == pytest.approx(1.0, abs=1e-6)
 
 
-def test_a_transformers_victim_of_pairs_without_a_head_is_told_of_sentence_vectors(tmp_path):
+@pytest.mark.parametrize(
+    ("head", "labels", "task", "where"),
+    [
+        ("SequenceClassification", None, "ner", "BertForTokenClassification"),
+        ("SequenceClassification", ["no", "maybe", "yes"], "similarity", "3 outputs"),
+        ("SequenceClassification", None, "classification", "one output"),
+        ("TokenClassification", LABELS, "similarity", "BertForSequenceClassification"),
+    ],
+)
+def test_a_head_that_does_not_fit_the_task_is_refused(head, labels, task, where, tmp_path):
     tokenizer = word_pieces()
-    config = transformers.BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **SMALL)
-    folder = saved(tmp_path, tokenizer, transformers.BertModel(config))
-    with pytest.raises(UsageError, match="backend = 'sentence_transformers'"):
-        opened(folder, "similarity")
+    folder = saved(tmp_path, tokenizer, bert(tokenizer, head, labels))
+    with pytest.raises(UsageError, match=where):
+        opened(folder, task, answer_by="head" if task == "classification" else None)
 
 
 def test_a_sentence_encoder_answers_no_questions(tmp_path):
-    with pytest.raises(UsageError, match="give it a data set of sentence pairs"):
+    with pytest.raises(UsageError, match="sentence pairs"):
         opened(tmp_path, "ner", "sentence_transformers")

@@ -50,8 +50,7 @@ def assert_same(replies: Sequence[Reply], expected: Sequence[Reply]) -> None:
         assert np.argmax(one.log_probs) == np.argmax(other.log_probs)
 
 
-@pytest.mark.parametrize("name", KEEPING)
-@pytest.mark.parametrize("kv_bytes", [None, 40_000, 0])
+@pytest.mark.parametrize(("name", "kv_bytes"), [("llama", None), ("llama", 40_000), ("gpt2", 0)])
 def test_answers_equal_plain_rows_whatever_is_forgotten(
     name, kv_bytes, rounds, open_tiny, monkeypatch
 ):
@@ -65,9 +64,12 @@ def test_answers_equal_plain_rows_whatever_is_forgotten(
 @pytest.mark.parametrize(
     ("path", "names"),
     [
-        ("tree", "mistral qwen2 qwen3 phi3 gpt_neox qwen3_moe deepseek_v3 opt biogpt"),
-        ("tree", "gemma gemma2 gemma3_text llama4_text"),
-        ("plain", "gptj gpt_oss mpt mamba lfm2 recurrent_gemma"),
+        ("tree", "mistral qwen2 phi3 deepseek_v3 opt gemma2 llama4_text"),
+        ("plain", "gptj gpt_oss mamba"),
+        pytest.param(
+            "tree", "qwen3 gpt_neox qwen3_moe biogpt gemma gemma3_text", marks=pytest.mark.release
+        ),
+        pytest.param("plain", "mpt lfm2 recurrent_gemma", marks=pytest.mark.release),
     ],
 )
 def test_every_family_answers_as_in_plain_rows(path, names, rounds, open_tiny):

@@ -11,8 +11,17 @@ pytest.importorskip("torch", reason="needs the extra transformers")
 pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
+TURNS = """name = "medfuzz"
+exemplars = 0
+reasoning_tokens = 8
+[role.attacker]
+backend = "mock"
+"""
+
+
+@pytest.mark.parametrize(("attack", "long"), [('name = "swap_noise"', "1"), (TURNS, "012")])
 def test_an_item_longer_than_the_model_reads_is_not_attackable(
-    folder_of, sentence, tmp_path, monkeypatch, capsys
+    attack, long, folder_of, sentence, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     stems = ["Which drug?", sentence(1, 300), "Which dose?"]
@@ -34,12 +43,12 @@ backend = "transformers"
 model = "{folder_of("llama")}"
 answer_by = "letter"
 [[attack]]
-name = "swap_noise"
+{attack}
 """)
     folder = tmp_path / "run"
-    assert medstress_cli(["run", str(tmp_path / "e.toml"), "--out", str(folder), "--quiet"]) == 0
+    medstress_cli(["run", str(tmp_path / "e.toml"), "--out", str(folder), "--quiet"])
     reader = RunReader(folder)
-    trials = [one for one in reader.trials() if reader.items()[one.item][1].id == "1"]
+    trials = [one for one in reader.trials() if reader.items()[one.item][1].id in long]
     reader.close()
     assert trials
     for trial in trials:
@@ -48,4 +57,4 @@ name = "swap_noise"
         assert "before" not in trial.result
     assert medstress_cli(["verify", str(folder)]) == 0
     assert medstress_cli(["run", str(tmp_path / "e.toml"), "--dry-run"]) == 0
-    assert "1 of 3 items" in (shown := capsys.readouterr()).out + shown.err
+    assert f"{len(long)} of 3 items" in (shown := capsys.readouterr()).out + shown.err

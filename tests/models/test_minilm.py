@@ -35,17 +35,19 @@ def test_synonyms_lie_closer_than_unrelated_diseases():
     assert attack @ infarction > attack @ scurvy + 0.2
 
 
-def test_vectors_have_unit_length_and_keep_the_order_of_the_names(monkeypatch):
+def test_vectors_have_unit_length_and_keep_the_order_of_the_names(monkeypatch, capfd):
     monkeypatch.setattr(encoders, "BATCH_SIZE", 2)
     names = ["vitamin D deficiency rickets", "gout", "scurvy", "a", "heart failure"]
     told = []
-    embedder = Embedder("minilm")
+    embedder = Embedder(str(encoders.minilm_folder()))
+    assert embedder.identity == Embedder("minilm").identity
     vectors = embedder.vectors(names, lambda done, n: told.append((done, n)), keep=False)
     assert (vectors.shape, vectors.dtype) == ((5, 384), np.float32)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     assert told == [(2, 5), (4, 5), (5, 5)]
     alone = np.concatenate([embedder.vectors([name], keep=False) for name in names])
     assert np.allclose(vectors, alone, atol=1e-5)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_vectors_from_disk_need_no_model(monkeypatch):
@@ -63,25 +65,9 @@ def test_the_poolings_differ_and_so_do_their_identities():
     assert np.max(np.corrcoef(vectors) - np.eye(3)) < 0.99
 
 
-def test_the_package_is_one_more_folder():
-    folder = Embedder(str(encoders.minilm_folder()))
-    assert folder.identity == Embedder("minilm").identity
-
-
-def test_loading_prints_nothing(capfd):
-    Embedder("minilm").vectors(["gout"], keep=False)
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_hub_model_that_is_not_here_is_refused_offline():
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=r"'nobody/no-such-model': .*not on this machine"):
         embedded(["gout"], "nobody/no-such-model")
-    assert str(error.value) == (
-        "embedding 'nobody/no-such-model': expected minilm, ngram, a folder or a hub id such as "
-        "'thenlper/gte-base'; the model is not on this machine and cannot be fetched "
-        "(LocalEntryNotFoundError); give the path of a folder that holds it, or unset "
-        "HF_HUB_OFFLINE where downloads are allowed"
-    )
 
 
 def test_weights_that_cannot_be_read_are_refused(tmp_path):
@@ -94,13 +80,6 @@ def test_weights_that_cannot_be_read_are_refused(tmp_path):
         embedded(["gout"], str(folder))
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(UsageError, match="transformers cannot load the model"):
-        embedded(["gout"], str(tmp_path))
-
-
 def test_a_model_that_also_decodes_is_refused(tmp_path):
     import torch
     from transformers import AutoTokenizer, BartConfig, BartModel
@@ -111,9 +90,5 @@ def test_a_model_that_also_decodes_is_refused(tmp_path):
     heads = {"encoder_attention_heads": 1, "decoder_attention_heads": 1}
     BartModel(BartConfig(**sizes, **layers, **heads)).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(str(encoders.minilm_folder())).save_pretrained(tmp_path)
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=r"expected an encoder .*, got BartModel"):
         embedded(["gout"], str(tmp_path))
-    assert str(error.value) == (
-        f"embedding: expected an encoder (such as BERT) in {tmp_path}, got BartModel; "
-        "give another model"
-    )

@@ -80,6 +80,7 @@ def test_it_knows_some_textbook_answers(backend):
     assert right >= len(calls) // 2
 
 
+@pytest.mark.release
 def test_trees_and_plain_rows_agree(loaded):
     calls = prompts()[:20]  # four questions
     backend, plain = (TransformersBackend(loaded, sharing=sharing) for sharing in (True, False))
@@ -105,6 +106,7 @@ def test_it_answers_a_conversation_in_words(backend):
     assert reply.tokens_out <= 24
 
 
+@pytest.mark.release
 def test_the_second_start_is_quick(loaded, capsys):
     begun = time.perf_counter()
     second = open_backend(BackendOptions(model="smollm2", device="cpu"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import medstress as ms
-from experiments import GOLDENS, MEDFUZZ, entity, medfuzz, substitution, victim
+from experiments import MEDFUZZ, entity, medfuzz, substitution, victim
 from medstress.experiment.plan.plan import limits_of
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.store.run_store import RunStore
@@ -45,17 +45,10 @@ def slow(prompts):
 EXPLAINED = substitution(victim("careful") + entity("random", 'sampler = "random"\nbudget = 4'))
 
 
-@pytest.mark.parametrize(
-    ("files", "parts"),
-    [
-        pytest.param(GOLDENS["many"].files, 7, id="transfer", marks=pytest.mark.release),
-        pytest.param(MEDFUZZ, 2, id="tests of MedFuzz"),
-        pytest.param(GOLDENS["tagged"].files, 9, id="tagged texts", marks=pytest.mark.release),
-    ],
-)
-def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(files, parts, workplace):
-    """Trials, transfer, tests and judges all count, over all processes."""
-    write(files)
+def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(workplace):
+    """Trials, tests and judges of MedFuzz all count, over all processes."""
+    parts = 2
+    write(MEDFUZZ)
     whole = run("whole").summary()
     n_all, n_stopped = whole["performance"]["calls"], 0
     for part in range(1, parts + 1):

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -124,14 +124,12 @@ class FaultServer:
         cuts: whether thoughts and text are cut off at `max_tokens`, counted in words.
         answers_as: how it calls the model in its answers, where it is otherwise.
         lists: the names it lists, where it is not the model's alone; none: it cannot list.
-        describes: name -> name, of models that it describes whether or not it lists them.
         counts: whether it counts the words it writes, thoughts included; else one token an answer.
         tls: speak TLS with this.
         plant: status and JSON of the reply to a request; None: as the others say.
 
     Attributes:
         log: every request that asked the model something, in order.
-        n_listed: how often its list was asked for.
     """
 
     def __init__(
@@ -154,7 +152,6 @@ class FaultServer:
         cuts: bool = False,
         answers_as: str | None = None,
         lists: Sequence[str] | None = None,
-        describes: Mapping[str, str] | None = None,
         counts: bool = False,
         tls: ssl.SSLContext | None = None,
         plant: Callable[[Asked], tuple[int, Any] | None] = lambda asked: None,
@@ -176,11 +173,9 @@ class FaultServer:
         self.cuts = cuts
         self.answers_as = answers_as or model
         self.lists = (model,) if lists is None else tuple(lists)
-        self.describes = dict(describes or {})
         self.counts = counts
         self.tls = tls
         self.plant = plant
-        self.n_listed = 0
         self.log: list[Asked] = []
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
@@ -216,16 +211,8 @@ class FaultServer:
         return asked
 
     def listing(self, path: str) -> tuple[int, bytes]:
-        """Status and body for a request about models: the list, or one of them."""
-        parts = urlsplit(path)
-        self.n_listed += 1
-        name = unquote(parts.path.partition("/models/")[2])
-        if name:
-            known = self.describes.get(name)
-            if known is None:
-                return 404, _error("no such model", "not_found")
-            return 200, orjson.dumps({"id": known, "object": "model"})
-        if not self.lists:
+        """Status and body for a request for its models."""
+        if not self.lists or not urlsplit(path).path.endswith("/models"):
             return 404, _error("no such path", "not_found")
         rows = [{"id": each, "object": "model"} for each in self.lists]
         return 200, orjson.dumps({"object": "list", "data": rows})

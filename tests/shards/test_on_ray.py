@@ -10,7 +10,7 @@ from medstress.core.errors import UsageError
 from medstress.experiment import on_ray
 from medstress.experiment.audit.verify import verify_folder
 from medstress.experiment.file.reading import find_source
-from medstress.files.versions import versions
+from medstress.files.extras import versions
 
 
 class RayError(Exception):

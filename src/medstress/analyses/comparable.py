@@ -149,21 +149,14 @@ def check_stored(
     source = spec["source"]
     victim = source["victim"]
     if spec["selection"] == Selection.FLIPPED:
-        repeated = " and ".join(
-            f"{name} repeats {int(cell.flipped(cell.budget).sum()):,} of "
-            f"{int(cell.eligible.sum()):,} trials right before"
-            for name, (_, cell) in zip(names, sides, strict=True)
-        )
         raise UsageError(
-            f"the stored attacks are successes against {victim} alone, so they say which of its "
-            "failures a model repeats and not which model is better: on them a truly worse model "
-            f"looks better ({repeated}); compare on a file with held and flipped items"
+            f"the stored attacks are successes against {victim} alone, on which a truly worse "
+            "model looks better; compare on a file with held and flipped items"
         )
     if spec["selection"] == Selection.FILTERED:
         raise UsageError(
-            f"the stored attacks of {victim} are fewer than medstress export wrote, and nobody "
-            "knows how they were chosen, so nothing is better or worse on them; compare on the "
-            "whole file, or on a sample that limit draws"
+            f"the stored attacks of {victim} are not the whole file, and nobody knows how they "
+            "were chosen; compare on the whole file, or on a sample that limit draws"
         )
     sources = [
         name
@@ -173,15 +166,13 @@ def check_stored(
     ]
     if sources and not spec["is_blind"]:
         raise UsageError(
-            f"the edits follow from answers of {victim}, which is {sources[0]}: they are the worst "
-            "that it met, and any other model looks better on them; run the attack itself "
-            "on both, or store the attacks on a third model"
+            f"the edits follow from answers of {victim}, which is {sources[0]}: any other model "
+            "looks better on them; run the attack itself on both"
         )
     if metric is not None and metric.startswith("accuracy"):
         raise UsageError(
-            f"{setting('metric', metric)}: the items of stored attacks are those that one "
-            "model answered "
-            "right, so accuracy on them favours it; give asr, or run the attack itself"
+            f"{setting('metric', metric)}: one model answered all items of stored attacks right, "
+            "so accuracy on them favours it; give asr"
         )
     return spec
 

@@ -255,7 +255,7 @@ def compare(
         margin: the largest difference that does not matter, in (0, 1).
 
     Returns:
-        The comparison: `verdict`, `rows`, `fails`, `as_json()` (docs: compare).
+        The comparison: `verdict`, `rows`, `fails`, `as_json()` (docs: gate).
 
     Raises:
         UsageError, StoreError: one sentence: what cannot be compared, and why.

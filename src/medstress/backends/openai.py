@@ -7,20 +7,19 @@ resumed run asks as it began.
 
 from __future__ import annotations
 
-import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import orjson
 
-from medstress.backends import replies, server
+from medstress.backends import server
 from medstress.backends.options import BackendOptions
 from medstress.backends.server import Json, ServerTrouble, Then
-from medstress.backends.turns import without_system
+from medstress.backends.turns import plain, without_system
 from medstress.core.calls import (
     LENGTH,
     WITHHELD,
@@ -36,12 +35,21 @@ from medstress.core.calls import (
     Score,
     Scored,
 )
-from medstress.core.errors import UsageError
+from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest
-from medstress.tasks.reading import without_thoughts
 
-log = logging.getLogger(__name__)
-
+_ADDED_TOKENS = 64
+"""More tokens than a chat template or a start token adds to a prompt."""
+_CHARACTERS = 4
+"""Characters of a token, where a server counts none."""
+_MAX_COUNT = 1 << 31
+"""The largest number of tokens that is believed."""
+_SPACES = str.maketrans({"\u2581": " ", "\u0120": " "})
+"""How some servers write a token's leading space."""
+_LEAST = 1e-12
+SPACED, BARE = "letters with a space before them", "letters without a space before them"
+"""Which form of the letters carried the mass."""
+NOT_LISTED = "no option letter is among the likeliest tokens"
 DEFAULT_IN_FLIGHT = 8
 ENDS = (None, "", "stop", LENGTH, WITHHELD, "tool_calls")
 """Finish reasons of answers; any other one is a failure."""
@@ -64,15 +72,15 @@ _FIELDS = {
 }
 """Fields that a server may not know, and what then stands in its words."""
 _TURNS = re.compile(r"system (role|message|prompt|turn)|must alternate|alternating", re.I)
-_NEEDS = {
-    False: ("log probabilities (logprobs)", "letter", "generate"),
-    True: ("log probabilities of the prompt (echo with logprobs)", "text", "letter"),
-}
-"""Whether texts are scored -> what a server does not return, which `answer_by` needs it, and which
-does not."""
+_LACKS = (
+    'log probabilities (logprobs), which answer_by = "letter" needs: use answer_by = "generate"',
+    'log probabilities of the prompt (echo with logprobs), which answer_by = "text" needs: use '
+    'answer_by = "letter"',
+)
+"""What a server does not return, for letters and for texts."""
 _LEARNED = (
     *("answered_as", "temperature", "left_out", "without_system", "few_alternatives"),
-    *("max_completion_tokens", "ignores_schemas", "gives_scores"),
+    *("max_completion_tokens", "gives_scores"),
 )
 """Entries of `endpoint` that a resumed run takes over."""
 _SHOWN = 8
@@ -85,28 +93,20 @@ class OpenAiBackend(Backend):
     Args:
         options: which server and model, and how they are asked.
         patience: time limits and retries; by default those of the options.
-        limits: rate limits; by default those of the options.
 
     Raises:
         UsageError: no model or address is given, or a named key is not set.
     """
 
-    def __init__(
-        self,
-        options: BackendOptions,
-        *,
-        patience: server.Patience | None = None,
-        limits: server.RateLimits | None = None,
-    ) -> None:
+    def __init__(self, options: BackendOptions, patience: server.Patience | None = None) -> None:
         if not options.model:
             raise UsageError("backend 'openai' needs model = the name that the server knows")
         url, key = server.address_of(options.base_url), server.key_of(options.api_key_env)
         self._server = server.Server(url, options.model, key, options.api_key_env)
         self._where, self._model = self._server.where, options.model
-        self._options, self._omit = options, frozenset(options.omit)
+        self._options = options
         self._learned: Json = {}
-        self._window = replies.Window()
-        self._listed: Sequence[str] = ()
+        self._window = Window()
         # Each call's key covers the endpoint (text or conversation). Nothing covers the address,
         # because the same model elsewhere is the same model.
         own = [options.extra_body, sorted(options.omit)]
@@ -116,7 +116,7 @@ class OpenAiBackend(Backend):
         workers = options.max_in_flight or DEFAULT_IN_FLIGHT
         calls = frozenset({"generate", "score"})
         self.traits = BackendTraits(calls=calls, workers=workers, structured=options.structured)
-        limits = limits or server.RateLimits(options.requests_per_minute, options.tokens_per_minute)
+        limits = server.RateLimits(options.requests_per_minute, options.tokens_per_minute)
         patience = patience or server.Patience(answer=options.timeout_seconds)
         self._connection = server.Connection(self._server, limits, workers, patience)
 
@@ -129,25 +129,23 @@ class OpenAiBackend(Backend):
     def endpoint(self) -> Json:
         """The server's address, whether it is sent schemas, and what its answers showed.
 
-        - `answered_as`: the model's name in answers; `name_adds`, what it adds to the requested one
+        - `answered_as`: the model's name in answers
         - `temperature`: `asked`, the experiment's; `sent`, the one that the server accepts instead,
           null if it accepts none and uses its own; `said`, its words
         - `left_out`: fields that it does not know, each with its words
         - `without_system`: its words on why system text is put into the first user turn
         - `few_alternatives`, `max_completion_tokens`: how it is asked for letters and lengths
-        - `ignores_schemas`, `gives_scores`: what it has done
+        - `gives_scores`: whether it has given any
         - `reads_at_most`: tokens beyond which it cuts prompts without a word
         """
-        name = self._learned.get("answered_as")
-        added = replies.additions(name, self._model) if name else None
+        window = self._window.tokens
         return {
             "url": self._server.url,
             "model": self._model,
             "structured": self.traits.structured,
-            "answered_as": name,
-            **({"name_adds": added} if added else {}),
+            "answered_as": None,
             **self._learned,
-            **({"reads_at_most": self._window.tokens} if self._window.tokens else {}),
+            **({"reads_at_most": window} if window else {}),
         }
 
     def expect(self, endpoint: Mapping[str, Any]) -> None:
@@ -177,9 +175,7 @@ class OpenAiBackend(Backend):
         if not isinstance(call, Generate | Score):
             return Failure(error=f"the openai back end cannot answer {call.kind!r} calls")
         try:
-            if isinstance(call, Generate):
-                return await self._generate(call)
-            return await (self._letters(call) if call.first_token else self._texts(call))
+            return await self._ask(call)
         except ServerTrouble as trouble:
             if trouble.then is Then.STOP:
                 raise UsageError(str(trouble)) from None
@@ -187,75 +183,101 @@ class OpenAiBackend(Backend):
                 return _withheld(call, str(trouble))
             return Failure(error=str(trouble))
 
-    # -- the three kinds of request ----------------------------------------------------------
-    async def _generate(self, call: Generate) -> Reply:
+    async def _ask(self, call: Generate | Score) -> Reply:
+        """Make the request of a call, and read its reply."""
+        texts, fields = self._wanted(call)
+
+        def read(reply: Json) -> Generated | Scored:
+            answered = self._read(call, texts, self._choices(reply, len(texts)))
+            n_in, n_out = counted(reply, "prompt_tokens"), counted(reply, "completion_tokens")
+            if n_in is not None and len(texts) == 1:
+                self._window.see(len(texts[0]), n_in)
+            text = answered.text if isinstance(answered, Generated) else ""
+            estimates = sum(map(len, texts)) // _CHARACTERS, len(text) // _CHARACTERS
+            return replace(
+                answered,
+                tokens_in=estimates[0] if n_in is None else n_in,
+                tokens_out=estimates[1] if n_out is None else n_out,
+            )
+
+        # No tokenizer makes more tokens than a text has bytes.
+        most = sum(len(text.encode()) + _ADDED_TOKENS for text in texts) + fields["max_tokens"]
+        path = "/completions" if isinstance(call.prompt, str) else "/chat/completions"
+
+        async def once(is_repeated: bool) -> Generated | Scored:
+            while True:
+                sent = self._body(call, fields)
+                try:
+                    return await self._connection.once(path, sent, most, read, is_repeated)
+                except ServerTrouble as trouble:
+                    self._learn(trouble, sent)
+                    if self._body(call, fields) == sent:
+                        lacks = "logprobs" in sent and re.search("logprobs|echo", trouble.said)
+                        if lacks and trouble.status < 500 and not self._gives_scores:
+                            raise self._lacking("echo" in sent, trouble.said) from None
+                        raise
+                is_repeated = False
+
+        return await self._connection.ask(once)
+
+    def _wanted(self, call: Generate | Score) -> tuple[list[str], Json]:
+        """Return the prompts of a call's request, and its fields beside model and prompt."""
+        text = plain(call.prompt)
+        if isinstance(call, Score):
+            if call.first_token:
+                return [text], {"max_tokens": 1, "temperature": 0.0, "logprobs": _TOP}
+            if not isinstance(call.prompt, str):
+                raise ServerTrouble(
+                    'answer_by = "text" needs log probabilities of the prompt, which no server '
+                    "gives for conversations: use a prompt without a system line, or answer_by = "
+                    '"letter"',
+                    Then.STOP,
+                )
+            texts = [text, *(text + more for more in call.continuations)]
+            scores = {"max_tokens": 0, "temperature": 0.0, "echo": True, "logprobs": 1}
+            return texts, {**scores, "prompt": texts}
+        how = call.decoding
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
-        fields: Json = {"seed": seed}
+        fields = {"max_tokens": how.max_new_tokens, "temperature": how.temperature, "seed": seed}
         if call.schema:
             form = {"name": "answer", "strict": True, "schema": orjson.loads(call.schema)}
             fields["response_format"] = {"type": "json_schema", "json_schema": form}
+        return [text], fields
 
-        def read(choices: Sequence[Json]) -> Generated:
-            text, reasoning = replies.text_of(choices[0])
+    def _read(
+        self, call: Generate | Score, texts: Sequence[str], choices: Sequence[Json]
+    ) -> Generated | Scored:
+        """Return the answer in the choices of a reply, without counts of tokens."""
+        if any(choice.get("finish_reason") == WITHHELD for choice in choices):
+            return _withheld(call, f"the content filter of {self._where} withheld the answer")
+        message = choices[0].get("message")
+        message = message if isinstance(message, dict) else {}
+        if isinstance(call, Generate):
+            text, reasoning = text_of(choices[0])
             if text is None:
-                message = choices[0].get("message") or {}
-                calls_tool = isinstance(message, dict) and message.get("tool_calls")
+                calls_tool = message.get("tool_calls")
                 what = "a call of a tool and no text" if calls_tool else "an answer without a text"
                 shown = self._server.redacted(orjson.dumps(choices[0]).decode())
                 then = Then.ITEM_FAILS if calls_tool else Then.AGAIN
                 raise ServerTrouble(f"{self._where} sent {what}: {shown}", then)
-            if call.schema and "response_format" not in self._left_out():
-                self._note_schema(call.schema, choices[0], text)
-            ended = LENGTH if replies.is_cut(choices[0]) else None
+            ended = LENGTH if choices[0].get("finish_reason") == LENGTH else None
             return Generated(text=text, finish_reason=ended, reasoning=reasoning)
+        if refusal := message.get("refusal"):
+            words = self._server.redacted(str(refusal))
+            return _withheld(call, f"{self._model!r} refused to answer: {words}")
+        if call.first_token:
+            scored = first_token_scores(choices[0].get("logprobs"), call.continuations)
+        else:
+            scored = text_scores(choices, texts)
+        if scored is None:
+            raise self._lacking(not call.first_token)
+        self._learned["gives_scores"] = True
+        return scored
 
-        return await self._ask(
-            call, [replies.plain(call.prompt)], call.decoding.max_new_tokens, fields, read
-        )
-
-    async def _letters(self, call: Score) -> Reply:
-        def read(choices: Sequence[Json]) -> Generated | Scored:
-            message = choices[0].get("message")
-            if isinstance(message, dict) and message.get("refusal"):
-                words = self._server.redacted(str(message["refusal"]))
-                return _withheld(call, f"{self._model!r} refused to answer: {words}")
-            scored = replies.first_token_scores(choices[0].get("logprobs"), call.continuations)
-            if scored is None:
-                raise self._lacking(texts=False)
-            self._learned["gives_scores"] = True
-            return Scored(log_probs=scored[0], n_tokens=(1,) * len(scored[0]), note=scored[1])
-
-        return await self._ask(call, [replies.plain(call.prompt)], 1, {"logprobs": _TOP}, read)
-
-    async def _texts(self, call: Score) -> Reply:
-        prompt = call.prompt
-        if not isinstance(prompt, str):
-            raise ServerTrouble(
-                'answer_by = "text" needs log probabilities of the prompt, which no server gives '
-                'for conversations: use a prompt without a system line, or answer_by = "letter"',
-                Then.STOP,
-            )
-        sent = [prompt, *(prompt + text for text in call.continuations)]
-
-        def read(choices: Sequence[Json]) -> Scored:
-            scored = replies.text_scores(choices, sent)
-            if scored is None:
-                raise self._lacking(texts=True)
-            self._learned["gives_scores"] = True
-            return Scored(log_probs=scored[0], n_tokens=scored[1])
-
-        fields = {"prompt": sent, "echo": True, "logprobs": 1}
-        return await self._ask(call, sent, 0, fields, read)
-
-    # -- what they share ---------------------------------------------------------------------
-    def _left_out(self) -> frozenset[str]:
-        return self._omit.union(self._learned.get("left_out", ()))
-
-    def _body(self, call: Generate | Score, length: int, fields: Json) -> Json:
+    def _body(self, call: Generate | Score, fields: Json) -> Json:
         """Return the body of a request, as the server is known to take it."""
         learned, prompt = self._learned, call.prompt
-        body: Json = {"model": self._model, "max_tokens": length, **fields}
-        body["temperature"] = call.decoding.temperature if isinstance(call, Generate) else 0.0
+        body: Json = {"model": self._model, **fields}
         if objection := learned.get("temperature"):
             body["temperature"] = objection["sent"]
         if body.get("logprobs") == _TOP and learned.get("few_alternatives"):
@@ -270,59 +292,9 @@ class OpenAiBackend(Backend):
                 body["max_completion_tokens"] = body.pop("max_tokens")
             if "logprobs" in body:
                 body |= {"logprobs": True, "top_logprobs": body["logprobs"]}
-        left_out = self._left_out()
+        left_out = {*self._options.omit, *learned.get("left_out", ())}
         kept = {k: value for k, value in body.items() if k not in left_out and value is not None}
         return {**kept, **self._options.extra_body}
-
-    async def _ask(
-        self,
-        call: Generate | Score,
-        texts: Sequence[str],
-        length: int,
-        fields: Json,
-        read: Callable[[Sequence[Json]], Generated | Scored],
-    ) -> Reply:
-        """Make the request of a call, and read its reply.
-
-        Args:
-            call: the call.
-            texts: the prompts of the request.
-            length: the most tokens of each answer.
-            fields: what the body holds besides the prompt, its length and the temperature.
-            read: returns the answer in the reply's choices, without counts of tokens.
-        """
-
-        def answer(reply: Json) -> Generated | Scored:
-            choices = self._choices(reply, len(texts))
-            if any(choice.get("finish_reason") == WITHHELD for choice in choices):
-                reason = f"the content filter of {self._where} withheld the answer"
-                answered = _withheld(call, reason)
-            else:
-                answered = read(choices)
-            if (n := replies.counted(reply, "prompt_tokens")) is not None and len(texts) == 1:
-                self._window.see(len(texts[0]), n)
-            text = answered.text if isinstance(answered, Generated) else ""
-            tokens: Any = replies.usage_of(reply, texts, text)
-            return replace(answered, **tokens)
-
-        def adapt(trouble: ServerTrouble, sent: Json) -> bool:
-            self._learn(trouble, sent)
-            if self._body(call, length, fields) != sent:
-                return True
-            about_scores = "logprobs" in sent and re.search("echo|logprobs", trouble.said)
-            if about_scores and trouble.status < 500 and not self._learned.get("gives_scores"):
-                raise self._lacking(texts="echo" in sent, said=trouble.said)
-            return False
-
-        return await self._connection.ask(
-            server.Request(
-                path="/completions" if isinstance(call.prompt, str) else "/chat/completions",
-                body=lambda: self._body(call, length, fields),
-                tokens=replies.most_tokens(texts) + length,
-                read=answer,
-                adapt=adapt,
-            )
-        )
 
     def _learn(self, trouble: ServerTrouble, sent: Json) -> None:
         """Learn from a refusal which fields the server does not know, or wants otherwise."""
@@ -347,16 +319,16 @@ class OpenAiBackend(Backend):
             if name in sent and words.search(said):
                 learned["left_out"] = {name: said, **learned.get("left_out", {})}
 
-    def _lacking(self, *, texts: bool, said: str = "") -> ServerTrouble:
+    def _lacking(self, texts: bool, said: str = "") -> ServerTrouble:
         """Return the error for scores that did not come; if they never did, it stops the run."""
-        what, answer_by, instead = _NEEDS[texts]
         words = f" (it says: {said})" if said else ""
-        sentence = (
-            f"{self._where} (model {self._model!r}) does not return {what}, which answer_by = "
-            f'"{answer_by}" needs: use answer_by = "{instead}", or a server that does{words}'
-        )
-        has_given = self._learned.get("gives_scores")
-        return ServerTrouble(sentence, Then.ITEM_FAILS if has_given else Then.STOP)
+        named = f"{self._where} (model {self._model!r})"
+        sentence = f"{named} does not return {_LACKS[texts]}, or a server that does{words}"
+        return ServerTrouble(sentence, Then.ITEM_FAILS if self._gives_scores else Then.STOP)
+
+    @property
+    def _gives_scores(self) -> bool:
+        return bool(self._learned.get("gives_scores"))
 
     def _choices(self, reply: Json, n: int) -> list[Json]:
         """Return the choices of a reply in order, after checking that they are an answer."""
@@ -383,29 +355,6 @@ class OpenAiBackend(Backend):
                 raise ServerTrouble(f"{self._where} ended the answer with {shown!r}", then)
         return sorted(choices, key=lambda choice: choice.get("index") or 0)
 
-    def _note_schema(self, schema: str, choice: Json, text: str) -> None:
-        """Say once that the server does not follow schemas; its texts are answers like any other.
-
-        A refusal, or a truncated text with a valid beginning, says nothing about the server.
-        """
-        text, message = without_thoughts(text).strip(), choice.get("message")
-        is_refusal = isinstance(message, dict) and message.get("refusal")
-        is_begun = replies.is_cut(choice) and text[:1] in ("", "{")
-        if is_refusal or is_begun or self._learned.get("ignores_schemas"):
-            return
-        try:
-            follows = set(orjson.loads(text)) == set(orjson.loads(schema)["properties"])
-        except (TypeError, ValueError):
-            follows = False
-        if not follows:
-            self._learned["ignores_schemas"] = True
-            log.warning(
-                "%s (model %r) does not follow the JSON schema it was asked for; replies are read "
-                "as text (structured = false leaves the schema out)",
-                self._where,
-                self._model,
-            )
-
     def _check_name(self, name: Any) -> None:
         """Check the model's name in a reply: the requested one, and always the same.
 
@@ -422,22 +371,19 @@ class OpenAiBackend(Backend):
                 Then.STOP,
             )
         if not self._takes(name):
-            way = f"set model = {name!r} if that is the one you mean, or "
-            if self._listed and name not in self._listed:
-                way = ""  # the list would refuse it
             raise ServerTrouble(
                 f"{self._where} was asked for the model {self._model!r} and answered as {name!r}: "
-                f'{way}match_model = "any" if the server calls the requested model so '
-                "(--set victim.match_model=any)",
+                f'set model = {name!r} if you mean that one, or match_model = "any" '
+                "(--set victim.match_model=any) if the server calls the requested model so",
                 Then.STOP,
             )
         self._learned["answered_as"] = name
 
     def _takes(self, name: str) -> bool:
         """Return whether a name stands for the requested model."""
-        if self._options.match_model in (None, "loose"):
-            return replies.additions(name, self._model) is not None
-        return name == self._model or self._options.match_model == "any"
+        match = self._options.match_model or "loose"
+        is_alike = match == "loose" and is_same_model(name, self._model)
+        return name == self._model or match == "any" or is_alike
 
     def greet(self) -> None:
         """Check that the server is there and lists the model, before anything is charged.
@@ -445,22 +391,17 @@ class OpenAiBackend(Backend):
         Raises:
             UsageError: it refuses, or its whole list has no such model; suggests one that it has.
         """
-        names = self._listed = self._connection.models if self._connection.greet() else ()
+        names = self._connection.models if self._connection.greet() else []
         # `transformers serve` loads any folder, and lists only what is in its cache.
-        if not names or self._model.startswith("/"):
+        if not names or self._model.startswith("/") or any(map(self._takes, names)):
             return
-        if any(self._takes(name) for name in names):
-            return
-        described = self._connection.described()
-        if described is None or not self._takes(described):
-            hint = replies.suggested(self._model, names[: server.MOST_NAMES])
-            more = ", ..." if len(names) > _SHOWN else ""
-            raise UsageError(
-                f"{self._where} lists no model {self._model!r}{hint} (it lists: "
-                f"{', '.join(names[:_SHOWN])}{more}); set model to one of these, or match_model = "
-                '"any" (--set victim.match_model=any) if it also answers to names that it does not '
-                "list"
-            )
+        hint = suggested(self._model, names[: server.MOST_NAMES])
+        more = ", ..." if len(names) > _SHOWN else ""
+        raise UsageError(
+            f"{self._where} lists no model {self._model!r}{hint} (it lists: "
+            f"{', '.join(names[:_SHOWN])}{more}); set model to one of these, or match_model = "
+            '"any" (--set victim.match_model=any) if it also answers to names that it does not list'
+        )
 
 
 def _withheld(call: Generate | Score, reason: str) -> Generated | Scored:
@@ -486,3 +427,201 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
         backend.close()
         raise
     return backend
+
+
+# -- texts -----------------------------------------------------------------------------------
+def text_of(choice: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the text of a choice, None if there is none, and the reasoning that is apart from it.
+
+    A refusal counts as a text. If a model reached `max_new_tokens` while it was reasoning, the text
+    is empty. vLLM, llama.cpp and DeepSeek call the reasoning `reasoning_content`, Ollama and
+    OpenRouter `reasoning`; Mistral sends the content in parts, with reasoning of type `thinking`.
+    """
+    message = choice.get("message")
+    message = message if isinstance(message, Mapping) else {"content": choice.get("text")}
+    content, refusal = message.get("content"), message.get("refusal")
+    parts = content if isinstance(content, list) else [content]
+    apart = [p for p in parts if isinstance(p, dict) and p.get("type") in ("thinking", "reasoning")]
+    thoughts = [message.get("reasoning_content") or message.get("reasoning"), *apart]
+    reasoning = "\n".join(filter(None, map(_joined, thoughts))) or None
+    texts = [part for part in parts if part is not None and part not in apart]
+    if texts or isinstance(refusal, str):
+        return _joined(texts) if texts else refusal, reasoning
+    is_silent = reasoning or choice.get("finish_reason") == LENGTH
+    return "" if is_silent and not message.get("tool_calls") else None, reasoning
+
+
+def _joined(value: Any) -> str:
+    """Return the text of a part, or of several."""
+    if isinstance(value, Mapping):
+        value = value.get("text") or value.get("thinking") or value.get("reasoning")
+    if isinstance(value, list):
+        return "".join(map(_joined, value))
+    return value if isinstance(value, str) else ""
+
+
+# -- tokens ----------------------------------------------------------------------------------
+def counted(reply: Mapping[str, Any], key: str) -> int | None:
+    """Return a number of tokens that a server reports; None without one."""
+    usage = reply.get("usage")
+    value = usage.get(key) if isinstance(usage, Mapping) else None
+    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
+
+
+class Window:
+    """Notices a server that cuts long prompts without a word, as Ollama does beyond `num_ctx`.
+
+    Its counts of tokens stop at the window while prompts grow: the highest count is that of several
+    prompts whose lengths differ far more than those of equally many tokens do.
+
+    Attributes:
+        tokens: the window, where there is one.
+    """
+
+    LEAST, PROMPTS, RATIO = 64, 3, 1.25
+    """The smallest window; how many prompts reach it; how much longer the longest of them is."""
+
+    def __init__(self) -> None:
+        self.tokens: int | None = None
+        self._most = 0
+        self._lengths: set[int] = set()
+
+    def see(self, n_characters: int, n_tokens: int) -> None:
+        """Notice a prompt of so many characters that the server counted as so many tokens."""
+        if n_tokens > max(self._most, self.tokens or 0):
+            self._most, self._lengths, self.tokens = n_tokens, set(), None
+        if n_tokens == self._most >= self.LEAST:
+            self._lengths.add(n_characters)
+            is_cut = max(self._lengths) >= self.RATIO * min(self._lengths)
+            self.tokens = n_tokens if is_cut and len(self._lengths) >= self.PROMPTS else None
+
+
+# -- scores ----------------------------------------------------------------------------------
+def first_token_scores(logprobs: Any, continuations: Sequence[str]) -> Scored | None:
+    """Return scores of letters from the likeliest first tokens of an answer (METHODS 1.2).
+
+    A letter's score is the log probability of the better of its forms with and without a leading
+    space in the list.
+
+    A letter outside the list is less likely than every listed token, and its probability is at most
+    the mass that the list leaves over. It gets that upper bound. (METHODS 1.2 does not cover this
+    case, and a missing letter would make the whole answer unreadable.) So the likeliest letter is
+    always right, while P of missing letters and the total mass of letters are upper bounds. If no
+    letter is in the list at all, nothing is known: each gets minus infinity, which is read as
+    unreadable.
+
+    Returns:
+        The scores, with a note which form carried the mass; None if the server returned no log
+        probabilities.
+
+    >>> listed = {"top_logprobs": [{" A": -0.5, "A": -4.0, "B": -1.5, " the": -3.0}]}
+    >>> scored = first_token_scores(listed, (" A", " B", " C"))
+    >>> [round(value, 2) for value in scored.log_probs], scored.note
+    ([-0.5, -1.5, -4.0], 'letters with a space before them')
+    """
+    named = logprobs if isinstance(logprobs, Mapping) else {}
+    # Of completions; then of conversations, and of llama.cpp in both.
+    pairs = list(((named.get("top_logprobs") or [{}])[0] or {}).items())
+    if content := named.get("content"):
+        tops = content[0].get("top_logprobs") or ()
+        pairs = [(one.get("token"), one.get("logprob")) for one in tops]
+    listed: dict[str, float] = {}
+    for token, value in pairs:
+        if isinstance(token, str) and isinstance(value, int | float) and not math.isnan(value):
+            name = token.translate(_SPACES)
+            listed[name] = max(listed.get(name, -math.inf), min(float(value), 0.0))
+    if not listed:
+        return None
+    letters = [text.removeprefix(" ") for text in continuations]
+    spaced, bare = ([listed.get(lead + x, -math.inf) for x in letters] for lead in (" ", ""))
+    best = [max(two) for two in zip(spaced, bare, strict=True)]
+    form = SPACED if sum(map(math.exp, spaced)) > sum(map(math.exp, bare)) else BARE
+    if max(best) == -math.inf:
+        form = NOT_LISTED
+    else:
+        rest = 1.0 - sum(map(math.exp, listed.values()))
+        bound = min(min(listed.values()), math.log(max(rest, _LEAST)))
+        # Just below the bound, so that a listed letter wins a tie.
+        bound = math.nextafter(bound, -math.inf)
+        best = [bound if value == -math.inf else value for value in best]
+    return Scored(log_probs=tuple(best), n_tokens=(1,) * len(best), note=form)
+
+
+def text_scores(choices: Sequence[Mapping[str, Any]], sent: Sequence[str]) -> Scored | None:
+    """Return the log probability of each continuation, and its number of tokens.
+
+    Args:
+        choices: the echo of the prompt alone, then of the prompt with each continuation.
+        sent: these texts.
+
+    Returns:
+        Sums and counts over the tokens that each continuation adds to the prompt; None if the
+        server did not return the log probabilities of what it was sent.
+    """
+    added: list[Sequence[float]] = []
+    alone: Sequence[str] = ()
+    for choice, text in zip(choices, sent, strict=False):
+        named = choice.get("logprobs") or {}
+        tokens, values = named.get("tokens") or (), named.get("token_logprobs") or ()
+        # A server that ignores `echo` returns generated text instead.
+        is_echo = str(choice.get("text")).rstrip().endswith(text.rstrip()[-40:])
+        if not tokens or len(tokens) != len(values) or not is_echo:
+            return None
+        alone = alone or tokens
+        shared = takewhile(lambda two: two[0] == two[1], zip(alone, tokens, strict=False))
+        added.append(values[len(list(shared)) :])
+    of_texts = added[1:]
+    if len(added) != len(sent) or not all(of_texts):
+        return None
+    if not all(isinstance(value, int | float) for values in of_texts for value in values):
+        return None
+    sums = tuple(min(math.fsum(values), 0.0) for values in of_texts)
+    return Scored(log_probs=sums, n_tokens=tuple(map(len, of_texts)))
+
+
+# -- names -----------------------------------------------------------------------------------
+_ADDED = (
+    r"(?:[-@](?:"
+    r"20\d\d(?:-?(?:0[1-9]|1[0-2])(?:-?(?:0[1-9]|[12]\d|3[01]))?)?"  # 2024, 2024-08, 2024-08-06
+    r"|(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|[23]\d(?:0[1-9]|1[0-2])"  # 0613, 2411
+    r")(?![\w.])"
+    r"|(?::latest|\.(?:gguf|bin|safetensors)|-\d{5}-of-\d{5}|@[\w.]+"  # the last: a revision
+    r"|[-._:](?:gguf|ggml|awq|gptq|exl2|mlx|bnb|fp?(?:8|16|32)|bf16|nf4|(?:nv|mx)?fp4|int[48]"
+    r"|[48]-?bit|w\d+a\d+|i?q\d(?:_[a-z0-9]+)*))(?![a-z0-9]))"
+)
+"""A date, or a suffix: a tag, file type, shard, revision or quantisation."""
+
+
+def is_same_model(name: str, requested: str) -> bool:
+    """Return whether a name is the requested one, maybe with a path, suffixes and a date.
+
+    A size, a variant such as `-mini`, or a version is none of them.
+
+    >>> is_same_model("gpt-4o-2024-08-06", "gpt-4o"), is_same_model("llama-70b", "llama-7b")
+    (True, False)
+    >>> is_same_model("hf.co/who/Llama-3.2-3B-GGUF:Q4_K_M", "llama-3.2-3b")
+    True
+    """
+    full, wanted = name.casefold(), requested.casefold()
+    # An alias such as `-latest` may be answered by the dated name that it stands for.
+    alias = re.sub(r"[-:]latest$", "", wanted)
+    ends = [full, *(full[match.end() :] for match in re.finditer(r"[/\\]", full))]
+    return wanted in ends or any(
+        base and end.startswith(base) and re.fullmatch(f"{_ADDED}+", end[len(base) :])
+        for end in ends
+        for base in (wanted, alias)
+    )
+
+
+def suggested(requested: str, names: Sequence[str]) -> str:
+    """Return a suggestion for a name that a server does not list; never a model of another size.
+
+    >>> suggested("qwen-7b", ["org/qwen-70b", "org/qwen-7b:latest"])
+    "; did you mean 'org/qwen-7b:latest'?"
+    >>> suggested("qwen-7b", ["qwen-70b"])
+    ''
+    """
+    size = lambda name: re.findall(r"\d+", name.rpartition("/")[2])  # noqa: E731
+    alike = [name for name in names if is_same_model(name, requested)]
+    same = [name for name in names if size(name) == size(requested)]
+    return f"; did you mean {alike[0]!r}?" if alike else did_you_mean(requested, same)

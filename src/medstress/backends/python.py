@@ -1,22 +1,19 @@
-"""The user's function or class as a victim, sync or async.
+"""The user's function or class as a victim.
 
 Questions: ``list[str]``, prompts that list the options, to one answer each: a text, or exactly
 ``{"answer": "A"}`` or ``{"scores": {"A": 0.7, ...}}``. Conversations are lists of
 ``{"role", "content"}``, answered by a text. Entities: ``list[list[str]]``, the words of each
 sentence, to ``list[list[str]]``, one IOB or IOBES label per word (without types: B, I, O). Pairs:
 ``list[tuple[str, str]]`` to ``list[float]``, or, if pairs have labels, to labels or ``{"scores":
-{label: p}}``. The function may be a coroutine function, and answers may be awaitables, which are
-awaited concurrently.
+{label: p}}``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias
 
@@ -30,7 +27,6 @@ from medstress.core.calls import (
     Classify,
     Compare,
     Compared,
-    Failure,
     Generate,
     Generated,
     Message,
@@ -42,7 +38,6 @@ from medstress.core.calls import (
 from medstress.core.errors import PermanentBackendError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.label_schemes import in_iob2, scheme_of
-from medstress.core.words import shorten
 from medstress.files.functions import Loaded, describe_error, load_module, source_hashes
 
 DEFAULT_BATCH_SIZE = 32
@@ -91,7 +86,6 @@ class PythonBackend(Backend):
         """The target's module, on `sys.path` until the back end is closed."""
         self.version = version
         """The user's version of the function, which replaces the hash of its source."""
-        self._awaiter = Awaiter()
         self._has_answered = False
         self.identity = identity
         kind = KINDS[task]
@@ -105,7 +99,7 @@ class PythonBackend(Backend):
         """Answer every call; the function is called once for prompts and once for conversations.
 
         Returns:
-            One reply per call; if the function returned awaitables, one that raises fails alone.
+            One reply per call.
 
         Raises:
             PermanentBackendError: the function raised.
@@ -126,7 +120,7 @@ class PythonBackend(Backend):
     def _answered(self, calls: Sequence[Call]) -> list[Reply]:
         noun = _NOUNS[calls[0].kind]
         try:
-            answers = self._awaiter.settle(self._function([_input(call) for call in calls]))
+            answers = self._function([_input(call) for call in calls])
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -152,35 +146,25 @@ class PythonBackend(Backend):
             self._refuse(f"returned something that cannot be read ({describe_error(error)})")
 
     def close(self) -> None:
-        """Close the user's instance if it has `close`, the event loop and the module."""
+        """Close the user's instance if it has `close`, and the module."""
         close = getattr(self._owner, "close", None)
         if callable(close):
             # All answers are stored by now, and an error here would hide how the run ended.
             with suppress(Exception):
-                self._awaiter.settle(close())
-        self._awaiter.close()
+                close()
         if self.loaded is not None:
             self.loaded.close()
 
     def _read(self, answer: Any, call: Call) -> Reply:
-        if isinstance(answer, BaseException):
-            raised = f"python victim {self.identity.name!r} raised {describe_error(answer)}"
-            return Failure(error=raised)
         match call:
             case Tag():
-                return self._labels(answer, call)
+                return self._labels(answer, len(call.tokens))
             case Compare():
-                return self._score(answer)
-            case Classify() if isinstance(answer, str):
-                return Chosen(answer=answer) if answer in call.labels else Chosen(text=answer)
-            case Classify():
-                if not isinstance(answer, Mapping) or set(answer) != {"scores"}:
-                    self._refuse(
-                        f"returned {answer!r} for a pair; expected a label such as "
-                        f"{call.labels[0]!r}, or exactly {{'scores': {{{call.labels[0]!r}: 0.7, "
-                        "...}}"
-                    )
-                return Chosen(scores=self._scores(answer["scores"], call.labels))
+                with suppress(TypeError, ValueError, OverflowError):
+                    value = math.nan if isinstance(answer, str | bytes) else float(answer)
+                    if math.isfinite(value):
+                        return Compared(score=value)
+                self._refuse(f"returned {answer!r} for a pair; expected a finite number")
             case Generate() if not isinstance(answer, str):
                 self._refuse(f"returned {answer!r} for a conversation; expected a text")
         if isinstance(answer, str):
@@ -190,37 +174,31 @@ class PythonBackend(Backend):
                 self._refuse(f"returned {answer!r}, which is not valid Unicode text")
             if isinstance(call, Generate):
                 return Generated(text=answer)
-        assert isinstance(call, Choose)
+        assert isinstance(call, Choose | Classify)
+        is_choice = isinstance(call, Choose)
+        names = call.letters if is_choice else call.labels
         if isinstance(answer, str):
+            if not is_choice and answer in names:
+                return Chosen(answer=answer)
             # A function may return the prompt with the answer. Only the answer is stored, so that
             # it can be read again without the prompt.
-            return Chosen(text=answer.removeprefix(call.prompt))
-        if isinstance(answer, Mapping) and set(answer) == {"answer"}:
-            letter = answer["answer"]
-            if not isinstance(letter, str) or len(letter) != 1 or letter not in call.letters:
-                self._refuse(
-                    f"returned the answer {letter!r}; expected one of {', '.join(call.letters)}"
-                )
-            return Chosen(answer=letter)
-        if not isinstance(answer, Mapping) or set(answer) != {"scores"}:
-            self._refuse(
-                f"returned {answer!r}; expected a text, or exactly {{'answer': 'A'}} or "
-                "{'scores': {'A': 0.7, ...}}"
-            )
-        return Chosen(scores=self._scores(answer["scores"], call.letters))
+            return Chosen(text=answer.removeprefix(call.prompt) if is_choice else answer)
+        keys = set(answer) if isinstance(answer, Mapping) else set()
+        if is_choice and keys == {"answer"} and answer["answer"] in [*names]:
+            return Chosen(answer=answer["answer"])
+        if keys == {"scores"}:
+            return Chosen(scores=self._scores(answer["scores"], names))
+        one = f"{{'answer': {names[0]!r}}}" if is_choice else "a label"
+        return self._refuse(
+            f"returned {answer!r}; expected a text, {one}, or {{'scores': {{{names[0]!r}: 0.7, "
+            f"...}}}}, of {', '.join(names)}"
+        )
 
-    def _labels(self, answer: Any, call: Tag) -> Tagged:
-        n = len(call.tokens)
-        if isinstance(answer, str) or not isinstance(answer, Sequence):
-            self._refuse(
-                f"returned {answer!r} for a sentence; expected a list of {n} IOB labels, one per "
-                "word"
-            )
-        if len(answer) != n:
-            self._refuse(
-                f"returned {len(answer)} labels for the {n} words of "
-                f"{shorten(' '.join(call.tokens), 60)!r}; expected one per word"
-            )
+    def _labels(self, answer: Any, n: int) -> Tagged:
+        is_list = isinstance(answer, Sequence) and not isinstance(answer, str)
+        if not is_list or len(answer) != n:
+            got = f"{len(answer)} labels" if is_list else repr(answer)
+            self._refuse(f"returned {got} for a sentence of {n} words; expected one label per word")
         for label in answer:
             if not isinstance(label, str) or not _LABEL.fullmatch(label):
                 self._refuse(
@@ -229,29 +207,16 @@ class PythonBackend(Backend):
                 )
         return Tagged(labels=in_iob2(answer, scheme_of(answer) or "iob2"))
 
-    def _score(self, answer: Any) -> Compared:
-        try:
-            value = math.nan if isinstance(answer, str | bytes) else float(answer)
-        except (TypeError, ValueError, OverflowError):
-            value = math.nan
-        if not math.isfinite(value):
-            self._refuse(f"returned the score {answer!r} for a pair; expected a finite number")
-        return Compared(score=value)
-
     def _scores(self, scores: Any, names: Sequence[str]) -> tuple[float, ...]:
         """Read one probability for each name, in their order."""
-        if not isinstance(scores, Mapping) or set(scores) != set(names):
-            self._refuse(
-                f"returned the scores {scores!r}; expected one for each of {', '.join(names)}"
-            )
-        try:
-            values = tuple(float(scores[name]) for name in names)
-        except (TypeError, ValueError, OverflowError):
-            values = (math.nan,)
+        values: tuple[float, ...] = ()
+        if isinstance(scores, Mapping) and set(scores) == set(names):
+            with suppress(TypeError, ValueError, OverflowError):
+                values = tuple(float(scores[name]) for name in names)
         if not all(math.isfinite(value) and value >= 0 for value in values) or not sum(values):
             self._refuse(
-                f"returned the scores {dict(scores)!r}; expected finite probabilities >= 0 that "
-                "are not all 0"
+                f"returned the scores {scores!r}; expected finite probabilities, not all 0, one "
+                f"for each of {', '.join(names)}"
             )
         return values
 
@@ -369,60 +334,3 @@ def _identity(
     module = getattr(function, "__module__", None) if loaded is None else loaded.label
     name = target.rpartition(":")[2]
     return ModelIdentity(name=target, hash=content_hash(["python", module, name, *state]))
-
-
-class Awaiter:
-    """One event loop for all batches, so that clients opened by a coroutine stay usable.
-
-    It runs in its own thread, because a notebook already runs a loop in the calling thread.
-    """
-
-    def __init__(self) -> None:
-        self._runner: asyncio.Runner | None = None
-        self._thread: ThreadPoolExecutor | None = None
-
-    def settle(self, value: Any) -> Any:
-        """Await a value if it is awaitable, then the awaitable members of a list.
-
-        Members are awaited concurrently; one that raises is replaced by its exception.
-        """
-        if inspect.isawaitable(value):
-            value = self._run(_awaited(value))
-        if _has_awaitables(value):
-            value = self._run(_gathered(value))
-        return value
-
-    def close(self) -> None:
-        """Stop the loop and its thread if they were started."""
-        if self._runner is not None and self._thread is not None:
-            self._thread.submit(self._runner.close).result()
-            self._thread.shutdown()
-        self._runner = self._thread = None
-
-    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        if self._runner is None or self._thread is None:
-            self._runner = asyncio.Runner()
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="medstress-coroutines")
-        return self._thread.submit(self._runner.run, coroutine).result()
-
-
-def _has_awaitables(value: Any) -> bool:
-    try:
-        return isinstance(value, list | tuple) and any(map(inspect.isawaitable, value))
-    except Exception:  # noqa: BLE001 - a user's list class; the reader refuses it later
-        return False
-
-
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
-
-
-async def _gathered(values: Sequence[Any]) -> list[Any]:
-    places = [i for i, value in enumerate(values) if inspect.isawaitable(value)]
-    results = await asyncio.gather(*(values[i] for i in places), return_exceptions=True)
-    settled = list(values)
-    for place, value in zip(places, results, strict=True):
-        if isinstance(value, asyncio.CancelledError | KeyboardInterrupt | SystemExit):
-            raise value
-        settled[place] = value
-    return settled

@@ -12,7 +12,6 @@ import logging
 import math
 import os
 import re
-import socket
 import ssl
 import threading
 import time
@@ -22,20 +21,19 @@ from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequenc
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import orjson
 
 from medstress.backends.options import ANSWER_SECONDS
-from medstress.backends.threads import DaemonThreads
 from medstress.core.calls import Generated, Scored
 from medstress.core.errors import UnreachableError, UsageError, did_you_mean
 from medstress.files.extras import importing
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
+A = TypeVar("A", bound=Generated | Scored)
 Json: TypeAlias = dict[str, Any]
 
 LARGEST_ANSWER = 8 << 20
@@ -50,8 +48,8 @@ MOST_NAMES = 1_000
 """Names of a server's models that are compared with the requested one."""
 _MORE = ("has_more", "next", "next_page", "nextPageToken", "next_page_token")
 """What marks a list of models that goes on; its further pages are not read."""
-_GREETINGS, _UNREACHABLE = 3, 3
-"""Attempts to read the list; calls in a row without any reply that end a run."""
+_UNREACHABLE = 3
+"""Calls in a row without any reply that end a run."""
 _SAID_AGAIN = 60.0
 """Seconds after which a server that still fails is spoken of again."""
 _PIECE = 1 << 18
@@ -69,26 +67,18 @@ _keys: set[str] = set()
 # -- address and key -------------------------------------------------------------------------
 def address_of(url: str | None) -> str:
     """Return the checked base address; messages never show one that may contain a password."""
-    wanted = 'base_url = "http://127.0.0.1:8000/v1" or "https://api.openai.com/v1"'
-    if not url:
-        raise UsageError(f"backend 'openai' needs the address of a server: {wanted}")
-    try:
-        parts = urlsplit(url)
-        _ = parts.port, (parts.hostname or "host").encode("idna")
-        if not url.isprintable() or " " in url or "\\" in url:
-            raise ValueError(url)
-    except ValueError:
-        raise UsageError(f"base_url is not an address; expected e.g. {wanted}") from None
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise UsageError(
-            "base_url holds more than an address (a name, password or query): give the key in an "
-            'environment variable and name that in api_key_env = "..."'
-        )
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        error = UsageError(f"base_url = {url!r}: expected e.g. {wanted}")
-        host = url if "/" in url else f"{url}/v1"
-        raise error if "://" in url else error.with_flag("--base-url", f"http://{host}")
-    return url.rstrip("/")
+    text = url or ""
+    is_address = text.isprintable() and " " not in text and "\\" not in text
+    with suppress(ValueError):
+        parts = urlsplit(text)
+        _ = parts.port, (parts.hostname or "").encode("idna")
+        is_address &= parts.scheme in ("http", "https") and bool(parts.hostname)
+        if is_address and not (parts.username or parts.password or parts.query or parts.fragment):
+            return text.rstrip("/")
+    raise UsageError(
+        'base_url: expected an address alone, such as "http://127.0.0.1:8000/v1", without a name, '
+        "a password or a query; a key comes from the environment variable that api_key_env names"
+    )
 
 
 def key_of(name: str | None) -> str | None:
@@ -96,14 +86,10 @@ def key_of(name: str | None) -> str | None:
     if name is None:
         return None
     key = os.environ.get(name, "").strip()
-    if not key:
+    if not re.fullmatch(r"[!#-\[\]-~]+", key):  # no quotes, back slashes and spaces
+        problem = "holds characters that no key has" if key else "is not set"
         raise UsageError(
-            f"api_key_env = {name!r}: that environment variable is not set; set it to the key"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError(
-            f"the key in the environment variable {name} has spaces or other characters that no "
-            "key has; set it to the key alone"
+            f"api_key_env = {name!r}: that environment variable {problem}; set it to the key"
         )
     remember_key(key)
     return key
@@ -115,22 +101,17 @@ def remember_key(key: str) -> None:
         _keys.add(key)
 
 
-def without_keys(value: Any) -> Any:
-    """Return a text, or the values of a reply with its field names, without the keys.
+def without_keys(text: str) -> str:
+    """Return a text without the keys.
 
     >>> remember_key("sk-doctest-0123")
-    >>> without_keys({"error": "wrong key sk-doctest-0123, sir"})
-    {'error': 'wrong key [key], sir'}
+    >>> without_keys("wrong key sk-doctest-0123, sir")
+    'wrong key [key], sir'
     """
-    if isinstance(value, str):
-        # The longest key first, because one key may begin with another.
-        for key in sorted(_keys, key=len, reverse=True):
-            value = value.replace(key, KEY_SHOWN)
-    elif isinstance(value, list):
-        return [without_keys(one) for one in value]
-    elif isinstance(value, dict):
-        return {without_keys(name): without_keys(one) for name, one in value.items()}
-    return value
+    # The longest key first, because one key may begin with another.
+    for key in sorted(_keys, key=len, reverse=True):
+        text = text.replace(key, KEY_SHOWN)
+    return text
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -154,13 +135,14 @@ class Server:
     def redacted(self, text: str) -> str:
         """Return a text on one line, without the key and without parts of it."""
         line = "".join(x if x.isprintable() else " " for x in without_keys(text))
-        words = (line.replace(self.key, KEY_SHOWN) if self.key else line).split()
-        if self.key and len(self.key) >= SHORTEST_KEY:
+        if self.key:
+            line = line.replace(self.key, KEY_SHOWN)
             # Servers often show the ends of a wrong key.
-            ends = self.key[:6].casefold(), self.key[-4:].casefold()
-            hidden = [any(end in word.casefold() for end in ends) for word in words]
-            words = [KEY_SHOWN if hide else word for hide, word in zip(hidden, words, strict=True)]
-        line = " ".join(words)
+            ends = (self.key[:6].casefold(), self.key[-4:].casefold())
+            ends = ends if len(self.key) >= SHORTEST_KEY else ()
+            hidden = lambda word: any(end in word.casefold() for end in ends)  # noqa: E731
+            line = " ".join(KEY_SHOWN if hidden(word) else word for word in line.split())
+        line = " ".join(line.split())
         return line[:_WORDS] + ("..." if len(line) > _WORDS else "")
 
 
@@ -217,7 +199,13 @@ def trouble_of_status(
     shown = f" (it says: {said})" if said else ""
     sentence, then, wait = f"{server.where} answered {status}", Then.STOP, 0.0
     if 300 <= status < 400:
-        sentence += f", {_about_the_redirect(server, headers)}"
+        host = "no readable address"
+        with suppress(ValueError):  # nothing else in it can be trusted
+            place = urlsplit(urljoin(server.url, headers.get("location", ""))).netloc
+            to = place.rpartition("@")[2]
+            host = server.redacted(to) if _HOST.fullmatch(to) else host
+        sentence += f", which points to {host}; medstress follows no redirect: set base_url to the "
+        sentence += "final address, with the right http:// or https:// and path"
     elif status in (401, 403):
         # Without the server's words, which may show parts of the key.
         problem = "is wrong or missing" if status == 401 else "may not be used for this"
@@ -226,14 +214,11 @@ def trouble_of_status(
             advice = 'name the environment variable that holds it: api_key_env = "..."'
         sentence += f": the key {problem}; {advice}"
     elif status == 404:
-        chat = 'it answers only conversations; for these set prompt = "chat"'
-        if server.model in models:
-            sentence += f": {chat}{shown}"
-        else:
-            hint = did_you_mean(server.model, models[:MOST_NAMES])
-            if not hint and models:
-                hint = f" (it has: {', '.join(models[:8])})"
-            sentence += f": it knows no model {server.model!r}{hint}, or {chat}{shown}"
+        hint = did_you_mean(server.model, models[:MOST_NAMES])
+        unknown = f"it knows no model {server.model!r}{hint}, or "
+        unknown = "" if server.model in models else unknown
+        only = 'it answers only conversations; for these set prompt = "chat"'
+        sentence += f": {unknown}{only}{shown}"
     elif status == 402 or code == "insufficient_quota":
         sentence += f": there is no quota left{shown}; {_RESUME}"
     elif status in (408, 409, 425, 429) or status >= 500:
@@ -270,19 +255,6 @@ def retry_after(headers: Mapping[str, str]) -> float:
     return 0.0
 
 
-def _about_the_redirect(server: Server, headers: Mapping[str, str]) -> str:
-    """Say to which host a redirect points; nothing else in it can be trusted."""
-    shown = "no readable address"
-    with suppress(ValueError):
-        to = urlsplit(urljoin(server.url, headers.get("location", "")))
-        host = (to.hostname or "") if to.port is None else f"{to.hostname}:{to.port}"
-        if _HOST.fullmatch(host):
-            same = " (the same host)" if to.hostname == urlsplit(server.url).hostname else ""
-            shown = server.redacted(host) + same
-    advice = "set base_url to the final address, with the right http:// or https:// and path"
-    return f"which points to {shown}; medstress follows no redirect: {advice}"
-
-
 def _code_and_words(raw: str) -> tuple[str, str]:
     """Return the code and the message in an error's body, whatever its shape."""
     try:
@@ -317,14 +289,10 @@ def _trouble_of_client(error: BaseException, server: Server, models: list[str]) 
     while cause := causes[-1].__cause__ or causes[-1].__context__:
         causes.append(cause)
     last = server.redacted(str(causes[-1])) or type(causes[-1]).__name__
-    if any("CERTIFICATE_VERIFY_FAILED" in str(cause) for cause in causes):
-        why = getattr(causes[-1], "verify_message", "") or "it cannot be verified"
-        sentence = f"{where} shows a certificate that is not trusted ({why}): set the environment "
-        sentence += "variable SSL_CERT_FILE to a file with the one you trust, or mend base_url"
-        return ServerTrouble(sentence, Then.STOP)
     is_slow = any(isinstance(cause, httpx2.TimeoutException) for cause in causes)
     if not is_slow and any(isinstance(cause, ssl.SSLError) for cause in causes):
-        sentence = f"{where} does not speak TLS: write http:// in base_url if that is meant"
+        sentence = f"{where} cannot be asked over TLS ({last}): write http:// in base_url, or name "
+        sentence += "the certificate that you trust in the environment variable SSL_CERT_FILE"
         return ServerTrouble(sentence, Then.STOP)
     if is_slow or any(isinstance(cause, httpx2.ConnectError) for cause in causes):
         how = " in time" if is_slow else f" ({last})"
@@ -423,22 +391,6 @@ class RateLimits:
 
 
 # -- requests --------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a call asks of a server."""
-
-    path: str
-    """Below the base address."""
-    body: Callable[[], Json]
-    """Makes the JSON to send from what is known of the server."""
-    tokens: int
-    """An upper bound of the tokens it costs."""
-    read: Callable[[Json], Generated | Scored]
-    """Returns the answer in a reply; may raise `ServerTrouble`."""
-    adapt: Callable[[ServerTrouble, Json], bool]
-    """Learns from a refusal of a body; returns whether another one may be taken."""
-
-
 class Connection:
     """Asks one server, from any number of threads.
 
@@ -471,11 +423,6 @@ class Connection:
         self._said_at = -math.inf
         self._client = _open_client(server, max_in_flight, min(10.0, patience.answer / 2))
         self._loop = asyncio.new_event_loop()
-        # Executors of the standard library keep a process until a name is resolved.
-        names = DaemonThreads(max_in_flight, "medstress-names")
-        self._loop.getaddrinfo = lambda *to, **how: asyncio.wrap_future(  # type: ignore
-            names.submit(partial(socket.getaddrinfo, *to, **how))
-        )
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
@@ -504,8 +451,11 @@ class Connection:
             self._thread.join()
             self._loop.close()
 
-    async def ask(self, request: Request) -> Generated | Scored:
+    async def ask(self, once: Callable[[bool], Coroutine[Any, Any, R]]) -> R:
         """Make one request, with retries if they may help; the first of all alone.
+
+        Args:
+            once: makes it (see `once`), given whether it is a repetition.
 
         Raises:
             ServerTrouble: there is no answer after all attempts, or an earlier one stops the run.
@@ -514,9 +464,9 @@ class Connection:
             await self._first_is_over.wait()
         self._has_begun, attempts = True, self._patience.attempts
         try:
-            async for attempt in self._retrying(attempts, lambda error: error.then is Then.AGAIN):
+            async for attempt in self._attempts():
                 with attempt:
-                    return await self._adapted(request, attempt.retry_state.attempt_number > 1)
+                    return await once(attempt.retry_state.attempt_number > 1)
             raise AssertionError("an attempt returns or raises")
         except ServerTrouble as trouble:
             if trouble.then is Then.AGAIN:
@@ -532,50 +482,48 @@ class Connection:
         finally:
             self._first_is_over.set()
 
-    def _retrying(self, attempts: int, helps: Callable[[ServerTrouble], bool]) -> Any:
+    def _attempts(self) -> Any:
         """Return the attempts, with waits of full jitter on top of what the server asks."""
         import tenacity as t
 
-        jitter = t.wait_random_exponential(self._patience.first, self._patience.longest)
+        patience = self._patience
+        jitter = t.wait_random_exponential(patience.first, patience.longest)
 
         def say(state: t.RetryCallState) -> None:
             """Say what fails once it failed twice, or while the server makes us wait for long."""
-            is_long = state.upcoming_sleep > self._patience.first or state.attempt_number > 1
+            is_long = state.upcoming_sleep > patience.first or state.attempt_number > 1
             if is_long and time.monotonic() - self._said_at > _SAID_AGAIN and state.outcome:
-                self._said_at = time.monotonic()
-                log.warning(
-                    "%s; each request is tried up to %d times", state.outcome.exception(), attempts
-                )
+                self._said_at, error = time.monotonic(), state.outcome.exception()
+                log.warning("%s; each request is tried up to %d times", error, patience.attempts)
 
         return t.AsyncRetrying(
             before_sleep=say,
-            stop=t.stop_after_attempt(attempts),
+            stop=t.stop_after_attempt(patience.attempts),
             wait=lambda state: jitter(state) + getattr(state.outcome.exception(), "wait", 0.0),  # type: ignore[union-attr]
-            retry=t.retry_if_exception(lambda e: isinstance(e, ServerTrouble) and helps(e)),
+            retry=t.retry_if_exception(lambda e: getattr(e, "then", None) is Then.AGAIN),
             reraise=True,
         )
 
-    async def _adapted(self, request: Request, is_repeated: bool) -> Generated | Scored:
-        """Make a request; if the server refuses a field, adapt the request and send it again."""
-        while True:
-            body = request.body()
-            try:
-                return await self._once(request, body, is_repeated)
-            except ServerTrouble as trouble:
-                if not request.adapt(trouble, body):
-                    raise
-            is_repeated = False
+    async def once(
+        self, path: str, body: Json, tokens: int, read: Callable[[Json], A], is_repeated: bool
+    ) -> A:
+        """Make one HTTP request to the model, when there is room for it.
 
-    async def _once(self, request: Request, body: Json, is_repeated: bool) -> Generated | Scored:
-        """Make one HTTP request to the model, when there is room for it."""
+        Args:
+            path: below the base address.
+            body: the JSON to send.
+            tokens: an upper bound of the tokens that it costs.
+            read: returns the answer in a reply; may raise `ServerTrouble`.
+            is_repeated: whether it was made before.
+        """
         async with self._slots:
-            reserved = used = await self._limits.start(request.tokens)
+            reserved = used = await self._limits.start(tokens)
             try:
                 if self._stopped:
                     raise ServerTrouble(self._stopped, Then.STOP)
                 self.counters["requests"] += 1
                 self.counters["requests_repeated"] += is_repeated
-                answer = request.read(await self._json(request.path, body))
+                answer = read(await self._json(path, body))
                 used, self._n_unreachable = answer.tokens_in + answer.tokens_out, 0
                 return answer
             except ServerTrouble as trouble:
@@ -613,7 +561,8 @@ class Connection:
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise _trouble_of_client(error, self.server, self.models) from None
         try:
-            reply: Any = without_keys(orjson.loads(content))
+            # Written anew, so that no escape hides a key.
+            reply = orjson.loads(without_keys(orjson.dumps(orjson.loads(content)).decode()))
         except (ValueError, RecursionError):  # not JSON, or nested too deep
             reply = None
         if isinstance(reply, dict | list):
@@ -638,22 +587,12 @@ class Connection:
                 raise UsageError(str(trouble)) from None
             return False
 
-    def described(self) -> str | None:
-        """Return the server's name for the requested model, which it may not list; None without."""
-        try:
-            name = self.run(self._json(f"/models/{quote(self.server.model, safe='')}")).get("id")
-        except ServerTrouble:
-            return None
-        return name if isinstance(name, str) else None
-
     async def _list(self) -> bool:
-        # It may be about to start.
-        again = self._retrying(_GREETINGS, lambda error: error.unreachable and not error.late)
-        page: Json = await again(self._json, "/models")
-        lists = (page[key] for key in ("data", "models") if isinstance(page.get(key), list))
-        rows: list[Any] = [row if isinstance(row, dict) else {"id": row} for row in next(lists, ())]
+        page = await self._json("/models")
+        rows = page.get("data") or page.get("models")
+        rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
         names = (row.get("id") or row.get("name") for row in rows)
-        self.models = list(dict.fromkeys(name for name in names if isinstance(name, str)))
+        self.models = [name for name in names if isinstance(name, str)]
         return bool(self.models) and not any(page.get(mark) for mark in _MORE)
 
 

@@ -32,6 +32,11 @@ def without_system(messages: Sequence[Message]) -> tuple[Message, ...]:
     )
 
 
+def plain(prompt: Prompt) -> str:
+    """Return a prompt as one text, for counting."""
+    return prompt if isinstance(prompt, str) else "\n".join(turn.content for turn in prompt)
+
+
 class ChatTemplate:
     """A model's chat template.
 

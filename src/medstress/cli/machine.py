@@ -210,14 +210,13 @@ def doctor() -> int:
 def _examined() -> Iterator[str]:
     """Yield lines about versions, extras, devices, models and disk; imports no heavy package."""
     from medstress.files.cache_folders import cache_dir
-    from medstress.files.extras import BASE, FAULTS, lacking_of, requirements
-    from medstress.files.versions import versions
+    from medstress.files.extras import BASE, FAULTS, lacking_of, requirements, versions
 
     numbers = versions()
     for name, number in numbers.items():
         yield f"{name:<14}{number}"
     if numbers["system"] != _TESTED:
-        yield f"! {numbers['system']} is not tested, only {_TESTED} (docs: platforms)"
+        yield f"! {numbers['system']} is not tested, only {_TESTED} (docs: install)"
     if lacking := lacking_of(BASE):
         what = ", ".join(lacking)
         yield f"! installed only in part ({what}); complete it with: {install_command()}"

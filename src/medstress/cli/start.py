@@ -53,12 +53,12 @@ def demo(
     near names, and writes report.html. Downloads nothing.
     """
     from medstress.cli.terminal import display, show, write_report
-    from medstress.experiment.demo import DEMO
+    from medstress.experiment import first
     from medstress.experiment.kept_summary import keep_summary
     from medstress.experiment.run import perform
 
     with display(quiet=quiet) as watcher:
-        folder = perform(DEMO, out, watcher=watcher).folder
+        folder = perform(first.demo(), out, watcher=watcher).folder
     run = keep_summary(folder)
     page = write_report([folder], None)
     code = show(run)
@@ -277,13 +277,13 @@ def _dry_run(
     from medstress.experiment.prepare import opened_victims, prepare
     from medstress.experiment.run import run_folder
 
-    if isinstance(source, Source):
-        print(source.text)
     with display(quiet=quiet) as watcher:
         prepared = prepare(source, watcher=watcher, **common)
         folder = run_folder(prepared, out, shard)
         with opened_victims(prepared, watcher.note):
             costs, notes = dry_run(prepared, folder), list(dry_run_remarks(prepared))
+    if isinstance(source, Source):
+        print(source.text)
     if shard is not None:
         n_planned = prepared.n_trials()
         take_shard(prepared, shard)
@@ -362,7 +362,7 @@ def _next_command(
 
     words = ["run", "--data", to if to and checked.written else choices.data, "--model", "NAME"]
     changes = list(sets)
-    if checked.table["name"] == NAME and not checked.written:
+    if checked.table.name == NAME and not checked.written:
         words += ["--attack", NAME]
         changes = [change for change in changes if change.strip().startswith("dataset.")]
         return command(*words, *(word for change in changes for word in ("--set", change)))

@@ -17,7 +17,6 @@ from medstress.core.words import command, quoted
 _study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
 _TUNED = "of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
 _TRAINED = "run folder, with the models in DIR/models (default: runs/<name>-trained)"
-_PERTURBED = "FILE.jsonl; for one attack and seed also FILE.tsv (pairs, or IOB), .iob, .conll"
 _WRITTEN = "also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet"
 _TRIALS = "trials by id, the start of one or their item; lost or held"
 _ALL = "all successes, and as many attacks of the same arms that failed"
@@ -207,7 +206,7 @@ def explain(
     if out is not None and Path(out).suffix != ".html":
         raise UsageError(f"--out {out}: the name must end in .html")
     from medstress.cli.terminal import display
-    from medstress.experiment.explain.run import Selection, Settings, run_explanations
+    from medstress.experiment.explain import Selection, Settings, run_explanations
     from medstress.experiment.kept_summary import keep_summary
 
     plan = list[str]()
@@ -241,10 +240,6 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
 
     run, shown = Run.open(folder), screen()
     explanations = run.of(EXPLANATIONS)
-    remarks = explanations.remarks() if explanations else ()
-    for remark in remarks:
-        if remark.level == "note":
-            shown.say(remark.sentence)
     for table in (explanations.tables() if explanations else ())[:1]:
         print()
         print_table(shown.console, table)
@@ -253,9 +248,8 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
             "Heat maps, intervals and other places: medstress report DIR, or --out maps.html; all "
             "numbers: medstress summary DIR --json"
         )
-    for remark in remarks:
-        if remark.level == "warning":
-            shown.say(remark.sentence)
+    for remark in explanations.remarks() if explanations else ():
+        shown.say(remark.sentence)
     if stopped:
         shown.say(stopped)
     if out is not None:
@@ -266,7 +260,7 @@ def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> No
 @_study()
 def perturb(
     experiment: flags.File,
-    to: Annotated[str, flags.option("FILE", _PERTURBED)],
+    to: Annotated[str, flags.option("FILE.jsonl", "the data set to write")],
     limit: flags.Limit = None,
     sets: flags.Sets = [],
     quiet: flags.Quiet = False,

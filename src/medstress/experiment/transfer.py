@@ -82,7 +82,7 @@ def _reuses(
     attack itself may not put in are left out, without replacement.
     """
     items, spans = _questions(prepared), last_spans(run.folder.substitutions)
-    resources = {group.label: group.resources for group in prepared.question_groups}
+    resources = {group.label: group.resources for group in prepared.groups}
     indices = {
         label: {name.casefold(): i for i, name in enumerate(of_group.perturbations.names)}
         for label, of_group in resources.items()

@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 
 from medstress.core.errors import FIRST_COMMAND, DataError, StoreError, did_you_mean, setting
 from medstress.core.words import command
-from medstress.files.inside import check_regular, is_locked
+from medstress.files.bounded import check_regular, is_locked
 from medstress.files.writing import DATABASE
 from medstress.store.chain import (
     REVIEW_CHAIN,

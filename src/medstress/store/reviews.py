@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
-from medstress.files.inside import check_regular
+from medstress.files.bounded import check_regular
 from medstress.files.writing import refuse_occupied
 from medstress.store.chain import DIGEST_BYTES, REVIEW_CHAIN
 from medstress.store.database import SIDES, Database, translated

@@ -295,13 +295,14 @@ class EvidenceList(BaseModel):
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What an edit may say."""
+class Rules(BaseModel):
+    """What an edit may say: `rules.toml`."""
 
-    lever: str
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lever: str = Field(min_length=1)
     """What the edit plays on, as a noun phrase."""
-    categories: tuple[Category, ...]
+    categories: tuple[Category, ...] = Field(alias="category", min_length=1)
     """What may be added."""
     forbidden: tuple[Forbidden, ...]
     """What must not be added."""
@@ -311,17 +312,6 @@ class Rules:
     def not_allowed(self, *, allow_history: bool) -> tuple[Forbidden, ...]:
         """Return what must not be added."""
         return tuple(one for one in self.forbidden if not (one.history and allow_history))
-
-
-class _File(BaseModel):
-    """`rules.toml`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    lever: str = Field(min_length=1)
-    category: tuple[Category, ...] = Field(min_length=1)
-    forbidden: tuple[Forbidden, ...] | None = None
-    evidence: EvidenceList | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,18 +329,8 @@ class PromptSet:
     @cached_property
     def hash(self) -> str:
         """Content hash of everything in the set but its name."""
-        rules = self.rules
-        words = rules.evidence
-        return content_hash(
-            [
-                self.attacker,
-                rules.lever,
-                [one.model_dump() for one in (*rules.categories, *rules.forbidden)],
-                [words.pass_, words.strong, words.cased, words.history],
-                [dict(words.groups), words.pairs],
-                [one.model_dump() for one in self.exemplars],
-            ]
-        )
+        exemplars = [one.model_dump() for one in self.exemplars]
+        return content_hash([self.attacker, self.rules.model_dump(), exemplars])
 
     def instructions(self, *, max_words: int, attempts: int, allow_history: bool) -> str:
         """Return what an attacker is told first."""
@@ -372,11 +352,6 @@ def _listed(kinds: Iterable[Category]) -> str:
 def shipped_sets() -> list[str]:
     """Return the names of the sets that come with medstress."""
     return sorted(entry.name for entry in _ROOT.iterdir() if (entry / RULES_FILE).is_file())
-
-
-def texts_of(name: str) -> dict[str, str]:
-    """Return the two files of a shipped set: name -> text."""
-    return {file: (_ROOT / name / file).read_text("utf-8") for file in FILES}
 
 
 @lru_cache(maxsize=8)
@@ -429,19 +404,17 @@ def _load(name: str, folder: Traversable) -> PromptSet:
 
 
 def _rules(where: str, text: str) -> Rules:
+    values = parse_toml(text, where)
+    if not {"forbidden", "evidence"} <= values.keys():  # not so in the default set
+        default = _shipped(DEFAULT_SET).rules
+        values = {"forbidden": default.forbidden, "evidence": default.evidence, **values}
     try:
-        file = _File.model_validate(parse_toml(text, where))
+        return Rules.model_validate(values)
     except ValidationError as error:
         raise UsageError(
             f'{where}: {_first(error)}; expected lever = "..." and [[category]] tables with name '
             "and description, and maybe [[forbidden]] and [evidence]"
         ) from None
-    forbidden, evidence = file.forbidden, file.evidence
-    if forbidden is None or evidence is None:  # not so in the default set
-        default = _shipped(DEFAULT_SET).rules
-        forbidden = default.forbidden if forbidden is None else forbidden
-        evidence = default.evidence if evidence is None else evidence
-    return Rules(lever=file.lever, categories=file.category, forbidden=forbidden, evidence=evidence)
 
 
 def _first(error: ValidationError) -> str:

@@ -237,20 +237,16 @@ def _check_places(name: str, source: str) -> None:
             f"{_named(name)} looks like Jinja, but its name does not end in {JINJA[0]}; rename it, "
             "or place texts by {question} and {options}"
         )
-    is_open = False
-    for place in _PLACE.findall(_body(source)):
+    places = _PLACE.findall(_body(source))
+    for place in places:
         if place not in _WORDS:
             hint = did_you_mean(place, _WORDS) or f" (known: {', '.join(_WORDS)})"
             raise UsageError(f"{_named(name)}: unknown placeholder {{{place}}}{hint}")
-        if place == "end" or place.startswith("if "):
-            if is_open == (place != "end"):
-                raise UsageError(
-                    f"{_named(name)}: {{{place}}} where none can be; every {{if ...}} is followed "
-                    "by one {end}, and they are not nested"
-                )
-            is_open = place != "end"
-    if is_open:
-        raise UsageError(f"{_named(name)}: expected {{end}} after {{if ...}}, got none")
+    ends = [place == "end" for place in places if place == "end" or place.startswith("if ")]
+    if ends != [False, True] * (len(ends) // 2):
+        raise UsageError(
+            f"{_named(name)}: expected one {{end}} after every {{if ...}}, none of them nested"
+        )
 
 
 def _named(name: str) -> str:

@@ -16,10 +16,10 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from medstress.core.calls import Answer, Chosen, Classify, Compare, Message, Prompt, Request, Tag
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError
 from medstress.core.hashing import digest
 from medstress.core.items import LETTERS, Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
@@ -322,15 +322,8 @@ class FewShot(Wrapper):
     def from_spec(cls, spec: Mapping[str, Any], inner: MultipleChoice) -> FewShot:
         """The inverse of `spec`, given the inner task."""
         examples = tuple(
-            Question(
-                id=id_,
-                context=context,
-                stem=stem,
-                options=tuple(options),
-                key=key,
-                passage=passage[0] if passage else "",
-            )
-            for id_, context, stem, options, key, *passage in spec["examples"]
+            Question(id=i, context=c, stem=s, options=tuple(o), key=k, passage="".join(p))
+            for i, c, s, o, k, *p in spec["examples"]
         )
         return cls(inner=inner, shots=spec["shots"], examples=examples)
 
@@ -395,11 +388,9 @@ class _Instructed(_Entry):
     instruction: str = SHIPPED
 
 
-_WRAPS: dict[str, type[_Entry]] = {
-    "shuffled_options": _Shuffled,
-    "majority": _Majority,
-    "instructed": _Instructed,
-}
+_WRAPS = TypeAdapter[tuple[_Entry, ...]](
+    tuple[Annotated[_Shuffled | _Majority | _Instructed, Field(discriminator="name")], ...]
+)
 
 
 def read_wraps(entries: Any) -> tuple[dict[str, Any], ...]:
@@ -412,8 +403,14 @@ def read_wraps(entries: Any) -> tuple[dict[str, Any], ...]:
     ({'name': 'instructed', 'instruction': 'defensive'}, {'name': 'majority', 'k': 3})
     """
     if isinstance(entries, str) or not isinstance(entries, Sequence):
-        raise ValueError(f"expected a list such as [{next(iter(_WRAPS))!r}]")
-    return tuple(map(_entry, entries))
+        raise ValueError(f"expected a list such as [{next(iter(SUMMARIES))!r}]")
+    named = [{"name": entry} if isinstance(entry, str) else entry for entry in entries]
+    try:
+        return tuple(entry.model_dump() for entry in _WRAPS.validate_python(tuple(named)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}, got {first['input']!r}") from None
 
 
 def wrapped(
@@ -489,27 +486,6 @@ def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
             return ShuffledOptions(inner=inner, n=spec["n"], aggregate=spec["aggregate"])
         case _:
             return Instructed(inner=inner, text=spec["text"])
-
-
-def _entry(entry: Any) -> dict[str, Any]:
-    keys = {"name": entry} if isinstance(entry, str) else entry
-    if not isinstance(keys, Mapping) or not isinstance(keys.get("name"), str):
-        raise ValueError(f"expected a name or {{name = ...}}, got {entry!r}")
-    name = keys["name"]
-    if name not in _WRAPS:
-        hint = did_you_mean(name, _WRAPS) or f" (known: {', '.join(_WRAPS)})"
-        raise ValueError(f"unknown wrapper {name!r}{hint}")
-    fields = _WRAPS[name].model_fields
-    if unknown := next((key for key in keys if key not in fields), None):
-        hint = did_you_mean(unknown, fields) or f" (known: {', '.join(fields)})"
-        raise ValueError(f"unknown key {unknown!r} of {name}{hint}")
-    try:
-        return _WRAPS[name].model_validate(keys).model_dump()
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(
-            f"{first['loc'][0]} of {name}: {first['msg']}, got {first['input']!r}"
-        ) from None
 
 
 def _instruction(name: str, base: Path) -> str:

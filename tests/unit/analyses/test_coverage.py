@@ -8,7 +8,6 @@ import pytest
 from medstress.analyses.coverage import NAMES, Coverage, Names
 from medstress.core.arms import AttackRecord
 from medstress.core.items import Mention, Question
-from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Trial
 from planted_trials import arm, planted_run, trial
@@ -90,16 +89,6 @@ def test_seeds_and_attacks_of_one_item_share_what_was_tried_and_case_does_not_co
     assert rows[None].share.value == pytest.approx(0.4)
 
 
-def test_trials_without_a_query_and_probes_are_no_part_of_it():
-    asked = [*every()[:3]]
-    trials = [
-        trial(1, item=item(1, mentioned="AB"), asked=4, excluded={}),
-        trial(2, item=item(2), verdict=Verdict.ALREADY_WRONG),
-    ]
-    got = names_of(trials, [[put(""), *asked], []]).coverage[0]
-    assert (got.n_items, got.n_tried) == (1, 3)
-
-
 def test_success_of_first_queries_by_words_and_by_distance():
     trials, queries = [], []
     for i in range(6):
@@ -122,24 +111,3 @@ def test_a_probe_before_the_first_name_leaves_the_first_name_first():
     sizes = names_of(trials, [[probe, put("a")], [probe, put("b"), put("c")]]).sizes
     (row,) = [row for row in sizes if row.unit == "words"]
     assert (row.asr_at_1.hits, row.asr_at_1.n) == (1, 2)
-
-
-def test_an_attack_that_draws_no_names_has_sizes_and_no_coverage():
-    noise = AttackRecord(label="typos", name="swap_noise", budget=1, whole_copy=True)
-    got = names_of([trial(1, arm(noise), item=item(1), flipped_at=1)], [[put("lob")]])
-    assert (got.named, got.coverage) == ([], [])
-    assert len(got.sizes) == 3
-
-
-def test_the_result_shows_itself():
-    trials = [trial(i, item=item(i), flipped_at=1, excluded={}) for i in range(3)]
-    got = names_of(trials, [[put("one")], [put("two words")], [put("one")]])
-    assert [t.name for t in got.tables() if t.rows] == [
-        "diversity",
-        "coverage",
-        "edit-words",
-        "edit-characters",
-        "edit-tokens",
-    ]
-    (chart,) = (one for one in got.charts() if one.points)
-    assert {(p.series, p.x) for p in chart.points} == {("1", "1"), ("1", "2")}

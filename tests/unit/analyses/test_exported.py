@@ -104,12 +104,6 @@ def test_a_copy_that_changed_nothing_was_answered_all_the_same():
     assert (found["answer_after"], found["gold_before"]) == (None, None)
 
 
-def test_why_a_trial_failed_is_said_of_those_that_failed_alone():
-    for verdict, error in ((Verdict.FAILED, "no answer"), (Verdict.NOT_ATTACKABLE, None)):
-        lost = replace(trial(1, arm()), verdict=verdict, note="no answer", at="baseline")
-        assert row(replace(lost, first=None, pick=None))["error"] == error
-
-
 def test_labels_of_a_tagged_text_are_the_right_ones_and_the_models(refuted_first):
     text = TaggedText(id="s", tokens=("took", "aspirin"), labels=("O", "B-Drug"))
     made = Edit(field="tokens", start=1, end=2, replacement="salicylic acid")

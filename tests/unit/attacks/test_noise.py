@@ -31,7 +31,7 @@ from medstress.experiment.plan.noise_resources import (
     noise_resources,
     other_names_in,
 )
-from medstress.experiment.plan.parts import SentenceGroupPart
+from medstress.experiment.plan.parts import AttackPart, free_group
 
 words = st.text("abcdefghijklmnopqrstuvwxyzABC01-", min_size=1, max_size=12)
 draws = st.floats(0, 1, exclude_max=True)
@@ -176,11 +176,12 @@ def test_a_list_that_is_no_use_is_refused_or_said(tmp_path):
     with pytest.raises(UsageError, match="no word with a letter"):
         noise_resources([ITEM], [noise], tmp_path)
     (tmp_path / "mine.txt").write_text("took aspirin twice\nbleed\n")
-    part = SentenceGroupPart(resources=noise_resources([ITEM], [noise], tmp_path))
+    attacks = [AttackPart(label="swaps", attack=noise)]
+    (part,) = free_group(attacks, noise_resources([ITEM], [noise], tmp_path))
     assert "words mine.txt" in (part.remark or "")
     assert part.describe()["undefined"] == part.remark  # the summary's warnings
     (tmp_path / "mine.txt").write_text("took aspirin\n")
-    part = SentenceGroupPart(resources=noise_resources([ITEM], [noise], tmp_path))
+    (part,) = free_group(attacks, noise_resources([ITEM], [noise], tmp_path))
     assert part.remark is None
     assert "undefined" not in part.describe()
 

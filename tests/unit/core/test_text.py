@@ -53,10 +53,6 @@ def test_insertions_at_one_position_stand_in_the_order_given():
     assert apply_edits("ad", [edit(1, 1, "b"), edit(1, 1, "c")]) == "abcd"
 
 
-def test_edits_may_touch():
-    assert apply_edits("abcd", [edit(2, 4, "Y"), edit(0, 2, "X")]) == "XY"
-
-
 @pytest.mark.parametrize(
     "edits",
     [

@@ -84,10 +84,11 @@ def plan(trial_of):
 @pytest.mark.parametrize(
     ("traits", "limit", "step"),
     [
-        *((traits, "max_queries", 1) for traits in (KINDS[0], KINDS[-1])),
         *((traits, "max_queries", 7) for traits in KINDS),
-        *((traits, "max_tokens", 5) for traits in KINDS),
-        *((traits, "max_usd", 20) for traits in KINDS),
+        (KINDS[0], "max_queries", 1),
+        (KINDS[1], "max_tokens", 5),
+        (KINDS[4], "max_tokens", 5),
+        (KINDS[3], "max_usd", 20),
     ],
     ids=str,
 )

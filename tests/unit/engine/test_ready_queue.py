@@ -143,12 +143,6 @@ def test_work_ahead_that_is_consumed_is_paid_and_saves_batches(tmp_path, trial_o
     assert [len(batch) for batch in backend.batches] == [1, 4]
 
 
-def test_without_work_ahead_nothing_is_computed_that_is_not_asked(tmp_path, trial_of):
-    backend = victim_that(always_when_changed, ahead=0)
-    drive(tmp_path, [trial_of(NEAREST, ITEMS[0], backend, flip_check=False)])
-    assert len(backend.asked) == 2
-
-
 def test_what_one_trial_computed_ahead_another_consumes_and_pays(tmp_path, trial_of):
     backend = victim_that(lambda options: "Mirozide" in options, ahead=8)
     far = EntitySubstitution(sampler="farthest", budget=9)
@@ -181,18 +175,6 @@ def test_the_flip_check_asks_again_in_a_batch_of_its_own(tmp_path, trial_of):
         seen.update(batch)
     assert sum(n == 2 for n in seen.values()) == 6
     assert counts(tmp_path) == {"baseline": 6, "other": 6, "computed": 18}
-
-
-def test_one_query_counts_once_however_many_calls_it_takes(tmp_path, trial_of):
-    task = MultipleChoice(
-        template=load_template("cloze"), answer_by=AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL
-    )
-    backend = ScriptedBackend(scored)
-    victim = Victim(label="v", task=task, backend=backend)
-    _, trials = drive(tmp_path, [trial_of(NEAREST, ITEMS[0], victim=victim)])
-    assert (trials[0]["verdict"], trials[0]["n_paid"]) == ("held", 4)
-    assert len(backend.asked) == 10
-    check_identity(trials)
 
 
 def scored(call: Call) -> Reply:
@@ -239,14 +221,6 @@ def test_a_back_end_that_never_answers_stops_the_run(tmp_path, trial_of, said):
         drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
     said(str(caught.value), "'scripted'")
     assert len(backend.batches) == 3
-
-
-def test_a_back_end_that_has_answered_may_fail(tmp_path, trial_of):
-    backend = Raising(lambda n: n > 1, batch_size=1)
-    progress, trials = drive(tmp_path, [trial_of(NEAREST, item, backend) for item in ITEMS])
-    assert progress.n_failed == 6
-    assert {trial["verdict"] for trial in trials} == {"failed"}
-    check_identity(trials)
 
 
 def test_failures_in_between_do_not_stop_the_run(tmp_path, trial_of):
@@ -297,7 +271,7 @@ def test_an_interrupt_stores_what_is_in_flight(tmp_path, trial_of):
     assert counts(tmp_path) == {"baseline": 6, "computed": 30}
 
 
-@pytest.mark.parametrize("at", range(1, 7))
+@pytest.mark.parametrize("at", [1, 4])
 def test_an_interrupt_after_a_write_that_failed_says_so_and_stores_what_is_in_flight(
     at, tmp_path, trial_of
 ):
@@ -331,7 +305,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("window", [1, 3, 64])
+@pytest.mark.parametrize("window", [1, 64])
 def test_batches_windows_and_threads_change_no_trial_and_no_ledger(
     tmp_path, trial_of, window, monkeypatch
 ):
@@ -397,21 +371,6 @@ class Meeting:
     def wait(self, name: str) -> None:
         self.come[name].set()
         assert all(event.wait(30) for event in self.come.values()), f"{name} was asked alone"
-
-
-def test_two_victims_on_two_back_ends_are_asked_at_the_same_time(tmp_path, trial_of):
-    meeting, healthy = Meeting("one", "other"), victim_that(never)
-
-    def of(name: str) -> ScriptedBackend:
-        def reply(call: Call) -> Reply:
-            meeting.wait(name)
-            return healthy._reply(call)
-
-        return ScriptedBackend(reply, name=name)
-
-    plan = [trial_of(NEAREST, ITEMS[0], of(name), attack_label=name) for name in ("one", "other")]
-    _, trials = drive(tmp_path, plan)
-    assert [trial["verdict"] for trial in trials] == ["held"] * 2
 
 
 def test_a_role_is_asked_while_the_victim_is(tmp_path, by_hand, trial_of, query_of):
@@ -510,17 +469,6 @@ def test_a_defect_of_an_attack_fails_its_trial_and_no_other(tmp_path, by_hand, t
     assert rows[0]["result"]["note"] == "a defect of attack or task: ZeroDivisionError: by nought"
     assert rows[0]["result"]["at"] == "attack"
     check_identity(rows)
-
-
-def test_an_attack_that_breaks_before_its_first_query_fails_at_the_attack(
-    tmp_path, by_hand, trial_of
-):
-    def body(item: Any, rng: Any) -> Any:
-        raise ZeroDivisionError
-        yield
-
-    _, (row,) = drive(tmp_path, [trial_of(by_hand(body=body), ITEMS[0], victim_that(never))])
-    assert (row["verdict"], row["result"]["at"]) == ("failed", "attack")
 
 
 def test_a_defect_of_the_task_on_the_clean_item_fails_at_baseline(tmp_path, trial_of):

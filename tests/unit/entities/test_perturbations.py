@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from medstress.core.items import Mention, Question
-from medstress.entities import embeddings
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import SynonymGroups
@@ -29,20 +28,6 @@ def names(vocabulary):
 def left_out(names: VectorPerturbationSet, item: Question, **how) -> set[str]:
     kept = {names.names[i] for i in names.allowed(item, **how)}
     return set(names.names) - kept
-
-
-@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-def test_vectors_are_those_of_the_embedding_whatever_the_distance(vocabulary, distance):
-    embedder = Embedder("ngram")
-    names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance)
-    for i, name in enumerate(vocabulary.names):
-        np.testing.assert_allclose(names.vector(name), names.vectors_of(np.array([i]))[0])
-    assert names.vector("never listed").dtype == np.float64
-    every = names.vectors_of(np.arange(len(vocabulary.names)))
-    assert np.linalg.norm(every, axis=1) == pytest.approx(1)
-    anchor = names.vector("diclofenac salt")
-    assert np.linalg.norm(anchor) == pytest.approx(1)
-    np.testing.assert_allclose(names.cosines(anchor), every @ anchor, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +55,6 @@ def test_options_and_what_means_the_key_or_an_entity_in_it_are_left_out(
 def test_marking_asks_variants_and_synonyms_but_never_an_option_or_the_key(names):
     item = question("Diclofenac", "Paracetamol", "zinc")
     assert left_out(names, item, rule="mark") == {"diclofenac", "paracetamol"}
-
-
-def test_indices_are_ascending_and_cannot_be_changed(names):
-    allowed = names.allowed(question("zinc", "iron"))
-    assert (np.diff(allowed) > 0).all()
-    with pytest.raises(ValueError, match="read-only"):
-        allowed[0] = 3
 
 
 def test_a_name_with_the_vector_of_the_key_is_left_out():
@@ -121,24 +99,6 @@ def test_prepared_anchors_need_no_embedder_later(vocabulary, glove, monkeypatch)
     assert np.allclose(again.distances("Iron oxide"), fresh, atol=1e-12)
 
 
-def test_the_anchor_is_the_key_text_as_it_stands(vocabulary, glove, monkeypatch):
-    names = VectorPerturbationSet(vocabulary, Embedder(glove), TWINS)
-    asked = []
-    real = Embedder.vectors
-    monkeypatch.setattr(
-        Embedder, "vectors", lambda self, texts, *a, **k: asked.extend(texts) or real(self, texts)
-    )
-    names.allowed(question(" Iron-Oxide", "zinc"))
-    assert " Iron-Oxide" in asked
-
-
-def test_a_second_look_at_an_item_decides_nothing_anew(names, monkeypatch):
-    item = question("Diclofenac", "zinc")
-    first = names.allowed(item)
-    monkeypatch.setattr(names._rules, "synonyms_of", lambda *_: pytest.fail("decided again"))
-    assert names.allowed(item) is first
-
-
 def test_threads_read_the_same_answers(names):
     items = [question(f"zinc {i}", "iron", "warfarin") for i in range(40)]
     alone = [names.allowed(item).tolist() for item in items]
@@ -181,15 +141,6 @@ def test_a_name_without_a_distance_is_counted_as_such():
     assert names.allowed(item).tolist() == [1]
 
 
-def test_why_the_default_rule_objects_to_a_name(names):
-    item = question("Paracetamol", "diclofenac", "zinc")
-    assert names.objection(item, "PARACETAMOL") == "key_duplicate"
-    assert names.objection(item, "Diclofenac") == "equal_to_option"
-    assert names.objection(item, "paracetamol gel") == "key_plus_words"
-    assert names.objection(item, "Acetaminophen") == "synonym"
-    assert names.objection(item, "Iron oxide") is None
-
-
 @pytest.mark.parametrize("rule", ["exclude", "mark", "key_string"])
 def test_a_name_is_objected_to_exactly_where_the_default_rule_leaves_it_out(names, rule):
     for item in (question("Diclofenac", "zinc"), question("warfarin sodium", "Paracetamol")):
@@ -208,13 +159,3 @@ def test_a_name_that_would_turn_one_option_into_another_is_left_out(names):
     assert {"aspirin", "warfarin"} <= left_out(names, item, rule="mark")
     assert names.objection(item, "Aspirin") == "equal_to_option"
     assert names.objection(item, "iron oxide") is None
-
-
-def test_a_bound_on_what_is_kept_changes_no_distance(names, monkeypatch):
-    keys = [f"salt {i}" for i in range(9)]
-    monkeypatch.setattr(embeddings, "_CACHE_BYTES", 1)
-    tight = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
-    for each in (names, tight):
-        each.prepare(keys)
-    for key in (*keys, *reversed(keys)):
-        assert np.allclose(tight.distances(key), names.distances(key), atol=1e-12)

@@ -5,8 +5,18 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from medstress.tasks.reading import PARSERS, final_statement, letter_read, unknown_marks
+from medstress.tasks.reading import (
+    PARSERS,
+    exact,
+    final_statement,
+    first_four,
+    letter_read,
+    single_character,
+    unknown_marks,
+)
 from medstress.tasks.replies import Letter, read_reply
 
 DRUGS = ["Aspirin", "Warfarin", "Heparin", "Apixaban"]
@@ -45,16 +55,38 @@ PIECES = (
 
 @pytest.mark.parametrize("piece", PIECES, ids=repr)
 def test_a_long_reply_is_read_in_well_under_a_second(piece):
-    for reply in (piece * 13_000, f"answer{piece * (1_000_000 // len(piece))}A"):
-        for parser in PARSERS:
-            started = time.process_time()
-            letter_read(parser, reply, DRUGS)
-            assert time.process_time() - started < 1
-        unknown_marks(reply)
-        read_reply(reply, Letter)
-        assert time.process_time() - started < 2
+    reply = f"answer{piece * (1_000_000 // len(piece))}A"
+    started = time.process_time()
+    letter_read("final_statement", reply, DRUGS)
+    assert time.process_time() - started < 1
+    unknown_marks(reply)
+    read_reply(reply, Letter)
+    assert time.process_time() - started < 2
 
 
 def test_the_end_of_a_very_long_reply_counts():
     thought = "<think>" + "It might be A, or B. " * 10_000 + "</think>"
     assert letter_read("final_statement", f"{thought}\nThe answer is C.", DRUGS) == "C"
+
+
+@pytest.mark.parametrize(
+    ("parser", "letter", "texts"),
+    [
+        (exact, "B", ["B"]),
+        (exact, None, ["B ", " B", "B.", "b", "", "BC", "E"]),
+        (first_four, "B", [" B", "is B", "\nB", " B\n[Answer]: A"]),
+        (first_four, "A", ["A or B"]),
+        (first_four, None, ["is  B", "it is D", ""]),
+        (single_character, "B", [" B \n"]),
+        (single_character, None, ["B)", "", "e", "AB"]),
+    ],
+)
+def test_the_papers_own_parsers_read_as_their_scripts_do(parser, letter, texts):
+    assert {parser(text, DRUGS) for text in texts} == {letter}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@given(text=st.text(max_size=30))
+def test_every_parser_gives_a_letter_of_the_item_or_nothing(name, text):
+    assert PARSERS[name](text, DRUGS[:3]) in ("A", "B", "C", None)
+    assert PARSERS[name]("C", DRUGS) == "C"

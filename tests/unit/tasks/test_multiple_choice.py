@@ -72,11 +72,6 @@ def test_letters_after_a_conversation_have_no_leading_space():
     assert request.call.continuations == ("A", "B", "C")
 
 
-def test_the_first_of_equal_scores_wins():
-    _, prediction = drive(task(AnswerBy.LETTER), scored(0.2, 0.2, 0.1))
-    assert prediction.answer == "A"
-
-
 def test_tiny_log_probabilities_do_not_vanish():
     reply = Scored(log_probs=(-2000.0, -2000.0 + math.log(2), -3000.0), n_tokens=(1, 1, 1))
     _, prediction = drive(task(AnswerBy.LETTER), reply)
@@ -112,12 +107,6 @@ def test_per_token_divides_by_the_number_of_tokens():
     assert prediction.answer == "B"
     total = math.log(math.exp(-3) + math.exp(-2) + math.exp(-4))
     assert prediction.scores == pytest.approx((-3 - total, -2 - total, -4 - total))
-
-
-def test_an_option_without_a_token_of_its_own_is_not_divided_by_zero():
-    reply = Scored(log_probs=(-3.0, 0.0, -4.0), n_tokens=(1, 0, 1))
-    _, prediction = drive(task(AnswerBy.TEXT, "cloze", text_score=TextScore.PER_TOKEN), reply)
-    assert prediction.answer == "B"
 
 
 def test_unconditional_subtracts_what_the_option_is_worth_by_itself():
@@ -179,11 +168,6 @@ def test_a_function_may_choose_write_or_score(reply, outcome, answer):
     (request,), prediction = drive(task(AnswerBy.CHOICE, "cloze"), reply)
     assert request == Request(Choose(str(load_template("qstab").render(CANDIDATE)), "ABC"))
     assert (prediction.outcome, prediction.answer) == (outcome, answer)
-
-
-def test_scores_of_a_function_become_probabilities():
-    _, prediction = drive(task(AnswerBy.CHOICE), Chosen(scores=(0.0, 3.0, 1.0)))
-    assert probabilities(prediction) == pytest.approx([0, 0.75, 0.25], abs=1e-9)
 
 
 def test_the_spec_tells_tasks_apart():

@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from medstress.tasks.prompt_sets import (
     load_prompts,
     shipped_exemplars,
     shipped_sets,
-    texts_of,
 )
 from medstress.testing import tiny_questions
 
@@ -26,6 +26,12 @@ ITEM = tiny_questions(1)[0]
 
 
 # -- sets --------------------------------------------------------------
+def texts_of(name):
+    """The two files of a shipped set."""
+    folder = files("medstress.tasks") / "conversations" / name
+    return {file: (folder / file).read_text("utf-8") for file in FILES}
+
+
 def folder(tmp_path, **changed):
     """A copy of the default set with some files changed or, where None, left out."""
     for file, text in texts_of("patient_characteristics").items():
@@ -57,7 +63,6 @@ def test_history_that_is_allowed_is_not_forbidden():
 
 
 def test_a_folder_of_two_files_is_a_set_and_a_copy_is_the_same_set(tmp_path):
-    assert set(texts_of("misinformation")) == set(FILES)
     copy = load_prompts(folder(tmp_path))
     assert copy.hash == load_prompts("patient_characteristics").hash
     rules = 'lever = "hearsay"\n[[category]]\nname = "hobbies"\ndescription = "pastimes"\n'

@@ -160,9 +160,9 @@ def test_texts_are_placed_as_they_are_even_if_they_look_like_places(
     [
         ("{quesion}", "did you mean 'question'"),
         ("{{ question }}", "does not end in .jinja"),
-        ("{if context}{context}", "expected {end}"),
-        ("{stem}{end}", "{end} where none can be"),
-        ("{if context}{if passage}x{end}{end}", "not nested"),
+        ("{if context}{context}", "expected one {end} after every {if ...}"),
+        ("{stem}{end}", "expected one {end}"),
+        ("{if context}{if passage}x{end}{end}", "none of them nested"),
     ],
 )
 def test_a_placeholder_that_is_none_is_refused(source, reason):

@@ -14,7 +14,7 @@ from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.wrappers import wrapped
 
-N = 2000
+N = 800
 
 
 def question(i: int, key: str = "A") -> Question:
@@ -67,11 +67,6 @@ def test_a_tie_goes_to_the_same_letter_before_and_after_an_edit():
         )
         before, after = (answered(task(), each, -1.0, -1.0, -1.0, -1.0) for each in (clean, edited))
         assert before.answer == after.answer
-
-
-def test_scores_that_differ_are_no_tie():
-    found = answered(task(), Candidate(item=question(1)), -2.0, -2.0, -1.9999999, -2.0)
-    assert (found.answer, found.is_tied) == ("C", False)
 
 
 def test_a_liking_for_a_place_no_longer_turns_into_a_liking_for_a_under_shuffled_options():

@@ -29,7 +29,6 @@ def in_batches(
     max_tokens: int,
     overhead: float = OVERHEAD,
     max_waste: float = math.inf,
-    forget: Callable[[], bool] = lambda: False,
 ) -> list[R | None]:
     """Run items in batches of similar length.
 
@@ -40,7 +39,6 @@ def in_batches(
         max_tokens: see `plan_batches`, as for `overhead` and `max_waste`.
         overhead: in tokens.
         max_waste: share of padding.
-        forget: see `in_halves`.
 
     Returns:
         One result per item, in order; None for an item that does not fit into memory even alone.
@@ -49,7 +47,7 @@ def in_batches(
     for batch in plan_batches(
         lengths, overhead=overhead, max_tokens=max_tokens, max_waste=max_waste
     ):
-        of_batch = in_halves([items[i] for i in batch], run, forget)
+        of_batch = in_halves([items[i] for i in batch], run)
         for place, result in zip(batch, of_batch, strict=True):
             results[place] = result
     return results

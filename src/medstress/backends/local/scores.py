@@ -20,7 +20,6 @@ from medstress.backends.local.tokens import (
     Target,
     Tokens,
     out_of_memory,
-    shared_length,
     targets_of,
     too_long,
 )
@@ -33,7 +32,6 @@ MAX_WASTE = 0.03
 _DECODER_OVERHEAD = 32.0
 _DECODER_SHARE = 8
 """How many times more a token of the decoder weighs, because its row carries a prompt's states."""
-_STATES_BYTES = 256_000_000
 _MEMO_ENTRIES = 200_000
 
 Values: TypeAlias = list[float] | None
@@ -318,16 +316,9 @@ class CausalScores(ScoreCalls):
         return too_long(longest, self._max_positions) or _prepared(call, len(prompt), targets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One input of the decoder, and the outputs scored with it."""
-
-    call: int
-    source: Tokens
-    tokens: Tokens
-    """The longest output without its last token, whose prediction is not needed."""
-    outputs: tuple[int, ...]
-    """Places of the outputs in the call."""
+Row: TypeAlias = tuple[int, Tokens]
+"""A call, and the decoder's input in it: an output without its last token, whose prediction is not
+needed. Outputs with one input share it, as do all letters of one token."""
 
 
 class Seq2SeqScores(ScoreCalls):
@@ -335,21 +326,17 @@ class Seq2SeqScores(ScoreCalls):
 
     The prompt goes into the encoder. The decoder is scored on a continuation without leading white
     space and without an end token: `Answer:` + ` aspirin` becomes the output `aspirin`, which may
-    continue. An encoder reads each prompt as a whole, so different prompts share nothing. If one
-    output's input is the beginning of another's, the decoder reads only the longer one.
+    continue. An encoder reads each prompt as a whole, so different prompts share nothing.
 
     Args:
         loaded: the model.
         tokenizer: adds the tokens that the encoder expects at the end.
-        states_bytes: byte budget of the encoder states kept for later outputs of a prompt.
     """
 
     path = "plain"
     keeps = False
 
-    def __init__(
-        self, loaded: LoadedModel, tokenizer: PromptTokenizer, *, states_bytes: int | None = None
-    ) -> None:
+    def __init__(self, loaded: LoadedModel, tokenizer: PromptTokenizer) -> None:
         super().__init__(loaded, tokenizer)
         self._model = loaded.model
         self._device = loaded.device
@@ -363,8 +350,6 @@ class Seq2SeqScores(ScoreCalls):
         # BART-like models begin every output with one more fixed token.
         self._prefix = [start] if forced is None else [start, forced]
         self._max_tokens = MAX_TOKENS["cuda" if loaded.device.type == "cuda" else "cpu"]
-        self._max_bytes = _STATES_BYTES if states_bytes is None else states_bytes
-        self._states: OrderedDict[Tokens, Any] = OrderedDict()
         self._n_read = 0
 
     @property
@@ -393,89 +378,81 @@ class Seq2SeqScores(ScoreCalls):
         return prepared
 
     def _compute(self, calls: list[list[Wanted]], afresh: bool) -> list[list[Values]]:
-        states = self._encoded([call[0].source for call in calls], afresh)
-        rows = [
-            row
-            for number, call in enumerate(calls)
-            if call[0].source in states
-            for row in _rows(number, call)
-        ]
-        # So that rows of equal length are batched with prompts of similar length.
-        rows.sort(key=lambda row: len(row.source))
-        results: list[list[Values]] = [[None] * len(call) for call in calls]
-        values = in_batches(
-            rows,
-            [len(self._prefix) + len(row.tokens) for row in rows],
-            lambda batch: self._decode(batch, calls, states),
-            overhead=_DECODER_OVERHEAD,
-            max_tokens=self._max_tokens // _DECODER_SHARE,
-            max_waste=MAX_WASTE,
-            forget=self._forget,
-        )
-        for row, of_row in zip(rows, values, strict=True):
-            for place, value in zip(row.outputs, of_row or (), strict=of_row is not None):
-                results[row.call][place] = value
-        # A call whose outputs were not all read is lost as a whole.
-        return [[None] * len(one) if None in one else one for one in results]
-
-    def _encoded(self, sources: Sequence[Tokens], afresh: bool) -> dict[Tokens, Any]:
-        """Return encoder states by source, `(n_tokens, hidden)`, without those too large."""
-        states: dict[Tokens, Any] = {}
-        for source in dict.fromkeys(sources):
-            if not afresh and source in self._states:
-                self._states.move_to_end(source)
-                states[source] = self._states[source]
-        new = [source for source in dict.fromkeys(sources) if source not in states]
+        sources = list(dict.fromkeys(call[0].source for call in calls))
         encoded = in_batches(
-            new,
-            [len(source) for source in new],
+            sources,
+            [len(source) for source in sources],
             self._encode,
             max_tokens=self._max_tokens,
             max_waste=MAX_WASTE,
-            forget=self._forget,
         )
-        for source, one in zip(new, encoded, strict=True):
-            if one is not None:
-                states[source] = self._states[source] = one
-        n_bytes = sum(one.nbytes for one in self._states.values())
-        while n_bytes > self._max_bytes:
-            n_bytes -= self._states.popitem(last=False)[1].nbytes
-        return states
+        states = dict(zip(sources, encoded, strict=True))
+        outputs: dict[Row, list[int]] = {}
+        for number, call in enumerate(calls):
+            for place, wanted in enumerate(call):
+                if states[wanted.source] is not None:
+                    row = number, wanted.target.scored[:-1]
+                    outputs.setdefault(row, []).append(place)
+        # So that rows of equal length are batched with prompts of similar length.
+        rows = sorted(outputs, key=lambda row: len(calls[row[0]][0].source))
 
-    def _forget(self) -> bool:
-        filled = bool(self._states)
-        self._states.clear()
-        return filled
+        def run(batch: Sequence[Row]) -> list[list[list[float]]]:
+            return self._decode(
+                [(calls[row[0]][0].source, states[calls[row[0]][0].source]) for row in batch],
+                [tokens for _, tokens in batch],
+                [[calls[row[0]][i].target.scored for i in outputs[row]] for row in batch],
+            )
+
+        values = in_batches(
+            rows,
+            [len(self._prefix) + len(tokens) for _, tokens in rows],
+            run,
+            overhead=_DECODER_OVERHEAD,
+            max_tokens=self._max_tokens // _DECODER_SHARE,
+            max_waste=MAX_WASTE,
+        )
+        results: list[list[Values]] = [[None] * len(call) for call in calls]
+        for row, of_row in zip(rows, values, strict=True):
+            for place, value in zip(outputs[row], of_row or (), strict=of_row is not None):
+                results[row[0]][place] = value
+        # A call whose outputs were not all read is lost as a whole.
+        return [[None] * len(one) if None in one else one for one in results]
 
     def _encode(self, sources: Sequence[Tokens]) -> list[Any]:
+        """Return the encoder's states of each source, `(n_tokens, hidden)`."""
         import torch
 
         with torch.inference_mode():
             tokens, mask = padded(sources, self._device)
             self._n_read += tokens.numel()
             encoded = self._model.get_encoder()(input_ids=tokens, attention_mask=mask)[0]
-            # Copies, because a view would keep the whole batch with its padding alive.
-            return [
-                one[: len(source)].clone() for one, source in zip(encoded, sources, strict=True)
-            ]
+            return [one[: len(source)] for one, source in zip(encoded, sources, strict=True)]
 
     def _decode(
-        self, rows: Sequence[_Row], calls: Sequence[Sequence[Wanted]], states: dict[Tokens, Any]
+        self,
+        sources: Sequence[tuple[Tokens, Any]],
+        inputs: Sequence[Tokens],
+        outputs: Sequence[Sequence[Tokens]],
     ) -> list[list[list[float]]]:
-        """Return log probabilities by row, output and token."""
+        """Return log probabilities by row, output and token.
+
+        Args:
+            sources: of each row, with the encoder's states.
+            inputs: of each row, after the tokens that begin all outputs.
+            outputs: the outputs that are scored with each row.
+        """
         import torch
         from torch.nn.utils.rnn import pad_sequence
         from transformers.modeling_outputs import BaseModelOutput
 
         first = len(self._prefix) - 1
-        outputs = [[calls[row.call][place].target.scored for place in row.outputs] for row in rows]
         with torch.inference_mode():
-            _, source_mask = padded([row.source for row in rows], self._device)
-            ids, mask = padded([[*self._prefix, *row.tokens] for row in rows], self._device)
+            _, source_mask = padded([tokens for tokens, _ in sources], self._device)
+            ids, mask = padded([[*self._prefix, *tokens] for tokens in inputs], self._device)
             self._n_read += ids.numel()
-            source_states = pad_sequence([states[row.source] for row in rows], batch_first=True)
+            states = pad_sequence([one for _, one in sources], batch_first=True)
             logits = self._model(
-                encoder_outputs=BaseModelOutput(last_hidden_state=source_states),
+                encoder_outputs=BaseModelOutput(last_hidden_state=states),
                 attention_mask=source_mask,
                 decoder_input_ids=ids,
                 decoder_attention_mask=mask,
@@ -491,17 +468,3 @@ class Seq2SeqScores(ScoreCalls):
             at = torch.tensor(wanted, device=log_probs.device).T
             values = iter(log_probs[at[0], at[1], at[2]].tolist())
         return [[[next(values) for _ in output] for output in of_row] for of_row in outputs]
-
-
-def _rows(number: int, call: Sequence[Wanted]) -> list[_Row]:
-    """Merge outputs of a call whose input is the beginning of another's."""
-    inputs = [wanted.target.scored[:-1] for wanted in call]
-    rows: list[_Row] = []
-    # In reverse lexicographic order a sequence follows those that begin with it.
-    for place in sorted(range(len(call)), key=inputs.__getitem__, reverse=True):
-        tokens = inputs[place]
-        if rows and shared_length(rows[-1].tokens, tokens) == len(tokens):
-            rows[-1] = _Row(number, call[0].source, rows[-1].tokens, (*rows[-1].outputs, place))
-        else:
-            rows.append(_Row(number, call[0].source, tokens, (place,)))
-    return rows

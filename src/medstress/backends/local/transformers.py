@@ -69,7 +69,7 @@ class TransformersBackend(Backend):
         )
         self._ends = loaded.model.generation_config.eos_token_id or []
         self._scores: ScoreCalls = (
-            Seq2SeqScores(loaded, self._tokenizer, states_bytes=kv_bytes)
+            Seq2SeqScores(loaded, self._tokenizer)
             if loaded.encoder_decoder
             else CausalScores(
                 loaded,

@@ -56,7 +56,6 @@ from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (
     AttackPart,
     GroupPart,
-    SentenceGroupPart,
     draw_examples,
     free_group,
     load_groups,
@@ -334,12 +333,6 @@ class _Folder:
             part = here.get(label)
             if part is not None and part.fingerprint != self.parts["groups"].get(label):
                 part = self._lack(label, "what it reads has another hash here")
-            if not self.kind.draws_names:
-                known = part if isinstance(part, SentenceGroupPart) else None
-                absent = cast("Any", _Absent())
-                rules[label] = absent
-                groups.append(known or SentenceGroupPart(resources=absent, label=label))
-                continue
             names: Any = NoNames()
             types: frozenset[str] = frozenset()
             if isinstance(part, GroupPart):
@@ -396,11 +389,6 @@ class _Folder:
         noise = None
         if noisy and named is None:
             noise = self._tried(NO_NAMES, lambda: sentence_resources(noisy, self.datasets, Path()))
-        if not self.kind.draws_names:
-            labels = list(self.manifest.get("groups") or {})
-            if noise is None:
-                return {label: self._lack(label, named or "") for label in labels}
-            return {label: SentenceGroupPart(resources=noise, label=label) for label in labels}
         found: dict[str, Any] = {}
         for label, table in self._tables().items():
             if (why := _not_shipped(table)) is not None:

@@ -44,14 +44,14 @@ from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.audit.recorded import Bench, recorded
 from medstress.experiment.criteria import KEY, describe_baseline
-from medstress.experiment.explain.run import Settings as ExplainSettings
-from medstress.experiment.explain.run import explanations, last_edits
+from medstress.experiment.explain import Settings as ExplainSettings
+from medstress.experiment.explain import explanations, last_edits
 from medstress.experiment.file.config import Significance as SignificanceTable
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.significance.plan import Tools, families, mention_studies, tools_of
+from medstress.experiment.significance import Tools, families, mention_studies, tools_of
 from medstress.experiment.transfer import plan
-from medstress.files.inside import check_regular, read_inside
+from medstress.files.bounded import check_regular, read_inside
 from medstress.store.chain import Break
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import interpreting, no_run

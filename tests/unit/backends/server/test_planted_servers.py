@@ -327,3 +327,60 @@ def test_letters_with_and_without_a_space_are_one_letter_in_both_shapes():
         assert isinstance(scored, Scored)
         assert scored.log_probs == (-4.0, -0.05)
         assert scored.note == "letters without a space before them"
+
+
+# -- models that reason ----------------------------------------------------------------------
+def replies(server: FaultServer, *calls: Any) -> tuple[list[Any], Any]:
+    """Ask one after the other; returns the replies and the endpoint."""
+    with server:
+        backend = OpenAiBackend(BackendOptions(model=server.model, base_url=server.url))
+        asked = [backend.answer([call])[0] for call in calls]
+        backend.close()
+    return asked, backend.endpoint
+
+
+@pytest.mark.parametrize(
+    ("only", "sent"), [(1.0, [0.0, 1.0, 1.0, 1.0]), (0.6, [0.0, 1.0, None, None, None])]
+)
+def test_a_server_that_insists_on_its_temperature_is_asked_at_1_or_without(only, sent):
+    server = FaultServer(answer=lambda prompt: "B", temperature=only)
+    warm = Generate(TURNS, Decoding(max_new_tokens=16, temperature=0.4))
+    asked, endpoint = replies(server, PLAIN, WRITE, warm)
+    assert [reply.text for reply in asked] == ["B"] * 3
+    assert [asked.body.get("temperature") for asked in server.log] == sent
+    learned = endpoint["temperature"]
+    assert (learned["asked"], learned["sent"]) == (0.0, sent[-1])
+    assert "does not support 0 with this model" in learned["said"]
+
+
+@pytest.mark.parametrize(
+    ("said", "understood"),
+    [
+        ("Unsupported parameter: 'temperature' is not supported with this model.", True),
+        ("`temperature` may only be set to 1 when thinking is enabled.", True),
+        ("temperature must be between 0 and 2", False),
+        ("temperature: only values < 2 are supported", False),
+    ],
+)
+def test_only_what_insists_on_a_temperature_changes_it(said, understood):
+    refused = (400, {"error": {"message": said}})
+    server = FaultServer(plant=lambda asked: refused if asked.number == 0 else None)
+    replies(server, PLAIN)
+    assert [one.body.get("temperature") for one in server.log] == [0.0, 1.0][: 1 + understood]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_model_cut_off_while_it_reasons_has_said_nothing_and_is_asked_once(apart):
+    server = FaultServer(thoughts=lambda prompt: "Maybe A, or " * 20, cuts=True, apart=apart)
+    (reply,), _ = replies(server, Generate(TURNS, Decoding(max_new_tokens=5)))
+    assert (reply.finish_reason, reply.is_cut) == ("length", True)
+    assert (reply.text, reply.reasoning) == (
+        ("", "Maybe A, or Maybe A,") if apart else ("<think>Maybe A, or Maybe A,", None)
+    )
+    assert len(server.log) == 1
+
+
+def test_thoughts_beside_the_text_are_kept_and_are_no_part_of_it():
+    server = FaultServer(answer=lambda prompt: "B", thoughts=lambda prompt: "Not A.", cuts=True)
+    (reply,), _ = replies(server, PLAIN)
+    assert (reply.text, reply.reasoning, reply.finish_reason) == ("B", "Not A.", None)

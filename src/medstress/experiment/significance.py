@@ -35,11 +35,11 @@ from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
 from medstress.engine.inquiry import Study, StudyFlow
 from medstress.engine.work import Purpose
-from medstress.experiment.file.config import Significance as SignificanceTable
+from medstress.experiment.family_flow import Design, Stock, Success, asks_writer, family_flow
+from medstress.experiment.file import config
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.significance.flow import Design, Stock, Success, asks_writer, family_flow
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
@@ -86,7 +86,7 @@ class Family:
 
     trials: Sequence[Trial]
     tools: Tools
-    table: SignificanceTable
+    table: config.Significance
 
     @property
     def successes(self) -> Sequence[Trial]:
@@ -159,20 +159,7 @@ class Family:
                 f"one control, give {price.least} or more"
             )
             return
-        few, many = price.span(table.max_calls, table.controls)
-        reach = Reach(
-            n_tested=n,
-            n_family=len(self.trials),
-            n_controls=many,
-            adjust=Adjust(table.adjust),
-        )
-        yield f"{self.name}: " + (
-            f"{price.words(few, many, ' a success')}, so that p is at least "
-            f"{reach.p_min:.2g}; a discovery at {reach.adjust.level:g} by {reach.adjust.words} "
-            f"takes {reach.n_needed} of them at that p"
-            if reach.can_show
-            else reach.shortfall(price)
-        )
+        yield f"{self.name}: {outlook(price, table, n, len(self.trials))}"
 
     def _victim(self, trial: Trial) -> Victim:
         tools, place = self.tools, trial.arm.place
@@ -213,6 +200,20 @@ class Family:
         )
 
 
+def outlook(price: ControlPrice, table: config.Significance, n_tested: int, n_family: int) -> str:
+    """Say what tests of so many successes among so many attacked items can show at best."""
+    few, many = price.span(table.max_calls, table.controls)
+    adjust = Adjust(table.adjust)
+    reach = Reach(n_tested=n_tested, n_family=n_family, n_controls=many, adjust=adjust)
+    if not reach.can_show:
+        return reach.shortfall(price)
+    return (
+        f"{price.words(few, many, ' a success')}, so that p is at least {reach.p_min:.2g}; a "
+        f"discovery at {adjust.level:g} by {adjust.words} takes {reach.n_needed} of the "
+        f"{n_family} attacked items at that p"
+    )
+
+
 def most_conversations(study: Study) -> int:
     """Return the most conversations with the victim."""
     spec = study.spec
@@ -234,7 +235,7 @@ def likely_statistic(victim: Victim) -> Statistic:
     return Statistic.KEY_PROBABILITY if has_letters else Statistic.SHARE_CORRECT
 
 
-def families(trials: Iterable[Trial], tools: Tools, table: SignificanceTable) -> list[Family]:
+def families(trials: Iterable[Trial], tools: Tools, table: config.Significance) -> list[Family]:
     """Return the families that have a success: one for each attack on each model.
 
     Args:
@@ -434,6 +435,6 @@ def tools_of(bench: Prepared, muted: Collection[str] = ()) -> Tools:
     )
 
 
-def _table(bench: Prepared) -> SignificanceTable:
+def _table(bench: Prepared) -> config.Significance:
     assert bench.experiment.test is not None
     return bench.experiment.test

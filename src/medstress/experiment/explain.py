@@ -31,7 +31,11 @@ from medstress.engine.asking import Guard, answer_all
 from medstress.engine.inquiry import Asked, InquiryFlow, InquiryResult
 from medstress.engine.progress import Watcher
 from medstress.engine.work import CallRound, Purpose
-from medstress.experiment.explain.values import (
+from medstress.experiment.follow_ups import Stage
+from medstress.experiment.plan.attack_checks import victim_of
+from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.run import ask
+from medstress.experiment.shapley import (
     BATCH,
     EVALUATIONS,
     MASK,
@@ -48,10 +52,6 @@ from medstress.experiment.explain.values import (
     tree_of,
     word_cuts,
 )
-from medstress.experiment.follow_ups import Stage
-from medstress.experiment.plan.attack_checks import victim_of
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.run import ask
 from medstress.store.codec import decode_edits, edits_text
 from medstress.store.reader import RunReader
 from medstress.tasks.victim import Victim
@@ -312,8 +312,7 @@ def choose(trials: Sequence[Trial], selection: Selection) -> list[Trial]:
     ]
     if not successes:
         raise UsageError(
-            "there is no success to explain: no attack of this run changed an answer (or experts "
-            "find that the key no longer holds); failed attacks are explained with --trial ID"
+            "there is no success to explain; failed attacks are explained with --trial ID"
         )
     drawn = _drawn(successes, selection.seed)[: selection.limit]
     wanted = Counter(map(_arm, drawn))
@@ -327,7 +326,32 @@ def choose(trials: Sequence[Trial], selection: Selection) -> list[Trial]:
 
 
 def _named(trials: Sequence[Trial], text: str) -> Trial:
-    trial = _trial_of(trials, text)
+    """Return the trial with this id, beginning of one, or item; an attack before its controls.
+
+    Raises:
+        UsageError: none or several fit, or it has nothing to explain.
+    """
+    ways: tuple[Callable[[Trial], bool], ...] = (
+        lambda one: one.id == text,
+        lambda one: one.item.id == text and not one.arm.is_control,
+        lambda one: one.item.id == text,
+        lambda one: text != "" and text in (one.id[: len(text)], _bare(one.id)[: len(text)]),
+    )
+    fitting = next(filter(None, ([one for one in trials if fits(one)] for fits in ways)), [])
+    if not fitting:
+        known = [*(_bare(one.id) for one in trials), *(one.item.id for one in trials)]
+        raise UsageError(
+            f"--trial {text!r}: this run has no such trial or item{did_you_mean(text, known)}; "
+            "medstress case DIR lists them"
+        )
+    if len(fitting) > 1:
+        some = ", ".join(
+            f"{_bare(one.id)} ({one.arm.attack.label} on {one.arm.place.group}, "
+            f"{one.verdict.value})"
+            for one in fitting[:_LISTED]
+        )
+        raise UsageError(f"--trial {text!r}: {len(fitting):,} trials fit; give one of {some}")
+    (trial,) = fitting
     if trial.verdict not in _ENDED or not _shows_edit(trial):
         raise UsageError(
             f"--trial {text}: it ended as {trial.verdict.value!r}, so there is no edited prompt to "
@@ -336,48 +360,9 @@ def _named(trials: Sequence[Trial], text: str) -> Trial:
     return trial
 
 
-def _trial_of(trials: Sequence[Trial], text: str) -> Trial:
-    """Return the trial with this id, beginning of one, or item; an attack before its controls.
-
-    Raises:
-        UsageError: none or several fit.
-    """
-    fitting = [trial for trial in trials if trial.id == text]
-    fitting = fitting or [trial for trial in trials if text and trial.item.id == text]
-    if len(attacks := [trial for trial in fitting if not trial.arm.is_control]) == 1:
-        fitting = attacks
-    if not fitting and text:
-        fitting = [
-            trial
-            for trial in trials
-            if trial.id.startswith(text) or _bare(trial.id).startswith(text)
-        ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        some = ", ".join(_words(trial) for trial in fitting[:_LISTED])
-        raise UsageError(
-            f"--trial {text!r}: {len(fitting):,} trials of this run fit; give one of {some}"
-        )
-    known = [*(_bare(trial.id) for trial in trials), *(trial.item.id for trial in trials)]
-    raise UsageError(
-        f"--trial {text!r}: this run has no such trial or item"
-        f"{did_you_mean(text, known) if text else ''}; medstress case DIR lists them"
-    )
-
-
 def _bare(trial_id: str) -> str:
     """Return an id without the mark of its hash."""
     return trial_id.rpartition(":")[2]
-
-
-def _words(trial: Trial) -> str:
-    arm = trial.arm
-    seed = "" if arm.seed is None else f", seed {arm.seed}"
-    return (
-        f"{_bare(trial.id)} ({arm.attack.label} on {arm.place.group} of {arm.place.victim}{seed}, "
-        f"{trial.verdict.value})"
-    )
 
 
 def _shows_edit(trial: Trial) -> bool:
@@ -417,20 +402,15 @@ def explanations(
     for trial in chosen:
         arm, (dataset, group, model) = trial.arm, trial.arm.place
         label = arm.attack.label
-        for name, names in ((model, victims), (label, attacks)):
-            if name not in names:
-                raise UsageError(
-                    f"trial {trial.id} is of {name!r}, which the experiment does not name "
-                    f"(it names: {', '.join(names)}); give --experiment the file of this run"
-                )
-        part, item = attacks[label], items.get((dataset, trial.item.id))
-        if item is not None and item.kind != Question.kind:
-            raise UsageError(f"explain is for questions; trial {trial.id} is of another kind")
-        if item is None:
+        item = items.get((dataset, trial.item.id))
+        if model not in victims or label not in attacks or item is None:
             raise UsageError(
-                f"trial {trial.id} is about item {trial.item.id!r}, which the data of the "
-                "experiment do not hold; give --experiment the file of this run"
+                f"trial {trial.id} ({label} on {model}, item {trial.item.id!r}) is not in the "
+                "experiment; give --experiment the file of this run"
             )
+        if item.kind != Question.kind:
+            raise UsageError(f"explain is for questions; trial {trial.id} is of another kind")
+        part = attacks[label]
         victim = victims[model].on(dataset)
         if "turns" in part.attack.needs:
             victim = victim_of(victim, part.attack, dataset, item, arm.seed, trial.repeat)
@@ -465,8 +445,8 @@ def _check_prompt(victim: Victim) -> None:
             return
         task = task.inner
     raise UsageError(
-        f"victim {victim.label!r} is asked under several orders of the options (shuffled_options), "
-        "so it has no one prompt to explain: name trials of another victim with --trial"
+        f"victim {victim.label!r} has no one prompt to explain (shuffled_options): name trials of "
+        "another victim with --trial"
     )
 
 
