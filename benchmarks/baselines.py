@@ -15,7 +15,7 @@ Keys are what the model answers, so that every item is attacked; finding them is
 
 Where others use the machine too, a batch that waited for a core tells nothing of either. The run
 is therefore repeated, its batches are the same ones each time, and of each batch, of ours as of
-the bare loop's, the fastest time counts; the ratio of each whole run stands beside it.
+the bare loop's, the fastest time counts.
 
 The two slow ones are timed on a few of the run's prompts, spread evenly over it, and their time a
 query is taken for all:
@@ -176,7 +176,7 @@ def timed_run(
 ) -> Between:
     """One run with the bare loop between its batches."""
     with bare_loop_between(shape) as between:
-        _, counted = run_dataset(name, given, folder, questions)
+        counted = run_dataset(name, given, folder, questions)
     between.elsewhere = counted["wall_seconds"] - between.spent - sum(between.ours)
     return between
 

@@ -10,7 +10,6 @@ import argparse
 import csv
 import json
 import os
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,27 +43,18 @@ DATASETS = {
 def arguments(description: str | None, n_items: int) -> argparse.ArgumentParser:
     """The arguments all benchmarks on these data have."""
     parser = argparse.ArgumentParser(description=description)
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    # A default that is text is read as well, so that missing data are told at once.
-    data = os.environ.get("MEDSTRESS_DATA", str(beside))
-    help_ = "folder with qa/ and vocab/"
-    parser.add_argument("--data", type=published_data, default=data, help=help_)
-    parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
-    parser.add_argument(
-        "--items", type=at_least(1), default=n_items, help="questions of each data set"
+    # A default that is text is read as well, so that missing data are told before all else.
+    data = os.environ.get(
+        "MEDSTRESS_DATA", str(Path(__file__).resolve().parents[2] / "shared/data")
     )
+    parser.add_argument(
+        "--data", type=published_data, default=data, help="folder with qa/ and vocab/"
+    )
+    parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
+    parser.add_argument("--items", type=at_least(1), default=n_items, help="of each data set")
     parser.add_argument("--budget", type=at_least(1), default=8)
     parser.add_argument("--model", default="smollm2")
-    parser.add_argument(
-        "--batch-size", type=at_least(1), help="calls of a batch; default: the back end's"
-    )
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
-    parser.add_argument("--answer-by", default="letter", choices=("letter", "text"))
-    parser.add_argument(
-        "--early-stop",
-        action="store_true",
-        help="random names until an answer changes; else each item has all queries of the budget",
-    )
     return parser
 
 
@@ -78,8 +68,8 @@ VOCABULARIES = {
 def settings(name: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The experiment: drugs and diseases, one victim.
 
-    An attack stops when an answer changes. With `exhaustive` on as many names as the budget
-    allows, every item has all its queries, as those of a good model do.
+    With `exhaustive` on as many names as the budget allows every item has all its queries, as those
+    of a good model do.
 
     Args:
         name: of the data set.
@@ -87,102 +77,67 @@ def settings(name: str, given: argparse.Namespace, folder: Path) -> dict[str, An
         folder: where the vocabularies of a few names are written.
     """
     questions, annotations, prompt = DATASETS[name]
+    dataset = {
+        "name": name,
+        "path": str(given.data / questions),
+        "annotations": str(given.data / annotations),
+        "limit": given.items,
+    }
+    victim = {
+        "backend": "transformers",
+        "model": given.model,
+        "dtype": given.dtype,
+        "answer_by": "letter",
+        "prompt": prompt,
+    }
     return {
-        "experiment": {
-            "controls": False,
-            "name": name,
-            "seeds": [0],
-        },
-        "dataset": [
-            {
-                "name": name,
-                "path": str(given.data / questions),
-                "annotations": str(given.data / annotations),
-                "limit": given.items,
-            }
-        ],
+        "experiment": {"controls": False, "name": name, "seeds": [0]},
+        "dataset": [dataset],
         "entities": [vocabulary(kind, given, folder) for kind in VOCABULARIES],
-        "victim": [
-            {
-                "backend": "transformers",
-                "model": given.model,
-                "dtype": given.dtype,
-                "answer_by": given.answer_by,
-                "prompt": prompt,
-                **({"batch_size": given.batch_size} if given.batch_size else {}),
-            }
-        ],
-        "attack": [
-            {
-                "name": "entity_substitution",
-                **(
-                    {"sampler": "random", "budget": given.budget}
-                    if given.early_stop
-                    else {"sampler": "exhaustive"}
-                ),
-            }
-        ],
+        "victim": [victim],
+        "attack": [{"name": "entity_substitution", "sampler": "exhaustive"}],
     }
 
 
 def vocabulary(kind: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The names of a type: all, or as many as the budget allows, evenly from the list.
+    """As many names of a type as the budget allows, evenly from the list.
 
     None is drawn by its distance, so that the cheapest vectors will do.
     """
     file, column, skipped = VOCABULARIES[kind]
-    path = given.data / "vocab" / file
-    table: dict[str, Any] = {"type": kind, "embedding": "ngram"}
-    if given.early_stop:
-        return {**table, "vocabulary": str(path), **({"column": column} if column else {})}
-    with path.open(encoding="utf-8", newline="") as stream:
+    with (given.data / "vocab" / file).open(encoding="utf-8", newline="") as stream:
         names = [row[column] for row in csv.reader(stream)][skipped:]
     chosen = [names[i * len(names) // given.budget] for i in range(given.budget)]
     folder.mkdir(parents=True, exist_ok=True)
     written = folder / f"{kind}-{given.budget}.txt"
     written.write_text("".join(f"{name}\n" for name in chosen), "utf-8")
-    return {**table, "vocabulary": str(written)}
+    return {"type": kind, "embedding": "ngram", "vocabulary": str(written)}
 
 
 def run_dataset(
-    name: str, given: argparse.Namespace, folder: Path, questions: Path | None = None
-) -> tuple[Run, dict[str, Any]]:
-    """Run one data set with the real scheduler; returns the run and its counted tokens.
+    name: str, given: argparse.Namespace, folder: Path, questions: Path
+) -> dict[str, Any]:
+    """Run one data set with the real scheduler; returns its counted tokens and seconds.
 
-    The seconds among them are those of the run alone: the model is loaded, its sharing path
-    checked and its weights packed before.
+    The seconds are those of the run alone: the model is loaded, its sharing path checked and its
+    weights packed before.
 
     Args:
         name: of the data set.
         given: the arguments.
         folder: of the run.
-        questions: what `answered_questions` wrote; None: the data set as published.
+        questions: what `answered_questions` wrote.
     """
     wanted = settings(name, given, folder.parent)
-    if questions is not None:
-        wanted["dataset"] = [{"name": "table", "path": str(questions)}]
-    return run_tables(wanted, folder)
-
-
-def run_tables(
-    wanted: Mapping[str, Any], folder: Path, ready: Callable[[], None] = lambda: None
-) -> tuple[Run, dict[str, Any]]:
-    """Run an experiment with the model loaded, checked and packed before.
-
-    Args:
-        wanted: the experiment's tables.
-        folder: of the run.
-        ready: called when all is loaded and the run begins.
-    """
+    wanted["dataset"] = [{"name": "table", "path": str(questions)}]
     prepared = prepare(wanted)
     with opened_victims(prepared, lambda _: None):
         for victim in prepared.victims:
             if isinstance(victim.backend, TransformersBackend):
                 assert victim.backend.path  # asked for the first time it checks
-        ready()
         execute(prepared, folder, watcher=Watcher())
-    done = Run(folder)
-    return done, done.manifest()["performance"]
+    performance: dict[str, Any] = Run(folder).manifest()["performance"]
+    return performance
 
 
 def answered_questions(name: str, given: argparse.Namespace, folder: Path) -> Path:

@@ -37,13 +37,6 @@ POINTS = {
     "vocabulary": (1000, 8000, 16_000, 32_000),
     "victims": (1, 2, 4, 8, 16),
 }
-LEAST_POINTS = 3
-
-
-def one_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
-    """One run in this process, after a tiny one that pays for what is imported late."""
-    made_run(5, 2, 10, 1)
-    return made_run(items, budget, vocabulary, victims)
 
 
 def made_run(items: int, budget: int, vocabulary: int, victims: int) -> dict[str, Any]:
@@ -81,19 +74,16 @@ def measured(axis: str, xs: Sequence[int], repeats: int) -> list[dict[str, Any]]
     commands = [[sys.executable, __file__, "--here", json.dumps({**USUAL, axis: x})] for x in xs]
     rounds = [[measured_apart(command) for command in commands] for _ in range(repeats)]
     return [
-        {"axis": axis, "x": x, **together(runs)}
+        {
+            "axis": axis,
+            "x": x,
+            "runs": repeats,
+            "queries": runs[0]["queries"],
+            "process_seconds": min(run["process_seconds"] for run in runs),
+            "largest_resident_mb": max(run["largest_resident_mb"] for run in runs),
+        }
         for x, runs in zip(xs, zip(*rounds, strict=True), strict=True)
     ]
-
-
-def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A point: the fastest run and the largest memory."""
-    return {
-        "runs": len(runs),
-        "queries": runs[0]["queries"],
-        "process_seconds": min(run["process_seconds"] for run in runs),
-        "largest_resident_mb": max(run["largest_resident_mb"] for run in runs),
-    }
 
 
 def measured_apart(command: Sequence[str]) -> dict[str, Any]:
@@ -128,7 +118,7 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> dict[str, float]:
 
 
 def growth(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How one axis grows: a line, and what the last units cost beside those before.
+    """How one axis grows: a line, and what the last units cost against those before.
 
     Args:
         points: three or more, at different places.
@@ -166,35 +156,22 @@ def marginal(xs: Sequence[float], seconds: Sequence[float]) -> float | None:
     return round(last / before, 3) if min(before, last) > 0 else None
 
 
-def parse() -> argparse.Namespace:
-    """Which points."""
+def main() -> None:
+    """Print one JSON line a point and an axis."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for axis, points in POINTS.items():
-        parser.add_argument(f"--{axis}", nargs="*", type=at_least(1), default=list(points))
+    parser.add_argument("--axes", nargs="+", choices=POINTS, default=list(POINTS))
     parser.add_argument("--repeats", type=at_least(1), default=1)
     parser.add_argument("--here", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    chosen = {axis: getattr(given, axis) for axis in POINTS}
-    for axis, points in chosen.items():
-        if points and (len(points) < LEAST_POINTS or len(set(points)) < len(points)):
-            parser.error(f"--{axis}: expected {LEAST_POINTS} or more different numbers, or none")
-    if not any(chosen.values()):
-        parser.error(f"nothing is to be measured; name points of {' or '.join(POINTS)}")
-    return given
-
-
-def main() -> None:
-    """Print one JSON line a point and an axis."""
-    given = parse()
     if given.here:
-        print(json.dumps(one_run(**given.here)))
+        made_run(5, 2, 10, 1)  # pays for what is imported late
+        print(json.dumps(made_run(**given.here)))
         return
-    for axis in POINTS:
-        points = measured(axis, getattr(given, axis), given.repeats)
+    for axis in given.axes:
+        points = measured(axis, POINTS[axis], given.repeats)
         for point in points:
             print(json.dumps(point), flush=True)
-        if points:
-            print(json.dumps(growth(points)), flush=True)
+        print(json.dumps(growth(points)), flush=True)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,9 @@ def main() -> None:
     from common import at_least  # not there where a run imports this file for its victim
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", nargs="+", type=at_least(1), default=[20_000, 100_000])
+    parser.add_argument(
+        "--queries", nargs="+", type=at_least(1), default=[20_000, 100_000, 1_000_000]
+    )
     parser.add_argument(
         "--repeats", type=at_least(1), default=1, help="runs, of which the fastest counts"
     )

@@ -1,17 +1,18 @@
-"""Write docs/cli.md, schema.md and api.md from the code; --check fails where they are stale."""
+"""Write docs/cli.md, schema.md and api.md from the code."""
 
 from __future__ import annotations
 
-import argparse
 import ast
+import inspect
 import os
-import sys
+import re
+import textwrap
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-
-from python_page import python_page
+from types import FunctionType, UnionType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "medstress"
@@ -71,7 +72,7 @@ to.
 | --- | --- |
 | `format` | 3 |
 | `experiment` | `name`, `fingerprint`, `seeds`, `versions`, `started`, `finished`, `complete` |
-| `root` | digest of a complete run with its reviews; null while it goes on ([the ledger](design.md#decisions)) |
+| `root` | digest of a complete run with its reviews; null while it goes on ([verify](verify.md#what-binds)) |
 | `verdict` | `lines` (three), `arm` (the row they speak of), `trust` (`level`: `yes`, `no` or `too few`; `reasons`), `models` (the same for each of several models, with `model`) |
 | `results` | a row for each data set, group, victim and attack, over its seeds; rows of controls have `control_of` |
 | `by_seed` | the same rows for each seed: `seed` in place of `seeds`, null for an attack without random numbers |
@@ -98,10 +99,10 @@ These entries are there where the run has something of the kind:
 | `significance` | `null`, `n_family`, `items` (`trial_id, p, p_adjusted, count, n_controls, t_original, t_attack, guess, calls`) ([testing successes](medfuzz.md#testing-successes)) |
 | `faithfulness` | `unfaithful` and rates of mention ([faithfulness](medfuzz.md#faithfulness)) |
 | `explanations` | `rows`, `cases` and how exact they are ([words that carry an answer](explain.md)) |
-| `probes` | `rows`: rates over answers and over trials ([probes](probes.md#what-each-number-means)) |
+| `probes` | `rows`: rates over answers and over trials ([probes](probes.md)) |
 | `passages` | `gains`, `evidence` ([passages](probes.md#passages)) |
 | `training` | `models`, `adversarial`, `rows`, `scores` ([training](ner-and-similarity.md#training)) |
-| `tuning` | `grids`, `choices` ([the exponent n](tuning.md)) |
+| `tuning` | `grids`, `choices` ([the exponent n](substitution.md#tuning-n)) |
 | `review` | `n_raters`, `samples`, `progress`, `judgements`, `labels`, `controls`, `answers` ([the review room](review.md)) |
 """  # noqa: E501
 ROWS = """### A row of `results`
@@ -139,15 +140,25 @@ MEANINGS = {
     ),
 }
 """Of fields whose class says nothing of them."""
-PARTS = (
-    ("success", "Counts"),
-    ("success", "Knowledge"),
-    ("success", "Success"),
-    ("controls", "Loss"),
-    ("validity", "Validity"),
-    ("diversity", "Diversity"),
-)
-"""Classes whose fields stand in a row."""
+PARTS = ("Counts", "Knowledge", "Success", "Loss", "Validity", "Diversity")
+"""Classes whose fields are in a row."""
+TABLES = {
+    "Settings": "`[experiment]`",
+    "Dataset": "`[[dataset]]`",
+    "Entities": "`[[entities]]`",
+    "Victim": "`[[victim]]`",
+    "Attack": "`[[attack]]`",
+    "Tune": "`[tune]`",
+    "Analysis": "`[analysis]`",
+    "Significance": "`[test]`",
+    "Require": "`[[require]]`",
+    "Slices": "`[slices]`",
+    "Train": "`[train]`",
+    "Adversarial": "Entries of `adversarial`",
+    "EntitySubstitution": "Parameters of `entity_substitution`",
+    "DiscreteZoo": "Parameters of `discrete_zoo`",
+}
+"""Classes of tables, and what they are called in a file."""
 SCORES = """Rows of tagged texts have `precision`, `recall`, `f1` and the same with `_relaxed`, each
 also with `_after`, `_drop` and `_net_drop`; rows of pairs `pearson` and
 `spearman` likewise
@@ -161,31 +172,11 @@ asr = n_flipped / n_eligible.
 """
 
 
-def main() -> int:
-    """Write the pages, or compare them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where stale")
-    check = parser.parse_args().check
-    stale = [
-        name for name, text in pages().items() if not settle(ROOT / "docs" / name, text, check)
-    ]
-    for name in stale:
-        print(f"docs/{name} is stale; run: make docs", file=sys.stderr)
-    return 1 if stale else 0
-
-
-def pages() -> dict[str, str]:
-    """All generated pages by file name."""
-    return {"cli.md": cli_page(), "schema.md": schema_page(), "api.md": python_page(HEAD)}
-
-
-def settle(path: Path, text: str, check: bool) -> bool:
-    """Write a page, or say whether it is fresh."""
-    if check:
-        return path.is_file() and path.read_text("utf-8") == text
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, "utf-8")
-    return True
+def main() -> None:
+    """Write the pages."""
+    pages = {"cli.md": cli_page(), "schema.md": schema_page(), "api.md": python_page()}
+    for name, text in pages.items():
+        (ROOT / "docs" / name).write_text(text, "utf-8")
 
 
 def cli_page() -> str:
@@ -193,57 +184,26 @@ def cli_page() -> str:
     os.environ["COLUMNS"] = "100"
     from medstress.cli.app import medstress_cli, program
 
-    def told(*words: str) -> str:
+    def help_of(*words: str) -> str:
         with redirect_stdout(StringIO()) as stream:
             medstress_cli([*words, "--help"])
         lines = [line.rstrip() for line in stream.getvalue().splitlines()]
         return "```text\n" + "\n".join(lines) + "\n```\n"
 
-    parts = [f"{HEAD}# Commands\n", COMMANDS, told()]
+    parts = [f"{HEAD}# Commands\n", COMMANDS, help_of()]
     for name in program().commands:
-        parts += [f"## medstress {name}\n", told(name)]
+        parts += [f"## medstress {name}\n", help_of(name)]
     return "\n".join(parts)
 
 
 def schema_page() -> str:
     """Keys of the experiment file and fields of exported rows."""
-    titles = {
-        "Settings": "[experiment]",
-        "Dataset": "[[dataset]]",
-        "Entities": "[[entities]]",
-        "Victim": "[[victim]]",
-        "Attack": "[[attack]]",
-        "Tune": "[tune]",
-        "Analysis": "[analysis]",
-        "Significance": "[test]",
-        "Require": "[[require]]",
-        "Slices": "[slices]",
-    }
-    tables = SOURCE / "experiment" / "file" / "config.py"
     parts = [f"{HEAD}# Schema\n", SCHEMA, "## The experiment file\n"]
-    for name, title in titles.items():
-        parts += [f"### `{title}`\n", _table(tables, name)]
-    parts += [
-        "### `[train]`\n",
-        _table(tables, "Train"),
-        "Entries of `adversarial`:\n",
-        _table(tables, "Adversarial"),
-        "### Parameters of `entity_substitution`\n",
-        _table(SOURCE / "attacks" / "entity_substitution.py", "EntitySubstitution"),
-        "### Parameters of `discrete_zoo`\n",
-        _table(SOURCE / "attacks" / "discrete_zoo" / "parameters.py", "ZooParameters"),
-        "## Exported rows\n",
-        "### trials\n",
-        _columns(),
-        OBJECTS,
-        SUMMARY,
-        ROWS,
-        _row(),
-        SCORES,
-        PERFORMANCE,
-        COMPARISON,
-    ]
-    return "\n".join(parts)
+    for name, title in TABLES.items():
+        room = "attacks" if name in ("EntitySubstitution", "DiscreteZoo") else "experiment"
+        parts += [f"### {title}\n", _keys(room, name)]
+    parts += ["## Exported rows\n", "### trials\n", _columns(), OBJECTS, SUMMARY, ROWS, _row()]
+    return "\n".join([*parts, SCORES, PERFORMANCE, COMPARISON])
 
 
 def _columns() -> str:
@@ -256,36 +216,41 @@ def _columns() -> str:
 def _row() -> str:
     """Fields of a row of `results`, from the classes of its parts."""
     lines = ["| field | meaning |", "| --- | --- |"]
-    for module, name in PARTS:
-        path = SOURCE / "analyses" / f"{module}.py"
-        for field, default, meaning in fields_of(path, name):
+    for name in PARTS:
+        for field, default, meaning in fields_of("analyses", name):
             if "HIDDEN" not in default:
                 text = (meaning or MEANINGS[field]).removesuffix(".").replace("None", "null")
                 lines.append(f"| `{field}` | {text[:1].lower()}{text[1:]} |")
     return "\n".join([*lines, ""])
 
 
-def _table(path: Path, name: str) -> str:
-    head = ["key", "default", "meaning"]
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    for key, default, meaning in fields_of(path, name):
+def _keys(room: str, name: str) -> str:
+    lines = ["| key | default | meaning |", "| --- | --- | --- |"]
+    for key, default, meaning in fields_of(room, name):
         cells = [f"`{key}`", default, meaning]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def fields_of(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
-    """(field, default, docstring or nothing) of a class, read from its source."""
-    tree = ast.parse(path.read_text("utf-8"))
-    (node,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+def fields_of(room: str, name: str) -> Iterator[tuple[str, str, str]]:
+    """(field, default, docstring or nothing) of a class of a package, read from its source."""
+    trees = [ast.parse(path.read_text("utf-8")) for path in sorted((SOURCE / room).rglob("*.py"))]
+    tree, node = next(
+        (tree, node)
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        and node.name == name
+        and (name != "Settings" or node.bases)
+    )
     constants = {
-        target.id: ast.unparse(n.value)
-        for n in tree.body
-        if isinstance(n, ast.Assign)
-        for target in n.targets
+        target.id: ast.unparse(one.value)
+        for one in tree.body
+        if isinstance(one, ast.Assign)
+        for target in one.targets
         if isinstance(target, ast.Name) and target.id != "BY_CHOICES"
     }
-    for field, told in zip(node.body, [*node.body[1:], None], strict=True):
+    for field, doc in zip(node.body, [*node.body[1:], None], strict=True):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         default = "" if field.value is None else f"`{ast.unparse(field.value)}`"
@@ -293,9 +258,120 @@ def fields_of(path: Path, name: str) -> Iterator[tuple[str, str, str]]:
             default = "by `choices`"
         if isinstance(field.value, ast.Name) and field.value.id in constants:
             default = f"`{constants[field.value.id]}`"
-        meaning = ast.literal_eval(told.value) if isinstance(told, ast.Expr) else ""
+        meaning = ast.literal_eval(doc.value) if isinstance(doc, ast.Expr) else ""
         yield field.target.id, default, " ".join(str(meaning).split())
 
 
+# -- Python names ----------------------------------------------------------------------------------
+
+INTRODUCTION = """# Python names
+
+`import medstress as ms` gives these names; [Python and notebooks](python.md) shows them at work.
+Plug-ins import theirs from `medstress.plugin`. The rest of the package is not public: it may change
+with any version.
+"""
+SECTION = re.compile(r"^(Args|Returns|Yields|Raises|Attributes):$")
+
+
+def python_page() -> str:
+    """Public names from their signatures and docstrings."""
+    import medstress
+    from medstress import attacks, plugin, testing
+
+    names = {name: getattr(medstress, name) for name in medstress.__all__}
+    tables = {n: o for n, o in names.items() if o.__class__.__name__ == "ModelMetaclass"}
+    errors = {n: o for n, o in names.items() if inspect.isclass(o) and issubclass(o, Exception)}
+    parts = [f"{HEAD}{INTRODUCTION}", "## Run and read\n"]
+    for name, thing in names.items():
+        if inspect.isfunction(thing):
+            call = textwrap.fill(_call(name, thing), 96, subsequent_indent="    ")
+            parts += [f"### {name}\n", f"```text\n{call}\n```\n", _text(_doc(thing))]
+    for name in ("Run", "Question", "Mention", "Candidate"):
+        parts += [f"### {name}\n", _text(_doc(names[name])), _methods(names[name])]
+    parts += [
+        "## Tables of an experiment\n",
+        "Their keys: [schema](schema.md).\n",
+        _list_of(tables),
+    ]
+    parts += ["## Errors\n", _list_of(errors)]
+    for module in (attacks, testing, plugin):
+        listed = {name: getattr(module, name) for name in module.__all__}
+        parts += [f"## {module.__name__}\n", _text(_doc(module)), _list_of(listed)]
+    return "\n".join(parts)
+
+
+def _methods(kind: type[Any]) -> str:
+    methods = {n: o for n, o in vars(kind).items() if not n.startswith("_")}
+    rows = [
+        (n if isinstance(o, property) else _call(n, getattr(o, "__func__", o)), _first(o))
+        for n, o in methods.items()
+        if isinstance(o, (FunctionType, property, classmethod))
+    ]
+    return _rows("method or property", rows) if rows else ""
+
+
+def _list_of(names: dict[str, Any]) -> str:
+    return _rows("name", [(name, _first(value)) for name, value in sorted(names.items())])
+
+
+def _rows(head: str, rows: list[tuple[str, str]]) -> str:
+    lines = [f"| {head} | what it is |", "| --- | --- |"]
+    lines += [f"| `{name.replace('|', chr(92) + '|')}` | {meaning} |" for name, meaning in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _call(name: str, function: Any) -> str:
+    """Return how a function is called, without types."""
+    signature = inspect.signature(function)
+    bare = [
+        one.replace(annotation=inspect.Parameter.empty)
+        for one in signature.parameters.values()
+        if one.name not in ("self", "cls")
+    ]
+    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+
+
+def _doc(thing: Any) -> str:
+    return inspect.getdoc(thing) or ""
+
+
+def _first(thing: Any) -> str:
+    """Return the first paragraph of a docstring in one line of a table; of a value, what it is."""
+    if isinstance(thing, UnionType):
+        return "One of " + ", ".join(f"`{one.__name__}`" for one in thing.__args__) + "."
+    if isinstance(thing, str):
+        return f"The word `{thing!r}`."
+    if not (inspect.isclass(thing) or isinstance(thing, (FunctionType, property, classmethod))):
+        return "A type." if callable(thing) else "A table of constants."
+    first = _doc(getattr(thing, "__func__", thing)).partition("\n\n")[0]
+    return _code(" ".join(first.split())).replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    """Return text with code in single backticks, and pages that it names as links."""
+    text = re.sub(r"``(.+?)``", r"`\1`", text)
+    return re.sub(r"\(docs: ([\w-]+)\)", r"([\1](\1.md))", text)
+
+
+def _text(doc: str) -> str:
+    """Return a docstring as Markdown: its sections as lists, its examples as blocks."""
+    paragraphs = []
+    for block in re.split(r"\n\n+", doc):
+        head, _, rest = block.partition("\n")
+        section = SECTION.match(head)
+        if section is None:
+            is_example = block.lstrip().startswith(">>>")
+            paragraphs.append(f"```python\n{block}\n```" if is_example else _code(block))
+        elif section[1] in ("Returns", "Yields"):
+            paragraphs.append(f"**{section[1]}**: {_code(' '.join(rest.split()))}")
+        else:
+            entries = [
+                re.sub(r"^(\*{0,2}\w+(?:, \w+)*): ", r"* `\1`: ", _code(" ".join(entry.split())))
+                for entry in re.split(r"\n(?=\S)", textwrap.dedent(rest))
+            ]
+            paragraphs.append(f"**{section[1]}**\n\n" + "\n".join(entries))
+    return "\n\n".join(paragraphs) + "\n"
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,11 +1,10 @@
-"""Lay out the pages that the site is built from: README.md, docs/, and what they link beside it.
+"""Lay out the pages that the site is built from: README.md, docs/, and what they link.
 
     python scripts/site_pages.py    # writes build/pages; `make docs` builds build/site from it
 
-README.md is the first page. Pages link files of the repository: notebooks, studies, the changelog.
-They come along under `repository/`, Markdown and notebooks as pages, the rest as files, and links
-are turned there. A link to a folder becomes plain text. So the pages in docs/ stay plain Markdown
-that also reads where the code is hosted, and a builder of sites needs no hook of ours.
+README.md is the first page. Linked files of the repository (notebooks, studies, the changelog) come
+along under `repository/`, Markdown and notebooks as pages, and links are turned there. A link to a
+folder becomes plain text.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ FENCE = re.compile(r"^( *)(```+).*?^\1\2", re.MULTILINE | re.DOTALL)
 
 
 def lay_out(out: Path = OUT) -> list[Path]:
-    """Write the pages, and return the files beside docs/ that came along."""
+    """Write the pages, and return the files outside docs/ that came along."""
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(DOCS, out)
-    brought = list(_linked_beside_docs())
+    brought = list(_linked_elsewhere())
     for source in [HOME, *sorted(DOCS.rglob("*.md")), *brought]:
         target = out / _place(source)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +44,7 @@ def lay_out(out: Path = OUT) -> list[Path]:
     return brought
 
 
-def _linked_beside_docs() -> Iterator[Path]:
+def _linked_elsewhere() -> Iterator[Path]:
     waiting = [HOME, *sorted(DOCS.rglob("*.md"))]
     seen = set(waiting)
     while waiting:
@@ -66,7 +65,7 @@ def _targets(path: Path) -> Iterator[Path]:
 
 
 def _place(path: Path) -> PurePosixPath:
-    """Return where a file stands among the pages."""
+    """Return the place of a file among the pages."""
     if path == HOME:
         return PurePosixPath("index.md")
     if path.is_relative_to(DOCS):
@@ -105,7 +104,7 @@ def _bars_in_code(text: str) -> str:
 
 
 def _outside_fences(text: str, change: Callable[[str], str]) -> str:
-    """Apply `change` to what stands between blocks of code."""
+    """Apply `change` to what is between blocks of code."""
     parts, end = [], 0
     for fence in FENCE.finditer(text):
         parts += [change(text[end : fence.start()]), fence[0]]

@@ -1,4 +1,4 @@
-"""The commands and files that stand on the pages: found, and read as medstress reads them.
+"""The commands and files on the pages, read as medstress reads them.
 
 `tests/examples/test_snippets.py` reads them all.
 """
@@ -10,23 +10,18 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-SHELL = ("", "sh")
-"""What blocks of commands are marked with."""
 SHELL_VALUE = re.compile(r"\$\([^)]*\)|\$\w+")
 """What the shell puts into a command: a date, a variable."""
 GENERATED = ("cli.md", "schema.md", "api.md")
-FRAGMENT_OF = ("victim", "entities")
-"""Tables that keys without a table may belong to."""
 BASE: dict[str, Any] = {
     "experiment": {"name": "x"},
     "dataset": {"name": "sample"},
@@ -35,45 +30,27 @@ BASE: dict[str, Any] = {
     "attack": {"name": "entity_substitution", "n": -20},
 }
 """What a page that shows one table leaves out."""
-PARTS = (
-    ("dataset", "name", "datasets"),
-    ("victim", "backend", "backends"),
-    ("attack", "name", "attacks"),
-)
-"""Tables that name an installed part, the key that does, and the kind of part."""
+PARTS = {
+    "dataset": ("name", "datasets"),
+    "victim": ("backend", "backends"),
+    "attack": ("name", "attacks"),
+}
+"""Table that names an installed part -> the key that does, and the kind of part."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A block of code on a page."""
-
-    page: str
-    """The page, from the root of the repository."""
-    line: int
-    """The line on which it begins, from 1."""
-    language: str
-    """What its fence says; empty where it says nothing."""
-    text: str
-    """What stands between the fences."""
-
-    @property
-    def place(self) -> str:
-        """Where it stands, in words."""
-        return f"{self.page}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """A line that a reader types."""
+class Block(NamedTuple):
+    """A block of code on a page: where it is, what its fence says, and its text."""
 
     place: str
-    """Where it stands."""
-    words: tuple[str, ...]
-    """The words after `medstress`."""
+    language: str
+    text: str
 
-    def __str__(self) -> str:
-        """Return the line."""
-        return shlex.join(("medstress", *self.words))
+
+class Command(NamedTuple):
+    """A line that a reader types: where it is, and the words after `medstress`."""
+
+    place: str
+    words: tuple[str, ...]
 
 
 def blocks() -> Iterator[Block]:
@@ -83,28 +60,22 @@ def blocks() -> Iterator[Block]:
             continue
         text = path.read_text("utf-8")
         for match in FENCE.finditer(text):
-            yield Block(
-                page=path.relative_to(ROOT).as_posix(),
-                line=text.count("\n", 0, match.start()) + 1,
-                language=match[2],
-                text=match[3],
-            )
+            line = text.count("\n", 0, match.start()) + 1
+            yield Block(f"{path.relative_to(ROOT).as_posix()}:{line}", match[2], match[3])
 
 
 def commands() -> Iterator[Command]:
     """Yield every line that begins with `medstress`."""
     for block in blocks():
-        if block.language not in SHELL:
+        if block.language not in ("", "sh"):
             continue
-        joined = block.text.replace("\\\n", " ")
-        for line in joined.splitlines():
+        for line in block.text.replace("\\\n", " ").splitlines():
             if line.startswith("medstress "):
                 # A comment begins at the beginning of a word: `runs/mine#old` is one word.
-                line = re.sub(r"(^|\s)#.*", "", SHELL_VALUE.sub("20261126", line))
-                words = shlex.split(line)
+                words = shlex.split(re.sub(r"(^|\s)#.*", "", SHELL_VALUE.sub("20261126", line)))
                 if ">" in words:  # the shell writes into a file what it prints
                     words = words[: words.index(">")]
-                yield Command(place=block.place, words=tuple(words[1:]))
+                yield Command(block.place, tuple(words[1:]))
 
 
 def fault_of_command(command: Command) -> str | None:
@@ -116,9 +87,9 @@ def fault_of_command(command: Command) -> str | None:
         if name in _program().commands:
             _program().commands[name].make_context(name, words)
         elif name not in ("--help", "--version"):
-            return f"{command.place}: {command}: there is no such command"
+            return f"{command}: there is no such command"
     except (typer.TyperException, UsageError) as error:
-        return f"{command.place}: {command}: {error}"
+        return f"{command}: {error}"
     except typer.Exit:
         pass  # --help
     return None
@@ -146,49 +117,46 @@ def fault_of_block(block: Block) -> str | None:
     return None
 
 
-def _check_keys(given: dict[str, Any]) -> None:
+def _check_keys(tables: dict[str, Any]) -> None:
     """Read a file, or a part of one, as an experiment.
 
     Raises:
         ValueError: a key or a value is none that an experiment has.
     """
-    from medstress.experiment.file.config import Experiment
+    from medstress import Experiment
 
     # A package's file, or the rules of a set of prompts, which tests of MedFuzz read from the page.
-    if "project" in given or "lever" in given:
+    if "project" in tables or "lever" in tables:
         return
-    tables = {key: value for key, value in given.items() if key in Experiment.model_fields}
-    loose = {key: value for key, value in given.items() if key not in tables}
-    experiment = {**BASE, **tables}
-    if isinstance(experiment["experiment"], dict):
-        experiment["experiment"] = {**BASE["experiment"], **experiment["experiment"]}
-    if not loose:
-        Experiment.model_validate(_known(experiment))
-        return
+    loose = {key: value for key, value in tables.items() if key not in Experiment.model_fields}
+    whole = {**BASE, **{key: value for key, value in tables.items() if key not in loose}}
+    if isinstance(whole["experiment"], dict):
+        whole["experiment"] = {**BASE["experiment"], **whole["experiment"]}
     faults = []
-    for table in FRAGMENT_OF:
+    # Keys without a table are of a model or of a group of names.
+    tried = ("victim", "entities") if loose else ("victim",)
+    for table in tried:
+        part = {table: {**BASE[table], **loose}} if loose else {}
         try:
-            Experiment.model_validate(_known({**experiment, table: {**BASE[table], **loose}}))
+            Experiment.model_validate(_installed({**whole, **part}))
         except ValueError as error:
-            faults.append(str(error))
-    if len(faults) == len(FRAGMENT_OF):
-        raise ValueError(faults[0])
+            faults.append(error)
+    if len(faults) == len(tried):
+        raise faults[0]
 
 
-def _known(experiment: dict[str, Any]) -> dict[str, Any]:
+def _installed(tables: dict[str, Any]) -> dict[str, Any]:
     """Put what ships in place of parts of plug-ins, and an n where `tune` seeks it."""
     from medstress.core.registry import KINDS
 
-    whole = dict(experiment)
-    for table, key, kind in PARTS:
+    whole = dict(tables)
+    for table, (key, kind) in PARTS.items():
         rows = whole[table] if isinstance(whole[table], list) else [whole[table]]
-        whole[table] = [
-            row if row.get(key, "mock") in (*KINDS[kind], "mock") else BASE[table] for row in rows
+        ours = (*KINDS[kind], "mock")
+        whole[table] = [row if row.get(key, "mock") in ours else BASE[table] for row in rows]
+    if "tune" in whole:
+        whole["attack"] = [
+            {"n": -20, **row} if row.get("sampler", "pdws") == "pdws" else row
+            for row in whole["attack"]
         ]
-        if table == "attack" and "tune" in whole:
-            seeks = [row.get("sampler", "pdws") == "pdws" for row in whole[table]]
-            whole[table] = [
-                {"n": -20, **row} if is_sought else row
-                for row, is_sought in zip(whole[table], seeks, strict=True)
-            ]
     return whole

@@ -15,8 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,150 +24,104 @@ from PIL import Image
 from chromium import chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "scripts" / "pictures"
-IMAGES = ROOT / "docs" / "images"
-NAMES = ("report", "case", "review")
-HEIGHT = 900
-N_COLOURS = 128
-SAMPLE = ("--sample", "12")
+HEIGHT, MARGIN, N_COLOURS = 900, 24, 128
 
 
-class Folder:
-    """A folder in which commands run, so that no path of this machine is in a picture."""
+def medstress(folder: Path, *arguments: str) -> None:
+    """Run a command in a folder, so that no path of this machine is in a picture.
 
-    def __init__(self, path: Path, demo: Path) -> None:
-        self.path = path
-        (path / "runs").mkdir()
-        shutil.copytree(demo, path / "runs" / "demo")
-        for name in ("example.toml", "victims.py"):
-            shutil.copy(PICTURES / name, path / name)
-
-    def medstress(self, *arguments: str) -> str:
-        """Run a command and return what it prints.
-
-        Raises:
-            SystemExit: it fails.
-        """
-        done = subprocess.run(
-            [sys.executable, "-m", "medstress", *arguments],
-            cwd=self.path, check=False, text=True, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        if done.returncode:
-            sys.exit(f"medstress {' '.join(arguments)} ended with exit code {done.returncode}")
-        return done.stdout
-
-    def success(self, run: str, attack: str, victim: str) -> str:
-        """Return the short id of the first success of an attack on a victim."""
-        self.medstress("export", run, "--table", "trials", "--to", "trials.jsonl")
-        rows = map(json.loads, (self.path / "trials.jsonl").read_text("utf-8").splitlines())
-        wanted = {"verdict": "flipped", "attack": attack, "victim": victim}
-        found = next(row for row in rows if wanted.items() <= row.items())
-        return str(found["trial_id"]).rpartition(":")[2][:12]
-
-    def page(self, run: str) -> str:
-        """Return the address of the report of a run."""
-        self.medstress("report", run, "--out", "report.html")
-        return (self.path / "report.html").as_uri()
+    Raises:
+        SystemExit: it fails.
+    """
+    command = [sys.executable, "-m", "medstress", *arguments]
+    if code := subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL).returncode:
+        sys.exit(f"medstress {' '.join(arguments)} ended with exit code {code}")
 
 
-@contextmanager
-def opened(browser: Browser, address: str, width: int = 1440) -> Iterator[Page]:
-    """Open an address in a profile of its own, with windows of a size."""
-    context = browser.new_context(
-        viewport={"width": width, "height": HEIGHT}, reduced_motion="reduce"
-    )
-    page = context.new_page()
+def opened(browser: Browser, address: str, width: int = 1440) -> Page:
+    """Open an address in a profile of its own."""
+    size = {"width": width, "height": HEIGHT}
+    page = browser.new_context(viewport=size, reduced_motion="reduce").new_page()  # type: ignore[arg-type]
     page.goto(address)
-    try:
-        yield page
-    finally:
-        context.close()
+    page.wait_for_timeout(1000)
+    return page
 
 
 def keep(picture: bytes, to: Path) -> None:
     """Write a picture in fewer colours."""
     image = Image.open(BytesIO(picture)).convert("RGB")
     image.quantize(N_COLOURS, dither=Image.Dither.NONE).save(to, optimize=True)
+    print(f"{to}: {to.stat().st_size / 1000:.0f} kB")
 
 
-def framed(page: Page, part: Locator, margin: int = 24) -> bytes:
-    """Return a part of a page with a margin, at most as high as the window."""
-    part.scroll_into_view_if_needed()
-    page.wait_for_timeout(1000)  # the plots draw themselves when seen
-    box = part.bounding_box()
-    if box is None:
-        sys.exit(f"nothing to see of {part}")
-    top = page.evaluate("scrollY")
-    return page.screenshot(
-        full_page=True,
-        clip={
-            "x": max(0.0, box["x"] - margin),
-            "y": max(0.0, box["y"] + top - margin),
-            "width": box["width"] + 2 * margin,
-            "height": min(box["height"] + 2 * margin, HEIGHT),
-        },
-    )
-
-
-def take_report(browser: Browser, folder: Folder, to: Path) -> None:
+def take_report(browser: Browser, folder: Path, to: Path) -> None:
     """The first screen of the demo's report."""
-    with opened(browser, folder.page("runs/demo")) as page:
-        page.wait_for_timeout(1000)
-        keep(page.screenshot(), to / "report.png")
+    medstress(folder, "report", "demo", "--out", "report.html")
+    keep(opened(browser, (folder / "report.html").as_uri()).screenshot(), to)
 
 
-def take_case(browser: Browser, folder: Folder, to: Path) -> None:
-    """A success of the demo in the case browser."""
-    identifier = folder.success("runs/demo", "near names", "closed_book")
-    with opened(browser, f"{folder.page('runs/demo')}#case-{identifier}") as page:
-        page.locator("#case-detail .prompt").first.wait_for()
-        keep(framed(page, page.locator(".case-panes")), to / "case.png")
+def take_case(browser: Browser, folder: Path, to: Path) -> None:
+    """The first success of near names in the demo, in the case browser."""
+    medstress(folder, "report", "demo", "--out", "report.html")
+    medstress(folder, "export", "demo", "--table", "trials", "--to", "trials.jsonl")
+    rows = map(json.loads, (folder / "trials.jsonl").read_text("utf-8").splitlines())
+    wanted = {"verdict": "flipped", "attack": "near names", "victim": "closed_book"}
+    lost = next(row["trial_id"] for row in rows if wanted.items() <= row.items())
+    case = lost.rpartition(":")[2][:12]
+    page = opened(browser, f"{(folder / 'report.html').as_uri()}#case-{case}")
+    page.locator("#case-detail .prompt").first.wait_for()
+    part = page.locator(".case-panes")
+    part.scroll_into_view_if_needed()
+    page.wait_for_timeout(1000)
+    box = part.bounding_box()
+    assert box is not None
+    clip = {
+        "x": max(0.0, box["x"] - MARGIN),
+        "y": max(0.0, box["y"] + page.evaluate("scrollY") - MARGIN),
+        "width": box["width"] + 2 * MARGIN,
+        "height": min(box["height"] + 2 * MARGIN, HEIGHT),
+    }
+    keep(page.screenshot(full_page=True, clip=clip), to)  # type: ignore[arg-type]
 
 
-def take_review(browser: Browser, folder: Folder, to: Path) -> None:
+def take_review(browser: Browser, folder: Path, to: Path) -> None:
     """A case of the review room, half judged."""
-    room = (folder.path / "room.html").as_uri()
-    folder.medstress("review", "runs/example", *SAMPLE, "--export", "room.html")
-    with opened(browser, room, width=900) as page:
-        enter(page, "Ada")
-        for key in ("y", "y", "n"):
-            page.keyboard.press(key)
-        keep(page.screenshot(full_page=True), to / "review.png")
-
-
-def enter(page: Page, rater: str) -> None:
-    """Enter the review room under a name."""
-    page.get_by_label("Your name or initials").fill(rater)
+    for name in ("example.toml", "victims.py"):
+        shutil.copy(PICTURES / name, folder / name)
+    medstress(folder, "run", "example.toml", "--out", "example", "--quiet")
+    medstress(folder, "review", "example", "--sample", "12", "--export", "room.html")
+    page = opened(browser, (folder / "room.html").as_uri(), width=900)
+    page.get_by_label("Your name or initials").fill("Ada")
     page.get_by_role("button", name="Start").click()
     page.locator("#case-title").wait_for()
+    for key in ("y", "y", "n"):
+        page.keyboard.press(key)
+    keep(page.screenshot(full_page=True), to)
 
 
-def main(arguments: argparse.Namespace) -> None:
+TAKEN = {"report": take_report, "case": take_case, "review": take_review}
+
+
+def main() -> None:
     """Take the pictures that are wished for."""
-    if not (arguments.demo / "run.sqlite").is_file():
-        sys.exit(f"{arguments.demo}: no run folder; make it with: medstress demo --out runs/demo")
-    with tempfile.TemporaryDirectory() as temporary, chromium() as browser:
-        folder = Folder(Path(temporary), arguments.demo)
-        if "review" in arguments.only:
-            folder.medstress("run", "example.toml", "--out", "runs/example")
-        for name, take in (
-            ("report", take_report), ("case", take_case), ("review", take_review),
-        ):  # fmt: skip
-            if name in arguments.only:
-                take(browser, folder, arguments.to)
-    for name in arguments.only:
-        for path in arguments.to.glob(f"{name}.*"):
-            print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
-
-
-if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("demo", type=Path, help="finished folder of medstress demo")
-    parser.add_argument("--to", type=Path, default=IMAGES, help="folder of the pictures")
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
-    main(parser.parse_args())
+    parser.add_argument("--to", type=Path, default=ROOT / "docs" / "images", help="a folder")
+    parser.add_argument("--only", nargs="+", choices=TAKEN, default=list(TAKEN))
+    given = parser.parse_args()
+    if not (given.demo / "run.sqlite").is_file():
+        sys.exit(f"{given.demo}: no run folder; make it with: medstress demo --out runs/demo")
+    with tempfile.TemporaryDirectory() as made, chromium() as browser:
+        shutil.copytree(given.demo, Path(made) / "demo")
+        for name in given.only:
+            TAKEN[name](browser, Path(made), given.to / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()

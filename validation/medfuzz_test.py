@@ -9,7 +9,7 @@ with up to K insertions, and those where one brought an error are tested togethe
 
 Writes level.csv (share of attacked items with p <= .05 where there is nothing to find) and
 power.csv (of 25 attacked items 7 have a real success; how many of them are found). Judges nothing;
-tests/recovery holds a small version against what docs/medfuzz.md says.
+docs/results/medfuzz.md has the numbers, tests/recovery a small version.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
 from medstress.engine.inquiry import HoldConversations
-from medstress.experiment.significance.flow import Design, Stock, Success, family_flow
+from medstress.experiment.family_flow import Design, Stock, Success, family_flow
 from medstress.stats.estimate import wilson_ends
 from medstress.stats.permutation import control_p
 from medstress.tasks.victim import Victim

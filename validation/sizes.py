@@ -1,4 +1,4 @@
-"""How often tests and verdicts err under planted nulls, and how often they find an effect."""
+"""How often tests and verdicts err under planted nulls."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from drawn_tables import (
     tango_statistic,
 )
 from intervals import Cell
-from needed_pairs import needed, needed_equivalent
 from scipy.stats import binom, norm
 
 from medstress.stats.estimate import benjamini_hochberg, holm, quantile
-from medstress.stats.power import detectable, power_of
 
 LEVELS = (0.05, 0.01)
 DISCORDANCES = (0.02, 0.05, 0.1, 0.15, 0.3, 0.5, 0.9)
@@ -195,39 +193,3 @@ def _family(rng: np.random.Generator, n_true: int, shared: bool) -> list[float]:
     b, c = (arms & ~against).sum(1), (against & ~arms).sum(1)
     z = np.abs(b - c) / np.sqrt(np.maximum(b + c, 1))
     return [float(each) for each in 2 * norm.sf(z)]
-
-
-def powers(runs: int) -> dict[str, list[Cell]]:
-    """Exact power, what planned items detect and how many are needed; a simulation beside it."""
-    effects = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15)
-    rising = []
-    for n, discordance in product((200, 400, 600, 1000), (0.15, 0.3)):
-        row = [power_of(n, discordance, d) for d in effects]
-        drawn = [_seen(n, discordance, d, runs) for d in effects]
-        rising.append(
-            {
-                "items": n,
-                "discordance": discordance,
-                "effects": effects,
-                "power": row,
-                "seen": drawn,
-            }
-        )
-    plans = [
-        {
-            "discordance": discordance,
-            **{f"detectable with {n}": detectable(n, discordance) for n in (200, 600)},
-            **{f"needed for {d}": needed(d, discordance) for d in (0.05, 0.1)},
-            **{f"equivalent within {m}": needed_equivalent(m, discordance) for m in (0.02, 0.05)},
-        }
-        for discordance in (0.05, 0.1, 0.15, 0.3)
-    ]
-    return {"rising": rising, "plans": plans}
-
-
-def _seen(n: int, discordance: float, difference: float, runs: int) -> float:
-    first, second = (discordance + difference) / 2, (discordance - difference) / 2
-    rng = stream("power", n, discordance, difference)
-    b, c, _ = rng.multinomial(n, [first, second, 1 - discordance], runs).T
-    z = np.abs(b - c) / np.sqrt(np.maximum(b + c, 1))
-    return float((z > quantile(0.95)).mean())

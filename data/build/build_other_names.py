@@ -268,7 +268,7 @@ def table_rows(concepts: Collection[Concept]) -> Iterator[str]:
     The latter make such a name ambiguous. A name stands once however it is inflected, unless it may
     be put in.
     """
-    yield "concept\tkind\tlabel\tnames\tlisted"
+    yield "concept\tkind\tlabel\tnames\tkeys"
     listed = [{folded(n): n for n in reversed([*c.names, *c.listed])} for c in concepts]
     renames = [
         any(may_become(mention, name) for mention in own.values() for name in concept.names)
@@ -290,8 +290,10 @@ def table_rows(concepts: Collection[Concept]) -> Iterator[str]:
             if key not in used and (does or (concept.kind, key) in renamed)
         )
         if shown or further:
-            columns = [concept.identifier, concept.kind, concept.label]
-            yield "\t".join([*columns, "|".join(shown), "|".join(further)])
+            label = folded(concept.label)
+            keys = sorted({label, *map(folded, (*shown, *further))} - {""})
+            columns = [concept.identifier, concept.kind, label]
+            yield "\t".join([*columns, "|".join(shown), "|".join(keys)])
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from build_ontologies import mesh_key, mesh_rows, mondo_rows
+from medstress.entities.recognisers import MAX_INITIALS, first_form, is_initials
 from wheels import mesh_tables, mondo_terms, read_member
 
 DISEASE_CANDIDATES = 5300
@@ -351,14 +352,36 @@ def identified(lines: Iterable[str], column: int, known: Mapping[str, str]) -> l
     return ["\t".join(row) for row in rows]
 
 
+def written_cases(concepts: Iterable[Concept]) -> dict[str, int]:
+    """Return how a text must write each name: 0 anyhow, 1 capitalised, 2 in capitals.
+
+    A name that is a brand alone is capitalised; one that consists of the initials of another name
+    of its concept, and is nobody's preferred name, is in capitals.
+    """
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for concept in concepts:
+        for name, kind in concept.names.items():
+            kinds[name].add(kind)
+    cases = {name: int(of_name == {"brand"}) for name, of_name in kinds.items()}
+    for concept in concepts:
+        for name in concept.names:
+            is_short = len(name) <= MAX_INITIALS and "preferred" not in kinds[name]
+            if is_short and any(is_initials(name, other) for other in concept.names):
+                cases[name] = 2
+    return cases
+
+
 def write_table(path: Path, concepts: list[Concept], known: Mapping[str, str]) -> None:
     """Write one table and print the figures that PROVENANCE.md quotes."""
-    lines, drawn = ["concept\tname\tkind\tcandidate"], set[str]()
+    lines, drawn = ["concept\tname\tkind\tcandidate\tcase\tfirst"], set[str]()
+    cases = written_cases(concepts)
     for concept in sorted(concepts, key=lambda c: c.key):
         for name, kind in sorted(concept.names.items(), key=lambda i: (KINDS.index(i[1]), i[0])):
             chosen = concept.candidate and name == concept.preferred and name not in drawn
             drawn.update([name] if chosen else [])
-            lines.append(f"{concept.key}\t{name}\t{kind}\t{int(chosen)}")
+            word = first_form(name)
+            first = "" if word == name.partition(" ")[0] else word
+            lines.append(f"{concept.key}\t{name}\t{kind}\t{int(chosen)}\t{cases[name]}\t{first}")
     counts = f"{len(concepts)} concepts, {len(lines) - 1} names, {len(drawn)} candidates"
     write_lines(path, identified(lines, 0, known), counts)
 

@@ -26,6 +26,7 @@ end" quote it.
 
 from __future__ import annotations
 
+from medstress.attacks.names import distractor_spans, nearest_span
 from medstress.attacks.noise import NoiseResources, SwapNoise
 from medstress.attacks.protocol import (
     PAIRS,
@@ -39,7 +40,6 @@ from medstress.attacks.protocol import (
     Validity,
     parameters,
 )
-from medstress.attacks.spans import distractor_spans, nearest_span
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import (
     Backend,

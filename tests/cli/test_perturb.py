@@ -8,10 +8,8 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.core.clusters import clusters_of
-from medstress.core.errors import DataError, UsageError
 from medstress.datasets import pairs, questions, tagged
 from medstress.datasets.source import DatasetOptions
-from medstress.experiment.perturb import perturb as perturb_to
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
 FILE = """
@@ -58,10 +56,10 @@ def perturb(*arguments: str) -> int:
     return medstress_cli(["perturb", *arguments, "--quiet"])
 
 
-def test_a_perturbed_iob_file_is_read_back_with_the_same_labels(folder, capsys):
-    assert perturb("e.toml", "--to", "out.iob") == 0
+def test_a_perturbed_file_is_read_back_with_the_same_labels(folder, capsys):
+    assert perturb("e.toml", "--to", "out.jsonl") == 0
     assert "6 rows, " in capsys.readouterr().out
-    texts = (folder / name for name in ("gold.tsv", "out.iob"))
+    texts = (folder / name for name in ("gold.tsv", "out.jsonl"))
     gold, new = (tagged.load(DatasetOptions(path=path)).items for path in texts)
     assert [item.labels for item in new] == [item.labels for item in gold]
     assert [item.tokens for item in new] != [item.tokens for item in gold]
@@ -78,8 +76,8 @@ def test_jsonl_holds_all_seeds_with_their_edits_and_is_read_back(folder):
 def test_pairs_keep_their_scores_and_one_text(folder):
     (folder / "gold.tsv").write_text("text_a\ttext_b\tscore\nPatients improved.\tNone died.\t1.5\n")
     changes = ["--set", 'dataset.name="pairs"', "--set", 'attack.side="second"']
-    assert perturb("e.toml", "--to", "out.tsv", *changes) == 0
-    (pair,) = pairs.load(DatasetOptions(path=folder / "out.tsv")).items
+    assert perturb("e.toml", "--to", "out.jsonl", *changes) == 0
+    (pair,) = pairs.load(DatasetOptions(path=folder / "out.jsonl")).items
     assert (pair.text_a, pair.score) == ("Patients improved.", 1.5)
     assert sorted(pair.text_b) == sorted("None died.")
 
@@ -94,18 +92,6 @@ def test_the_names_that_a_substitution_draws_are_questions(folder):
     assert all(len(options) == 3 for options in by_item.values())
 
 
-def test_documents_and_labels_stand_in_the_written_file_as_they_were(folder):
-    one = "-DOCSTART-\tO\n\n" + IOB + "-DOCSTART-\tO\n\n" + IOB
-    (folder / "gold.tsv").write_text(one, encoding="utf-8")
-    assert perturb("e.toml", "--to", "out.iob", "--set", "attack.swap_noise.rate=1e-9") == 0
-    assert (folder / "out.iob").read_text("utf-8") == one
-    (folder / "gold.tsv").write_text(f"# a comment\n{one}", encoding="utf-8")
-    assert perturb("e.toml", "--to", "out.iob") == 0
-    loaded = [tagged.load(DatasetOptions(path=folder / n)).items for n in ("gold.tsv", "out.iob")]
-    gold, new = ([item.metadata["document"] for item in items] for items in loaded)
-    assert gold == new == ["1"] * 6 + ["2"] * 6
-
-
 def units(path: Path) -> list[list[str]]:
     """The tokens of each unit, sorted; sentences here begin with names of their own."""
     items, found = tagged.load(DatasetOptions(path=path)).items, defaultdict(list)
@@ -115,85 +101,26 @@ def units(path: Path) -> list[list[str]]:
     return sorted(sorted(texts) for texts in found.values())
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "iob"])
-def test_what_is_written_has_the_units_of_what_was_read(folder, ending):
+def test_what_is_written_has_the_units_of_what_was_read(folder):
     sentences = [f"{name}\tO\nreversed\tO\n\n" for name in ("Abcd", "Efgh", "Ijkl", "Mnop", "Qrst")]
     first, second, third, fourth, fifth = sentences
     mark = "-DOCSTART-\tO\n\n"
     text = first + second + mark + third + fourth + mark + fifth
     (folder / "gold.tsv").write_text(text, encoding="utf-8")
-    assert perturb("e.toml", "--to", f"out.{ending}") == 0
-    new = units(folder / f"out.{ending}")
+    assert perturb("e.toml", "--to", "out.jsonl") == 0
+    new = units(folder / "out.jsonl")
     assert [len(unit) for unit in new] == [1, 1, 2, 1]
     assert new == units(folder / "gold.tsv")
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "iob"])
-def test_a_sentence_that_no_document_is_known_of_stays_without(folder, ending):
-    given = {"Abcd fell .": 1, "Ijkl slept .": 3, "Common words .": None}
-    rows_ = [
-        {"tokens": text.split(), "tags": ["O"] * 3, "pmid": pmid} for text, pmid in given.items()
-    ]
-    (folder / "gold.jsonl").write_text("\n".join(map(json.dumps, rows_)), encoding="utf-8")
-    changes = ["--set", "dataset.documents=pmid", "--set", "dataset.path=gold.jsonl"]
-    assert perturb("e.toml", "--to", f"out.{ending}", *changes) == 0
-    items = tagged.load(DatasetOptions(path=folder / f"out.{ending}")).items
-    of_common = [i.metadata.get("document") for i in items if len(i.tokens[0]) == len("Common")]
-    assert of_common == [None]
-    assert len(set(clusters_of(items).values())) == 3
-
-
-def test_a_row_of_tokens_has_the_document_that_it_names(folder, said):
-    rows_ = [
-        {"tokens": ["a"], "tags": ["O"], "document": 7, "document_id": "p"},
-        {"tokens": ["a"], "tags": ["O"], "document": 7},
-        {"tokens": ["a"], "tags": ["O"], "document": None},
-    ]
-    path = folder / "rows.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows_)), encoding="utf-8")
-    items = tagged.load(DatasetOptions(path=path)).items
-    assert [dict(item.metadata) for item in items] == [{"document": "p"}, {"document": "7"}, {}]
-    path.write_text(json.dumps({"tokens": ["a"], "tags": ["O"], "document": ["x"]}), "utf-8")
-    with pytest.raises(DataError) as caught:
-        tagged.load(DatasetOptions(path=path))
-    said(str(caught.value))
-
-
-def test_a_vignette_can_be_perturbed_too(folder):
-    changes = ["--set", 'attack.name="swap_noise"', "--limit", "2"]
-    text = QUESTIONS.replace('sampler = "random"\nbudget = 3', 'scope = "all"')
-    (folder / "v.toml").write_text(text, encoding="utf-8")
-    assert perturb("v.toml", "--to", "v.jsonl", *changes) == 0
-    read = [json.loads(line) for line in (folder / "v.jsonl").read_text().splitlines()]
-    assert len(read) == 2
-    assert all({edit["field"] for edit in row["edits"]} <= {"context", "stem"} for row in read)
-
-
-def test_attacks_that_draw_no_names_need_no_entities(folder):
-    table = '[[attack]]\nname = "passage_other"\n[[attack]]\nname = "no_op"\nbudget = 2\n'
-    head = QUESTIONS.partition("[[entities]]")[0]
-    (folder / "p.toml").write_text(head + table, encoding="utf-8")
-    assert perturb("p.toml", "--to", "p.jsonl") == 0
-    read = [json.loads(line) for line in (folder / "p.jsonl").read_text().splitlines()]
-    other = [row for row in read if row["attack"] == "passage_other"]
-    assert (len(other), len(read)) == (4, 12)
-    for row in other:
-        (edit,) = row["edits"]
-        assert edit["replacement"] == row["passage"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--to", "out.csv"], "must end in .jsonl or .tsv or .iob or .conll"),
-        (["--to", "gold.tsv"], "this is also an input file"),
-        (["--to", "no/out.iob"], "cannot write"),
+        (["--to", "out.csv"], "must end in .jsonl"),
+        (["--to", "gold.jsonl", "--set", "dataset.path=gold.jsonl"], "this is also an input file"),
+        (["--to", "no/out.jsonl"], "cannot write"),
         (
-            ["--to", "out.iob", "--set", "experiment.seeds=[0, 1]"],
-            "there are 2 (gold, swap_noise, seed 0; gold, swap_noise, seed 1)",
-        ),
-        (
-            ["--to", "out.iob", "--set", 'attack.search="greedy"', "--set", "attack.budget=4"],
+            ["--to", "out.jsonl", "--set", 'attack.search="greedy"', "--set", "attack.budget=4"],
             "a search asks a victim which edits matter",
         ),
     ],
@@ -203,24 +130,3 @@ def test_what_cannot_be_written_is_refused_in_one_sentence(folder, capsys, argum
     told = capsys.readouterr().err
     assert says in told
     assert told.count("\n") == 1
-
-
-def test_labels_that_were_repaired_are_told(folder, capsys):
-    (folder / "gold.tsv").write_text("a\tO\nzorblax\tI-Drug\n")
-    assert perturb("e.toml", "--to", "out.iob") == 2
-    assert "gold.tsv, line 2: expected 'B-Drug'" in capsys.readouterr().err
-    assert perturb("e.toml", "--to", "out.iob", "--set", 'dataset.on_bad_labels="repair"') == 0
-    assert "! " in (told := capsys.readouterr().out)
-    assert "repaired 1 labels that continued or ended no entity" in told
-
-
-def test_an_attack_whose_edits_a_model_writes_is_refused(folder):
-    experiment = {
-        "experiment": {"name": "x"},
-        "dataset": {"name": "sample"},
-        "role": {"attacker": {"backend": "mock"}},
-        "attack": {"name": "medfuzz"},
-    }
-    with pytest.raises(UsageError, match="'medfuzz': it asks a model to write its edits"):
-        perturb_to(experiment, folder / "out.jsonl")
-    assert not (folder / "out.jsonl").exists()

@@ -3,30 +3,13 @@
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fault_server import FaultServer
-from medstress.attacks import DiscreteZoo, EntitySubstitution, MedFuzz
 from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.controls.harmless import NeutralInsertion, NoOp, OptionShuffle, Repeat
-from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.noise import NoiseResources
-from medstress.attacks.passages import PassageDistractor, PassageNone, PassageOther, PassageSwap
-from medstress.attacks.probes import (
-    BrandGeneric,
-    Challenge,
-    ContextRemoved,
-    FabricatedDetail,
-    FalseStatement,
-    Lasa,
-    NoneOfTheOthers,
-    OptionOrder,
-    OptionsOnly,
-    Probe,
-)
-from medstress.attacks.samplers import SAMPLERS
+from medstress.attacks.protocol import make_attack
+from medstress.attacks.samplers import SUMMARIES as SAMPLERS
 from medstress.backends.mock import MockBackend
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
@@ -34,7 +17,6 @@ from medstress.core.attacked import FIELD, AttackSet, Selection, StoredArm
 from medstress.core.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
 from medstress.core.items import FOLLOW_UP, TEXTS, Mention
 from medstress.core.passages import Passages
-from medstress.core.resources import PerturbationSet
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.entities.vocabularies import NamePairs
@@ -42,16 +24,10 @@ from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.reading import PARSERS
 from medstress.tasks.templates import load_template, shipped_prompts
 from medstress.testing import (
-    REPLACEMENTS,
-    PerturbationTable,
     ScriptedBackend,
     check_attack,
     check_backend,
     check_task,
-    errs_on_any_change,
-    errs_on_cue,
-    errs_on_names,
-    never_errs,
     scripted_attacker,
     scripted_judge,
     tiny_questions,
@@ -59,107 +35,68 @@ from medstress.testing import (
 )
 
 ITEMS = tiny_questions(3)
-
 BRANDS = NamePairs(
     (("Nexodrel", "Abrotine"), ("Ovaquine", "Abrotine"), ("Rez", "Fuxapril"), ("Lux", "Kuvramil"))
 )
 TURNED = NamePairs(tuple((generic, brand) for brand, generic in BRANDS.rows))
 LOOK_ALIKES = NamePairs((("Abrotine", "Abrotane"), ("Fluxapril", "Fuxapril")))
-
-ATTACKS: dict[str, list[Any]] = {
+SALIENT = {"victim_span": "saliency"}
+ATTACKS: dict[str, list[dict[str, Any]]] = {
     "entity_substitution": [
-        EntitySubstitution(sampler="random", budget=100),
-        EntitySubstitution(sampler="pdws", n=200, budget=1),
-        EntitySubstitution(sampler="farthest", budget=5),
-        EntitySubstitution(sampler="exhaustive"),
-        EntitySubstitution(sampler="random", budget=6, victim_span="random"),
-        EntitySubstitution(sampler="nearest", budget=6, victim_span="saliency"),
-        EntitySubstitution(sampler="exhaustive", victim_span="saliency", variants="mark"),
-        EntitySubstitution(n=-3, choices="as_published", goal="C"),
-        EntitySubstitution(sampler="random", choices="as_released"),
-        EntitySubstitution(n=5, choices="as_released", victim_span="saliency"),
-        EntitySubstitution(sampler="nearest", max_edit_distance={"tokens": 2}),
-        EntitySubstitution(sampler="nearest", max_edit_distance=7, unreadable_is_success=True),
+        {"sampler": "random", "budget": 100},
+        {"n": 200, "budget": 1},
+        {"sampler": "farthest", "budget": 5},
+        {"sampler": "random", "budget": 6, "victim_span": "random"},
+        {"sampler": "nearest", "budget": 6, **SALIENT},
+        {"sampler": "exhaustive", "variants": "mark", **SALIENT},
+        {"n": -3, "choices": "as_published", "goal": "C"},
+        {"n": 5, "choices": "as_released", **SALIENT},
+        {"sampler": "nearest", "max_edit_distance": {"tokens": 2}},
+        {"sampler": "nearest", "max_edit_distance": 7, "unreadable_is_success": True},
     ],
     "discrete_zoo": [
-        DiscreteZoo(),
-        DiscreteZoo(budget=100, similarity_threshold=-0.5, word_ranking="importance"),
-        DiscreteZoo(budget=20, answers="hard", candidates=2),
-        DiscreteZoo(choices="as_published", budget=20),
-        DiscreteZoo(choices="as_released", budget=20),
+        {},
+        {"budget": 100, "similarity_threshold": -0.5, "word_ranking": "importance"},
+        {"budget": 20, "answers": "hard", "candidates": 2},
+        {"choices": "as_published", "budget": 20},
+        {"choices": "as_released", "budget": 20},
     ],
     "medfuzz": [
-        MedFuzz(),
-        MedFuzz(attempts=1, exemplars=0),
-        MedFuzz(attempts=2, template="misinformation"),
-        MedFuzz(attempts=3, goal="C", attack_all=True),
+        {"attempts": 1, "exemplars": 0},
+        {"attempts": 2, "template": "misinformation"},
+        {"attempts": 3, "goal": "C", "attack_all": True},
     ],
-    "no_op": [NoOp(budget=1), NoOp(budget=40)],
-    "repeat": [Repeat(budget=40)],
-    "neutral_insertion": [NeutralInsertion(), NeutralInsertion(budget=40, sentences=3)],
-    "paraphrase": [Paraphrase(), Paraphrase(budget=40)],
-    "same_type": [SameType(budget=40)],
-    "option_shuffle": [OptionShuffle(budget=40)],
-    "passage_swap": [PassageSwap(), PassageSwap(distractor="B")],
-    "passage_distractor": [
-        PassageDistractor(),
-        PassageDistractor(budget=1),
-        PassageDistractor(says="contradicting"),
-    ],
-    "passage_other": [PassageOther()],
-    "passage_none": [PassageNone()],
-    "option_order": [OptionOrder(), OptionOrder(orders="random", budget=30)],
-    "none_of_the_others": [NoneOfTheOthers(), NoneOfTheOthers(replaces="distractor")],
-    "options_only": [OptionsOnly()],
-    "context_removed": [ContextRemoved()],
-    "brand_generic": [
-        BrandGeneric(pairs=BRANDS),
-        BrandGeneric(to="generic", field="options", pairs=TURNED),
-    ],
-    "lasa": [Lasa(pairs=LOOK_ALIKES), Lasa(pairs=LOOK_ALIKES, budget=50)],
-    "fabricated_detail": [FabricatedDetail(), FabricatedDetail(kind="sign", mitigation=True)],
-    "false_statement": [
-        FalseStatement(),
-        FalseStatement(options="all", framing="authority", kinds=["exception"]),
-    ],
-    "challenge": [Challenge(), Challenge(framings=["neutral"])],
+    "no_op": [{"budget": 40}],
+    "repeat": [{"budget": 40}],
+    "neutral_insertion": [{}, {"budget": 40, "sentences": 3}],
+    "paraphrase": [{"budget": 40}],
+    "same_type": [{"budget": 40}],
+    "option_shuffle": [{"budget": 40}],
+    "passage_swap": [{}, {"distractor": "B"}],
+    "passage_distractor": [{}, {"budget": 1}, {"says": "contradicting"}],
+    "passage_other": [{}],
+    "passage_none": [{}],
+    "option_order": [{}, {"orders": "random", "budget": 30}],
+    "none_of_the_others": [{}, {"replaces": "distractor"}],
+    "options_only": [{}],
+    "context_removed": [{}],
+    "brand_generic": [{"pairs": BRANDS}, {"to": "generic", "field": "options", "pairs": TURNED}],
+    "lasa": [{"pairs": LOOK_ALIKES, "budget": 50}],
+    "fabricated_detail": [{}, {"kind": "sign", "mitigation": True}],
+    "false_statement": [{}, {"options": "all", "framing": "authority", "kinds": ["exception"]}],
+    "challenge": [{}, {"framings": ["neutral"]}],
 }
-STORED = StoredArm(
-    label="random",
-    control=None,
-    spec={"name": "entity_substitution", "budget": 3, "goal": "untargeted"},
-    is_blind=True,
-    changes_evidence=False,
-    fields=("A", "B"),
-    seeds=(0,),
-    n_repeats=1,
-    most=2,
-)
-SET = AttackSet(hash="h", source={"victim": "m"}, selection=Selection.ALL, arms=(STORED,))
-ATTACKS["attacked"] = [AttackedArm(stored=STORED, set=SET, budget=budget) for budget in (1, 2)]
-WITH_EDITS = tuple(
-    replace(
-        item,
-        metadata={
-            FIELD: [
-                {
-                    "arm": "random",
-                    "seed": 0,
-                    "repeat": 0,
-                    "queries": [
-                        {
-                            "edits": [
-                                asdict(Edit(field=x, start=0, end=1, replacement=f"changed{n}"))
-                            ]
-                        }
-                        for n, x in enumerate(item.letters.replace(item.key, "")[:2])
-                    ],
-                }
-            ]
-        },
-    )
-    for item in ITEMS
-)
+LETTERS = ("swap_noise", "keyboard_noise", "case_noise", "hyphen_noise", "ocr_noise")
+NOISES = {
+    **{name: {"scope": "all"} for name in (*LETTERS, "non_entity_noise")},
+    "synonym": {},
+    "abbreviation": {},
+}
+SEARCHES = [(name, {}) for name in NOISES] + [
+    (name, {"search": search, "budget": 5})
+    for name in ("swap_noise", "synonym")
+    for search in ("greedy", "random")
+]
 READING = tuple(
     replace(
         item,
@@ -168,19 +105,6 @@ READING = tuple(
     )
     for i, item in enumerate(ITEMS)
 )
-PASSAGES = Passages.of(item.passage for item in READING)
-SENTENCE_ATTACKS = (
-    "swap_noise",
-    "keyboard_noise",
-    "synonym",
-    "case_noise",
-    "hyphen_noise",
-    "ocr_noise",
-    "abbreviation",
-    "non_entity_noise",
-)
-NEED_MODELS = {"transformers", "llama_cpp", "spacy", "sentence_transformers"}
-"""Back ends checked elsewhere: real models in tests/models, tiny ones in tests/local_models."""
 SENTENCES: list[Any] = [
     *TaggedText(
         id="s",
@@ -189,42 +113,42 @@ SENTENCES: list[Any] = [
     ).units(),
     SentencePair(id="p", text_a="patients took aspirin", text_b="they were better", score=2.0),
 ]
-ATTACK_OF = {name: registry.load("attacks", name)() for name in SENTENCE_ATTACKS}
 MARKED = (Mention(field="passage", start=14, end=23, type="T121"),)
 TABLE = {"aspirin": (("acetylsalicylic", "acid"),), "vitamin c": (("ascorbate",),)}
+NEED_MODELS = {"transformers", "llama_cpp", "spacy", "sentence_transformers"}
+"""Back ends checked elsewhere: real models in tests/models, tiny ones in tests/local_models."""
 
 
 def test_every_registered_attack_is_checked_with_every_sampler():
-    # `none` asks nothing.
-    elsewhere = {*SENTENCE_ATTACKS, "none"}
-    assert ATTACKS.keys() | elsewhere == registry.ATTACKS.keys()
-    assert {attack.sampler for attack in ATTACKS["entity_substitution"]} == SAMPLERS.keys()
+    # `none` asks nothing; `attacked` is checked below.
+    assert ATTACKS.keys() | NOISES.keys() | {"none", "attacked"} == registry.ATTACKS.keys()
+    samplers = {keys.get("sampler", "pdws") for keys in ATTACKS["entity_substitution"]}
+    assert samplers == SAMPLERS.keys()
 
 
 @pytest.mark.parametrize(
-    "attack", [attack for arms in ATTACKS.values() for attack in arms], ids=repr
+    ("name", "keys"), [(name, keys) for name, rows in ATTACKS.items() for keys in rows], ids=str
 )
-def test_an_attack_keeps_its_contract(attack):
-    resources, more = tiny_resources(), {}
-    if isinstance(attack, MedFuzz):
+def test_an_attack_keeps_its_contract(name, keys):
+    attack, items, more = make_attack(name, keys), ITEMS, {}
+    resources = tiny_resources()
+    if name == "medfuzz":
         resources = replace(resources, roles={"attacker": Decoding(), "judge": Decoding()})
         more = {"may_edit": ("context",), "reply": _attacker}
     if attack.fields & set(TEXTS):
-        resources = replace(resources, passages=PASSAGES)
+        items = READING
+        resources = replace(resources, passages=Passages.of(item.passage for item in READING))
         more = {"may_edit": attack.fields & set(TEXTS)}
-    if isinstance(attack, Probe):
+    if attack.is_probe:
         more = {"may_edit": (*TEXTS, FOLLOW_UP, "key", "distractors")}
-    if isinstance(attack, OptionShuffle):
+    if name == "option_shuffle":
         more = {"may_edit": ("key", "distractors")}
-    items = READING if attack.fields & set(TEXTS) else ITEMS
-    if isinstance(attack, FabricatedDetail):
+    if name == "fabricated_detail":
         items = tuple(replace(item, context="A patient comes in.") for item in ITEMS)
-    check_attack(
-        attack, WITH_EDITS if isinstance(attack, AttackedArm) else items, resources, **more
-    )
+    check_attack(attack, items, resources, **more)
 
 
-def _attacker(call: Generate) -> Generated:
+def _attacker(call):
     turns = [{"role": turn.role, "content": turn.content} for turn in call.prompt]
     if turns[0]["role"] == "system":
         speak = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a teacher.", "!Gone."])
@@ -233,39 +157,44 @@ def _attacker(call: Generate) -> Generated:
     return Generated(text=speak([turns])[0])
 
 
-@pytest.mark.parametrize("search", ["none", "greedy", "random"])
-@pytest.mark.parametrize("name", SENTENCE_ATTACKS)
-def test_an_attack_on_sentences_keeps_its_contract(name, search):
-    keys = {} if name in ("synonym", "abbreviation") else {"scope": "all"}
-    budget = 1 if search == "none" else 5
-    attack = registry.load("attacks", name)(search=search, budget=budget, **keys)
-    resources = NoiseResources(
-        replacements={getattr(attack, "table", ""): TABLE},
-        mentions={"patients took aspirin": ((14, 21, "Drug"),), "they were better": ()},
+def test_stored_edits_keep_the_contract():
+    stored = StoredArm(
+        label="random",
+        control=None,
+        spec={"name": "entity_substitution", "budget": 3, "goal": "untargeted"},
+        is_blind=True,
+        changes_evidence=False,
+        fields=("A", "B"),
+        seeds=(0,),
+        n_repeats=1,
+        most=2,
     )
-    check_attack(attack, SENTENCES, resources)
+    arms = AttackSet(hash="h", source={"victim": "m"}, selection=Selection.ALL, arms=(stored,))
+
+    def entry(item):
+        letters = item.letters.replace(item.key, "")[:2]
+        edits = [Edit(field=x, start=0, end=1, replacement=f"changed{x}") for x in letters]
+        queries = [{"edits": [asdict(edit)]} for edit in edits]
+        return {"arm": "random", "seed": 0, "repeat": 0, "queries": queries}
+
+    items = [replace(item, metadata={FIELD: [entry(item)]}) for item in ITEMS]
+    check_attack(AttackedArm(stored=stored, set=arms, budget=2), items, tiny_resources())
 
 
-@pytest.mark.parametrize("search", ["none", "greedy", "random"])
-@pytest.mark.parametrize("name", SENTENCE_ATTACKS)
-def test_noise_on_questions_keeps_its_contract(name, search):
-    keys = {} if name in ("synonym", "abbreviation") else {"scope": "all"}
-    budget = 1 if search == "none" else 5
-    resources = NoiseResources(replacements={getattr(ATTACK_OF[name], "table", ""): TABLE})
+@pytest.mark.parametrize(("name", "search"), SEARCHES)
+def test_noise_keeps_its_contract(name, search):
+    attack = make_attack(name, {**NOISES[name], **search})
+    table = {getattr(attack, "table", ""): TABLE}
+    mentions = {"patients took aspirin": ((14, 21, "Drug"),), "they were better": ()}
+    check_attack(attack, SENTENCES, NoiseResources(replacements=table, mentions=mentions))
     items = [replace(item, passage="Patients took vitamin C.", mentions=MARKED) for item in ITEMS]
     for field, may_edit in {
         "question": ("context", "stem"),
         "passage": ("passage",),
         "options": ("key", "distractors"),
     }.items():
-        attack = registry.load("attacks", name)(search=search, budget=budget, field=field, **keys)
-        check_attack(attack, items, resources, may_edit=may_edit)
-
-
-def test_an_attack_keeps_its_contract_on_a_vocabulary_of_one_name():
-    resources = tiny_resources(PerturbationTable(["mirozide"]))
-    check_attack(EntitySubstitution(sampler="random", budget=8), ITEMS, resources)
-    check_attack(DiscreteZoo(budget=8), ITEMS, resources)
+        attack = make_attack(name, {**NOISES[name], **search, "field": field})
+        check_attack(attack, items, NoiseResources(replacements=table), may_edit=may_edit)
 
 
 CALLS: list[Call] = [
@@ -278,39 +207,15 @@ CALLS: list[Call] = [
 ]
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 64])
-def test_the_mock_keeps_its_contract(batch_size):
-    check_backend(MockBackend(batch_size), CALLS)
+def test_the_mock_keeps_its_contract():
+    check_backend(MockBackend(3), CALLS)
 
 
-@pytest.mark.parametrize(
-    "value", ["'A'", "{'answer': 'C'}", "{'scores': dict(A=1, B=2, C=0, D=0)}"]
-)
-def test_a_function_keeps_its_contract(tmp_path, value):
-    (tmp_path / "v.py").write_text(f"def f(prompts):\n    return [{value} for _ in prompts]\n")
+def test_a_function_keeps_its_contract(tmp_path):
+    scores = "{'scores': dict(A=1, B=2, C=0, D=0)}"
+    (tmp_path / "v.py").write_text(f"def f(prompts):\n    return [{scores} for _ in prompts]\n")
     options = BackendOptions(target="v.py:f", base=tmp_path, batch_size=4)
     check_backend(registry.load("backends", "python")(options), CALLS[:7])
-
-
-@pytest.mark.parametrize(
-    "victim",
-    [
-        never_errs(ITEMS),
-        errs_on_any_change(ITEMS),
-        errs_on_cue(ITEMS, "zide"),
-        errs_on_names(ITEMS, REPLACEMENTS),
-    ],
-)
-def test_planted_victims_are_functions_for_the_python_back_end(victim):
-    from medstress.backends.python import wrap_function
-    from medstress.core.items import Candidate
-    from medstress.tasks.multiple_choice import listing
-
-    template = load_template("qstab")
-    calls = [Choose(listing(template, Candidate(item=item)), item.letters) for item in ITEMS]
-    backend = wrap_function(victim)
-    check_backend(backend, calls)
-    assert [reply.answer for reply in backend.answer(calls)] == [i.key for i in ITEMS]  # type: ignore[union-attr]
 
 
 def test_the_scripted_back_end_keeps_its_contract():
@@ -363,19 +268,3 @@ def test_a_task_keeps_its_contract(answer_by, prompt, given):
 def test_every_prompt_way_of_answering_and_parser_is_checked():
     assert {prompt for _, prompt, _ in TASKS} == set(shipped_prompts())
     assert {answer_by for answer_by, _, _ in TASKS} == set(AnswerBy)
-
-
-def test_the_table_is_a_perturbation_set():
-    table: PerturbationSet = PerturbationTable([*REPLACEMENTS, "ABROTINE", "far"])
-    item = ITEMS[0]
-    assert item.key_text == "Abrotine"
-    allowed = [table.names[i] for i in table.allowed(item)]
-    assert allowed == [*REPLACEMENTS, "far"]
-    assert table.distances("x").tolist() == sorted(table.distances("x"))
-    assert table.variant_class(item, "abrotine ") == "same_words"
-    assert table.variant_class(item, "far") == "different"
-    vectors = table.vectors_of(np.arange(len(table.names)))
-    assert vectors.shape == (len(table.names), table.vector("any text").shape[0])
-    assert vectors[-1] == pytest.approx(table.vector("far"))
-    assert table.cosines(table.vector("far")) == pytest.approx(vectors @ table.vector("far"))
-    assert table.vector("any text") @ table.vector("any text") == pytest.approx(1)

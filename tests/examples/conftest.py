@@ -4,7 +4,6 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -12,13 +11,13 @@ ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def code_blocks(page: str, language: str) -> list[str]:
+def code_blocks(page, language):
     """The code blocks of one language on one page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return [code for found, code in FENCE.findall(text) if found == language]
 
 
-def load_file(path: Path) -> ModuleType:
+def load_file(path):
     """Import a file under its own name."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

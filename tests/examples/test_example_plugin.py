@@ -190,7 +190,7 @@ def test_a_victim_that_names_no_label_is_unreadable(folder):
 
 
 def test_any_model_is_asked_with_a_prompt_whose_options_are_the_labels(folder):
-    def answer(prompt: str) -> str:
+    def answer(prompt):
         asked.append(prompt)
         return "B" if "Aspirin" in prompt else "C"
 

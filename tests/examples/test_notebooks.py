@@ -3,7 +3,6 @@
 import ast
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-def cells_of(path: Path, kind: str) -> list[dict[str, Any]]:
+def cells_of(path, kind):
     return [
         cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == kind
     ]

@@ -6,8 +6,6 @@ from collections import Counter
 
 import pytest
 
-from medstress.analyses.coverage import NAMES
-from medstress.analyses.run import Run as Read
 from medstress.api.run import Run, run
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
@@ -96,20 +94,6 @@ def test_transfer_of_planted_victims_is_what_their_weaknesses_say(made):
         assert table[attack, "one", "one"]["transfer"]["value"] == 1
 
 
-def test_reuse_of_planted_victims_is_one_for_the_first_name_on(made):
-    """Every name that ever succeeded succeeds wherever it is put."""
-    rows = made.rows()
-    found = made.summary()["reuse"]["asked"]
-    assert [row["m"] for row in found] == [1, 4] * 4
-    for row in found:
-        assert (row["reuse"]["hits"], row["reuse"]["n"]) == (11, 11)
-    assert {row["item_id"] for row in map(vars_of, rows) if row["verdict"] == "flipped"}
-
-
-def vars_of(row):
-    return {"item_id": row.item_id, "verdict": row.verdict.value}
-
-
 def test_analyses_are_in_the_ledger_under_other_and_leave_the_trials_alone(done):
     two, with_analysis = done, Run(done.out)
     told = with_analysis.read().folder.inquiries
@@ -149,31 +133,6 @@ def test_asked_again_nothing_is_bought_twice_and_switched_on_later_gives_the_sam
     assert analyses_of(made.summary()) == analyses_of(late)
 
 
-def test_a_limit_stops_the_analyses_cleanly_and_they_resume(two, made):
-    whole = made.summary()
-    n_all = whole["performance"]["calls"]
-    limit = f"experiment.max_queries={n_all - 5}"
-    stopped = run(two.write(), two.out, overrides=[limit]).summary()
-    assert not stopped["experiment"]["complete"]
-    assert stopped["performance"]["calls"] <= n_all - 5
-    resumed = run(two.write(), two.out).summary()
-    assert resumed["experiment"]["complete"]
-    assert analyses_of(resumed) == analyses_of(whole)
-    assert resumed["performance"]["calls"] == n_all
-
-
-def test_an_interrupted_analysis_is_finished_from_its_journal(done, workbench):
-    """As after a kill: some inquiries have no verdict yet, their answers and exchanges are kept."""
-    two, whole = done, done.summary()
-    n_calls = len(two.received())
-    with workbench.forged(two.out) as db:
-        db.execute("DELETE FROM verdicts WHERE verdict = 'asked' AND trial % 2")
-        db.execute("UPDATE manifest SET value = 'false' WHERE key = 'complete'")
-    again = run(two.write(), two.out).summary()
-    assert analyses_of(again) == analyses_of(whole)
-    assert len(two.received()) == n_calls
-
-
 def test_an_extended_run_asks_what_its_new_rankings_need_and_has_the_root_of_one_at_once(two, made):
     two.tables["experiment"]["seeds"] = [0]
     run(two.write(), two.out)
@@ -195,25 +154,6 @@ def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):
     with pytest.raises(UsageError, match="nowhere"):
         run(two.write(), two.out)
     assert two.received() == []
-
-
-def test_victims_of_known_size_are_in_the_manifest_and_in_the_table(made):
-    assert Run(made.out).manifest()["victims"]["other"]["parameters"] == 1e9
-    (row, _) = made.summary()["scaling"]["size"]
-    assert [point["parameters"] for point in row["points"]] == [1e8, 1e9]
-
-
-def test_coverage_and_edits_are_read_off_what_was_asked(made):
-    names = Read.open(made.out).of(NAMES)
-    rows = [row for row in made.rows() if row.attack == "nearest" and row.victim == "one"]
-    n = sum(row.n_asked for row in rows)
-    (row,) = [r for r in names.coverage if (r.attack, r.victim) == ("nearest", "one")]
-    assert (row.n_tried, row.n_names) == (n, 40)
-    cells = [r for r in names.sizes if (r.attack, r.victim, r.unit) == ("nearest", "one", "words")]
-    eligible = [row for row in rows if row.verdict in ("flipped", "held")]
-    assert sum(cell.asr_at_1.n for cell in cells) == len(eligible)
-    at_1 = sum(row.first_success == 1 for row in eligible)
-    assert sum(c.asr_at_1.value * c.asr_at_1.n for c in cells) == pytest.approx(at_1)
 
 
 def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack():

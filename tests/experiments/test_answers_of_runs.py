@@ -89,15 +89,6 @@ def test_a_victim_that_tells_nothing_apart_knows_nothing_and_every_answer_is_a_t
     assert set(answers) == set("ABCD")
 
 
-def test_a_success_says_whether_the_edited_option_was_chosen(folder):
-    found = run("edited", {"sampler": "nearest", "budget": 2})
-    row = row_of(found)
-    assert row["asr"]["value"] == 1
-    assert row["asr"]["n"] == N
-    for trial in rows_of(found):
-        assert (trial.answer_after == trial.option) == (int(trial.item_id[1:]) % 3 > 0)
-
-
 def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder):
     """By letter two attacks would be needed, and each would meet other items."""
     attacks = [
@@ -115,25 +106,6 @@ def test_the_goal_replaced_counts_only_answers_that_are_the_edited_option(folder
         assert held or trial.answer_after == trial.option
         assert held or trial.repeats is True  # the flip check judges by the same goal
         assert trial.n_asked == (3 if held else 1)
-
-
-def test_queries_that_put_in_what_stood_there_are_counted(folder):
-    """The published rule excludes the key's text alone, so the span's own name is drawn too."""
-    own = [f"{kind}{i}umab" for i in range(20) for kind in ("ulo", "vexi", "wara")]
-    (folder / "names.txt").write_text("\n".join([*NEW, *own]), encoding="utf-8")
-    found = run(
-        "level",
-        {"sampler": "exhaustive", "choices": "as_published", "label": "published"},
-        {"sampler": "exhaustive", "label": "ours"},
-    )
-    trials = [trial for trial in found.read().trials if trial.is_eligible]
-    for trial in trials:
-        is_own = trial.arm.attack.label == "published" and int(trial.item.id[1:]) < 20
-        assert trial.queries.unchanged == is_own
-    hit = sum(trial.queries.unchanged for trial in trials)
-    assert 0 < hit < len(trials) / 2
-    assert row_of(found, "published")["n_unchanged"] == hit
-    assert row_of(found, "ours")["n_unchanged"] == 0
 
 
 def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder):
@@ -154,19 +126,3 @@ def test_probes_that_use_up_the_budget_are_told_apart_from_resistance(folder):
     assert warning["where"][-1] == "too little"
     for trial in found.read().trials:
         assert trial.queries.probes == (3 if trial.arm.attack.label == "enough" else 0)
-
-
-def test_marks_of_thoughts_are_named_in_the_table_of_a_model(folder):
-    reply = "<notes>The answer is B.</notes> The answer is A."
-    code = f"def thinker(prompts):\n    return [{reply!r}] * len(prompts)\n"
-    (folder / "thinker.py").write_text(code, encoding="utf-8")
-    tables = {
-        "experiment": {"name": "thoughts", "controls": False},
-        "dataset": {"name": "table", "path": "items.jsonl"},
-        "victim": {"backend": "python", "target": "thinker.py:thinker"},
-        "attack": {"name": "none"},
-    }
-    marks = ["<notes>", "</notes>"]
-    for thoughts, right in (({}, 0.0), ({"thoughts": marks}, 1.0)):
-        run = ms.run({**tables, "victim": {**tables["victim"], **thoughts}}, out=str(right))
-        assert run.summary()["results"][0]["accuracy"]["value"] == right

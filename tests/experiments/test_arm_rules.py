@@ -79,35 +79,3 @@ def test_what_is_carried_ranked_and_embedded_is_the_first_success(acids):
     # A name that the arm may ask is asked, also where the default rule would leave it out.
     (reused,) = (each for each in summary["reuse"]["asked"] if each["victim"] == "one")
     assert (reused["reuse"]["hits"], reused["reuse"]["n"], reused["n_never_asked"]) == (11, 11, 0)
-
-
-def test_a_targeted_success_transfers_only_where_the_target_is_answered(acids):
-    """`one` answers the letter after the key, `other` the one after that: wrong, not the goal."""
-    acids.victims(one=(r"\w+statin", 1), other=(r"\w+statin", 2))
-    acids.tables["attack"] = [
-        acids.attack("nearest", label="any", budget=41),
-        acids.attack("nearest", label="to B", budget=41, goal="B"),
-    ]
-    acids.tables["analysis"] = {"transfer": True, "reuse": [1]}
-    found = run(acids.write(), acids.out)
-    summary = found.summary()
-    cells = {
-        (row["attack"], row["source"], row["target"]): row for row in summary["transfer"]["rows"]
-    }
-    assert cells["any", "one", "other"]["transfer"]["value"] == 1
-    cell = cells["to B", "one", "other"]
-    flipped = [
-        r for r in rows_of(found) if (r.attack, r.victim, r.verdict) == ("to B", "one", "flipped")
-    ]
-    assert {row.key for row in flipped} == {"A"}
-    assert (cell["n_asked"], cell["n_wrong"], cell["n_reached"]) == (len(flipped), len(flipped), 0)
-    assert cell["transfer"]["value"] == 0
-    asked = {(row["attack"], row["victim"]): row for row in summary["reuse"]["asked"]}
-    share = asked["to B", "one"]["reuse"]
-    # Keys A, C and D are attacked; only with key A is the letter after the key the goal.
-    eligible = [
-        r for r in rows_of(found) if (r.attack, r.victim) == ("to B", "one") and r.key != "B"
-    ]
-    eligible = [row for row in eligible if row.verdict in ("flipped", "held")]
-    assert share["n"] == len(eligible) == 8
-    assert share["value"] == pytest.approx(len(flipped) / len(eligible))

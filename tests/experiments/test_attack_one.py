@@ -9,7 +9,7 @@ import pytest
 
 import medstress as ms
 from medstress.attacks import Attack
-from medstress.attacks.discrete_zoo.attack import DiscreteZoo
+from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Ask, Predict
 from medstress.testing import tiny_questions

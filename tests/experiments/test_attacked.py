@@ -9,7 +9,7 @@ import pytest
 
 import medstress as ms
 from medstress.api.run import Run
-from medstress.core.errors import DataError, StoreError, UsageError
+from medstress.core.errors import DataError, UsageError
 from medstress.store.database import FILE
 from rows import rows_of
 
@@ -205,15 +205,6 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source):
     assert another["accuracy_after"]["value"] != attack["accuracy_after"]["value"]
 
 
-def test_the_first_edits_alone_are_asked_where_no_budget_is_given(source):
-    one = ms.run(replay(), out="one")
-    assert "stored_attack" not in rules(one)
-    row, control = pooled(one)
-    assert row["queries"]["asked"] == row["n_eligible"]
-    assert row["asr"]["value"] == pooled(source)[0]["asr_at"][0]["value"]
-    assert control["queries"]["asked"] <= row["queries"]["asked"]
-
-
 def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source):
     found = ms.run(replay(stored_controls=True, budget=4), out="stored")
     attack, control = pooled(found)
@@ -242,14 +233,6 @@ def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source, said):
         ms.compare(source, runs[1])
 
 
-def test_a_file_that_lost_rows_gives_no_verdict(source, said):
-    rewrite("some.jsonl", lines()[:-3])
-    runs = [ms.run(replay("some.jsonl", t), out=t) for t in ("knows", "other")]
-    with pytest.raises(UsageError) as error:
-        ms.compare(*runs)
-    said(str(error.value), "nobody knows")
-
-
 def test_the_source_stands_against_a_replay(source):
     found = ms.compare(source, ms.run(replay(target="other"), out="other"))
     (row,) = found.deciding
@@ -257,45 +240,21 @@ def test_the_source_stands_against_a_replay(source):
     assert row.value_a.value == pooled(source)[0]["asr_at"][0]["value"]
 
 
-def test_a_folder_with_other_edits_is_refused(source):
-    ms.run(replay(), out="run")
-    rows = lines()
-    rows[0]["attacked"][0]["queries"][0]["edits"][0]["replacement"] = "changed99ib"
-    rewrite("set.jsonl", rows)
-    with pytest.raises(StoreError, match="another experiment"):
-        ms.run(replay(), out="run")
-
-
 def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
-    head, (first, *rest) = head_of(rows[0]), rows
+    first = rows[0]
     entry = first["attacked"][0]
     match how:
         case "no head":
             for row in rows:
                 del row["attack_set"]
-        case "format":
-            head["format"] = 2
-        case "head":
-            del head["source"]["model_hash"]
-        case "beside":
-            head["arms"][0]["beside"] = "medfuzz"
-        case "other head":
-            rest[0]["attack_set"] = "{}"
         case "text":
             first["stem"] += "?"
         case "arm":
             entry["arm"] = "other"
         case "edit":
             entry["queries"][0]["edits"][0]["end"] = 999
-        case "queries":
-            entry["queries"] = []
-        case "verdict":
-            entry["verdict"] = "lost"
         case "twice":
             first["attacked"].append(entry)
-    if how in ("format", "head", "beside"):
-        for row in rows:
-            row["attack_set"] = json.dumps(head)
     return rows
 
 
@@ -303,15 +262,9 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
     ("how", "word"),
     [
         ("no head", "medstress export --table attacked"),
-        ("format", "format 1"),
-        ("head", "'attack_set'"),
-        ("beside", "'attack_set'"),
-        ("other head", "one run and one victim"),
         ("text", "item_hash"),
         ("arm", "arm of 'attack_set'"),
         ("edit", "does not fit"),
-        ("queries", "0.queries"),
-        ("verdict", "verdict"),
         ("twice", "twice"),
     ],
 )
@@ -327,7 +280,7 @@ def test_a_damaged_file_is_refused_by_line_and_field(source, said, how, word):
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"dataset": {"name": "table", "path": "items.jsonl"}}, "none is there"),
+        ({"dataset": {"name": "table", "path": "items.jsonl"}}, "writes such a file"),
         ({"experiment": {"name": "e", "seeds": [0, 1, 2]}}, "seeds = [0, 1]"),
         ({"attack": {"name": "attacked", "attacks": ["pdws"]}}, "pdws"),
         ({"attack": {"name": "attacked", "budget": -1}}, "budget"),
@@ -344,15 +297,3 @@ def test_an_experiment_that_cannot_ask_the_edits_is_refused_before_anything_is_a
         ms.run({**replay(), **changes}, out="run")
     said(str(error.value), word)
     assert not (Path("run") / FILE).exists()
-
-
-def test_a_run_that_attacked_no_question_has_no_such_table(source, said):
-    clean = tables(
-        dataset={"name": "table", "path": "items.jsonl"},
-        entities={"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"},
-        attack={"name": "none"},
-    )
-    with pytest.raises(UsageError) as error:
-        write(ms.run(clean, out="clean"), "none.jsonl")
-    said(str(error.value), "attacked", "empty")
-    assert not Path("none.jsonl").exists()

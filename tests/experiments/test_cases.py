@@ -7,9 +7,10 @@ import pytest
 
 import medstress as ms
 from asked import ask
+from medstress.analyses.names import control_words
 from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
-from medstress.report.cases import Cases
+from medstress.report.cases import OUTCOMES, Cases
 from medstress.report.view import Viewer, protected, routes
 from medstress.testing import tiny_questions
 
@@ -75,69 +76,19 @@ def test_a_success_holds_what_was_sent_tried_and_answered(finished):
             assert after.replace(swap.replacement, tried.replacement) in asked
             assert one.answer in (trial.item.key, None)
         assert case.line.before == case.line.key == trial.item.key != case.line.after
-        assert case.slices == (("key", trial.item.key),)
+        assert ("key", trial.item.key) in case.facts
         assert case.n_left_out == 0
-
-
-def test_a_case_that_held_has_every_name_that_failed(finished):
-    cases = built(finished.out, lambda one: one.verdict is Verdict.HELD and not one.arm.is_control)
-    assert cases
-    for trial, case in cases:
-        before, after = sides(case.text)
-        assert before == after
-        assert len(case.tried) == trial.queries.asked
-        assert {one.answer for one in case.tried} <= {trial.item.key, None}
 
 
 def test_a_control_says_how_it_ended_on_the_same_item(finished):
     outcomes = {
-        (one.arm.control_of, one.item.id): one.verdict.value
+        (one.arm.control_of, one.item.id): OUTCOMES[one.verdict]
         for one, _ in built(finished.out, lambda one: one.arm.is_control)
     }
     assert outcomes
     for trial, case in built(finished.out, lambda one: not one.arm.is_control):
-        assert case.controls == (("no_op", outcomes[trial.arm.attack.label, trial.item.id]),)
-
-
-SENTENCES = """
-KNOWN = {"aspirin", "warfarin", "morphine"}
-
-def tags(sentences):
-    return [["B-Chemical" if w.lower() in KNOWN else "O" for w in s] for s in sentences]
-
-def overlap(pairs):
-    sets = [(set(a.lower().split()), set(b.lower().split())) for a, b in pairs]
-    return [len(a & b) / len(a | b) for a, b in sets]
-
-"""
-
-
-def sentence_run(folder, dataset, target, name="swap_noise"):
-    (folder / "victims.py").write_text(SENTENCES)
-    experiment = {
-        "experiment": {"name": "s", "seeds": [0], "controls": False},
-        "dataset": dataset,
-        "victim": {"backend": "python", "target": f"{folder / 'victims.py'}:{target}"},
-        "attack": {"name": name},
-    }
-    ms.run(experiment, folder / "run")
-    return folder / "run"
-
-
-def test_an_entity_has_right_and_given_labels(tmp_path):
-    (tmp_path / "data.iob").write_text(
-        "Aspirin\tB-Chemical\nhelps\tO\n\nTake\tO\nwarfarin\tB-Chemical\n"
-    )
-    dataset = {"name": "iob", "path": str(tmp_path / "data.iob")}
-    cases = built(sentence_run(tmp_path, dataset, "tags"), is_lost)
-    assert cases
-    for trial, case in cases:
-        assert case.type == "Chemical"
-        before, after = case.labels
-        assert (before[0], after[0]) == ("before", "after")
-        assert tuple(before[2]) == tuple(before[3]) == trial.item.candidate().labels
-        assert list(after[3]) == ["O"] * len(after[1])
-        assert case.line.change.replacement in sides(case.text)[1]
+        outcome = outcomes[trial.arm.attack.label, trial.item.id]
+        assert (control_words("no_op"), outcome) in case.facts
 
 
 MODELS = """

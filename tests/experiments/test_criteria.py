@@ -5,7 +5,6 @@ import pytest
 from medstress.api.run import Run, run
 from medstress.core.errors import UsageError
 from medstress.experiment.audit.verify import verify_folder
-from medstress.experiment.prepare import prepare
 
 VICTIM = '''
 """Wrong on changed prompts of a planted share of the questions; unreadable where they say so."""
@@ -89,74 +88,6 @@ def test_failed_trials_go_before_missed_criteria(planted):
     assert judged(bench)["met"] is False
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ([{"metric": "asr", "max_high": 0.6}], [{"metric": "asr", "max_high": 0.9}]),
-        ([{"metric": "asr", "max_high": 0.6}], []),
-        ([], [{"metric": "asr", "max_high": 0.9}]),
-    ],
-    ids=["changed", "removed", "added"],
-)
-def test_criteria_cannot_change_after_the_first_query(planted, said, first, second):
-    bench = planted(n=8)
-    bench.tables["require"] = first
-    run(bench.write(), bench.out)
-    before = Run(bench.out).manifest()
-    bench.tables["require"] = second
-    with pytest.raises(UsageError) as error:
-        run(bench.write(), bench.out)
-    said(str(error.value), "[[require]]", "fresh=True")
-    assert Run(bench.out).manifest() == before
-    run(bench.write(), bench.out, fresh=True)
-
-
-def test_criteria_may_change_before_the_first_query(planted, monkeypatch):
-    bench = planted(n=8, metric="asr", max_high=0.6)
-
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("medstress.engine.scheduler.Scheduler.run", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            run(bench.write(), bench.out)
-    first = Run(bench.out).manifest()["require"]
-    bench.tables["require"] = [{"metric": "asr", "max_high": 0.7}]
-    run(bench.write(), bench.out)
-    assert Run(bench.out).manifest()["require"]["hash"] != first["hash"]
-
-
-def test_the_order_of_criteria_is_no_part_of_them(planted):
-    bench = planted(n=8)
-    both = [{"metric": "accuracy", "min_low": 0.1}, {"metric": "asr", "max_high": 0.7}]
-    bench.tables["require"] = both
-    run(bench.write(), bench.out)
-    first = Run(bench.out).manifest()["require"]["hash"]
-    bench.tables["require"] = both[::-1]
-    run(bench.write(), bench.out)
-    assert Run(bench.out).manifest()["require"]["hash"] == first
-
-
-def test_more_seeds_do_not_extend_a_run_with_criteria(planted, said):
-    bench = planted(n=8, metric="asr", max_high=0.9)
-    run(bench.write(), bench.out)
-    bench.tables["experiment"]["seeds"] = [0, 1]
-    with pytest.raises(UsageError) as error:
-        run(bench.write(), bench.out)
-    said(str(error.value), "[[require]]", "seeds [0]")
-
-
-@pytest.mark.parametrize("attack", ["near", "near n=-5"])
-def test_an_attack_may_be_named_as_tables_show_it(planted, attack):
-    bench = planted(0.02, n=12)
-    bench.tables["attack"] = [bench.attack("pdws", n=[-5], label="near"), bench.attack("random")]
-    bench.tables["require"] = [{"metric": "asr", "max_high": 1.0, "where": {"attack": attack}}]
-    prepared = prepare(bench.write())
-    (criterion,) = prepared.experiment.require
-    assert criterion.where == {"attack": "near n=-5"}
-
-
 @pytest.mark.release
 def test_a_run_is_compared_with_a_baseline(planted, said):
     old = planted(0.1, n=150)
@@ -214,18 +145,6 @@ def test_a_finished_run_needs_no_baseline_to_be_called_again_and_an_extension_do
     assert Run(bench.out).manifest() == before
 
 
-def test_criteria_are_fixed_by_answers_from_the_shared_cache_too(planted, said):
-    bench = planted(n=8)
-    bench.tables["experiment"]["cache"] = str(bench.root / "answers")
-    run(bench.write(), bench.root / "first")
-    run(bench.write(), bench.out)
-    assert Run(bench.out).summary()["performance"]["calls"] == 0
-    bench.tables["require"] = [{"metric": "asr", "max_high": 0.9}]
-    with pytest.raises(UsageError) as error:
-        run(bench.write(), bench.out)
-    said(str(error.value), "began without criteria")
-
-
 def test_slices_that_a_finished_run_gets_are_called_post_hoc_and_nothing_is_asked(planted):
     bench = planted(n=8)
     run(bench.write(), bench.out)
@@ -255,7 +174,7 @@ def test_a_baseline_must_have_something_to_compare(planted, workbench, said):
     refused("no item in common")
     planted(0.2, n=8)
     bench.tables["attack"][0]["budget"] = 3
-    refused("both differ")
+    refused("differ from the baseline")
     bench.tables["attack"][0]["label"] = "another"
     refused("'another'")
     bench.tables["require"][0]["against"] = {"run": "nowhere"}
@@ -281,12 +200,8 @@ def entry(**keys):
         ({"require": [entry(where={"group": "drug"})]}, ("did you mean 'drugs'",)),
         ({"require": [entry(where={"grop": "drugs"})]}, ("'grop'",)),
         ({"require": [entry(slice={"by": "subject"})]}, ("[slices] by = ['subject']",)),
-        ({"require": [entry(limit=3)]}, ("unknown key 'limit'",)),
         ({"slices": {"by": ["subjct"]}}, ("did you mean 'subject'",)),
-        ({"slices": {"by": ["key", "key"]}}, ("values repeat",)),
-        ({"require": [entry(metric="f1")]}, ("'f1'", "tagged texts", "there are: accuracy, ")),
-        ({"require": [entry(metric="pearson")]}, ("'pearson'", "sentence pairs")),
-        ({"require": [entry(metric="asr_valid", vouched_by="review")]}, ("'vouched_by'",)),
+        ({"require": [entry(metric="f1")]}, ("'f1'", "there are: accuracy, ")),
     ],
 )
 def test_bad_criteria_are_refused_before_anything_is_asked(planted, said, tables, words):
@@ -297,19 +212,3 @@ def test_bad_criteria_are_refused_before_anything_is_asked(planted, said, tables
         run(bench.write(), bench.out)
     said(str(error.value), *words)
     assert not bench.out.exists()
-
-
-def test_slices_are_of_items_that_are_right_or_wrong(planted, said, workbench):
-    bench = planted(n=8)
-    path = bench.root / "sentences.iob"
-    path.write_text("Gout\tB-Disease\nhurts\tO\n\n" * 4, encoding="utf-8")
-    bench.tables |= {
-        "dataset": [{"name": "iob", "path": "sentences.iob"}],
-        "victim": [{"backend": "mock"}],
-        "attack": [{"name": "swap_noise"}],
-        "slices": {"by": ["document"]},
-    }
-    del bench.tables["entities"]
-    with pytest.raises(UsageError) as error:
-        run(bench.write(), bench.out)
-    said(str(error.value), "[slices]", "tagged texts")

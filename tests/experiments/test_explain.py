@@ -9,18 +9,15 @@ from typing import Any
 import pytest
 
 from medstress.analyses.explanations import (
-    TOLERANCE,
     Explained,
-    change_of,
     explained_trials,
-    top_places,
 )
 from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.engine.progress import Watcher
-from medstress.experiment.explain.run import Selection, Settings, run_explanations
+from medstress.experiment.explain import Selection, Settings, run_explanations
 from rows import rows_of
 
 VICTIM = '''
@@ -129,29 +126,10 @@ def made(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def made_explained(made, tmp_path_factory):
-    """The same, explained with the default settings, and the log of what this asked."""
-    folder = tmp_path_factory.mktemp("explained") / "traps"
-    shutil.copytree(made, folder)
-    with pytest.MonkeyPatch.context() as patch:
-        entered(folder, patch)
-        explain(folder)
-    return folder
-
-
 @pytest.fixture
 def folder(made, tmp_path, monkeypatch):
     """A copy with the run."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    entered(tmp_path, monkeypatch)
-    return tmp_path
-
-
-@pytest.fixture
-def explained_folder(made_explained, tmp_path, monkeypatch):
-    """A copy with the explained run."""
-    shutil.copytree(made_explained, tmp_path, dirs_exist_ok=True)
     entered(tmp_path, monkeypatch)
     return tmp_path
 
@@ -201,52 +179,6 @@ def asked(folder: Path) -> list[str]:
     )
 
 
-@pytest.mark.release
-def test_a_victim_that_one_word_misleads_gives_all_value_to_this_word(explained_folder):
-    found = explained(explained_folder)
-    successes = [one for one in found if one.trial.verdict is Verdict.FLIPPED]
-    assert 2 <= len(successes) < len(found)
-    assert all(one.gap <= TOLERANCE and one.units == "words" for one in found)
-    assert {one.value for one in found} == {"answer"}
-    rows = {row.trial_id: row for row in rows_of(Run(explained_folder / "run"))}
-    for one in successes:
-        assert one.trial.first is not None
-        (edit,) = one.trial.first.edits
-        assert edit.replacement.lower() == "trapicin"
-        assert "".join(one.before.tokens) == rows[one.trial.id].prompt_before
-        assert "".join(one.after.tokens) == rows[one.trial.id].prompt_after
-        assert (one.before.answer, one.after.answer) == ("A", "D")
-        values = one.of(one.after, "D")
-        assert values is not None
-        assert values[one.after.edited] == pytest.approx([1.0])
-        assert values[~one.after.edited] == pytest.approx(0.0)
-        assert not one.before.values.any()
-        tops = top_places(one, one.after)
-        assert tops is not None
-        assert (tops["edit"][0], tops["key"][0], tops["elsewhere"][0]) == (1.0, 0.0, 0.0)
-        # The option that was answered is D, wherever the edit was.
-        assert tops["answer"][0] == float(edit.field == "D")
-        assert tops["edit"][1] == pytest.approx(1 / len(one.after.tokens))
-        change = change_of(one)
-        assert (change.sizes.sum(), change.near_share) == (pytest.approx(1.0), 1.0)
-
-
-def test_a_victim_that_reads_another_word_never_has_its_top_in_the_edit(folder):
-    run(folder, "steady")
-    held = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.HELD]
-    explain(folder, *(row.trial_id for row in held if (row.attack, row.seed) == ("far", 0)))
-    summary = Run(folder / "run").summary()
-    found = {row["regime"]: row for row in summary["explanations"]["rows"]}
-    for row in (found[None], found["n>0"]):
-        assert (row["kind"], row["n"] > 0) == ("failed", True)
-        for top in (row["top_before"], row["top_after"]):
-            assert top["edit"]["share"]["value"] == 0.0
-        moved = row["top_changed"]
-        assert (moved["value"], moved["low"]) == (0.0, 0.0)
-        assert moved["high"] < 0.5
-        assert row["change"]["value"] == 0.0
-
-
 def test_an_additive_victim_has_the_values_of_its_words(folder):
     run(folder, "scores")
     flipped = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.FLIPPED]
@@ -289,41 +221,6 @@ def test_the_ledger_charges_explanations_apart_and_the_numbers_of_the_run_stay(f
     assert count == sum(one.before.evaluations + one.after.evaluations for one in explained(folder))
 
 
-@pytest.mark.release
-def test_the_summary_tells_where_the_top_token_lies_beside_failed_attacks_and_chance(
-    explained_folder,
-):
-    summary = Run(explained_folder / "run").summary()
-    found = summary["explanations"]
-    assert (found["n"], found["broken"], found["n_not_explained"]) == (
-        len(explained(explained_folder)),
-        [],
-        0,
-    )
-    rows = {(row["attack"], row["regime"], row["kind"]): row for row in found["rows"]}
-    assert {(None, None, "success"), (None, None, "failed"), (None, "n>0", "success")} <= set(rows)
-    won, lost = rows[None, None, "success"], rows[None, None, "failed"]
-    assert won["n"] == found["n_successes"]
-    assert 0 < lost["n"] <= won["n"]
-    top = won["top_after"]["edit"]
-    assert (top["share"]["value"], top["chance"]["value"] < 0.1) == (1.0, True)
-    told = won["edit_after"]
-    assert (told["hits"], told["n"]) == (won["n"], won["n"])
-    assert 0 < told["by_chance"] < 0.1 * won["n"]
-    assert (lost["edit_after"]["hits"], lost["edit_after"]["n"]) == (0, lost["n"])
-    assert top["share"]["low"] > top["chance"]["high"]
-    assert top["excess"]["low"] > 0
-    assert lost["top_after"]["edit"]["excess"]["value"] == pytest.approx(0.0)
-    assert won["near"]["share"]["value"] == 1.0
-    # Before the edit nothing is on top, so that nearly all of it moves.
-    assert won["top_changed"]["value"] > 0.8
-    assert won["top_changed"]["low"] is not None
-    assert "few_explained" in {warning["rule"] for warning in summary["warnings"]}
-    assert won["change_near"]["value"] > won["change_far"]["value"] == 0.0
-    assert lost["change"]["value"] == 0.0
-    assert found["cases"][0]["verdict"] == "flipped"
-
-
 def test_what_failed_is_told_and_not_hidden(folder):
     run(folder, "fails")
     explain(folder)
@@ -352,7 +249,6 @@ def test_a_dry_run_asks_nothing_and_says_how_much_there_is(folder, capsys):
         (["--experiment", "e.toml"], "--all"),
         (["--experiment", "e.toml", "--trial", "zzz"], "zzz"),
         (["--experiment", "e.toml", "--all", "--limit", "0"], "--limit 0"),
-        (["--experiment", "e.toml", "--all", "--out", "x.pdf"], "x.pdf"),
         (["--experiment", "other.toml", "--all"], "careful"),
         (["--experiment", "e.toml", "--trial", "already"], "already_wrong"),
         (["--experiment", "e.toml", "--trial", "q1"], "give one of"),

@@ -11,7 +11,7 @@ import medstress as ms
 from medstress.api.results import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.experiment.own_runs import keep_own, own_run
+from medstress.experiment.own_runs import own_run
 
 ASKS = ("--all", "--limit", "1", "--quiet")
 EVIL = """
@@ -162,22 +162,6 @@ def test_a_function_that_was_edited_is_not_even_imported(bench, explain, tmp_pat
     assert not (tmp_path / "executed").exists()
 
 
-def test_what_was_added_since_the_run_last_ended_is_said(bench, explain, monkeypatch):
-    """After a kill the folder has more than its entry knows of."""
-    assert bench.run() == 0
-    kept = iter([keep_own])
-    with monkeypatch.context() as patch:  # as if killed before the end
-        patch.setattr(
-            "medstress.experiment.run.keep_own",
-            lambda *given: next(kept, lambda *_: True)(*given),
-        )
-        bench.tables["experiment"]["seeds"] = [0, 1]
-        assert bench.run() == 0
-    code, err = explain(bench.out, "--yes")
-    assert (code, "commits were added since the run last ended well" in err) == (0, True)
-    assert "commits were added" not in explain(bench.out, "--yes")[1]
-
-
 def test_a_folder_from_elsewhere_is_ones_own_once_one_has_asked_something_there(
     bench, explain, tmp_path, monkeypatch
 ):
@@ -189,15 +173,6 @@ def test_a_folder_from_elsewhere_is_ones_own_once_one_has_asked_something_there(
     bench.tables["experiment"]["seeds"] = [0, 1]
     assert bench.run() == 0
     assert explain(bench.out, "--yes")[0] == 0
-
-
-def test_a_new_run_in_the_folder_has_an_id_of_its_own(bench, tmp_path):
-    assert bench.run() == 0
-    first = Run(bench.out).manifest()["id"]
-    assert bench.run() == 0
-    assert Run(bench.out).manifest()["id"] == first
-    assert bench.run("--fresh") == 0
-    assert Run(bench.out).manifest()["id"] != first
 
 
 def test_a_run_from_python_is_remembered_as_a_file(bench, explain, tmp_path, monkeypatch):

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.analyses.passages import supported
 from medstress.api.run import Run
-from medstress.cli.app import medstress_cli
-from medstress.core.outcomes import Verdict
 from rows import rows_of
 
 VICTIM = '''
@@ -170,46 +167,6 @@ def test_shares_are_of_items_answered_rightly_before(folder):
     )
 
 
-def test_rows_name_the_supported_option_and_the_answer_after_held_or_flipped(folder):
-    found = run({"mixed": "open_book"}, SWAP)
-    rows = {row.trial_id: row for row in rows_of(found)}
-    for trial in found.read().trials:
-        eligible = trial.verdict in (Verdict.HELD, Verdict.FLIPPED)
-        assert (supported(trial) is not None) == eligible
-        if eligible:
-            row = rows[trial.id]
-            edit, again = row.edits
-            assert edit["field"] == "passage"
-            kinds = ("tora", "ulo", "vexi", "wara")
-            options = [f"{kind}{int(row.item_id[1:]) // 2}umab" for kind in kinds]
-            assert supported(trial) == "ABCD"[options.index(again["replacement"])] != row.key
-            assert row.valid is (False if trial.verdict is Verdict.FLIPPED else None)
-
-
-def test_the_dry_run_counts_nothing_for_a_victim_that_sees_no_passage(folder, capsys):
-    """Every answer of the guesser flips, so that the bound is reached."""
-    (folder / "e.toml").write_text(
-        "\n".join(
-            [
-                '[experiment]\ncontrols = false\nname = "probes"',
-                '[[dataset]]\nname = "table"\npath = "items.jsonl"',
-                *(
-                    f'[[victim]]\nname = "{prompt}"\nbackend = "python"\nprompt = "{prompt}"\n'
-                    'target = "victim.py:guesser"'
-                    for prompt in ("open_book", "qstab")
-                ),
-                '[[attack]]\nname = "passage_swap"\ndistractor = "random"',
-            ]
-        ),
-        encoding="utf-8",
-    )
-    assert medstress_cli(["run", "e.toml", "--dry-run", "--set", "experiment.seeds=[0]"]) == 0
-    assert f"queries: at most {3 * N} (exact bound)" in capsys.readouterr().out
-    found = run({"guesser": "open_book"}, SWAP)
-    queries = row_of(found, "guesser", "passage_swap")["queries"]
-    assert queries["asked"] + queries["baseline"] + queries["other"] == 3 * N
-
-
 def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder):
     def drawn(out: str, **more: Any) -> dict[tuple[str, str], str]:
         found = run({"last": "open_book"}, OTHER, TRUE, out=out, **more)
@@ -221,14 +178,3 @@ def test_draws_depend_on_neither_the_limit_nor_the_order_of_the_rows(folder):
     assert few.items() <= whole.items()
     write(folder, reversed(range(N)))
     assert drawn("backwards") == whole
-
-
-def test_edits_without_meaning_flip_a_hash_of_the_prompt_and_nobody_careful(folder):
-    found = run({"hashing": "qstab", "rememberer": "open_book"}, {"name": "no_op"})
-    row = row_of(found, "hashing", "no_op")
-    assert row["n_eligible"] >= 5
-    assert row["asr"]["value"] >= 0.9
-    assert row["n_unchanged"] == 0
-    careful = row_of(found, "rememberer", "no_op")
-    assert (careful["n_eligible"], careful["asr"]["value"]) == (N, 0)
-    assert careful["queries"]["asked"] == 8 * N

@@ -1,11 +1,9 @@
 """Rows show what was sent, listings what changed, and objects are objects where they can be."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
-import polars
 import pytest
 
 from medstress.api.run import Run, run
@@ -19,8 +17,6 @@ ITEMS = tiny_questions(3)
 target = rule_target(ITEMS, {"tiny-0": "teacher", "tiny-2": "clerk"})
 attacker = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a farmer or a teacher."])
 """
-DISTANCES = (0, {"tokens": 3})
-"""Of two arms: a parameter of several kinds in one column."""
 
 
 @pytest.fixture(autouse=True)
@@ -80,11 +76,8 @@ def sent(done: Run) -> dict[tuple[str, str, int], list[Any]]:
 
 WAYS = {
     "letter": {"answer_by": "letter"},
-    "text": {"answer_by": "text"},
     "cloze": {"answer_by": "text", "prompt": "cloze"},
     "prior": {"answer_by": "text", "prompt": "cloze", "text_score": "unconditional"},
-    "head": {"answer_by": "head", "prompt": "cloze"},
-    "instructed": {"answer_by": "text", "prompt": "cloze", "wrap": ["instructed"]},
     "chat": {"answer_by": "letter", "prompt": "chat.jinja"},
 }
 CHAT = """{% set system = "Be brief." %}{{ question }}
@@ -109,7 +102,7 @@ def test_the_prompts_of_a_success_are_what_the_victim_was_sent(way, tmp_path, mo
             )
         assert (row.prompt_before, row.prompt_after) == (before, after)
         assert row.replacement in row.listing_after
-        is_listed = way in ("letter", "text", "chat")
+        is_listed = way in ("letter", "chat")
         assert (row.prompt_after == row.listing_after) == is_listed
         assert (row.replacement in row.prompt_after) == is_listed
 
@@ -125,39 +118,3 @@ def test_a_victim_asked_in_turns_shows_its_turns(tmp_path):
             assert row[name] == prompts[row["trial_id"], *place][-1]
             assert [turn["role"] for turn in row[name]][-2:] == ["assistant", "user"]
         assert "\n[Answer]:" in row["listing_after"]
-
-
-@pytest.mark.parametrize("make", [substituted, talked])
-def test_objects_are_objects_in_jsonl_and_parquet_and_text_in_csv(tmp_path, make):
-    done = make(tmp_path, *(DISTANCES if make is substituted else ()))
-    for table in ("trials", "exchanges"):
-        lines = exported(done, table)
-        assert lines
-        for ending in ("csv", "parquet"):
-            done.export(table, done.folder / f"t.{ending}")
-        columns = polars.read_parquet(done.folder / "t.parquet").to_dicts()
-        with (done.folder / "t.csv").open(encoding="utf-8", newline="") as stream:
-            cells = list(csv.DictReader(stream))
-        for row, column, cell in zip(lines, columns, cells, strict=True):
-            for name in {"attack_spec", "edits", "scores", "evidence"} & set(row):
-                if row[name] is None:
-                    assert (column[name], cell[name]) == (None, "")
-                    continue
-                assert isinstance(row[name], dict | list)
-                text = json.loads(cell[name])
-                assert text == row[name]
-                assert without_nulls(column[name]) == without_nulls(row[name])
-    if make is substituted:
-        spec = done.trials()["attack_spec"].struct.field("max_edit_distance")
-        assert set(spec.to_list()) == {"0", '{"tokens": 3}'}
-
-
-def without_nulls(value: Any) -> Any:
-    """A value of a file without parameters that another attack has, mixed ones as their text."""
-    if not isinstance(value, dict):
-        return value
-    known = {name: each for name, each in value.items() if each is not None}
-    distance = known.get("max_edit_distance")
-    if distance is not None and not isinstance(distance, str):
-        known["max_edit_distance"] = json.dumps(distance)
-    return known

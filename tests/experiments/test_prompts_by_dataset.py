@@ -8,8 +8,7 @@ import pytest
 
 import medstress as ms
 from medstress.analyses.exported import exchange_rows
-from medstress.core.errors import StoreError, UsageError
-from medstress.core.hashing import content_hash
+from medstress.core.errors import UsageError
 from medstress.core.items import Mention
 from medstress.store.reader import RunReader
 
@@ -59,19 +58,6 @@ def experiment(*datasets: str, prompt: Any = TABLE, **more: Any) -> dict[str, An
     }
 
 
-def parts(config: dict[str, Any]) -> dict[str, Any]:
-    ms.run(config, out="run", fresh=Path("run").exists())
-    return manifest()["parts"]
-
-
-def manifest() -> dict[str, Any]:
-    reader = RunReader(Path("run"))
-    try:
-        return dict(reader.manifest)
-    finally:
-        reader.close()
-
-
 def both(name: str) -> dict[str, str]:
     """The beginnings of the two prompts of a data set's question."""
     return {
@@ -97,46 +83,6 @@ def test_each_data_set_is_asked_with_its_prompt_and_read_back_with_it(base):
         assert {row["prompt"] for row in exchange_rows(reader)} == set(asked)
     finally:
         reader.close()
-
-
-def test_the_prompts_in_use_are_in_the_fingerprint_and_one_for_all_changes_none(base):
-    plain = parts(experiment("short", "long", prompt="qstab"))
-    assert "prompts" not in plain
-    assert plain == parts(experiment("short", "long", prompt={"short": "qstab"}))
-    assert plain["victims"]["v"] == content_hash(
-        {
-            "task": manifest()["victims"]["v"]["task"],
-            "model": manifest()["victims"]["v"]["model_hash"],
-        }
-    )
-    split = parts(experiment("short", "long"))
-    assert split["victims"] == plain["victims"]
-    assert set(split["prompts"]["v"]) == {"short"}
-
-
-def test_a_folder_refuses_another_prompt_for_its_data_sets_and_takes_one_for_new_ones(base):
-    ms.run(experiment("long", prompt="qstab"), out="run")
-    ms.run(experiment("long", "short"), out="run")
-    assert {row["dataset"] for row in ms.Run(Path("run")).trials().to_dicts()} == {"long", "short"}
-    with pytest.raises(StoreError) as caught:
-        ms.run(experiment("long", "short", prompt="qstab"), out="run")
-    said = "the prompt of victim 'v' for dataset 'short' changed"
-    assert said in str(caught.value)
-
-
-def test_transfer_asks_the_other_victim_with_the_prompt_of_the_data_set(base):
-    config = experiment("short", analysis={"transfer": True})
-    other = {"name": "firm", "backend": "python", "target": "v.py:firm"}
-    config["victim"] = [{**other, "prompt": "qstab"}, {**config["victim"][0]}]
-    # The first flips on nothing, so the second's success alone is carried over.
-    config["victim"][0]["prompt"] = TABLE
-    ms.run(config, out="run")
-    reader = RunReader(Path("run"))
-    try:
-        asked = [row for row in exchange_rows(reader) if row["purpose"] == "transfer"]
-    finally:
-        reader.close()
-    assert [both("short")["medmcqa"] in row["prompt"] for row in asked] == [True]
 
 
 def test_one_question_has_no_data_set(base):

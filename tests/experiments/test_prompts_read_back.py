@@ -118,24 +118,3 @@ def test_prompts_of_a_template_that_does_more_are_kept_as_they_were_sent(tmp_pat
     assert [row["prompt_after"] for row in rows(folder, "trials")] == [
         trial["prompt_after"] for trial in shown.values()
     ]
-
-
-def test_a_template_of_the_users_own_that_makes_too_much_text_stops_the_run_with_a_sentence(
-    tmp_path, capsys
-):
-    (tmp_path / "mine.jinja").write_text(
-        "{{ stem }}{% for i in range(99999) %}{{ 'words and words' }}{% endfor %}", "utf-8"
-    )
-    (tmp_path / "names.txt").write_text("aspirin\nwarfarin\nnaproxen\n", "utf-8")
-    (tmp_path / "e.toml").write_text(
-        '[experiment]\ncontrols = false\nname = "x"\n'
-        '[dataset]\nname = "sample"\n[entities]\ntype = "drugs"\n'
-        'vocabulary = "names.txt"\nembedding = "ngram"\n'
-        '[victim]\nbackend = "mock"\nprompt = "mine.jinja"\n'
-        '[attack]\nname = "entity_substitution"\nsampler = "random"\nbudget = 2\n',
-        "utf-8",
-    )
-    assert medstress_cli(["run", str(tmp_path / "e.toml"), "--out", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("medstress: prompt 'mine.jinja' makes more than 1,048,576 characters")
-    assert not (tmp_path / "run" / "run.sqlite").exists()

@@ -9,7 +9,7 @@ import pytest
 import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import OtherRunError, UsageError
+from medstress.core.errors import OtherRunError
 from rows import rows_of
 
 VICTIM = '''
@@ -79,7 +79,6 @@ def gullible(prompts):
     ]
 '''
 N = 12
-KEYS_A = 1 / 3
 DRUGS = ("warfarin", "ibuprofen", "hydroxyzine", "lisinopril")
 
 
@@ -179,42 +178,6 @@ def test_a_victim_that_knows_the_drugs_is_right_on_every_variant(folder):
         assert row["asr"]["value"] == 0
 
 
-def test_a_victim_that_recalls_the_key_loses_it_with_its_words(folder):
-    found = run("knower", {"name": "none_of_the_others"})
-    row, probe = row_of(found, "none_of_the_others"), probe_of(found, "none_of_the_others")
-    # It says "none of them", which names no option: neither right nor like another answer.
-    assert values(probe, *ALL) == (0, 0, 0)
-    assert probe["n_unreadable"] == N
-    assert row["asr"]["value"] == 0
-    assert row["n_unreadable_under_attack"] == N
-    assert row["asr"]["worst"][1] == 1
-
-
-def test_a_victim_that_reads_the_options_alone_answers_without_the_question(folder):
-    found = run("options_alone", {"name": "options_only"}, {"name": "context_removed"})
-    for name in ("options_only", "context_removed"):
-        row, probe = row_of(found, name), probe_of(found, name)
-        assert values(probe, "consistency") == (1,)
-        assert probe["accuracy"]["value"] == row["accuracy"]["value"] == 0.25
-        assert row["asr_valid_bounds"] == [0, 0]
-    found = run("knower", {"name": "options_only"})
-    lost = row_of(found, "options_only")
-    assert probe_of(found, "options_only")["accuracy"]["value"] == KEYS_A
-    assert lost["asr"]["value"] == pytest.approx(1 - KEYS_A)
-    assert lost["asr_valid_bounds"] == [0, 0]  # what it takes is no error
-
-
-def test_a_victim_that_knows_generic_names_alone_loses_the_brands(folder):
-    found = run("generics", {"name": "brand_generic"}, {"name": "brand_generic", "to": "generic"})
-    row = row_of(found, "brand_generic to=brand")
-    # A drug that it does not know it takes for A, which is the key by chance.
-    probe = probe_of(found, "brand_generic to=brand")
-    assert values(probe, *ALL) == pytest.approx((KEYS_A, KEYS_A, KEYS_A))
-    assert (row["n_eligible"], row["asr"]["value"]) == (N, pytest.approx(1 - KEYS_A))
-    held = row_of(found, "brand_generic to=generic")
-    assert held["n_not_attackable"] == N
-
-
 def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder):
     names, attack = folder / "names.csv", {**LISTED, "field": "options"}
     found = run("knower", attack)
@@ -227,37 +190,6 @@ def test_a_users_list_of_names_is_read_and_counts_in_the_fingerprint(folder):
     names.write_text("generic,brand\nwarfarin,Marevan\n", encoding="utf-8")
     with pytest.raises(OtherRunError, match="pairs was"):
         run("knower", attack)
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("brand,name\nA,b\n", "'generic'"),
-        ("brand,generic\nA,\n", "row 2"),
-        ("brand,generic\n", "at least one pair"),
-        ("brand,generic\nwarfarin,Warfarin\n", "different names"),
-    ],
-)
-def test_a_list_that_is_none_is_refused(folder, text, named):
-    (folder / "names.csv").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=named):
-        run("knower", {"name": "brand_generic", "pairs": "names.csv"})
-    with pytest.raises(UsageError, match="no such file"):
-        run("knower", {"name": "lasa", "pairs": "none.csv"})
-    (folder / "names.txt").write_text("name,confused_with\na,b\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"in \.csv or \.tsv, got 'names\.txt'"):
-        run("knower", {"name": "lasa", "pairs": "names.txt"})
-
-
-def test_look_alikes_of_the_key_take_the_place_of_distractors(folder):
-    found = run("options_alone", {"name": "lasa", "budget": 100})
-    asked = {row.item_id for row in rows_of(found) if row.answers}
-    assert len(asked) == N / 2  # hydroxyzine and lisinopril are listed
-    for row in rows_of(found):
-        for edit in row.edits:
-            assert edit["field"] != row.key
-            put_in = (edit["start"], edit["replacement"])
-            assert put_in in ((0, "hydralazine"), (0, "linezolid"))
 
 
 def test_a_victim_that_gives_in_is_told_from_one_that_does_not(folder):
@@ -290,19 +222,6 @@ def test_a_mitigation_is_compared_on_the_same_details(folder):
     assert row["p"] < 0.01
 
 
-def test_false_statements_by_kind_beside_neutral_sentences(folder):
-    found = run("gullible", {"name": "false_statement", "options": "all"}, controls=None)
-    row, probe = row_of(found, "false_statement"), probe_of(found, "false_statement")
-    assert values(probe, "accuracy") == (0,)
-    assert list(row["control"]) == ["neutral_insertion"]
-    kept = probe_of(found, "false_statement / neutral_insertion")
-    assert kept["consistency"]["value"] == 1
-    assert kept["control_of"] == "false_statement"
-    assert probe["consistency_net"]["neutral_insertion"]["value"] == -1
-    assert probe["by_variant"]
-    assert all(each["accuracy"]["value"] == 0 for each in probe["by_variant"].values())
-
-
 @pytest.mark.parametrize("attack", ["option_order", "none_of_the_others", "options_only"])
 @pytest.mark.parametrize("how", [{"answer_by": "text", "prompt": "cloze"}])
 def test_probes_of_options_refuse_a_prompt_without_options(folder, attack, how, capsys):
@@ -333,62 +252,3 @@ def refused(
     )
     assert medstress_cli(["run", "e.toml"]) == 2
     assert says in capsys.readouterr().err
-
-
-def test_the_dry_run_bounds_what_a_victim_that_always_gives_in_is_asked(folder, capsys):
-    (folder / "e.toml").write_text(
-        '[experiment]\nname = "e"\nseeds = [0]\ncontrols = false\n[[dataset]]\nname = "table"\n'
-        'path = "items.jsonl"\n[[victim]]\nbackend = "python"\ntarget = "victim.py:gives_in"\n'
-        '[[attack]]\nname = "challenge"\n',
-        encoding="utf-8",
-    )
-    assert medstress_cli(["run", "e.toml", "--dry-run"]) == 0
-    most = N * (1 + 5 + 1)  # the clean question, five framings, and the first success once more
-    assert f"queries: at most {most} (exact bound)" in capsys.readouterr().out
-    found = run("gives_in", {"name": "challenge"})
-    queries = row_of(found, "challenge")["queries"]
-    assert queries["asked"] + queries["baseline"] + queries["other"] == most
-
-
-def test_stored_probes_keep_their_names_and_their_controls(folder):
-    made = run("gives_in", {"name": "challenge"}, {"name": "option_order"}, limit=4)
-    assert (
-        medstress_cli(["export", str(made.folder), "--table", "attacked", "--to", "set.jsonl"]) == 0
-    )
-    found = ms.run(
-        {
-            "experiment": {"name": "f", "seeds": [0]},
-            "dataset": {"name": "attacked", "path": "set.jsonl"},
-            "victim": {"backend": "python", "target": "victim.py:gives_in"},
-            "attack": {"name": "attacked", "budget": 5},
-        },
-        out="f",
-    )
-    rows = by_attack(found.summary()["results"])
-    assert {name: row.get("control_of") for name, row in rows.items()} == {
-        "challenge": None,
-        "challenge / repeat": "challenge",
-        "option_order": None,
-        "option_order / no_op": "option_order",
-    }
-    assert medstress_cli(["verify", str(found.folder)]) == 0
-
-
-def test_a_probe_gives_its_change_of_accuracy_and_what_is_net_of_the_control(folder):
-    found = run("says_b", {"name": "option_order"}, controls=None)
-    probe = probe_of(found, "option_order")
-    change = probe["accuracy"]["value"] - probe["accuracy_before"]["value"]
-    assert probe["change"]["value"] == pytest.approx(change)
-    assert probe["consistency_net"]["no_op"]["value"] == -1
-    assert probe_of(found, "option_order / no_op")["consistency_net"] == {}
-
-
-def test_perturb_writes_the_variants_but_nothing_that_follows_an_answer(folder, capsys):
-    head = '[experiment]\nname = "e"\n[[dataset]]\nname = "table"\npath = "items.jsonl"\n'
-    head += '[[victim]]\nbackend = "mock"\n[[attack]]\nname = '
-    (folder / "e.toml").write_text(f'{head}"option_order"\n', encoding="utf-8")
-    assert medstress_cli(["perturb", "e.toml", "--to", "p.jsonl"]) == 0
-    assert len((folder / "p.jsonl").read_text("utf-8").splitlines()) == 3 * N
-    (folder / "e.toml").write_text(f'{head}"challenge"\n', encoding="utf-8")
-    assert medstress_cli(["perturb", "e.toml", "--to", "q.jsonl"]) == 2
-    assert "after an answer" in capsys.readouterr().err

@@ -130,15 +130,6 @@ def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_pat
     assert " 12 replies " in warned(done, "cut_off")
 
 
-def test_the_ledger_says_which_replies_were_cut_off(swaps, tmp_path):
-    with FaultServer(answer=planted(LONG), cuts=True) as server:
-        done = run(swaps(server), tmp_path / "run")
-    done.export("exchanges", tmp_path / "x.jsonl")
-    told = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text("utf-8").splitlines()]
-    by_purpose = {(each["purpose"], each["finish_reason"]) for each in told}
-    assert by_purpose == {("baseline", None), ("attack", "length")}
-
-
 def go(tables, tmp_path, capsys, *more):
     file = write(tables, tmp_path / "x.toml")
     code = medstress_cli(["run", str(file), "--out", str(tmp_path / "run"), "--quiet", *more])
@@ -163,42 +154,12 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
     assert not warned(done, "near_chance")
 
 
-def test_a_model_that_reasons_to_the_end_of_its_tokens_is_told_to_have_more(
-    swaps, tmp_path, capsys
-):
-    with FaultServer(
-        answer=planted(""), thoughts=lambda prompt: "It may be B or " * 9, cuts=True
-    ) as server:
-        code, out, _ = go(swaps(server, prompt="chat"), tmp_path, capsys)
-    assert code == 1
-    done = Run(tmp_path / "run")
-    assert "6 were cut off: raise max_new_tokens" in warned(done, "unread")
-    assert '"<think>It may be B"' in " ".join(out.split())
-    assert result(done)["n_unreadable_at_baseline"] == 6
-
-
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path, apart):
     thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": apart}
     with FaultServer(answer=planted(""), cuts=True, **thoughts) as server:
         done = run(swaps(server, prompt="chat", max_new_tokens=400), tmp_path / "run")
     assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
-
-
-def test_a_server_that_insists_on_temperature_1_is_measured_and_it_is_said_once(swaps, tmp_path):
-    with FaultServer(answer=planted(""), temperature=1.0) as server:
-        done = run(swaps(server, max_in_flight=1), tmp_path / "run", limit=3)
-        sent = [asked.body["temperature"] for asked in server.log]
-        assert (sent.count(0.0), sent[0]) == (1, 0.0)
-        n = len(server.log)
-        done = run(swaps(server, max_in_flight=1), tmp_path / "run")
-        # What is known of the server is not found out again.
-        assert {asked.body["temperature"] for asked in server.log[n:]} == {1.0}
-        run(swaps(server, max_in_flight=1), tmp_path / "run")  # asks nothing, forgets nothing
-    assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
-    (endpoint,) = Run(tmp_path / "run").manifest()["endpoints"]
-    assert (endpoint["temperature"]["asked"], endpoint["temperature"]["sent"]) == (0.0, 1.0)
-    assert "temperature = 0" in warned(done, "temperature")
 
 
 # -- conversations -------------------------------------------------------------------------------
@@ -259,30 +220,6 @@ def test_a_target_that_reasons_has_the_curve_that_was_planted_with_tokens_enough
     assert curve(done) == PLANTED
     assert not warned(done, "cut_off")
     assert tokens_asked(server) == {"reasoning": {300}, "answer": {200}}
-
-
-@pytest.mark.parametrize(
-    ("keys", "attack"), [({"reasoning_tokens": 50}, {}), ({}, {"reasoning_tokens": 50})]
-)
-def test_one_that_may_not_reason_to_its_end_is_unreadable_not_robust(medfuzz, keys, attack):
-    server = target(thoughts=lambda prompt: THOUGHTS, cuts=True)
-    done = medfuzz(server, attack=attack, max_new_tokens=200, **keys)
-    row = result(done)
-    assert row["n_unreadable_at_baseline"] == 6
-    assert (row["n_eligible"], row["asr"]["value"]) == (0, None)
-    assert " 6 replies " in warned(done, "cut_off")
-    assert "reasoning_tokens" in warned(done, "cut_off")
-    assert "6 were cut off" in warned(done, "unread")
-    assert {asked.body["max_tokens"] for asked in server.log} == {50}
-
-
-def test_the_answer_that_could_not_be_read_is_quoted_and_not_the_reasoning(medfuzz):
-    def speak(conversations):
-        spoken = rule_target(ITEMS, CUES)(conversations)
-        return ["Keine davon." if '"answer"' in text else text for text in spoken]
-
-    sentence = warned(medfuzz(ConversationServer(speak, model="the-target")), "unread")
-    assert sentence.endswith('It says: "Keine davon."')
 
 
 def test_a_target_that_reasons_too_long_only_where_it_errs_is_never_a_success(medfuzz):

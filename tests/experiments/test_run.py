@@ -1,11 +1,9 @@
 """`run` from Python: what the parts do together."""
 
-from dataclasses import replace
-
 import polars
 import pytest
 
-from medstress.api.run import Run, run
+from medstress.api.run import run
 from medstress.backends.mock import MockBackend
 from medstress.core.errors import BackendError, StoreError, UsageError
 from medstress.engine.progress import Watcher
@@ -120,32 +118,3 @@ def test_a_second_attack_without_labels_extends_the_run(bench):
 
 
 # -- batches and limits ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def batches(monkeypatch):
-    """The sizes of the batches the mock is handed; it works ahead, as models do."""
-    sizes = []
-    answer, init = MockBackend.answer, MockBackend.__init__
-
-    def looking(self, calls):
-        sizes.append(len(calls))
-        return answer(self, calls)
-
-    def eager(self, *args, **keys):
-        init(self, *args, **keys)
-        self.traits = replace(self.traits, ahead=3)
-
-    monkeypatch.setattr(MockBackend, "answer", looking)
-    monkeypatch.setattr(MockBackend, "__init__", eager)
-    return sizes
-
-
-def test_a_run_of_any_length_is_summed_up_before_it_is_complete(bench):
-    for most in (1, 7, 60):
-        run(bench.write(), bench.out, overrides=[f"experiment.max_queries={most}"])
-        summary = Run(bench.out).summary()
-        assert summary["experiment"]["complete"] is False
-        for row in summary["results"]:
-            queries = row["queries"]
-            assert queries["asked"] == queries["paid"] + queries["cached"] + queries["failed"]

@@ -8,10 +8,7 @@ import polars
 import pytest
 
 import medstress as ms
-from medstress.analyses.exported import TABLES
 from medstress.api import progress
-from medstress.api.results import result_frame
-from medstress.files.frames import frame_of
 from rows import rows_of
 
 HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
@@ -63,20 +60,6 @@ def test_open_finds_a_run_and_refuses_what_is_none(run, tmp_path, said):
     assert "broken" in Elements(ms.Run(tmp_path / "broken")._repr_html_()).text
 
 
-def test_a_case_has_the_attributes_of_its_record_and_is_shown_in_full(run):
-    row = next(row for row in rows_of(run) if row.verdict == "flipped")
-    case = run.case(row.trial_id)
-    assert (case.trial_id, case.line.outcome) == (row.trial_id, "flipped")
-    assert run.case(case.id).trial_id == row.trial_id
-    assert case.line.before == case.line.key != case.line.after
-    assert case.line.change.replacement == row.replacement
-    assert f"{{+{row.replacement}+}}" in str(case)
-    assert case.id in repr(case)
-    page = Elements(case._repr_html_())
-    assert row.replacement in page.text
-    assert not {"script", "img"} & set(page.names)
-
-
 def test_results_are_the_pooled_rows(run):
     frame = run.results()
     assert isinstance(frame, polars.DataFrame)
@@ -98,25 +81,6 @@ def assert_missed_once(run):
     (criterion,) = run.summary()["requirements"]
     assert criterion["met"] is False
     assert str(run).count(criterion["reason"]) == 1
-
-
-def test_columns_have_their_types_without_values_and_without_rows_too(run):
-    full, empty = run.results(), result_frame(())
-    assert empty.schema.items() <= full.schema.items()
-    assert (full["seeds"].dtype, full["asr_valid"].dtype) == (polars.String, polars.Float64)
-    for name, types in TABLES.items():
-        full, empty = run.table(name), frame_of((), types)
-        assert polars.Null not in full.schema.values()
-        assert set(types) == set(empty.columns) <= set(full.columns)
-        typed = {column for column, type_ in types.items() if type_ is not None}
-        assert {(c, empty[c].dtype) for c in typed} <= set(full.schema.items())
-        assert {"trial_id", "item_id", "original_id"} & set(empty.columns)
-
-
-def test_a_run_of_which_nothing_has_ended_says_so(bench):
-    run = ms.run(bench.write(), bench.out, overrides=["experiment.max_queries=1"])
-    assert "Not complete" in Elements(run._repr_html_()).text
-    assert "Not complete" in str(run)
 
 
 @pytest.fixture

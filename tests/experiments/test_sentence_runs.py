@@ -1,21 +1,15 @@
 """Whole experiments on entities and sentence pairs: verdicts, ledger, scores, refusals."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import medstress as ms
-from medstress.analyses.cautions import CAUTIONS
-from medstress.analyses.results import RESULTS
-from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
-from medstress.report.case_text import case_lines
-from medstress.report.cases import Cases
 from rows import rows_of
 
 IOB = """Aspirin\tB-Chemical
@@ -126,44 +120,6 @@ def test_a_static_attack_computes_one_copy_a_sentence_and_counts_a_query_an_enti
     assert row["accuracy"]["value"] == 3 / 4
 
 
-def test_scores_before_and_after_are_those_of_the_whole_data_set(folder):
-    run = ms.run(tagged(STATIC, CONTROL), out=folder / "run")
-    attacked, control = row_of(run, "swap_noise"), row_of(run, "non_entity_noise")
-    for row in (attacked, control):
-        assert row["precision"]["value"] == 1.0
-        assert row["recall"]["value"] == 3 / 4
-        assert row["f1"]["value"] == pytest.approx(6 / 7)
-        assert row["f1_relaxed"]["value"] == pytest.approx(6 / 7)
-    assert attacked["recall_after"]["value"] == 0.0
-    assert attacked["precision_after"]["value"] is None
-    assert attacked["f1_drop"]["value"] == pytest.approx(6 / 7)
-    assert control["f1_drop"]["value"] == 0.0
-    assert attacked["f1_net_drop"]["value"] == pytest.approx(6 / 7)
-    assert control["f1_net_drop"]["value"] is None
-    tests = [row for row in run.summary()["tests"] if row["family"] == "before_after"]
-    assert [(row["comparison"], row["against"]) for row in tests] == [("swap_noise", "clean")]
-    assert all(0 < row["p"] <= row["p_adjusted"] <= 1 for row in tests)
-    json.dumps(run.summary(), allow_nan=False)
-
-
-def test_a_search_finds_the_one_edit_that_matters(folder):
-    run = ms.run(tagged(GREEDY), out=folder / "run")
-    flipped = [row for row in rows_of(run) if row.verdict.value == "flipped"]
-    assert len(flipped) == 6  # three entities found at baseline, two seeds
-    for row in flipped:
-        (edit,) = row.edits
-        assert edit["field"] == "tokens"
-        assert f"{edit['start']}:{edit['end']}:Chemical" == row.unit
-        assert (row.first_success, row.n_asked) == (1, 1)
-        assert row.repeats is True
-        assert row.prompt_before != row.prompt_after
-    row = row_of(run, "swap_noise")
-    assert row["queries"]["asked"] == 6
-    assert [point["value"] for point in row["asr_at"]] == [1.0] * 4
-    assert row["f1_after"]["value"] is None
-    assert row["f1"]["value"] == pytest.approx(6 / 7)
-
-
 @pytest.mark.parametrize("search", ["greedy", "random"])
 def test_a_search_leaves_out_the_edits_that_a_success_does_not_need(folder, search):
     (folder / "one.iob").write_text(
@@ -212,52 +168,12 @@ def test_a_pair_is_measured_unless_a_change_is_too_much(folder):
     assert limited_row["pearson"]["value"] == searched["pearson"]["value"]
 
 
-def test_a_pair_that_is_only_measured_has_no_rate(folder):
-    limited = {**GREEDY, "label": "limited", "max_change": 0.3}
-    run = ms.run(pairs({**STATIC, "label": "plain"}, limited), out=folder / "run")
-    rows = {row["attack"]: row for row in run.summary()["results"]}
-    for name in ("accuracy", "accuracy_after", "asr", "asr_at"):
-        assert name not in rows["plain"]
-        assert name in rows["limited"]
-    for name in ("accuracy", "accuracy_after", "asr"):
-        assert rows["limited"][name]["value"] is not None
-    tables = {table.name: table for table in Read.open(run.folder).of(RESULTS).tables()}
-    assert len(tables["results"].rows) == 1  # rates of the limited attack alone
-    assert len(tables["scores"].rows) == 2
-    read = Read.open(run.folder)
-    plain = next(trial for trial in read.trials if trial.arm.attack.label == "plain")
-    (case,) = Cases(read).cases([plain])
-    assert case.is_pair
-    assert case.tried == ()
-    told = ["".join(text for _, text in line) for line in case_lines(case)]
-    assert not any("P(key)" in line or line.startswith("answer") for line in told)
-    assert any(line.startswith("similarity") for line in told)
-    # The sentence that no edit changes is shown too.
-    assert case.line.item == "p1"
-    assert any(line.endswith("\nAspirin relieves pain") for line in told)
-
-
-def test_the_search_keeps_the_candidate_that_moved_the_score_most(folder):
-    run = ms.run(pairs({**GREEDY, "budget": 8}), out=folder / "run")
-    (row,) = [r for r in rows_of(run) if (r.item_id, r.seed) == ("p4", 0)]
-    assert row.score_before == 0.75
-    assert row.score_after == 0.0
-    assert len(row.edits) == 3
-
-
-@pytest.mark.parametrize(("make", "noun"), [(tagged, "entity"), (pairs, "pair")])
-def test_a_picture_counts_what_trials_are_about(folder, make, noun):
-    ms.run(make(STATIC), out=folder / "run")
-    charts = Read.open(folder / "run").of(RESULTS).charts()
-    assert f"trials: each {noun} once in every seed" in [chart.counts for chart in charts]
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (
             {"attack": [{"name": "entity_substitution", "sampler": "random"}]},
-            "attack 'entity_substitution' is for questions, but the data are tagged texts",
+            "attack 'entity_substitution': it is for questions, but the data are tagged texts",
         ),
         (
             {"dataset": [{"name": "iob", "path": "data.iob"}, {"name": "sample"}]},
@@ -285,68 +201,6 @@ def test_what_does_not_fit_sentences_is_refused_before_anything_runs(folder, cha
     with pytest.raises(UsageError) as refused:
         ms.run({**tagged(STATIC), **change}, out=folder / "run")
     assert sentence in str(refused.value)
-
-
-def test_a_failed_copy_of_a_sentence_that_cannot_flip_is_no_eligible_trial(folder):
-    (folder / "victims.py").write_text(
-        VICTIMS
-        + """
-
-def fails(sentences):
-    if any("Nothing" not in s and "there" in s for s in sentences):
-        raise RuntimeError("no")
-    return tags(sentences)
-"""
-    )
-    experiment = tagged({**STATIC, "scope": "all"}, seeds=[0], max_failed=5)
-    experiment["victim"] = [{"backend": "python", "target": "victims.py:fails", "batch_size": 1}]
-    row = row_of(ms.run(experiment, out=folder / "run"), "swap_noise")
-    assert row["n_eligible"] == 3
-    assert row["n_failed_at_baseline"] + row["n_not_attackable"] == 1
-
-
-def test_an_attack_is_tested_against_its_own_control_in_a_family_of_its_own(folder):
-    attacks = [STATIC, {"name": "keyboard_noise", "scope": "all"}, GREEDY]
-    tests = ms.run(tagged(*attacks, controls=True), out="run").summary()["tests"]
-    paired = [(t["family"], t["comparison"], t["against"]) for t in tests]
-    controls = [each[1:] for each in paired if each[0] == "controls"]
-    samplers = [set(each[1:]) for each in paired if each[0] == "samplers"]
-    assert len(controls) == 2
-    assert all(control == f"control of {attack}" for attack, control in controls)
-    assert len(samplers) == 3
-    assert not any(label.startswith("control") for each in samplers for label in each)
-
-
-DOCUMENTS = """{d}|t|Aspirin and warfarin help.
-{d}|a|Patients received morphine. Warfarin and aspirin and morphine were given.
-"""
-
-
-def test_entities_of_one_document_are_one_unit(folder):
-    """Two documents of five entities each: by entity ten pairs would be ten items."""
-    words = ("Aspirin", "warfarin", "morphine", "Warfarin", "aspirin", "morphine")
-    text = ""
-    for d in (11, 12):
-        written = DOCUMENTS.format(d=d)
-        plain = " ".join(line.split("|")[2] for line in written.splitlines())
-        text, at = text + written, 0
-        for word in words:
-            at = plain.index(word, at)
-            text += f"{d}\t{at}\t{at + len(word)}\t{word}\tChemical\tD1\n"
-            at += len(word)
-        text += "\n"
-    (folder / "docs.txt").write_text(text)
-    attacks = [GREEDY, {"name": "synonym", "search": "greedy", "budget": 2}]
-    spec = tagged(*attacks, flip_check=False) | {
-        "dataset": [{"name": "pubtator", "path": "docs.txt"}]
-    }
-    run = ms.run(spec, out="run")
-    assert {row.cluster for row in rows_of(run)} == {"11", "12"}
-    assert set(run.trials()["cluster"]) == {"11", "12"}
-    (row,) = [row for row in run.summary()["results"] if row["attack"].startswith("swap")]
-    assert "2 items (documents where known)" in row["asr"]["method"]
-    (test,) = [each for each in run.summary()["tests"] if each["family"] == "samplers"]
-    assert "pairs of 2 items (documents)" in test["difference"]["method"]
 
 
 def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder):
@@ -396,22 +250,3 @@ def test_pairs_that_share_a_sentence_are_one_unit_of_every_number(folder):
         assert "for an interval: 3" in row[name]["method"]
     assert row["pearson"]["n"] == 4
     assert "3 items" in row["asr"]["method"]
-
-
-@pytest.mark.parametrize(
-    ("experiment", "reason"),
-    [
-        (pairs(STATIC), "only in tagged texts can noise go round the entities"),
-        (
-            tagged({**STATIC, "search": "greedy", "budget": 4}),
-            "a search perturbs no whole data set",
-        ),
-    ],
-)
-def test_an_attack_without_a_control_stands_alone_and_the_run_says_why(folder, experiment, reason):
-    experiment["experiment"]["controls"] = True
-    summary = ms.run(experiment, out="run").summary()
-    assert [row["attack"] for row in summary["results"]] == ["swap_noise"]
-    cautions = Read.open(Path("run")).of(CAUTIONS)
-    assert cautions is not None
-    assert any(reason in remark.sentence for remark in cautions.remarks())

@@ -1,17 +1,11 @@
 """Whole runs against a server that fails one request in five: nothing lost, nothing twice."""
 
 import re
-from functools import partial
 
 import pytest
 
 from fault_server import FaultServer
 from medstress.api.run import run
-from medstress.backends import server as server_module
-from medstress.backends.openai import open_backend
-from medstress.backends.options import BackendOptions
-from medstress.backends.server import Patience
-from medstress.core.calls import Failure, Generate
 from medstress.core.errors import UsageError
 from medstress.experiment.audit.verify import verify_folder
 from rows import rows_of
@@ -26,24 +20,8 @@ def key_of_case(prompt: str) -> str:
     return "ABCD"[int(found[1]) % 4]
 
 
-def quickly(monkeypatch: pytest.MonkeyPatch, **patience: float) -> None:
-    """Repeat without long waits."""
-    given = {"first": 0.001, "longest": 0.02, **patience}
-    monkeypatch.setattr(server_module, "Patience", partial(Patience, **given))
-
-
 def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:
     return {"backend": "openai", "base_url": server.url, "model": server.model, **keys}
-
-
-def test_a_server_that_is_down_for_good_is_a_failure_of_each_item(monkeypatch):
-    quickly(monkeypatch, attempts=2)
-    with FaultServer(faults=lambda asked: "503") as server:
-        backend = open_backend(BackendOptions(base_url=server.url, model=server.model))
-        replies = backend.answer([Generate("a"), Generate("b")])
-        backend.close()
-    assert all(isinstance(reply, Failure) for reply in replies)
-    assert len(server.log) == 4
 
 
 def test_a_resumed_run_refuses_answers_of_another_model(bench, workbench):

@@ -12,7 +12,6 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.report.review.room import make_room, reviews_from
 from medstress.store.reviews import Review, ReviewStore
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row
@@ -100,19 +99,6 @@ def judge(found: Run, words: dict[str, str], reviewer: str = "AB") -> None:
         store.add(reviews)
 
 
-def judge_sample(found: Run, n: int, *, blank: str = "", refuted: int = 0) -> list[str]:
-    """Draw n successes and judge all but one, the first ones as invalid; return their codes."""
-    with ReviewStore(found.folder) as store:
-        room = make_room(analyses.Run.open(found.folder), store, sample=n, seed=7)
-        real = sorted(name for name, one in room.records.items() if not one.get("control"))
-        for at, name in enumerate(real):
-            answers = {"key_right": "no" if at < refuted else "yes"}
-            given = {"case": name, "answers": answers, "note": ""}
-            if name != blank:
-                store.add(reviews_from(room, given, "AB", "2026-01-31T09:30:00+00:00", "here"))
-    return real
-
-
 def test_a_rule_refutes_or_leaves_unknown_and_no_number_says_more(found):
     trials = by_item(found)
     unknown = [row for row in trials.values() if row.valid is None]
@@ -167,43 +153,6 @@ def test_labels_fill_the_first_valid_success_and_the_rate(found, tmp_path):
     assert row["asr_valid_bounds"] == pytest.approx([(n - 1) / 12, n / 12])
 
 
-def test_a_drawn_sample_gives_an_estimate(found):
-    judge_sample(found, 10, refuted=1)
-    row = row_of(found)
-    assert row["n_labels"] == 10
-    assert {each.sampled for each in rows_of(Run(found.folder))} == {True, False}
-    assert "worst" not in row["asr_valid"]
-    (sample,) = Run(found.folder).summary()["review"]["samples"]
-    assert (sample["mode"], sample["seed"], sample["population"]) == ("judge", 7, 12)
-
-
-def test_a_first_success_that_is_not_the_pick_has_its_evidence_and_is_no_failure_in_its_case(
-    found, tmp_path, capsys
-):
-    row = next(each for each in by_item(found).values() if each.valid is None)
-    trial = trials_of(found)[row.item_id]
-    assert trial.first is not None
-    assert row.first_success == 1 < queries_of(trial)[1]
-    assert trial.first.validity.evidence[0].as_json() == {
-        "kind": "key_plus_words",
-        "source": "rules",
-        "valid": False,
-    }
-    assert all(each["kind"] != "key_plus_words" for each in row.evidence)
-    capsys.readouterr()
-    assert medstress_cli(["case", str(found.folder), row.trial_id]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    name = trial.first.edits[0].replacement
-    assert (
-        f"of the first success, {name}: key plus words (rules): the right answer is not right"
-        in shown
-    )
-    tried = shown.split("Tried before")[1]
-    first = tried.split(" 2. ")[0]
-    assert name in first
-    assert "a success that was refuted" in first
-
-
 def test_every_success_carries_its_evidence_with_its_source(found, tmp_path, capsys):
     refuted = [item for item, row in by_item(found).items() if row.valid is False]
     judge(found, {refuted[0]: "yes"})
@@ -220,16 +169,6 @@ def test_every_success_carries_its_evidence_with_its_source(found, tmp_path, cap
     shown = " ".join(capsys.readouterr().out.split())
     assert "people (review): the right answer is still right" in shown
     assert "key plus words (rules): the right answer is not right alone" in shown
-
-
-def test_people_override_a_rule_and_a_tie_leaves_it_unknown(found, tmp_path):
-    refuted = [item for item, row in by_item(found).items() if row.valid is False]
-    judge(found, {refuted[0]: "yes"})
-    row = by_item(found)[refuted[0]]
-    assert (row.valid, row.first_valid_success) == (True, row.first_success)
-    judge(found, {refuted[0]: "no"}, reviewer="CD")
-    row = by_item(found)[refuted[0]]
-    assert (row.valid, row.first_valid_success, row.validity_reason) == (None, None, "review")
 
 
 def test_no_export_shows_a_zero_for_what_is_unknown(found, tmp_path):

@@ -1,34 +1,9 @@
 """What other processes make is what this one makes."""
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
-
-HELPERS = Path(__file__).parents[1] / "servers"
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
-
-
-@pytest.mark.release
-def test_every_process_says_the_same_of_a_run():
-    code = (
-        "import json; from medstress.analyses.summary import summary; "
-        "from medstress.report.summary_page import markdown_page; "
-        f"import sys; sys.path.append({str(HELPERS)!r}); "
-        "from planted_trials import attacked_run, fooled, mute; "
-        "run = attacked_run({'fooled': fooled, 'mute': mute}, 40, arms=3); "
-        "print(json.dumps(summary(run)), markdown_page(run))"
-    )
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed},
-            check=True, capture_output=True, text=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]  # fmt: skip
-    assert found[0] == found[1]
 
 
 def test_ngram_distances_are_the_same_in_every_process():

@@ -12,8 +12,10 @@ import pytest
 from numpy.random import default_rng
 
 from medstress.attacks.controls.harmless import NeutralInsertion, NoOp
-from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.rewording import facts_of, question_of, share_changed, words_of
+from medstress.attacks.controls.paraphrase import (
+    Paraphrase,
+    facts_of,
+)
 from medstress.datasets.named import load_medmcqa, load_medqa, load_sample
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.recognisers import shipped_gazetteer
@@ -25,7 +27,7 @@ FILES = {"medqa": "qa/medqa_dev.jsonl", "medmcqa": "qa/medmcqa_train_leaner_type
 LOAD = {"medqa": load_medqa, "medmcqa": load_medmcqa, "sample": load_sample}
 
 
-def _names_in(text: str) -> list[str]:
+def _names_in(text):
     (mentions,) = shipped_gazetteer().find([text])
     return [text[each.start : each.end] for each in mentions]
 
@@ -60,20 +62,9 @@ def test_variants_are_distinct_keep_the_facts_and_take_no_time(items, control):
     seconds = time.process_time() - began
     assert seconds / n < 1e-3
     for item, candidates in zip(items, drawn, strict=True):
-        texts = {question_of(each) for each in candidates}
+        texts = {each.question for each in candidates}
         assert len(texts) == len(candidates) == min(8, control.n_variants(item, RESOURCES))
         assert item.question not in texts
         for text in texts:
             numbers, kept = facts_of(text)
             assert (numbers, kept) == facts_of(item.question)
-
-
-def test_paraphrases_change_a_fifth_of_the_words_and_keep_every_name(items):
-    for item in items:
-        names = [name.casefold() for name in _names_in(item.question)]
-        variants = Paraphrase().variants(item, default_rng(2), RESOURCES)
-        for candidate in islice(variants, 4):
-            text = question_of(candidate)
-            assert share_changed(words_of(item.question), words_of(text)) >= 0.2
-            small, before = text.casefold(), item.question.casefold()
-            assert all(small.count(name) >= before.count(name) for name in names)

@@ -50,11 +50,6 @@ def test_medmcqa_types_reproduce_the_published_drug_and_disease_flags(medmcqa_fi
     assert flags.rows() == pairs
 
 
-def test_medmcqa_without_annotations_has_no_mentions(medmcqa_files):
-    loaded = load_medmcqa(DatasetOptions(path=medmcqa_files.path))
-    assert not any(item.mentions for item in loaded.questions)
-
-
 def test_a_medmcqa_sample_is_nested_and_in_the_order_of_the_file(medmcqa_files):
     items = load_medmcqa(medmcqa_files).questions
     places = {item.id: place for place, item in enumerate(items)}
@@ -85,9 +80,3 @@ def test_the_other_medqa_files_are_read_whole(published, name, n_items):
     loaded = load_medqa(DatasetOptions(path=published(f"qa/{name}")))
     assert len(loaded.questions) == n_items
     assert all(len(item.options) == 4 for item in loaded.questions)
-
-
-def test_every_medqa_question_is_its_context_and_stem(published):
-    items = load_medqa(DatasetOptions(path=published("qa/medqa_dev.jsonl"))).questions
-    assert all(item.stem.strip() for item in items)
-    assert sum(bool(item.context) for item in items) > 1200

@@ -1,8 +1,6 @@
 """Own counts on BC5CDR devel, where it is present; no row of it stands here."""
 
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ def path(request, published):
     return published(request.param)
 
 
-def plain(path: Path) -> Iterator[tuple[list[str], list[str]]]:
+def plain(path):
     """Tokens and labels of each sentence, read without the package."""
     for block in path.read_text("utf-8").split("\n\n"):
         rows = [line.split("\t") for line in block.splitlines() if line.strip()]
@@ -38,7 +36,7 @@ def test_the_reader_counts_sentences_tokens_and_entities_as_a_plain_loop_does(pa
     assert sum(len(item.entities) for item in items) == n > 4_000
 
 
-def erring(labels: Sequence[str], number: int) -> tuple[list[str], int, int, int]:
+def erring(labels, number):
     """A tagger's labels with planted errors; matches strict and relaxed, and false alarms.
 
     Of entities it misses every third, and shortens every fifth of the others if it can.
@@ -99,7 +97,7 @@ def test_noise_changes_as_many_words_as_the_letters_allow(path, noise):
     assert abs(n - expected) < 4.5 * np.sqrt(variance)
 
 
-def visible(name: str, word: str) -> float:
+def visible(name, word):
     """The chance that a word is another afterwards, counted letter by letter."""
     if not any(map(str.isalpha, word)) or len(word) < (4 if name == "swap_noise" else 2):
         return 0.0

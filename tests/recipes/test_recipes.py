@@ -1,6 +1,5 @@
 """Every shipped recipe: read, checked without a model, run by a stand-in, drawn."""
 
-import shlex
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from medstress.cli.app import medstress_cli
 from medstress.core.items import Candidate
 from medstress.experiment.file.reading import find_source, read_experiment
 from medstress.experiment.plan.parts import make_attacks
-from medstress.experiment.prepare import prepare
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import prompt_for
 from medstress.testing import tiny_questions
@@ -49,7 +47,7 @@ def small(tmp_path, monkeypatch):
     names = "\n".join(f"{a}{b}" for b in ("osis", "itis", "emia") for a in "abcdefghijklmnop")
     (tmp_path / "names.txt").write_text(names, encoding="utf-8")
 
-    def options(name: str) -> list[str]:
+    def options(name):
         raw = tomllib.loads(recipes.text_of(name))
         budget = max(attack["budget"] for attack in raw["attack"])
         changes = [
@@ -116,32 +114,9 @@ def _bc5cdr(folder):
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", TRAINED)
-def test_a_recipe_of_training_is_checked_without_a_model(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    _bc5cdr(tmp_path / "data" / "bc5cdr")
-    rows = "".join(f"{n}\tAspirin helps {n}\tPain is gone {n}\t{n % 5}\n" for n in range(100))
-    head = "pair_id\tsentence1\tsentence2\tmean_score\n"
-    (tmp_path / "data" / "biosses.tsv").write_text(head + rows, encoding="utf-8")
-    raw = tomllib.loads(recipes.text_of(name))
-    assert raw["experiment"]["name"] == name
-    is_pairs = raw["dataset"][0]["name"] == "biosses"
-    # Vectors of all shipped names would take minutes.
-    changes = ["--set", "attack.synonym.mode=strict"]
-    assert medstress_cli(["train", name, "--dry-run", *changes]) == 0
-    out = capsys.readouterr().out
-    assert "original: " in out
-    assert "queries: at most" in out
-    assert ("swap_noise: " in out) == bool(raw["train"].get("adversarial"))
-    if not is_pairs:  # train and devel have 20 sentences each, and a twentieth picks the epoch
-        assert "38 items an epoch" in out
-        assert "2 dev items" in out
-
-
 @pytest.fixture
 def araujo_data(tmp_path, monkeypatch):
-    """The current folder, with BC5CDR and BIOSSES in small."""
+    """The current folder, with BC5CDR and BIOSSES in small; and what makes synonyms quick."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     _bc5cdr(tmp_path / "data" / "bc5cdr")
@@ -151,13 +126,21 @@ def araujo_data(tmp_path, monkeypatch):
     return ["--set", "attack.synonym.mode=strict"]
 
 
-@pytest.mark.parametrize("name", ["araujo2020-table3", "araujo2020-table6"])
-def test_recipes_of_pairs_are_cross_validated(name, araujo_data, capsys):
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_recipe_of_training_is_checked_without_a_model(name, araujo_data, capsys):
+    raw = tomllib.loads(recipes.text_of(name))
+    assert raw["experiment"]["name"] == name
     assert medstress_cli(["train", name, "--dry-run", *araujo_data]) == 0
     out = capsys.readouterr().out
-    assert "untrained: the model as it comes" in out
-    assert "original: 25 models, 64 items an epoch, about 2 steps" in out
-    assert "16 dev items" in out
+    assert "queries: at most" in out
+    assert ("swap_noise: " in out) == bool(raw["train"].get("adversarial"))
+    if raw["dataset"][0]["name"] == "biosses":  # cross-validated, and beside the model as it comes
+        assert "untrained: the model as it comes" in out
+        assert "original: 25 models, 64 items an epoch, about 2 steps" in out
+        assert "16 dev items" in out
+    else:  # train and devel have 20 sentences each, and a twentieth picks the epoch
+        assert "38 items an epoch" in out
+        assert "2 dev items" in out
 
 
 @pytest.mark.parametrize(
@@ -186,19 +169,6 @@ def test_synonyms_of_the_recipes_are_listed_first_and_not_of_the_victims_embeddi
     (synonym,) = (p.attack for p in make_attacks(checked.attack) if p.label == "synonym")
     assert (synonym.mode, synonym.embedding) == ("related", "ngram")
     assert synonym.embedding != checked.train.model
-
-
-@pytest.mark.parametrize("name", TRAINED)
-def test_what_a_recipe_says_of_bluebert_trains_as_published(name, araujo_data, capsys):
-    """On the train split of the paper, 30 epochs, no dev data."""
-    text = recipes.text_of(name)
-    said = text.partition("# BlueBERT")[2].partition("\n\n")[0].replace("\n#", " ")
-    arguments = shlex.split(said)[shlex.split(said).index("--set") :]
-    assert medstress_cli(["train", name, "--dry-run", *arguments, *araujo_data]) == 0
-    out = capsys.readouterr().out
-    is_pairs = "biosses" in text
-    assert f"{80 if is_pairs else 20} items an epoch" in out
-    assert "at most 30 epochs, 0 dev items" in out
 
 
 def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():
@@ -234,19 +204,6 @@ def test_published_victims_read_medmcqa_under_the_context_tag_alone(name):
     assert published
 
 
-def test_victims_and_data_are_exchanged_by_set():
-    changes = [
-        "victim.smollm2.use=false",
-        "victim.JSL-MedLM3-8Bv2.use=true",
-        "dataset.sample.use=false",
-        "dataset.medmcqa.use=true",
-        "dataset.medmcqa.path=q.parquet",
-    ]
-    found = read_experiment(Path("xian2025-table1"), changes)
-    assert [v.model for v in found.victim] == ["johnsnowlabs/JSL-MedLlama-3-8B-v2.0"]
-    assert [(d.name, d.path) for d in found.dataset] == [("medmcqa", "q.parquet")]
-
-
 # -- which text a name stands for -----------------------------------------------------------------
 
 
@@ -259,10 +216,3 @@ def test_a_file_that_exists_wins_over_a_recipe_of_its_name(tmp_path, monkeypatch
     (tmp_path / "xian2025-table1").rmdir()
     (tmp_path / "xian2025-table1").write_text("mine", encoding="utf-8")
     assert find_source("xian2025-table1").text == "mine"
-
-
-def test_relative_paths_of_a_recipe_start_from_the_current_folder(small, tmp_path):
-    prepared = prepare("xian2025-figure5", limit=4, overrides=small("xian2025-figure5"))
-    assert prepared.base == tmp_path
-    assert len(prepared.groups[0].perturbations.names) == 48
-    assert prepared.given["experiment"] == recipes.text_of("xian2025-figure5")

@@ -19,7 +19,7 @@ KneeQuestions = Callable[[str, str, Iterable[str]], Path]
 def knee_questions(tmp_path_factory):
     """Make a folder with `q.jsonl`, a question about a sore knee for each name, and `roles.py`."""
 
-    def make(folder: str, roles: str, names: Iterable[str]) -> Path:
+    def make(folder, roles, names):
         made = tmp_path_factory.mktemp(folder)
         (made / "roles.py").write_text(roles, "utf-8")
         rows = [

@@ -2,13 +2,12 @@
 
 import math
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medstress.api.run import Run, run
-from medstress.store.reader import RunReader, read
+from medstress.api.run import run
+from medstress.store.reader import read
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row, swap_tables
 from rows import rows_of
@@ -55,7 +54,7 @@ def one(prompt):
 """
 
 
-def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list[Any]]) -> Run:
+def attack(folder, source, n, budget, wraps):
     """Attack one function under several wrappers, each under its name."""
     rows = [as_row(item) for item in tiny_questions(n)]
     # Versions of their own: else they would share the answers of samples they share.
@@ -65,10 +64,10 @@ def attack(folder: Path, source: str, n: int, budget: int, wraps: dict[str, list
     return run(tables, out=folder / "run")
 
 
-def calls_per_query(found: Run) -> dict[str, float]:
+def calls_per_query(found):
     """Model -> its calls a query of an attack, cached ones too."""
 
-    def read_all(reader: RunReader) -> dict[str, float]:
+    def read_all(reader):
         queries = defaultdict(list)
         for one in reader.exchanges():
             if one.purpose == "attack":
@@ -115,7 +114,7 @@ def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path):
     }
 
 
-def _shares(known: float) -> list[list[float]]:
+def _shares(known):
     """Probabilities of the key, and of the others, with the key in each place."""
     found = []
     for place in range(4):

@@ -1,16 +1,15 @@
 """DiscreteZOO on victims that are linear in the embedding: the direction, and what it is worth."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 import pytest
 
 from medstress import recipes
 from medstress.attacks import DiscreteZoo, EntitySubstitution
-from medstress.attacks.discrete_zoo.gradient import estimate_gradient
+from medstress.attacks.discrete_zoo import estimate_gradient
 from medstress.attacks.protocol import Attack, most_queries
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen
@@ -18,7 +17,6 @@ from medstress.core.hashing import digest
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Verdict
 from medstress.engine.trial import Trial, TrialResult, conduct
-from medstress.engine.work import CallRound
 from medstress.experiment.file.config import Attack as AttackTable
 from medstress.experiment.plan.parts import make_attacks
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
@@ -39,11 +37,11 @@ ARMS: Mapping[str, Attack] = {
 }
 
 
-def cosine(a: Any, b: Any) -> float:
+def cosine(a, b):
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-def estimated(directions: Any, seed: int) -> float:
+def estimated(directions, seed):
     """Cosine of the estimate and the gradient of a planted linear score."""
     rng = np.random.default_rng([seed, 1])
     n, d = directions.shape
@@ -52,9 +50,7 @@ def estimated(directions: Any, seed: int) -> float:
     return cosine(estimate_gradient(origin, points, points @ w - origin @ w), w)
 
 
-@pytest.mark.parametrize(
-    ("d", "times", "least"), [(128, 5, 0.87), (128, 8, 0.9), (384, 5, 0.9), (384, 8, 0.9)]
-)
+@pytest.mark.parametrize(("d", "times", "least"), [(128, 5, 0.87), (384, 5, 0.9)])
 def test_m_of_five_times_the_dimension_recover_the_direction(d, times, least):
     """Isotropic directions: 1/sqrt(1 + (d - 1)/M) is .913 at M = 5 d, on average.
 
@@ -70,14 +66,7 @@ def test_m_of_five_times_the_dimension_recover_the_direction(d, times, least):
     assert min(found) > least
 
 
-@pytest.mark.parametrize("d", [2, 10, 384])
-def test_orthonormal_directions_that_span_the_space_recover_it_exactly(d):
-    for seed in range(5):
-        basis, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))
-        assert estimated(basis, seed) == pytest.approx(1, abs=1e-9)
-
-
-def vector(text: str) -> Any:
+def vector(text):
     seed = int(text[4:]) if text.lower().startswith("name") else sum(map(ord, text))
     return np.random.default_rng([seed, 7]).standard_normal(DIMENSIONS)
 
@@ -86,13 +75,13 @@ TABLE = PerturbationTable(NAMES, lambda anchor, text: 0.5, vector)
 RESOURCES = tiny_resources(TABLE)
 
 
-def item(i: int) -> Question:
+def item(i):
     options = (f"key {i}", f"entity {i}", "neither", "no")
     span = Mention(field="B", start=0, end=len(options[1]), type="T121")
     return Question(id=f"q{i}", stem=f"Which, {i}?", options=options, key="A", mentions=(span,))
 
 
-def linear_answer(call_round: CallRound, w: Any, border: float) -> Chosen:
+def linear_answer(call_round, w, border):
     """The key loses as w.e of the name grows, and loses out in the last percent of names."""
     assert call_round.candidate is not None
     name = call_round.candidate.options[1].lower()
@@ -101,9 +90,7 @@ def linear_answer(call_round: CallRound, w: Any, border: float) -> Chosen:
     return Chosen(scores=(key, 1 - key, 1e-6, 1e-6))
 
 
-def played(
-    attack: Attack, question: Question, resources: Any, answer: Callable[[CallRound], Chosen]
-) -> TrialResult:
+def played(attack, question, resources, answer):
     """One trial, whose calls are answered here."""
     flow = conduct(
         Trial(
@@ -127,7 +114,7 @@ def played(
         return result
 
 
-def attacked(attack: Attack, i: int) -> TrialResult:
+def attacked(attack, i):
     question = item(i)
     w = np.random.default_rng([i, 3]).standard_normal(DIMENSIONS)
     w /= np.linalg.norm(w)
@@ -136,7 +123,7 @@ def attacked(attack: Attack, i: int) -> TrialResult:
 
 
 @cache
-def share_flipped(arm: str) -> float:
+def share_flipped(arm):
     every = [attacked(ARMS[arm], i) for i in range(N_ITEMS)]
     results = [result for result in every if result.verdict is not Verdict.ALREADY_WRONG]
     assert len(results) >= 0.95 * N_ITEMS
@@ -170,7 +157,7 @@ P, GROWTH_BUDGET, N_GROWTH = 0.058, 50, 200
 SIZES = (2, 3, 5, 10)
 
 
-def gaussian(text: str) -> Any:
+def gaussian(text):
     return np.random.default_rng(sum(map(ord, text))).standard_normal(6)
 
 
@@ -179,7 +166,7 @@ MANY = tiny_resources(
 )
 
 
-def three_entities(i: int) -> Question:
+def three_entities(i):
     options = (f"key {i}", *(f"entity {i} {letter}" for letter in "BCD"))
     mentions = tuple(
         Mention(field=letter, start=0, end=len(option), type="T121")
@@ -188,7 +175,7 @@ def three_entities(i: int) -> Question:
     return Question(id=f"q{i}", stem=f"Which, {i}?", options=options, key="A", mentions=mentions)
 
 
-def chance_answer(asked: CallRound, i: int) -> Chosen:
+def chance_answer(asked, i):
     assert asked.candidate is not None
     edits = asked.candidate.edits
     names = [[i, edit.field, edit.replacement.lower()] for edit in edits]
@@ -197,14 +184,14 @@ def chance_answer(asked: CallRound, i: int) -> Chosen:
 
 
 @cache
-def arms() -> dict[str, Attack]:
+def arms():
     """The arms of the shipped study of M, by label."""
     tables = tomllib.loads(recipes.text_of("xian2025-appendix-m"))["attack"]
     return {part.label: part.attack for part in make_attacks([AttackTable(**t) for t in tables])}
 
 
 @cache
-def asr(label: str) -> float:
+def asr(label):
     trials = [
         played(arms()[label], three_entities(i), MANY, partial(chance_answer, i=i))
         for i in range(N_GROWTH)

@@ -27,16 +27,10 @@ attacker = scripted_attacker(
 careless = scripted_attacker(
     ITEMS, ["!Gone.", "His blood pressure is 80 mmHg.", "He works as a teacher."]
 )
-silent = scripted_attacker(ITEMS, ["He works as a teacher."], unreadable=[1])
-feverish = scripted_attacker(ITEMS, ["He has a fever.", "He works as a teacher."])
 judge = scripted_judge(ITEMS)
 knowing = scripted_judge(ITEMS, doubts="teacher", wrong=["tiny-3"])
 strict = scripted_judge(ITEMS, objects="teacher")
 never = scripted_judge(ITEMS, objects="*")
-
-
-def rambling(conversations):
-    return ["Let us think about the findings of this case, one by one"] * len(conversations)
 
 
 def refusing(conversations):
@@ -112,9 +106,10 @@ def test_accuracy_after_each_attempt_is_what_the_scripts_make_it(folder):
     assert attempts["lost_by_reason"] == {}
     assert row["queries"]["asked"] == 17
     # A plan and an edit an attempt.
-    spending = Run(folder / "run None attacker").summary()["performance"]["spending"]
-    calls = {each["payer"]: each["calls"] for each in spending}
+    summary = Run(folder / "run None attacker").summary()
+    calls = {each["payer"]: each["calls"] for each in summary["performance"]["spending"]}
     assert calls["role.attacker"] == 2 * 17
+    assert "No judge" in summary["verdict"]["lines"][2]
 
 
 def test_runs_are_trials_of_their_own_with_other_exemplars_and_equal_weight(folder):
@@ -133,18 +128,6 @@ def test_rejected_attempts_cost_an_attempt_and_no_query(folder):
     assert attempts["lost_by_reason"] == {"the insertions: not only insertions": 7, "evidence": 7}
     (objection,) = won.attempts[2]["objections"]
     assert objection["gate"] == "evidence"
-
-
-def test_an_attacker_that_writes_no_json_loses_the_attempt_and_the_run_goes_on(folder):
-    _, attempts, trials = fuzz(folder, "silent")
-    assert accuracy_at(attempts) == [7 / 8, 7 / 8, 5 / 8, 5 / 8]
-    lost = trials["tiny-0"].attempts[1]
-    assert (lost["unreadable"], lost["lost"]) == ("the plan", "no JSON")
-    # Five items are still right when the only sentence comes back at attempt 3.
-    assert attempts["lost_by_reason"] == {
-        "the plan: no JSON object in the reply": 7,
-        "the insertions: same edit": 5,
-    }
 
 
 # -- a judge, and an attacker that refuses ---------------------------------------------------
@@ -186,18 +169,6 @@ def test_a_judge_that_always_objects_is_named_and_nothing_is_judged(folder):
     assert summary["requirements"][0]["met"] is not True
 
 
-@pytest.mark.parametrize("judge", [None, "rambling"])
-def test_without_a_judge_that_can_be_read_the_list_decides(folder, judge):
-    done = fuzzed(folder, judge, "feverish")
-    assert flipped(done) == {"tiny-0", "tiny-1"}
-    attempts = row_of(done, "attempts")
-    assert attempts["lost_by_reason"]["evidence"] >= 7
-    if judge:
-        assert attempts["key_votes"]["n_set_aside"] == 2
-    else:
-        assert "No judge looked at the edits" in done.summary()["verdict"]["lines"][2]
-
-
 def test_trials_in_which_the_attacker_refused_are_no_resistance(folder):
     done = fuzzed(folder, attacker="refusing")
     row, attempts = row_of(done), row_of(done, "attempts")
@@ -213,7 +184,7 @@ def test_trials_in_which_the_attacker_refused_are_no_resistance(folder):
 # -- roles as they really are ----------------------------------------------------------------
 ROLES = """
 import json
-from models import ITEMS, target, attacker, judge
+from models import ITEMS, target, attacker
 
 
 def item_of(turns):
@@ -237,10 +208,6 @@ def prose(turns):
 
 def german(turns):
     return "Ich kann das so nicht sagen, die Befunde sind wichtig."
-
-
-def no_plan(turns):
-    return "I am sorry, but I cannot help with misleading medical questions of any kind."
 
 
 def nothing(turns):
@@ -273,13 +240,8 @@ def whole(turns):
     return f"Here is the edited question:\\n\\n{item.context} {text} {item.stem}\\nA: x\\nB: y"
 
 
-def objecting(turns):
-    (said,) = judge([turns])
-    return '{"evidence": ["works"]}' if '"evidence"' in turns[-1]["content"] else said
-
-
-prose, german, no_plan, nothing, another, again, thinking, whole, objecting = map(
-    each, (prose, german, no_plan, nothing, another, again, thinking, whole, objecting)
+prose, german, nothing, another, again, thinking, whole = map(
+    each, (prose, german, nothing, another, again, thinking, whole)
 )
 """
 
@@ -288,7 +250,7 @@ prose, german, no_plan, nothing, another, again, thinking, whole, objecting = ma
 def roles(folder):
     (folder / "roles.py").write_text(ROLES, encoding="utf-8")
 
-    def go(capsys, *, judge=None, criterion=False, **roles):
+    def go(capsys, *, criterion=False, **roles):
         keys = {"target": "target", "attacker": "attacker", **roles}
         files = {k: f"roles.py:{v}" for k, v in keys.items()}
         text = f"""
@@ -311,8 +273,6 @@ name = "medfuzz"
 attempts = 5
 runs = 1
 """
-        if judge:
-            text += f'[role.judge]\nbackend = "python"\ntarget = "roles.py:{judge}"\n'
         if criterion:
             text += '[[require]]\nmetric = "asr"\nmax_high = 1.0\n'
         (folder / "e.toml").write_text(text, encoding="utf-8")
@@ -327,7 +287,7 @@ PLANTED = [7 / 8, 6 / 8, 4 / 8, 3 / 8, 3 / 8, 3 / 8]
 
 
 @pytest.mark.parametrize(
-    "parts", [{"target": "prose"}, {"attacker": "thinking"}, {"attacker": "whole"}], ids=str
+    "parts", [{"target": "prose", "attacker": "thinking"}, {"attacker": "whole"}], ids=str
 )
 def test_roles_that_write_as_models_do_give_the_planted_curve(roles, capsys, parts):
     code, summary, _ = roles(capsys, **parts)
@@ -339,10 +299,8 @@ def test_roles_that_write_as_models_do_give_the_planted_curve(roles, capsys, par
 @pytest.mark.parametrize(
     ("parts", "lost"),
     [
-        ({"attacker": "no_plan"}, {"the plan: no JSON object in the reply": 35}),
         ({"attacker": "nothing"}, {"the plan: empty": 35}),
         ({"attacker": "another"}, {"the insertions: another question": 35}),
-        ({"judge": "objecting"}, {"evidence": 21, "the insertions: same edit": 14}),
     ],
     ids=str,
 )
@@ -479,7 +437,7 @@ def refused(said):
 
 @pytest.mark.parametrize(
     ("target", "attacker", "code", "n_flipped"),
-    [(letter_alone, fenced, 0, 3), (fenced, fenced, 0, 3), (letter_alone, refused, 3, 0)],
+    [(letter_alone, fenced, 0, 3), (letter_alone, refused, 3, 0)],
 )
 def test_on_a_server_no_reply_beside_the_schema_stops_the_run(
     folder, caplog, target, attacker, code, n_flipped

@@ -4,7 +4,6 @@ import importlib.util
 import math
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -13,7 +12,7 @@ from medstress.analyses.significance import LEVEL, Statistic
 SCRIPT = Path(__file__).parents[2] / "validation" / "medfuzz_test.py"
 
 
-def _load() -> ModuleType:
+def _load():
     spec = importlib.util.spec_from_file_location("medfuzz_test", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

@@ -4,8 +4,7 @@ The truth of each is L: "the victim without its noise flips". Noise is a hash of
 so that any change of any byte draws it anew.
 """
 
-from pathlib import Path
-from typing import Any
+from functools import cache
 
 import pytest
 
@@ -79,35 +78,31 @@ RULES = {
 }
 
 
-def attacked(folder: Path, rule: str) -> dict[str, Any]:
-    """Run random names, with the default control, and return the summary."""
-    folder.mkdir(exist_ok=True)
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory):
+    """The run of random names, with the default control, on a victim; one for each rule."""
+    return cache(lambda rule: run_of(tmp_path_factory.mktemp("planted"), rule))
+
+
+def run_of(folder, rule):
     source = VICTIM.format(n=N, listed=[name.lower() for name in LISTED], rule=RULES[rule])
     rows = [as_row(item) for item in tiny_questions(N)]
     arms = [{"sampler": "random", "budget": BUDGET}]
     tables = swap_tables(folder, source, rows, NAMES, arms, flip_check=False)
     del tables["experiment"]["controls"]
-    summary: dict[str, Any] = run(tables, out=folder / "run").summary()
-    assert summary["experiment"]["complete"]
-    return summary
+    done = run(tables, out=folder / "run")
+    assert done.summary()["experiment"]["complete"]
+    return done
 
 
-def of_attack(summary: dict[str, Any]) -> dict[str, Any]:
-    (row,) = (row for row in summary["results"] if "control_of" not in row)
+def of_attack(done):
+    (row,) = (row for row in done.summary()["results"] if "control_of" not in row)
     return row
 
 
-def loss_of_lists(summary: dict[str, Any]) -> float:
-    """The truth where a list fools: of the eligible items, those that meet a listed name.
-
-    The draws do not depend on the victim, so a victim without noise tells which items these are.
-    """
-    return float(of_attack(summary)["asr"]["value"])
-
-
 @pytest.mark.parametrize("rule", ["hash", "coin", "half"])
-def test_what_only_noise_takes_is_no_loss(tmp_path, rule):
-    row = of_attack(attacked(tmp_path, rule))
+def test_what_only_noise_takes_is_no_loss(attacked, rule):
+    row = of_attack(attacked(rule))
     low, high = row["loss_bounds"]["no_op"]
     assert low == 0.0 <= high
     if rule != "half":
@@ -120,9 +115,9 @@ def test_what_only_noise_takes_is_no_loss(tmp_path, rule):
         assert net["low"] <= 0 <= net["high"]
 
 
-def test_a_victim_that_hashes_the_options_loses_to_harmless_edits_of_them_too(tmp_path):
+def test_a_victim_that_hashes_the_options_loses_to_harmless_edits_of_them_too(attacked):
     """Half of the no-ops are in the edited option, so that its noise is seen beside the attack."""
-    row = of_attack(attacked(tmp_path, "options"))
+    row = of_attack(attacked("options"))
     assert row["asr"]["value"] > 0.8
     assert row["control"]["no_op"]["value"] > 0.5
     assert row["asr_net"]["no_op"]["value"] < 0.5 * row["asr"]["value"]
@@ -130,8 +125,8 @@ def test_a_victim_that_hashes_the_options_loses_to_harmless_edits_of_them_too(tm
     assert low <= row["asr_net"]["no_op"]["value"] <= row["asr"]["value"] <= high
 
 
-def test_what_listed_names_take_is_found_net_and_whole(tmp_path):
-    row = of_attack(attacked(tmp_path, "listed"))
+def test_what_listed_names_take_is_found_net_and_whole(attacked):
+    row = of_attack(attacked("listed"))
     assert row["control"]["no_op"]["value"] == 0.0
     assert 0.6 < row["asr_net"]["no_op"]["value"] < 0.95
     low, high = row["loss_bounds"]["no_op"]
@@ -141,43 +136,30 @@ def test_what_listed_names_take_is_found_net_and_whole(tmp_path):
 
 @pytest.mark.release
 @pytest.mark.parametrize("rule", ["both", "both, noise where fooled"])
-def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(tmp_path, rule):
-    truth = loss_of_lists(attacked(tmp_path / "list", "listed"))
-    row = of_attack(attacked(tmp_path / "both", rule))
+def test_list_and_noise_at_once_keep_the_loss_inside_the_bounds(attacked, rule):
+    """The draws do not depend on the victim: one without noise tells what the list takes."""
+    truth = of_attack(attacked("listed"))["asr"]["value"]
+    row = of_attack(attacked(rule))
     low, high = row["loss_bounds"]["no_op"]
     assert low <= truth <= high
     assert row["asr"]["value"] - row["control"]["no_op"]["value"] < truth < row["asr"]["value"]
 
 
-@pytest.mark.release
-def test_all_is_told_at_one_query_and_at_the_budget(tmp_path):
-    """Noise fills the budget: net loss shrinks as it grows, so both are told."""
-    summary = attacked(tmp_path, "both")
-    row = of_attack(summary)
-    (control,) = (row for row in summary["results"] if "control_of" in row)
-    assert control["asr_at"][0]["value"] < control["asr_at"][-1]["value"]
-    assert row["control"]["no_op"]["value"] == control["asr_at"][-1]["value"]
-    low, high = row["loss_bounds"]["no_op"]
-    assert low <= row["asr"]["value"] <= high == row["asr"]["high"]
-    assert row["asr_at"][0]["high"] < high
-
-
-def both_ways(folder: Path, rule: str) -> tuple[list[bool], list[bool]]:
+def both_ways(done):
     """Whether one harmless edit turned each right answer wrong, and each wrong one right."""
-    attacked(folder, rule)
-    trials = [t for t in Read.open(folder / "run").trials if t.arm.is_control]
+    trials = [t for t in Read.open(done.folder).trials if t.arm.is_control]
     lost = [t.first is not None and t.first.query == 1 for t in trials if t.is_eligible]
     gained = [t.corrected for t in trials if t.corrected is not None]
     return lost, gained
 
 
-def test_noise_turns_answers_both_ways_and_both_are_stored(tmp_path):
-    lost, gained = both_ways(tmp_path, "coin")
+def test_noise_turns_answers_both_ways_and_both_are_stored(attacked):
+    lost, gained = both_ways(attacked("coin"))
     assert len(lost) + len(gained) == N
     # Five standard errors.
     assert abs(sum(lost) / len(lost) - 0.3) < 5 * (0.21 / len(lost)) ** 0.5
     assert abs(sum(gained) / len(gained) - 0.7) < 5 * (0.21 / len(gained)) ** 0.5
-    lost, gained = both_ways(tmp_path / "a", "always A")
+    lost, gained = both_ways(attacked("always A"))
     assert len(lost) + len(gained) == N
     assert not any(lost)
     assert not any(gained)

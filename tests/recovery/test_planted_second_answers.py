@@ -18,7 +18,7 @@ def simulated(monkeypatch):
     sys.modules.pop("validity", None)
 
 
-@pytest.mark.parametrize(("share", "n_labels"), [(0.05, 20), (0.2, 50), (0.5, 200)])
+@pytest.mark.parametrize(("share", "n_labels"), [(0.2, 50), (0.5, 200)])
 def test_labels_cover_the_truth_where_synonyms_are_planted_and_tables_see_none(
     simulated, share, n_labels
 ):
@@ -26,5 +26,5 @@ def test_labels_cover_the_truth_where_synonyms_are_planted_and_tables_see_none(
     assert found.invalid == pytest.approx(share / (share + (1 - share) / 3), abs=0.03)
     # The tables' own correction says that all are valid: ASR itself, which is far off.
     asr = found.truth / (1 - share / (share + (1 - share) / 3))
-    assert asr - found.truth > found.width / 2 or n_labels == 20
+    assert asr - found.truth > found.width / 2
     assert found.coverage >= LIMIT - 3 * (0.05 * 0.95 / 30) ** 0.5

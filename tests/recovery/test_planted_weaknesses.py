@@ -1,13 +1,10 @@
 """Victims with a known weakness, attacked end to end: what must be found, and at what price."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pytest
 
-from medstress.api.run import Run, run
+from medstress.api.run import run
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.testing import REPLACEMENTS, tiny_questions
@@ -15,6 +12,7 @@ from question_rows import as_row, swap_tables
 from rows import rows_of
 
 ITEMS = tiny_questions(8)
+ROWS = tuple(map(as_row, ITEMS))
 SAMPLERS = {
     "random": {"sampler": "random"},
     "pdws near": {"sampler": "pdws", "n": -20},
@@ -27,7 +25,7 @@ TWINS = tuple(sorted({f"{item.key_text.lower()}ex" for item in ITEMS}))
 FILLERS = tuple(f"{name}{ending}" for name in REPLACEMENTS for ending in ("", "yl", "ium", "an"))
 
 VICTIM = """
-from medstress.testing import errs_on_any_change, errs_on_names, never_errs, planted, tiny_questions
+from medstress.testing import planted, tiny_questions
 
 ITEMS = tiny_questions({n})
 rule = {rule}
@@ -35,20 +33,22 @@ rule = {rule}
 def answer(prompts):
     return rule(prompts)
 """
-NEVER = "never_errs(ITEMS)"
+NEVER = "planted(ITEMS, lambda *_: False)"
+ANY_CHANGE = "planted(ITEMS, lambda item, options: options != item.options)"
+WEAK_NAMES = f"planted(ITEMS, lambda _, options: any(o.lower() in {WEAK!r} for o in options))"
 
 
 def attack(
-    folder: Path,
-    rule: str,
-    budget: int,
-    samplers: Sequence[str] = tuple(SAMPLERS),
+    folder,
+    rule,
+    budget,
+    samplers=tuple(SAMPLERS),
     *,
-    names: Sequence[str] = REPLACEMENTS,
-    rows: Sequence[dict[str, Any]] = tuple(map(as_row, ITEMS)),
-    victim: Mapping[str, Any] = MappingProxyType({}),
-    **settings: Any,
-) -> Run:
+    names=REPLACEMENTS,
+    rows=ROWS,
+    victim=MappingProxyType({}),
+    **settings,
+):
     """Write victim, rows and vocabulary, and run the experiment."""
     source = VICTIM.format(n=len(ITEMS), rule=rule)
     arms = [{"label": name, "budget": budget, **SAMPLERS[name]} for name in samplers]
@@ -58,27 +58,28 @@ def attack(
     )
 
 
-def results(found: Run) -> dict[str, dict[str, Any]]:
+def results(found):
     """Rows of results by attack (and seed, where there are several)."""
     summary = found.summary()
     assert summary["experiment"]["complete"]
     return {f"{r['attack']}/{r['seed']}": r for r in summary["by_seed"]}
 
 
-def ledger(**given: int) -> dict[str, int]:
+def ledger(**given):
     names = ("asked", "paid", "cached", "failed", "ahead", "baseline", "other", "interrupted")
     return dict.fromkeys(names, 0) | given
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path, sampler):
+def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path):
     """Six of twelve names break the victim, so seven draws without replacement must hit one."""
-    found = attack(tmp_path, f"errs_on_names(ITEMS, {WEAK!r})", 7, [sampler])
-    (result,) = results(found).values()
-    assert result["asr"]["value"] == 1
-    assert (result["n_flipped"], result["n_held"], result["accuracy"]["value"]) == (8, 0, 1)
-    asked = sum(trial.n_asked for trial in rows_of(found))
-    assert result["queries"] == ledger(asked=asked, paid=asked, baseline=8, other=8)
+    found = attack(tmp_path, WEAK_NAMES, 7)
+    for result in results(found).values():
+        assert result["asr"]["value"] == 1
+        assert (result["n_flipped"], result["n_held"], result["accuracy"]["value"]) == (8, 0, 1)
+        asked = sum(t.n_asked for t in rows_of(found) if t.attack == result["attack"])
+        queries = result["queries"]
+        assert queries["asked"] == queries["paid"] + queries["cached"] == asked
+        assert (queries["failed"], queries["baseline"], queries["other"]) == (0, 8, 8)
     for trial in rows_of(found):
         assert trial.n_asked == trial.first_success
         assert str(trial.replacement).lower() in WEAK
@@ -87,7 +88,7 @@ def test_every_sampler_finds_what_half_of_the_names_reveal(tmp_path, sampler):
 
 
 def test_what_any_change_reveals_is_found_at_the_first_query(tmp_path):
-    found = attack(tmp_path, "errs_on_any_change(ITEMS)", 7)
+    found = attack(tmp_path, ANY_CHANGE, 7)
     rows, by_arm = rows_of(found), results(found)
     assert {trial.first_success for trial in rows} == {1}
     for result in by_arm.values():
@@ -163,13 +164,6 @@ def test_items_that_are_wrong_or_out_of_reach_are_counted_and_not_attacked(tmp_p
     assert (result["n_eligible"], result["n_held"]) == (4, 4)
     assert result["accuracy"]["value"] == pytest.approx(4 / 6)
     assert result["queries"] == ledger(asked=12, paid=12, baseline=6)
-
-
-def test_flip_checks_can_be_left_out(tmp_path):
-    found = attack(tmp_path, "errs_on_any_change(ITEMS)", 2, ["nearest"], flip_check=False)
-    (result,) = results(found).values()
-    assert result["queries"] == ledger(asked=8, paid=8, baseline=8)
-    assert {trial.repeats for trial in rows_of(found)} == {None}
 
 
 def test_a_function_that_is_mended_need_not_start_over_where_it_has_a_version(tmp_path):

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.random import Generator, Philox
-from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from medstress.attacks.samplers import draw, log_weights
@@ -28,11 +27,11 @@ N_DRAWS = 10_000
 LEAST_P = 0.001
 
 
-def rng(seed: int = 0) -> Generator:
+def rng(seed=0):
     return Generator(Philox(key=seed))
 
 
-def shares(n: int) -> NDArray[np.float64]:
+def shares(n):
     return np.array(ORACLE[n]) / sum(ORACLE[n])
 
 
@@ -40,14 +39,6 @@ def shares(n: int) -> NDArray[np.float64]:
 def test_the_weights_of_the_oracle_are_exact(n):
     weights = np.exp(log_weights(H, n))
     np.testing.assert_allclose(weights / weights.sum(), shares(n), rtol=1e-12)
-
-
-@pytest.mark.parametrize("n", ORACLE)
-def test_first_draws_follow_the_oracle(n):
-    stream = rng(n + 10)
-    firsts = [int(draw("pdws", H, np.arange(3), stream, 1, n)[0]) for _ in range(N_DRAWS)]
-    observed = np.bincount(firsts, minlength=3)
-    assert chisquare(observed, shares(n) * N_DRAWS).pvalue > LEAST_P
 
 
 @pytest.mark.parametrize("n", ORACLE)
@@ -70,11 +61,9 @@ def test_another_exponent_than_the_one_drawn_with_is_told_apart():
     assert chisquare(observed, shares(1) * N_DRAWS).pvalue < LEAST_P
 
 
-@pytest.mark.parametrize("sampler", ["random", "pdws"])
-def test_exponent_0_is_uniform_over_what_is_allowed(sampler):
+def test_random_draws_are_uniform_over_what_is_allowed():
     h, allowed, stream = np.linspace(0.01, 2, 30), np.arange(5, 25), rng(1)
-    n = 0.0 if sampler == "pdws" else None
-    drawn = [draw(sampler, h, allowed, stream, 1, n)[0] for _ in range(N_DRAWS)]
+    drawn = [draw("random", h, allowed, stream, 1, None)[0] for _ in range(N_DRAWS)]
     observed = np.bincount(drawn, minlength=30)
     assert observed[:5].sum() == observed[25:].sum() == 0
     assert chisquare(observed[5:25]).pvalue > LEAST_P
@@ -99,7 +88,7 @@ def test_a_large_exponent_is_the_sorted_order(n, limit):
 
 
 @cache
-def drugs() -> VectorPerturbationSet:
+def drugs():
     vocabulary = load_vocabulary("drugs", Path())
     embedder = Embedder("ngram", None, base=Path())
     return VectorPerturbationSet(vocabulary, embedder, load_synonyms("default", Path()))
@@ -119,7 +108,7 @@ QUESTION = Question(
 )
 
 
-def binned(p: NDArray[np.float64], least: float, most: int) -> NDArray[np.int64]:
+def binned(p, least, most):
     """A bin for every name, of neighbours by p, each with at least `least` expected draws."""
     order = np.argsort(p, kind="stable")
     target = max(least / N_DRAWS, 1 / most)
@@ -136,7 +125,7 @@ def binned(p: NDArray[np.float64], least: float, most: int) -> NDArray[np.int64]
 
 
 @pytest.mark.parametrize(
-    "n", [-5, 20, *(pytest.param(n, marks=pytest.mark.release) for n in (-20, 0, 5))]
+    "n", [-5, *(pytest.param(n, marks=pytest.mark.release) for n in (-20, 0, 20))]
 )
 def test_first_draws_from_the_shipped_drugs_follow_eq_2(n):
     names = drugs()

@@ -2,14 +2,9 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from medstress.analyses.run import Run as Read
-from medstress.api.run import Run, run
-from medstress.core.outcomes import Verdict
-from medstress.core.trials import Trial
+from medstress.api.run import run
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
 from medstress.testing import REPLACEMENTS, tiny_questions
@@ -40,16 +35,16 @@ def answer(prompts):
 VARIANT = "item.key_text + ' sodium' in options or 'Voxetine' in options"
 
 
-def experiment(folder: Path, arms: Sequence[dict[str, Any]], rule: str = VARIANT) -> dict[str, Any]:
+def experiment(folder, arms, rule=VARIANT):
     rows = [as_row(item) for item in ITEMS]
     return swap_tables(folder, VICTIM.replace("RULE", rule), rows, NAMES, arms, seeds=[0, 1])
 
 
-def row_of(found: Run, attack: str) -> dict[str, Any]:
+def row_of(found, attack):
     return next(row for row in found.summary()["results"] if row["attack"] == attack)
 
 
-def unrefuted_of(trial: Trial) -> int | None:
+def unrefuted_of(trial):
     """The query of the first success that no rule refutes."""
     pick = trial.pick
     return None if pick is None or pick.validity.valid is False else pick.query
@@ -120,28 +115,3 @@ def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(tmp_
         assert trial.first.query == successes[0] == 1
         assert unrefuted_of(trial) == successes[1]
         assert len(successes) == 2
-
-
-def test_a_target_is_reached_only_where_it_is_not_the_key(tmp_path):
-    arms = [{"sampler": "nearest", "budget": 12, "goal": "B"}]
-    found = run(experiment(tmp_path, arms, rule="options != item.options"), out=tmp_path / "run")
-    for row in rows_of(found):
-        if row.key == "B":
-            assert row.verdict is Verdict.NOT_ATTACKABLE
-        else:
-            # This victim errs by answering the first letter that is not the key.
-            assert row.verdict is (Verdict.FLIPPED if row.key == "A" else Verdict.HELD)
-
-
-def test_a_function_without_scores_fails_trials_that_need_them(tmp_path):
-    given = experiment(tmp_path, [{"sampler": "nearest", "victim_span": "saliency"}])
-    (tmp_path / "victim.py").write_text(
-        "from medstress.testing import never_errs, tiny_questions\n"
-        "answer = lambda prompts: never_errs(tiny_questions(6))(prompts)\n",
-        "utf-8",
-    )
-    found = run(given, out=tmp_path / "run")
-    assert {row.verdict for row in rows_of(found)} == {Verdict.FAILED}
-    assert {str(row.error).partition(":")[0] for row in rows_of(found)} == {
-        "victim_span = 'saliency' needs the victim's scores, and it gave none"
-    }

@@ -2,12 +2,11 @@
 
 import importlib.util
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from medstress.api.run import Tuned, tune
+from medstress.api.run import tune
 from medstress.attacks.samplers import gumbel_noise, gumbel_top_k, log_weights
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
@@ -42,7 +41,7 @@ def answer(prompts):
 """
 
 
-def distances(folder: Path) -> dict[str, dict[str, float]]:
+def distances(folder):
     """h(key, name) of every key and name, as the run will see it."""
     vocabulary = load_vocabulary(str(folder / "names.txt"), folder, None)
     embedder = Embedder("vectors.txt", None, base=folder)
@@ -51,7 +50,7 @@ def distances(folder: Path) -> dict[str, dict[str, float]]:
     return {key: dict(zip(names.names, names.distances(key), strict=True)) for key in KEYS}
 
 
-def tuned(folder: Path, weak: dict[str, list[str]]) -> Tuned:
+def tuned(folder, weak):
     rows = [as_row(item) for item in ITEMS]
     source, arms = VICTIM.format(weak=weak), [{"budget": 1}]
     tables = swap_tables(folder, source, rows, NAMES, arms, seeds=[0, 1], flip_check=False)
@@ -95,7 +94,7 @@ def test_the_noise_does_not_depend_on_n_so_that_neighbouring_values_draw_alike()
     """Common random numbers: values of n share far more draws than with noise of their own."""
     h = np.random.default_rng(0).uniform(0.2, 1.0, 300)
 
-    def in_common(*, shared: bool) -> int:
+    def in_common(*, shared):
         n_same = 0
         for seed in range(60):
             rng = np.random.default_rng(seed)
@@ -108,7 +107,7 @@ def test_the_noise_does_not_depend_on_n_so_that_neighbouring_values_draw_alike()
     assert in_common(shared=True) > 3 * in_common(shared=False)
 
 
-def simulation() -> Any:
+def simulation():
     path = Path(__file__).resolve().parents[2] / "validation" / "tuning.py"
     spec = importlib.util.spec_from_file_location("simulated_tuning", path)
     assert spec is not None

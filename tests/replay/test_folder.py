@@ -1,4 +1,4 @@
-"""Two processes, read-only places, a full disk, an interrupt, and the size of the file."""
+"""Two processes, read-only places, a full disk, and an interrupt."""
 
 import os
 import shlex
@@ -12,9 +12,6 @@ from contextlib import contextmanager
 import pytest
 
 from medstress.api.run import Run
-from medstress.core.items import Question
-from medstress.store.reader import RunReader
-from medstress.store.run_store import RunStore
 
 SENTENCE = "medstress: cannot write the run in {folder}: "
 
@@ -44,14 +41,9 @@ def test_a_second_process_on_the_folder_is_refused_while_the_first_works(
     first = bench.start(log=log, hold=hold)
     try:
         workbench.wait_until(log.exists, first)
-        refused = (
-            f"medstress: another medstress process is working in {bench.out}; wait for it, stop "
-            f"it, or choose another folder with --out; next: medstress view {bench.out}\n"
-        )
-        assert bench.run() == 2
-        assert capsys.readouterr().err == refused
-        assert bench.run("--fresh") == 2
-        assert capsys.readouterr().err == refused
+        for flags in ((), ("--fresh",)):
+            assert bench.run(*flags) == 2
+            assert "another medstress process is working" in capsys.readouterr().err
         assert first.poll() is None
         # Looking on is allowed meanwhile.
         assert Run(bench.out).summary()["experiment"]["complete"] is False
@@ -67,17 +59,6 @@ def test_a_second_process_on_the_folder_is_refused_while_the_first_works(
 
 
 # -- read-only ------------------------------------------------------------------------------------
-
-
-def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(bench, capsys):
-    (bench.root / "file").write_text("not a folder", encoding="utf-8")
-    out = bench.root / "file" / "run"
-    assert bench.run(out=out) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith(SENTENCE.format(folder=out))
-    assert one_line(told.err)
-    assert told.out == ""
-    assert bench.received() == []
 
 
 @contextmanager
@@ -122,28 +103,6 @@ def test_a_read_only_folder_is_refused_in_one_sentence_and_can_still_be_read(ben
 
 
 # -- a full disk ----------------------------------------------------------------------------------
-
-
-def test_a_full_disk_stops_the_run_in_one_sentence_and_it_resumes(bench, whole, capsys):
-    with mounted(bench.root / "mount", "size=20m") as folder:
-        out = folder / "run"
-        stopped, size = 0, 120
-        while True:  # the disk grows until the run fits
-            remount(folder, f"size={size}k")
-            code = bench.run(out=out)
-            told = capsys.readouterr()
-            if code == 0:
-                break
-            assert code == 2
-            assert told.err.startswith(SENTENCE.format(folder=out))
-            assert one_line(told.err)
-            assert told.out == ""
-            stopped += 1
-            size += 280
-            assert size < 5000
-        assert stopped >= 2
-        assert sound(out)
-        assert bench.rows(out) == whole.rows
 
 
 LIMITED = """
@@ -202,11 +161,7 @@ def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, w
         finally:
             workbench.stop(process)
         assert (code, out) == (130, "")
-        command = shlex.join(["medstress", *bench.arguments()])
-        assert err == (
-            f"medstress: interrupted (SIGINT); every answer that arrived is stored; to resume: "
-            f"{command}\n"
-        )
+        assert err.endswith(f"to resume: {shlex.join(['medstress', *bench.arguments()])}\n")
         held = workbench.snapshot(bench.out, bench.root / "copy")
         assert len(held.answered) == len(bench.received(log))
         assert held.dispatched == ()
@@ -215,44 +170,3 @@ def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, w
     assert len(bench.received(log)) == whole.n_calls
     assert bench.rows() == whole.rows
     assert workbench.ledger(bench.summary())["interrupted"] == 0
-
-
-# -- size -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.release
-def test_a_consumed_query_takes_less_than_400_bytes_however_long_the_vignette(
-    bench, workbench, capsys
-):
-    """Bytes of run.sqlite after closing (the WAL is folded in, no VACUUM), less the bytes of a
-    file of the same schema that holds the same manifest and items and nothing else, divided by
-    the perturbed queries that attacks consumed."""
-    story = ("The patient, who has coughed for weeks, was seen by three physicians. " * 40)[:2000]
-    bench.write_items(workbench.questions(40, context=story))
-    bench.tables["attack"] = [
-        bench.attack(sampler, budget=8, **keys)
-        for sampler, keys in (("random", {}), ("pdws", {"n": -5}), ("nearest", {}))
-    ]
-    assert bench.run() == 0
-    size = (bench.out / "run.sqlite").stat().st_size
-    wal = bench.out / "run.sqlite-wal"
-    assert not wal.exists() or wal.stat().st_size == 0
-    reader = RunReader(bench.out)
-    manifest, items = reader.manifest, reader.items()
-    reader.close()
-    with RunStore(bench.root / "fixed") as store:
-        store.write_manifest(manifest)
-        for i, (dataset, item) in enumerate(items.values()):
-            assert isinstance(item, Question)
-            store.begin_trials([(str(i), 1, dataset, item, 0, i)])
-    fixed = (bench.root / "fixed" / "run.sqlite").stat().st_size
-    assert fixed > 40 * 2000
-    queries = workbench.ledger(bench.summary())
-    per_query = (size - fixed) / queries["asked"]
-    with capsys.disabled():
-        print(
-            f"\n{size:,} bytes, {fixed:,} of them fixed, {queries['asked']} queries consumed "
-            f"({queries['paid']} paid): {per_query:.0f} bytes a query"
-        )
-    assert queries["asked"] > 300
-    assert per_query < 400

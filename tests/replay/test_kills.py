@@ -1,22 +1,39 @@
-"""Commands that ask, killed between their answers and begun again: one table of them.
+"""Every command that asks or writes, killed and begun again: the one table of kills.
 
-No answer that arrived is bought again; what is asked twice was in flight at a kill, and is counted.
+Killed between its answers, a command ends like one that nobody killed: no answer that arrived is
+bought again, and what is asked twice was in flight and is counted. Killed at a step of its own, it
+leaves the old file or none, and is begun again.
 """
 
 import json
 import os
+import random
+import re
 import shutil
 import signal
+import sqlite3
+import subprocess
+import sys
 import time
+import urllib.request
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import pytest
 
+from fault_server import FaultServer, random_faults
+from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
+from medstress.cli.app import medstress_cli
+from medstress.core.errors import StoreError
+from medstress.experiment.audit.verify import verify_folder
+from medstress.report.review.room import make_room
 from medstress.store.reader import RunReader
+from medstress.store.reviews import ReviewStore, stored_reviews
 from medstress.testing import tiny_questions
+
+# -- between answers -------------------------------------------------------------------------------
 
 MODELS = '''
 """Models that log what they are given in one write, and take their time."""
@@ -24,6 +41,7 @@ MODELS = '''
 import hashlib
 import json
 import os
+import re
 import time
 
 from medstress.testing import rule_target, scripted_attacker, scripted_judge, tiny_questions
@@ -52,6 +70,13 @@ def _trapped(prompt):
     return {"scores": {"A": 0.7, "B": luck, "C": 0.1, "D": 0.1}}
 
 
+def _lucky(prompt):
+    """Right for most prompts; wrong or unreadable where a hash of the prompt says so."""
+    luck = hashlib.sha256(prompt.encode()).digest()[0]
+    number = int(re.search("case[ \\n]+([0-9]+)", prompt)[1])
+    return "no idea" if luck < 12 else "ABCD"[(number + (luck < 60)) % 4]
+
+
 def _tags(sentence):
     return ["B-Chemical" if word in ("aspirin", "warfarin") else "O" for word in sentence]
 
@@ -60,6 +85,7 @@ def _overlap(a, b):
     return len(set(zip(a, a[1:])) & set(zip(b, b[1:]))) / 20
 
 
+lucky = _slow("victim", lambda prompts: [_lucky(prompt) for prompt in prompts])
 trapped = _slow("victim", lambda prompts: [_trapped(prompt) for prompt in prompts])
 tags = _slow("victim", lambda sentences: [_tags(sentence) for sentence in sentences])
 overlap = _slow("victim", lambda pairs: [_overlap(a, b) for a, b in pairs])
@@ -78,16 +104,19 @@ writer = _slow(
 
 @dataclass(frozen=True)
 class Case:
-    """An experiment, and the command on its run that is killed; without one, the run itself."""
+    """An experiment, and the command that is killed; `{out}` is its folder."""
 
     data: str
     target: str
     batch: int
     attacks: tuple[dict, ...]
-    command: tuple[str, ...] = ()
+    words: tuple[str, ...] = ("run", "e.toml", "--out", "{out}")
+    is_later: bool = False
+    """Whether the command is about a finished run."""
     roles: tuple[tuple[str, str], ...] = ()
-    entities: bool = False
+    names: str | None = None
     settings: tuple[tuple[str, object], ...] = (("controls", False),)
+    tune: tuple[tuple[str, object], ...] = ()
     least: int = 60
     """The calls are more."""
 
@@ -95,31 +124,53 @@ class Case:
     def in_flight(self):
         """Calls that may be on their way at a kill: those of the victim and of each role, and as
         many that were answered and not stored."""
-        return self.batch * (1 if not self.roles or self.command else 4)
+        return self.batch * (4 if self.roles and not self.is_later else 1)
 
-    def words(self, out):
-        name, *rest = self.command or ("run",)
-        return [name, out, *rest] if self.command else ["run", "e.toml", "--out", out]
+    def given(self, out):
+        return [word.format(out=out) for word in self.words]
 
     def tables(self):
         backend = {"backend": "python", "batch_size": self.batch}
-        names = {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"}
+        names = {"type": "drugs", "vocabulary": self.names, "embedding": "ngram"}
         kind = {"iob": "iob", "tsv": "pairs"}.get(self.data.partition(".")[2], "table")
         return {
             "experiment": {"name": "killed", "seeds": [0], **dict(self.settings)},
             "dataset": [{"name": kind, "path": self.data}],
-            "entities": [names] if self.entities else [],
+            "entities": [names] if self.names else [],
             "victim": [{**backend, "target": f"models.py:{self.target}"}],
             **{f"role.{n}": {**backend, "target": f"models.py:{one}"} for n, one in self.roles},
             "attack": list(self.attacks),
+            **({"tune": dict(self.tune)} if self.tune else {}),
         }
 
 
 SWAPS = {"name": "swap_noise", "scope": "all"}
 KEYS = {"name": "keyboard_noise", "label": "search", "scope": "all", "budget": 6}
 FUZZ = {"name": "medfuzz"}
+NAMES = {"name": "entity_substitution", "budget": 4}
 TWO_SEEDS = ("seeds", [0, 1])
+QUESTIONS = {"data": "cases.jsonl", "target": "lucky", "batch": 3, "names": "forty.txt"}
 CASES = {
+    "run": Case(
+        **QUESTIONS,
+        attacks=({**NAMES, "sampler": "pdws", "n": -5}, {**NAMES, "sampler": "nearest"}),
+        settings=(("controls", ["no_op"]), TWO_SEEDS),
+    ),
+    "run --shard": Case(
+        **QUESTIONS,
+        attacks=({**NAMES, "sampler": "random"}, {**NAMES, "sampler": "nearest"}),
+        words=("run", "e.toml", "--out", "{out}", "--shard", "1/2"),
+        settings=(("controls", ["no_op"]), TWO_SEEDS),
+    ),
+    "run of repeats": Case(
+        data="cases.jsonl", target="lucky", batch=3, attacks=({"name": "repeat", "budget": 12},)
+    ),
+    "tune": Case(
+        **QUESTIONS,
+        attacks=(NAMES,),
+        words=("tune", "e.toml", "--out", "{out}"),
+        tune=(("grid", [-30, -5, 5, 30]), ("share", 0.4)),
+    ),
     "run on sentences": Case(
         data="data.iob",
         target="tags",
@@ -147,8 +198,9 @@ CASES = {
         target="trapped",
         batch=8,
         attacks=({"name": "entity_substitution", "sampler": "random", "budget": 2},),
-        entities=True,
-        command=("explain", "--experiment", "e.toml", "--all", "--limit", "1"),
+        names="names.txt",
+        words=("explain", "{out}", "--experiment", "e.toml", "--all", "--limit", "1"),
+        is_later=True,
     ),
     "test": Case(
         data="three.jsonl",
@@ -156,12 +208,13 @@ CASES = {
         batch=16,
         attacks=({**FUZZ, "attempts": 2, "runs": 1, "exemplars": 0},),
         roles=(("attacker", "writer"),),
-        command=("test", "--experiment", "e.toml", "--set", "test.max_calls=400"),
+        words=("test", "{out}", "--experiment", "e.toml", "--set", "test.max_calls=400"),
+        is_later=True,
         # Two successes: loops go on until no other could be paid to its end.
         least=2 * 400 - 5 * (2 + 20),
     ),
 }
-IN_CI = ("run on sentences", "explain", "test")
+IN_CI = ("run", "run --shard", "tune", "explain", "test")
 
 
 def traps():
@@ -183,12 +236,14 @@ def fuzzed(n):
 
 
 @pytest.fixture(scope="session")
-def inputs(tmp_path_factory):
+def inputs(workbench, tmp_path_factory):
     """A folder with the data of all cases and their models."""
     folder = tmp_path_factory.mktemp("inputs")
     (folder / "models.py").write_text(MODELS, "utf-8")
     (folder / "names.txt").write_text("trapicin\ncalmol\nsoftine\n", "utf-8")
-    for name, rows in (("traps", traps()), ("three", fuzzed(3)), ("six", fuzzed(6))):
+    (folder / "forty.txt").write_text("\n".join(workbench.NAMES), "utf-8")
+    data = {"traps": traps(), "three": fuzzed(3), "six": fuzzed(6)}
+    for name, rows in (data | {"cases": workbench.questions(12)}).items():
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(lines, "utf-8")
     names = ("aspirin", "warfarin", "naproxen")
@@ -206,42 +261,58 @@ def prepared(workbench, inputs, folder, case):
     """Write the experiment of a case, and ask all of it without a kill; return what was asked."""
     shutil.copytree(inputs, folder, dirs_exist_ok=True)
     (folder / "e.toml").write_text(workbench.toml(case.tables()), "utf-8")
-    if case.command:
+    if case.is_later:
         workbench.finished(folder, ["run", "e.toml", "--out", "whole"], "run.log")
         shutil.copytree(folder / "whole", folder / "broken")
-    workbench.finished(folder, case.words("whole"), "whole.log")
+    workbench.finished(folder, case.given("whole"), "whole.log")
     return workbench.logged(folder, "whole.log")
+
+
+def kill_once(process, enough, seconds=120.0):
+    """Kill a process at the moment at which something holds."""
+    deadline = time.monotonic() + seconds
+    try:
+        while not enough() and process.poll() is None:
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.01)
+        assert process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
     ("name", "n_kills"),
     [
         *(pytest.param(name, 1, marks=pytest.mark.kills(name)) for name in IN_CI),
-        *(pytest.param(name, 2, marks=pytest.mark.kills) for name in CASES),
+        *(pytest.param(name, 4, marks=pytest.mark.kills) for name in CASES),
     ],
 )
 def test_killed_between_answers_a_command_asks_again_only_what_was_in_flight(
     workbench, inputs, tmp_path, name, n_kills
 ):
-    case = CASES[name]
+    case, luck = CASES[name], random.Random(name)
     whole = prepared(workbench, inputs, tmp_path, case)
     assert whole.total() > case.least
     for number in range(n_kills):
-        process = workbench.start(tmp_path, case.words("broken"), "broken.log", 0.03)
-        wanted = (number + 1) * whole.total() // (n_kills + 2)
-        while workbench.n_logged(tmp_path / "broken.log") < wanted and process.poll() is None:
-            time.sleep(0.01)
-        assert process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(60)
+        process = workbench.start(tmp_path, case.given("broken"), "broken.log", 0.03)
+        wanted = (number + luck.random()) * whole.total() // (n_kills + 1)
+        wanted = max(wanted, workbench.n_logged(tmp_path / "broken.log") + 1)
+        kill_once(process, lambda n=wanted: workbench.n_logged(tmp_path / "broken.log") >= n)
         assert list((tmp_path / "tmp").iterdir()) == []
-    workbench.finished(tmp_path, case.words("broken"), "broken.log")
-    summaries = [Run(tmp_path / out).summary() for out in ("broken", "whole")]
-    broken, unbroken = map(workbench.numbers, summaries)
-    assert broken == unbroken
+    workbench.finished(tmp_path, case.given("broken"), "broken.log")
+    folders = [path.parent for path in sorted((tmp_path / "whole").rglob("run.sqlite"))]
+    n_interrupted = 0
+    for folder in folders:
+        broken = tmp_path / "broken" / folder.relative_to(tmp_path / "whole")
+        summaries = [Run(out).summary() for out in (broken, folder)]
+        assert workbench.numbers(summaries[0]) == workbench.numbers(summaries[1])
+        n_interrupted += workbench.ledger(summaries[0])["interrupted"]
+        assert n_kills == 1 or verify_folder(broken).broken is None
     asked = workbench.logged(tmp_path, "broken.log")
     assert asked.keys() == whole.keys()
-    n_interrupted = workbench.ledger(summaries[0])["interrupted"]
     assert asked.total() - whole.total() <= n_interrupted <= n_kills * case.in_flight
 
 
@@ -257,3 +328,289 @@ def test_every_turn_is_stored_with_its_role_and_can_be_read_back(workbench, inpu
     assert len(rows) == n
     assert {row["role"] for row in rows} == {"victim", "attacker", "judge"}
     assert all(row["prompt"] for row in rows)
+
+
+FAULTS = ("late", "429", "429_retry_after", "500", "503", "drop", "half_json")
+
+
+def key_of_case(prompt: str) -> str:
+    """Right, and wrong where a name in the prompt ends in a."""
+    number = int(re.search(r"case ([0-9]+)", prompt)[1])
+    return "ABCD"[(number + ("hepimycin" in prompt)) % 4]
+
+
+@pytest.mark.parametrize(
+    ("faulty", "n_kills"),
+    [
+        pytest.param(0.0, 1, marks=pytest.mark.kills("run, on a server")),
+        pytest.param(0.3, 8, marks=[pytest.mark.kills, pytest.mark.timeout(600)]),
+    ],
+)
+def test_of_a_server_at_most_the_calls_in_flight_are_bought_again(
+    small, workbench, faulty, n_kills
+):
+    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+    small.tables["attack"] = [small.attack("farthest")]
+
+    def bought():
+        return sum(asked.answered for asked in server.log)
+
+    with FaultServer(answer=key_of_case, seconds=0.01, late=0.1, retry_after=0.01) as server:
+        place = {"backend": "openai", "base_url": server.url, "model": server.model}
+        small.tables["victim"] = [{"name": "served", **place, "max_in_flight": 4}]
+        whole = small.root / "whole"
+        assert small.run(out=whole) == 0
+        n_whole = len(server.log)
+        server.faults = random_faults(faulty, FAULTS)
+        for number in range(1, n_kills + 1):
+            wanted = n_whole + n_whole * number // (n_kills + 1)
+            kill_once(small.start(), lambda n=wanted: bought() >= n)
+        server.seconds = 0.0
+        assert small.run() == 0
+        n_again = bought() - n_whole - Run(small.out).summary()["performance"]["calls"]
+    interrupted = workbench.ledger(small.summary())["interrupted"]
+    assert small.summary()["root"] == small.summary(whole)["root"]
+    assert 1 <= interrupted <= 4 * n_kills
+    assert 0 <= n_again <= interrupted
+
+
+# -- at a step -------------------------------------------------------------------------------------
+
+DIES = """
+import importlib, os, signal, sys
+from medstress.cli.app import medstress_cli
+
+target, left, when, *arguments = sys.argv[1:]
+module, _, name = target.rpartition(".")
+module, left = importlib.import_module(module), int(left)
+ordinary = getattr(module, name)
+
+
+def dying(*given, **named):
+    global left
+    left -= 1
+    if left:
+        return ordinary(*given, **named)
+    if when == "after":
+        ordinary(*given, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+setattr(module, name, dying)
+medstress_cli(arguments)
+"""
+"""Kills itself before or after a function is called for the n-th time."""
+
+
+@pytest.fixture
+def small(bench, workbench):
+    """Six questions and one attack."""
+    bench.write_items(workbench.questions(6))
+    bench.tables["experiment"]["seeds"] = [0]
+    bench.tables["attack"] = bench.tables["attack"][:1]
+    return bench
+
+
+def held(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def of_run(bench):
+    """A commit is lost, and what it held is asked again; the log may end in half a page."""
+    assert bench.run(out=bench.root / "whole") == 0
+    n_calls, luck = len(bench.received()), random.Random(0)
+
+    def left():
+        log = bench.out / "run.sqlite-wal"
+        if log.exists():
+            with log.open("r+b") as stream:
+                stream.truncate(max(0, log.stat().st_size - luck.randint(0, 4000)))
+
+    yield bench.arguments("--shard", "1/1"), left
+    assert len(bench.received()) - 2 * n_calls <= 4 * 2 * 3
+    merged = bench.root / "merged"
+    assert medstress_cli(["merge", str(bench.out), "--out", str(merged), "--quiet"]) == 0
+    assert bench.run(out=merged) == 0
+    assert verify_folder(merged).holds
+    assert bench.summary(merged)["root"] == bench.summary(bench.root / "whole")["root"]
+
+
+def of_merge(bench):
+    """There is no run before it is whole, and the shards stay as they are."""
+    assert bench.run() == 0
+    shards = [bench.root / str(number) for number in (1, 2)]
+    for number, folder in enumerate(shards, 1):
+        assert bench.run("--shard", f"{number}/2", out=folder) == 0
+    # As a process leaves them that is killed before it closes the file.
+    names = ("run.sqlite", "run.sqlite-wal")
+    with closing(sqlite3.connect(shards[1] / names[0], isolation_level=None)) as db:
+        db.execute("INSERT INTO interrupted VALUES (x'00', 0)")
+        db.execute("DELETE FROM interrupted WHERE trial = 0")
+        data = [(shards[1] / name).read_bytes() for name in names]
+    for name, one in zip(names, data, strict=True):
+        (shards[1] / name).write_bytes(one)
+    before, merged = [held(folder) for folder in shards], bench.root / "merged"
+
+    def left():
+        with pytest.raises(StoreError):
+            Run(merged).summary()
+
+    yield ["merge", *map(str, shards), "--out", str(merged)], left
+    assert [held(folder) for folder in shards] == before
+    assert bench.run(out=merged) == 0
+    assert verify_folder(merged).holds
+    assert bench.summary(merged)["root"] == bench.summary()["root"]
+
+
+def of_import(bench):
+    """All answers of a rater are stored, or none."""
+    assert bench.run() == 0
+    with ReviewStore(bench.out) as store:
+        room = make_room(Read.open(bench.out), store)
+    verdict = {"answers": {"key_right": "yes"}, "note": "", "time": "2026-01-31T09:30:00+00:00"}
+    verdicts = [{"case": case, **verdict} for case in room.cases]
+    sent = bench.root / "anna.json"
+    given = {"format": 1, "room": room.id, "rater": "Anna", "verdicts": verdicts}
+    sent.write_text(json.dumps(given), "utf-8")
+
+    def left():
+        assert stored_reviews(bench.out) == []
+
+    yield ["review", str(bench.out), "--import", str(sent)], left
+    assert len({one.case_id for one in stored_reviews(bench.out)}) == len(verdicts) > 0
+    assert verify_folder(bench.out).holds
+
+
+def of_verify(bench):
+    """It changes nothing."""
+    assert bench.run() == 0
+    before = held(bench.out)
+
+    def left():
+        assert held(bench.out) == before
+
+    yield ["verify", str(bench.out)], left
+    left()
+
+
+def writing(*words, ending="jsonl"):
+    """A command that writes one file leaves the old one there."""
+
+    def story(bench):
+        assert bench.run() == 0
+        places = {"out": bench.out, "experiment": bench.write(), "root": bench.root}
+        arguments = [word.format(**places) for word in words]
+        (bench.root / "written").mkdir()
+        whole, to = bench.root / f"whole.{ending}", bench.root / "written" / f"rows.{ending}"
+        assert medstress_cli([*arguments, "--to", str(whole)]) == 0
+        to.write_bytes(b"the rows of an earlier call")
+
+        def left():
+            assert to.read_bytes() == b"the rows of an earlier call"
+
+        yield [*arguments, "--to", str(to)], left
+        assert to.read_bytes() == whole.read_bytes()
+
+    return story
+
+
+STORE, WRITING = "medstress.store", "medstress.files.writing"
+WRITTEN = [(f"{WRITING}._sync", 1, "before"), ("os.fsync", 1, "after")]
+GIVEN = "entities.recogniser=given"
+STEPS = {
+    "run, in mid-commit": (
+        of_run,
+        [(f"{STORE}.database.link", n, when) for n in (2, 6) for when in ("before", "after")],
+    ),
+    "merge": (
+        of_merge,
+        [
+            *(("medstress.experiment.merging.read_shard", n, "before") for n in (1, 2)),
+            *((f"{STORE}.shards._copy", n, "after") for n in (1, 2)),
+            (f"{STORE}.shards.link", 1, "after"),
+            (f"{WRITING}._sync", 1, "after"),
+        ],
+    ),
+    "review --import": (of_import, [(f"{STORE}.reviews._add", 1, "after")]),
+    "verify": (
+        of_verify,
+        [
+            (f"{STORE}.opening._check_pages", 1, "after"),
+            (f"{STORE}.chain._hash_next", 1, "after"),
+            (f"{STORE}.chain.exchanges_digest", 1, "before"),
+        ],
+    ),
+    "perturb": (writing("perturb", "{experiment}", "--quiet"), WRITTEN),
+    "check --to": (writing("check", "{root}/items.jsonl", "--set", GIVEN), WRITTEN),
+    "export": (
+        writing("export", "{out}", "--table", "trials", ending="csv"),
+        [("medstress.files.spreadsheets.neutral", 99, "after"), *WRITTEN],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.kills(name)) for name in STEPS]
+)
+def test_killed_at_a_step_a_command_leaves_nothing_half_done(small, workbench, name):
+    story, steps = STEPS[name]
+    told = story(small)
+    arguments, left = next(told)
+    environment = small.environment() | workbench.temporary(small.root)
+    for step in steps:
+        command = [sys.executable, "-c", DIES, *map(str, step), *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert list((small.root / "tmp").iterdir()) == []
+        left()
+    assert medstress_cli(arguments) == 0
+    assert next(told, None) is None
+
+
+# -- the review room -------------------------------------------------------------------------------
+
+
+@contextmanager
+def served(folder):
+    """The address of a room in a process of its own, and the process; it is killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "medstress", "review", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1", "BROWSER": "true"},
+    )
+    try:
+        lines = (re.match(r"(http://127\.0\.0\.1:\d+/\S+/) ", line) for line in process.stdout)
+        yield next(filter(None, lines))[1], process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def post(address, path, body):
+    request = urllib.request.Request(
+        f"{address}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+@pytest.mark.kills("review")
+def test_a_room_that_is_killed_keeps_what_it_had_confirmed(small):
+    assert small.run() == 0
+    with served(small.out) as (address, process):
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            page = json.loads(re.search(r'id="data">(.*?)</script>', answer.read().decode())[1])
+        words = {one["id"]: "no" if n == 0 else "yes" for n, one in enumerate(page["cases"])}
+        post(address, "start", {"rater": "Anna"})
+        for case, word in words.items():
+            judged = {"case": case, "answers": {"key_right": word}, "note": ""}
+            post(address, "verdict", {"rater": "Anna", **judged})
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+    kept = {one.case_id: one.answers["key_right"] for one in stored_reviews(small.out)}
+    assert kept == words
+    with served(small.out) as (address, _):
+        saved = post(address, "start", {"rater": "anna"})["saved"]
+    assert {case: one["answers"]["key_right"] for case, one in saved.items()} == words

@@ -1,9 +1,8 @@
 """Running again on a folder: resume, extend, refuse, throw away, retry."""
 
-import json
+import os
 import shutil
 import sqlite3
-from collections import Counter
 from contextlib import closing
 from xml.etree import ElementTree
 
@@ -71,16 +70,8 @@ def test_the_same_experiment_in_another_folder_resumes(bench, tmp_path):
     assert len(bench.received()) == n_calls
 
 
-def more_seeds(bench, workbench):
-    bench.tables["experiment"]["seeds"] = [0, 1, 2]
-
-
 def more_items(bench, workbench):
     bench.write_items(workbench.questions(15))
-
-
-def another_attack(bench, workbench):
-    bench.tables["attack"].insert(0, bench.attack("farthest"))
 
 
 def another_victim(bench, workbench):
@@ -93,7 +84,7 @@ def another_data_set(bench, workbench):
 
 @pytest.mark.parametrize(
     "change",
-    [more_seeds, more_items, another_attack, another_victim, another_data_set],
+    [more_items, another_victim, another_data_set],
     ids=lambda change: change.__name__,
 )
 def test_extending_keeps_old_trials_and_asks_only_for_new_ones(bench, workbench, change):
@@ -124,6 +115,7 @@ def test_extending_keeps_old_trials_and_asks_only_for_new_ones(bench, workbench,
 def six(workbench, tmp_path_factory):
     """A finished run on six questions."""
     made = workbench.Bench(tmp_path_factory.mktemp("six"))
+    made.embed_words()
     made.write_items(workbench.questions(6))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in made.environment().items():
@@ -151,6 +143,15 @@ def changed_item(bench, workbench):
     bench.write_items(rows)
 
 
+def other_vectors(bench, workbench):
+    """Other numbers in a file of equal length and time."""
+    path = bench.root / "words.vec"
+    before, text = path.stat(), path.read_text("utf-8")
+    path.write_text(text.translate(str.maketrans("12", "21")), "utf-8")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -160,6 +161,7 @@ def changed_item(bench, workbench):
         ),
         (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
         (changed_attack, "attack 'pdws' changed (n was -5.0, is -6.0)"),
+        (other_vectors, "entity group 'drugs' changed (its names, synonyms or vectors"),
         (changed_item, "1 items of dataset 'cases' are missing or changed (changed: 'q4')"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -168,22 +170,16 @@ def test_a_changed_experiment_is_refused_by_name_and_nothing_is_touched(
     bench, workbench, six, capsys, parted, change, named
 ):
     shutil.copytree(six.root, bench.root, dirs_exist_ok=True)
+    bench.tables["entities"] = six.tables["entities"]
     rows, n_calls = bench.rows(), len(bench.received())
     capsys.readouterr()
     change(bench, workbench)
     assert bench.run() == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith(f"medstress: {bench.out} holds another experiment: {named}")
-    sentence, command = parted(told.err)
-    assert sentence.rstrip().endswith(
-        ". Choose another folder with --out, or throw the old run away with --fresh"
-    )
-    assert f"--out {bench.out}-2" in command
-    assert told.err.count("\n") == 1
-    differences = told.err.partition("another experiment: ")[2].partition(". Choose")[0]
+    sentence, command = parted(capsys.readouterr().err)
+    assert sentence.startswith(f"medstress: {bench.out} holds another experiment: {named}")
+    differences = sentence.partition("another experiment: ")[2].partition(". Choose")[0]
     assert "missing" not in differences.replace(named, "")
-    assert "another one" not in differences.replace(named, "")
+    assert f"--out {bench.out}-2" in command
     assert len(bench.received()) == n_calls > 0
     assert bench.rows() == rows
     if change is changed_source:
@@ -201,13 +197,10 @@ def test_fresh_throws_away_the_run_and_asks_everything_again(bench):
     assert (bench.out / "notes.txt").read_text("utf-8") == "mine"
 
 
-def test_fresh_leaves_a_folder_alone_that_holds_no_run(bench, capsys, parted):
+def test_fresh_leaves_a_folder_alone_that_holds_no_run(bench):
     bench.out.mkdir()
     (bench.out / "thesis.tex").write_text("years of work", encoding="utf-8")
     assert bench.run("--fresh") == 2
-    assert parted(capsys.readouterr().err)[0] == (
-        f"medstress: --fresh: {bench.out} holds files but no run, so it is left as it is\n"
-    )
     assert (bench.out / "thesis.tex").exists()
     assert bench.received() == []
 
@@ -229,18 +222,12 @@ def sometimes(bench):
     return broken
 
 
-def test_failed_trials_stay_failed_until_they_are_retried(bench, workbench, sometimes, capsys):
+def test_failed_trials_stay_failed_until_they_are_retried(bench, workbench, sometimes):
     assert bench.run() == 1
-    text = capsys.readouterr().out
     rows, n_calls = bench.rows(), len(bench.received())
     failed = [row for row in rows if row.verdict == "failed"]
-    assert f"{len(failed)} trials failed (max_failed = 0)" in text
-    assert "--retry-failed" in text
     at = {trial.id: trial.at for trial in Read.open(bench.out).trials}
     assert {at[row.trial_id] for row in failed} == {"baseline", "attack"}
-    assert {row.error for row in failed} == {
-        "python victim 'victim.py:answer' raised RuntimeError: no connection"
-    }
     for row in rows:
         assert row.n_asked == row.n_paid + row.n_cached + row.n_failed
         assert row.n_failed == (row.verdict == "failed" and at[row.trial_id] == "attack")
@@ -258,54 +245,14 @@ def test_failed_trials_stay_failed_until_they_are_retried(bench, workbench, some
     assert workbench.numbers(bench.summary()) == workbench.numbers(bench.summary(once))
 
 
-def test_a_limit_of_queries_is_never_exceeded_and_a_higher_one_goes_on(
-    bench, workbench, whole, capsys
-):
-    stopped = "Stopped by max_queries = "
+def test_a_limit_of_queries_is_never_exceeded_and_a_higher_one_goes_on(bench, workbench, whole):
     for most in (1, 50, 50, whole.n_calls - 1):
         assert bench.run("--set", f"experiment.max_queries={most}") == 0
-        assert f"{stopped}{most}; next: medstress run " in capsys.readouterr().out
         assert len(bench.received()) == most
         state = bench.summary()["experiment"]
         assert (state["complete"], state["finished"]) == (False, None)
     assert bench.run() == 0
-    assert stopped not in capsys.readouterr().out
     assert bench.summary()["experiment"]["complete"] is True
     assert bench.rows() == whole.rows
     assert len(bench.received()) == whole.n_calls
     assert workbench.ledger(bench.summary())["interrupted"] == 0
-
-
-def test_the_manifest_is_written_before_the_first_call(bench):
-    code = bench.run("--set", "victim.target='victim.py:missing'")
-    assert code == 2
-    assert bench.received() == []
-    text = (bench.root / "victim.py").read_text("utf-8")
-    (bench.root / "victim.py").write_text(
-        text.replace(
-            "    time.sleep(",
-            "    from pathlib import Path\n"
-            "    from medstress.api.results import Run\n"
-            f"    manifest = Run(Path({str(bench.out)!r})).manifest()\n"
-            "    with open(os.environ['VICTIM_LOG'] + '.seen', 'a') as seen:\n"
-            "        seen.write(json.dumps([manifest['fingerprint'], manifest['complete']]))\n"
-            "        seen.write('\\n')\n"
-            "    time.sleep(",
-        ),
-        encoding="utf-8",
-    )
-    assert bench.run() == 0
-    seen = bench.log.with_name(bench.log.name + ".seen").read_text("utf-8").splitlines()
-    fingerprint = bench.summary()["experiment"]["fingerprint"]
-    assert Counter(seen) == {json.dumps([fingerprint, False]): len(seen)}
-    assert len(seen) > 0
-
-
-def test_fewer_items_of_a_group_are_refused_and_more_extend(bench, capsys):
-    assert bench.run("--set", "entities.limit=4") == 0
-    n = len(bench.rows())
-    assert bench.run("--set", "entities.limit=2") == 2
-    assert "items of dataset 'cases' are missing or changed" in capsys.readouterr().err
-    assert bench.run("--set", "entities.limit=6") == 0
-    assert len(bench.rows()) > n
-    assert bench.run() == 0

@@ -1,14 +1,10 @@
-"""MedFuzz on servers that ignore or refuse schemas, killed at every call.
+"""MedFuzz on servers that ignore or refuse schemas, resumed from what is committed at a call.
 
 Once a schema was refused none is sent, so a resumed run has to know it.
 """
 
 import json
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
 
@@ -17,7 +13,6 @@ import pytest
 from conversation_server import ConversationServer
 from medstress.api.run import Run, run
 from medstress.core.errors import OtherRunError
-from medstress.files.toml_values import toml_value
 from medstress.store.database import FILE
 from medstress.store.reader import RunReader
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
@@ -25,18 +20,6 @@ from medstress.testing import rule_target, scripted_attacker, tiny_questions
 pytest.importorskip("openai")
 ITEMS = tiny_questions(3)
 IN_FLIGHT = 2
-ZYGOTE = """
-import os, sys
-import openai
-from medstress.cli.app import medstress_cli
-for line in sys.stdin:
-    if (pid := os.fork()) == 0:
-        with open("pid", "w") as file:
-            file.write(str(os.getpid()))
-        sys.stdout = open(os.devnull, "w")
-        os._exit(medstress_cli(["run", "e.toml", "--quiet", "--out", line.strip()]))
-    print(os.waitpid(pid, 0)[1], flush=True)
-"""
 
 
 class Servers:
@@ -59,11 +42,8 @@ class Servers:
         )
         rows = [
             {
-                "id": q.id,
-                "context": q.context,
-                "stem": q.stem,
-                "options": q.options,
-                "answer": q.key,
+                **{"id": q.id, "context": q.context, "stem": q.stem},
+                **{"options": q.options, "answer": q.key},
             }
             for q in ITEMS
         ]
@@ -120,8 +100,10 @@ def copied(folder, to):
         source.backup(copy)
 
 
-def test_a_resumed_run_knows_what_became_of_schemas(servers, tmp_path):
-    places = (13, 30)
+@pytest.mark.parametrize(
+    "places", [(13, 30), pytest.param(range(2, 34), marks=pytest.mark.kills)], ids=["two", "every"]
+)
+def test_a_resumed_run_knows_what_became_of_schemas(servers, tmp_path, places):
     whole = tmp_path / "whole"
     for n in places:
         servers.at[n] = lambda n=n: copied(whole, tmp_path / f"{n}")
@@ -149,45 +131,3 @@ def test_whether_schemas_are_sent_is_changed_only_before_the_first_answer(server
     del servers.experiment["role"]["attacker"]["structured"]
     with pytest.raises(OtherRunError, match="attacker' was false, is true"):
         run(servers.experiment, tmp_path / "begun")
-
-
-@pytest.mark.kills
-@pytest.mark.timeout(1200)
-def test_killed_at_every_call_it_resumes_to_the_same_root(servers, tmp_path):
-    tables = {**servers.experiment}
-    (tmp_path / "e.toml").write_text(
-        "\n".join(f"{name} = {toml_value(table)}" for name, table in tables.items())
-    )
-    zygote = subprocess.Popen(
-        [sys.executable, "-c", ZYGOTE],
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-    def go(out):
-        servers.n = 0
-        zygote.stdin.write(f"{out}\n")
-        zygote.stdin.flush()
-        return int(zygote.stdout.readline())
-
-    def kill():
-        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-        return "drop"
-
-    with zygote:
-        assert go("whole") == 0
-        whole, n = servers.asked(), servers.n
-        before = whole
-        for number in range(1, n + 1):
-            servers.at = {number: kill}
-            assert go(f"k{number}") == signal.SIGKILL
-            servers.at = {}
-            assert go(f"k{number}") == 0, number
-            assert root(tmp_path / f"k{number}") == root(tmp_path / "whole")
-            asked = servers.asked() - before
-            before = servers.asked()
-            assert asked.keys() == whole.keys()
-            assert (asked - whole).total() <= 2 * IN_FLIGHT
-        zygote.stdin.close()

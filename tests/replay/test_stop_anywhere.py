@@ -1,22 +1,19 @@
 """A run that stops before any single write of its store ends like one that never stopped.
 
-The real kills of `test_kill.py` fall where the time is spent; here every place has its turn.
+The real kills of `test_kills.py` fall where the time is spent; here every place has its turn.
 """
 
 import os
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from medstress.api.run import Run, run
-from medstress.backends.python import PythonBackend
+from medstress.api.run import run
 from medstress.backends.threads import is_working
 from medstress.core import registry
-from medstress.core.errors import StoreError
 from medstress.experiment import run as running
 from medstress.experiment.plan import manifest
 from medstress.store.run_store import RunStore
@@ -41,13 +38,11 @@ class Stopping(RunStore):
     """A store that raises before its n-th write."""
 
     stop_at: int | None = None
-    error: type[BaseException] = Crash
     n_writes = 0
-    stopped_before: str | None = None
-    last: str | None = None
+    is_stopped = False
 
     def close(self) -> None:
-        if self.stopped_before is None or self.error is not Crash:
+        if not self.is_stopped:
             super().close()
             return
         self._db.abandon()
@@ -56,10 +51,10 @@ class Stopping(RunStore):
 
 def counted(name):
     def write(self, *args):
-        if self.stopped_before is None:
+        if not self.is_stopped:
             if Stopping.n_writes == Stopping.stop_at:
-                self.stopped_before = Stopping.last = name
-                raise Stopping.error
+                self.is_stopped = True
+                raise Crash
             Stopping.n_writes += 1
         return getattr(RunStore, name)(self, *args)
 
@@ -89,29 +84,12 @@ def small(bench, workbench, monkeypatch):
         yield bench
 
 
-@pytest.fixture(
-    params=[(0, 1), *(pytest.param(each, marks=pytest.mark.release) for each in ((2, 1), (1, 3)))],
-    ids=["plain", "ahead", "three workers"],
-)
-def manner(request, monkeypatch):
-    """How many calls are computed early, and how many threads ask."""
-    original = PythonBackend.__init__
-
-    def change(self, *args, **keys):
-        original(self, *args, **keys)
-        ahead, workers = request.param
-        self.traits = replace(self.traits, ahead=ahead, workers=workers)
-
-    monkeypatch.setattr(PythonBackend, "__init__", change)
-    return request.param
-
-
-def go(bench, out, stop_at=None, error=Crash):
+def go(bench, out, stop_at=None):
     """Run in this process; returns whether it was stopped."""
-    Stopping.stop_at, Stopping.n_writes, Stopping.error = stop_at, 0, error
+    Stopping.stop_at, Stopping.n_writes = stop_at, 0
     try:
         run(bench.write(), out)
-    except error:
+    except Crash:
         # A real crash ends the threads as well; here one may still be on its batch.
         while is_working():
             time.sleep(0.001)
@@ -119,8 +97,9 @@ def go(bench, out, stop_at=None, error=Crash):
     return False
 
 
+@pytest.mark.kills
 def test_a_crash_before_any_write_changes_no_trial_and_reports_every_lost_call(
-    small, workbench, manner, monkeypatch
+    small, workbench, monkeypatch
 ):
     monkeypatch.setenv("VICTIM_LOG", str(small.root / "whole.jsonl"))
     whole = small.runs / "whole"
@@ -130,11 +109,10 @@ def test_a_crash_before_any_write_changes_no_trial_and_reports_every_lost_call(
     assert n_writes > 20
     prompts = {prompt for _, prompt in small.received(small.root / "whole.jsonl")}
     n_lost = 0
-    for stop_at in range(0, n_writes, 1 if manner == (0, 1) else 2):
+    for stop_at in range(n_writes):
         out, log = small.runs / f"at{stop_at}", small.root / f"at{stop_at}.jsonl"
         monkeypatch.setenv("VICTIM_LOG", str(log))
-        if not go(small, out, stop_at):  # with threads the number of writes varies
-            continue
+        assert go(small, out, stop_at)
         after = workbench.snapshot(out, small.runs / "copy")
         n_first = len(small.received(log))
         assert not go(small, out)
@@ -146,43 +124,10 @@ def test_a_crash_before_any_write_changes_no_trial_and_reports_every_lost_call(
         unanswered.subtract(prompt_of[key] for key in after.answered)
         assert min(unanswered.values(), default=0) >= 0
         in_flight = Counter(prompt_of[key] for key in after.dispatched)
-        # With several threads a batch may be dropped before its thread starts.
-        assert +unanswered == in_flight if manner[1] == 1 else +unanswered <= in_flight
+        assert +unanswered == in_flight
         asked_again = Counter(received[n_first:])
         assert asked_again == Counter(prompt_of[key] for key in end.answered - after.answered)
         assert end.interrupted == after.dispatched
         assert end.dispatched == ()
         n_lost += len(end.interrupted)
     assert n_lost > 0
-
-
-def test_an_interrupt_before_any_write_loses_no_answer(small, workbench, monkeypatch):
-    whole = small.runs / "whole"
-    assert not go(small, whole)
-    n_writes, expected = Stopping.n_writes, small.rows(whole)
-    lost = []
-    for stop_at in range(n_writes):
-        out, log = small.runs / f"at{stop_at}", small.root / f"at{stop_at}.jsonl"
-        monkeypatch.setenv("VICTIM_LOG", str(log))
-        assert go(small, out, stop_at, KeyboardInterrupt)
-        after = workbench.snapshot(out, small.runs / "copy")
-        n_lost = len(small.received(log)) - len(after.answered)
-        lost += [f"{n_lost} before {Stopping.last}"] if n_lost else []
-        # What was journalled and never sent was not interrupted.
-        lost += [f"{Stopping.last} in flight"] if after.dispatched else []
-        assert not go(small, out)
-        assert small.rows(out) == expected
-    assert lost == []
-
-
-@pytest.mark.release
-def test_a_store_that_cannot_write_stops_the_run_and_resumes(small, workbench):
-    whole = small.runs / "whole"
-    assert not go(small, whole)
-    n_writes, expected = Stopping.n_writes, small.rows(whole)
-    for stop_at in range(0, n_writes, 3):
-        out = small.runs / f"at{stop_at}"
-        assert go(small, out, stop_at, StoreError)
-        assert not go(small, out)
-        assert small.rows(out) == expected
-        assert Run(out).manifest()["complete"]

@@ -50,28 +50,3 @@ def test_a_query_is_one_query_and_six_calls_that_are_read_back(wrapped, tmp_path
     for row in flipped:
         assert row.prompt_before in received
         assert row.prompt_after in received
-
-
-def test_the_dry_run_bounds_its_calls(wrapped, capsys):
-    assert wrapped.run("--dry-run") == 0
-    lines = capsys.readouterr().out.splitlines()
-    queries = int(lines[0].split("at most ")[1].split()[0].replace(",", ""))
-    assert any(f"in at most {queries * CALLS:,} calls" in line for line in lines)
-    assert wrapped.run() == 0
-    assert wrapped.summary()["performance"]["calls"] <= queries * CALLS
-
-
-def test_a_folder_of_another_wrapper_is_refused(wrapped, capsys):
-    assert wrapped.run() == 0
-    path = wrapped.write()
-    text = path.read_text("utf-8")
-    (wrapped.root / "mine.txt").write_text("Beware.", "utf-8")
-    for old, new in (
-        ("k = 3", "k = 4"),
-        ("n = 2", "n = 3"),
-        ('"instructed"', '{name = "instructed", instruction = "mine.txt"}'),
-    ):
-        assert old in text
-        path.write_text(text.replace(old, new), "utf-8")
-        assert wrapped.run() == 2
-        assert "victim 'careful' changed" in capsys.readouterr().err

@@ -4,63 +4,20 @@ import json
 import sqlite3
 from contextlib import closing
 
-import pytest
-
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.core.shards import Shard
 from medstress.experiment.audit.verify import verify_folder
 from rows import rows_of
 
 
-@pytest.mark.parametrize("n", [3, *(pytest.param(n, marks=pytest.mark.release) for n in (1, 8))])
-def test_shards_say_what_the_run_at_once_says(bench, sharded, same, n):
+def test_shards_say_what_the_run_at_once_says(bench, sharded, same):
     assert bench.run() == 0
     at_once = len(bench.received())
-    merged = sharded(n)
-    same(bench.out, merged, reports=n > 1)
-    assert len(bench.received()) == 2 * at_once
-    assert Run(merged).manifest()["shards"]["bought_twice"] == 0
-    assert verify_folder(merged).holds
-
-
-@pytest.mark.release
-def test_repeats_controls_and_several_data_sets_come_to_their_places(
-    workbench, bench, sharded, same
-):
-    bench.tables["experiment"] |= {"controls": ["no_op", "repeat"], "flip_check": True}
-    bench.tables["victim"], bench.tables["attack"] = (
-        bench.tables[name][:1] for name in ("victim", "attack")
-    )
-    bench.write_items(workbench.questions(6))
-    bench.tables["dataset"].append({"name": "table", "path": "more.jsonl", "label": "more"})
-    rows = workbench.questions(5)
-    # The second data set has two questions of the first, under other ids.
-    for i, row in enumerate(rows):
-        row["id"] = f"m{i}"
-        row["stem"] = f"What treats case {i if i < 2 else i + 40}?"
-    (bench.root / "more.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), "utf-8")
-    assert bench.run() == 0
-    merged = sharded(4)
-    same(bench.out, merged)
-    assert Run(merged).manifest()["shards"]["bought_twice"] == 0
-    assert verify_folder(merged).holds
-
-
-@pytest.mark.release
-def test_analyses_tests_and_criteria_are_asked_and_judged_in_the_merged_run(bench, sharded, same):
-    bench.tables["analysis"] = {"transfer": True, "reuse": [1, 4]}
-    bench.tables["require"] = [{"metric": "asr", "max_high": 0.05}]
-    bench.tables["slices"] = {"by": ["option_length"]}
-    assert bench.run() == 3
-    at_once = len(bench.received())
-    merged = sharded(3, completes=False)
-    in_shards = len(bench.received()) - at_once
-    assert in_shards < at_once
-    assert Run(merged).summary()["experiment"]["complete"] is False
-    assert bench.run(out=merged) == 3
-    assert len(bench.received()) == 2 * at_once
+    merged = sharded(3)
     same(bench.out, merged, reports=True)
+    assert len(bench.received()) == 2 * at_once
+    assert Run(merged).manifest()["shards"]["bought_twice"] == 0
+    assert verify_folder(merged).holds
 
 
 def test_entities_of_a_sentence_are_units_of_one_item(bench, sharded, same):
@@ -139,24 +96,3 @@ def test_a_shared_cache_is_shared_by_shards(bench, sharded, same):
     assert Run(merged).summary()["performance"]["calls_from_cache"] == 0
     same(bench.out, merged)
     assert verify_folder(merged).holds
-
-
-def test_limits_are_divided_so_that_their_sum_is_kept(bench, sharded):
-    bench.tables["experiment"]["max_queries"] = 50
-    before = len(bench.received())
-    folders = [bench.root / str(number) for number in (1, 2, 3)]
-    for number, folder in enumerate(folders, 1):
-        assert bench.run("--shard", f"{number}/3", out=folder) == 0
-    merged = bench.root / "merged"
-    given = ["merge", *map(str, folders), "--out", str(merged), "--quiet"]
-    assert medstress_cli(given) == 0
-    assert Run(merged).summary()["performance"]["calls"] <= 50
-    assert len(bench.received()) - before <= 50
-    assert bench.run(out=merged) == 0
-    assert Run(merged).summary()["performance"]["calls"] <= 50
-
-
-def test_parts_of_a_limit_sum_to_it():
-    for whole in (0, 1, 7, 100, 1_000_003):
-        for of in (1, 3, 64):
-            assert sum(Shard(of, number).share(whole) for number in range(1, of + 1)) == whole

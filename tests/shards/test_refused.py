@@ -8,8 +8,7 @@ from contextlib import closing
 import pytest
 
 from medstress.cli.app import medstress_cli
-from medstress.core.errors import UsageError
-from medstress.core.shards import cut, parse_shard
+from medstress.core.shards import cut
 from medstress.experiment import merging
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.run_store import lock_folder
@@ -51,29 +50,6 @@ def shards(bench, made):
     return [bench.root / number for number in "123"]
 
 
-@pytest.mark.parametrize("text", ["65/64", "0/4", "-1/4", "a/b", "", "2/1", "1/100001"])
-def test_a_shard_that_is_none_is_refused_before_anything_is_asked(bench, refused, text):
-    refused(["run", bench.write(), f"--shard={text}", "--out", bench.out], f"--shard {text}:")
-    assert not bench.received()
-    assert not bench.out.exists()
-
-
-@pytest.mark.parametrize(
-    ("variables", "word"),
-    [
-        ({}, "SLURM_ARRAY_TASK_ID is not set"),
-        ({"ID": "x"}, "'x'"),
-        ({"ID": "7", "MIN": "1"}, "got 7"),
-        ({"ID": "3", "MIN": "3", "COUNT": "2"}, "2 tasks and not 4"),
-    ],
-)
-def test_an_array_that_does_not_fit_is_refused(variables, word, said):
-    environment = {f"SLURM_ARRAY_TASK_{name}": value for name, value in variables.items()}
-    with pytest.raises(UsageError) as error:
-        parse_shard("auto/4", environment)
-    said(str(error.value), word)
-
-
 def test_a_folder_of_another_shard_or_of_a_whole_run_is_refused(bench, shards, refused):
     n = len(bench.received())
     refused(bench.arguments("--shard", "2/3", out=shards[0]), "holds shard 1/3")
@@ -84,11 +60,6 @@ def test_a_folder_of_another_shard_or_of_a_whole_run_is_refused(bench, shards, r
     n = len(bench.received())
     refused(bench.arguments("--shard", "1/3"), "a whole run")
     assert len(bench.received()) == n
-
-
-def test_what_is_about_all_trials_is_not_asked_in_a_shard(bench, shards, refused):
-    given = ["explain", "--all", shards[0], "--experiment", bench.write()]
-    refused(given, "holds shard 1/3")
 
 
 def test_a_tuned_experiment_is_tuned_before_it_is_cut(bench, refused):
@@ -137,20 +108,6 @@ def test_missing_doubled_and_foreign_shards_are_refused(workbench, bench, shards
     merge(one, two, three, bench.out, words=["a whole run"])
     with lock_folder(two):
         merge(one, two, three, words=["another medstress process is working"])
-
-
-@pytest.mark.parametrize("what", ["seeds", "items", "require"])
-def test_shards_of_different_experiments_are_refused(workbench, bench, shards, refused, what):
-    other = bench.root / "other"
-    if what == "seeds":
-        bench.tables["experiment"]["seeds"] = [5]
-    if what == "items":
-        bench.write_items(workbench.questions(11))
-    if what == "require":
-        bench.tables["require"] = [{"metric": "asr", "max_high": 0.3}]
-    assert bench.run("--shard", "3/3", out=other) == 0
-    refused(["merge", *shards[:2], other, "--out", bench.root / "merged"], "different experiments")
-    assert not (bench.root / "merged").exists()
 
 
 def test_a_half_finished_shard_is_refused_by_default(bench, shards, refused, monkeypatch):
@@ -202,25 +159,10 @@ def test_nothing_is_merged_into_a_folder_that_holds_something(bench, shards, ref
     refused(["merge", *shards, "--out", ""], "empty")
 
 
-def test_a_shard_that_was_changed_is_not_merged(bench, shards, refused):
-    data = bytearray((shards[1] / "run.sqlite").read_bytes())
-    at = data.find(b'"n_asked":')
-    data[at + 10] ^= 1
-    (shards[1] / "run.sqlite").write_bytes(bytes(data))
-    refused(["merge", *shards, "--out", bench.root / "merged"], "not as medstress wrote it")
-    assert not (bench.root / "merged").exists()
-
-
-def test_a_dry_run_of_a_shard_says_how_much_of_the_plan_it_is(bench, capsys):
-    assert medstress_cli([*bench.arguments("--dry-run", "--shard", "1/12")]) == 0
-    assert "shard 1/12: 6 of 72 trials" in capsys.readouterr().out
-    assert not bench.received()
-
-
 _ODD = (None, 10**40, "x", [[]], {"a": None}, {"number": 2, "of": 3})
 
 
-@pytest.mark.parametrize("key", ["shard", "n_planned", "parts", "victims"])
+@pytest.mark.parametrize("key", ["shard", "parts"])
 def test_a_shard_with_an_odd_value_never_ends_in_a_bug(bench, shards, capsys, key):
     whole = shards[1] / "run.sqlite"
     kept = whole.read_bytes()
@@ -244,7 +186,6 @@ def test_a_shard_with_an_odd_value_never_ends_in_a_bug(bench, shards, capsys, ke
     "change",
     [
         "UPDATE answers SET tokens_in = 99999 WHERE id = 1",
-        "UPDATE answers SET trial = -1 WHERE id = 2",
         "UPDATE exchanges SET query = query + 1 WHERE trial = 1 AND seq = 0",
     ],
 )

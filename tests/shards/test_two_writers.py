@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import random
 import resource
 import signal
 import subprocess
@@ -20,27 +19,6 @@ from medstress.experiment.audit.verify import verify_folder
 from medstress.store.database import FILE, LOCK, TakenOverError
 from medstress.store.run_store import RunStore, lock_folder
 
-DIES = """
-import os, signal, sys
-import medstress.store.database as database
-from medstress.cli.app import medstress_cli
-
-n, when, link = int(sys.argv[1]), sys.argv[2], database.link
-
-
-def dying(db, chained):
-    global n
-    n -= 1
-    link(db, chained)
-    if n == 0:
-        if when == "after":
-            db.execute("COMMIT")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-database.link = dying
-sys.exit(medstress_cli(sys.argv[3:]))
-"""
 """Kills itself in its n-th commit, before or after SQLite has it."""
 
 
@@ -144,34 +122,6 @@ def test_a_stopped_worker_that_goes_on_after_its_retry_began_is_refused(workbenc
     assert (code, "taken" in err) == (2, True), err
     assert (folder / FILE).read_bytes() == kept
     assert n_alone - n_before <= n_retry <= n_alone - n_before + 3  # what was in flight
-    assert merged_root(bench, folder) == Run(bench.out).summary()["root"]
-
-
-@pytest.mark.parametrize(
-    "when",
-    [
-        pytest.param("before", marks=pytest.mark.kills("run --shard, in mid-commit")),
-        pytest.param("after", marks=pytest.mark.kills),
-    ],
-)
-def test_a_kill_in_mid_commit_loses_at_most_that_commit(bench, when):
-    assert bench.run() == 0
-    n_alone, kills = len(bench.received()), 3
-    folder = bench.root / "1"
-    luck = random.Random(f"{when}")
-    for _ in range(kills):
-        program = [sys.executable, "-c", DIES, str(luck.randint(2, 9)), when]
-        arguments = bench.arguments("--shard", "1/1", out=folder)
-        done = subprocess.run(
-            [*program, *arguments], env=bench.environment(), capture_output=True, check=False
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        log = folder / f"{FILE}-wal"
-        if log.exists() and luck.random() < 0.5:  # and its last page came to the disk in part
-            with log.open("r+b") as stream:
-                stream.truncate(max(0, log.stat().st_size - luck.randint(1, 4000)))
-    assert bench.run("--shard", "1/1", out=folder) == 0
-    assert len(bench.received()) - 2 * n_alone <= kills * 2 * 3
     assert merged_root(bench, folder) == Run(bench.out).summary()["root"]
 
 

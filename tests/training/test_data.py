@@ -12,7 +12,6 @@ from medstress.core.clusters import clusters_of
 from medstress.core.errors import MedstressError, UsageError
 from medstress.core.sentences import TaggedText
 from medstress.experiment.file.config import Attack as AttackTable
-from medstress.experiment.plan.manifest import surrogates_of
 from medstress.experiment.plan.parts import make_attacks
 from medstress.training.data import Kind, TrainingData, split_into_folds, split_off
 from medstress.training.train import plan_training, training_lines
@@ -197,11 +196,7 @@ def gold_in(items):
 
 @pytest.mark.parametrize("choice", ["fixed", "drawn"])
 def test_held_out_names_meet_in_nothing_that_is_trained_on(
-    synonyms,
-    workplace,
-    sentences,
-    as_iob,
-    choice,
+    synonyms, workplace, sentences, as_iob, choice
 ):
     """Neither in the originals, nor where the copy leaves a mention as it is, nor on dev data."""
     named = [("severe", "salicylate"), ("Daily", "Coumarin"), ("aspirin", "acid")]
@@ -298,13 +293,6 @@ def test_with_folds_each_model_counts_what_it_is_tested_on(folded):
             assert new.get(CLAIMED[int(n)][0].split()[0], "nowhere") not in read
 
 
-@pytest.mark.parametrize(("side", "n"), [("first", 5), ("second", 2), ("random", 7)])
-def test_coverage_is_of_the_text_that_is_perturbed(folded, side, n):
-    folded["attack"][0]["side"] = side
-    (row,) = surrogates_of(plan_training(folded).prepared)
-    assert (row["n_mentions"], row["n_listed"], row["n_unchanged"]) == (n, n, 0)
-
-
 def test_original_twice_reads_two_plain_copies_and_as_many_steps(synonyms):
     del synonyms["train"]["patience"]
     plan = plan_training(synonyms)
@@ -321,7 +309,7 @@ def test_original_twice_reads_two_plain_copies_and_as_many_steps(synonyms):
     ]
     assert dev[0] == dev[1]
     synonyms["train"]["patience"] = 3
-    with pytest.raises(MedstressError, match="with patience = 3 each may stop early"):
+    with pytest.raises(MedstressError, match="patience must be 0"):
         plan_training(synonyms)
 
 

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import medstress as ms
-from medstress.analyses import run as analyses
 from medstress.core.errors import MedstressError
 from medstress.training.train import plan_training, training_costs
 
@@ -71,19 +70,6 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(workplace, crossed):
             label = hashes[trial.victim.backend.identity.hash]
             found.setdefault(label, set()).add(trial.item.id)
     assert found == {model.label: set(plan.data_of(model).tested or ()) for model in models}
-
-
-@pytest.mark.release
-def test_tagged_texts_are_cross_validated_and_rows_are_read_back(workplace, experiment):
-    del experiment["train"]["data"]
-    experiment["dataset"] = [{"name": "iob", "path": "train.iob"}]
-    experiment["train"] |= {"folds": 2, "epochs": 12, "dev": 0, "adversarial": []}
-    run = ms.train(experiment, out="out").run
-    (first, second) = run.summary()["results"]
-    assert first["n_items"] == second["n_items"] == 60
-    trials = analyses.Run.open(run.folder).trials
-    assert any(trial.verdict == "flipped" for trial in trials)
-    assert {trial.arm.place.victim for trial in trials} == {"original-0"}
 
 
 @pytest.mark.parametrize(

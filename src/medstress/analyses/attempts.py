@@ -47,7 +47,7 @@ from medstress.stats.estimate import Estimate, unknown, with_worst
 from medstress.stats.shares import number_units, rate
 
 LISTED = "lets about a sixth of clinical evidence through."
-"""What the list misses of strangers' sentences, as docs/medfuzz.md has it."""
+"""What the list misses of strangers' sentences, as docs/results/medfuzz.md has it."""
 MANY_LOST = 0.5
 """Share of the attempts that asked nothing from which on a reader is warned."""
 NO_ANSWER = "no answer"
@@ -157,10 +157,6 @@ class AttemptsOfArm:
     attempts_to_success: ToSuccess
     key_votes: KeyVotes | None
     """None if no judge was asked about a success."""
-    n_runs: int = field(metadata=HIDDEN)
-    """Runs of an item with one seed."""
-    n_cut_confidences: int = field(metadata=HIDDEN)
-    """Confidences that were cut off at `max_new_tokens`, on clean items too."""
 
     @property
     def n_lost(self) -> int:
@@ -195,10 +191,6 @@ def attempts_of(cell: Cell) -> AttemptsOfArm | None:
         n_asked=sum(answer is not None for *_, answer in made),
         attempts_to_success=ToSuccess.of([one for one in successes if one is not None]),
         key_votes=_key_votes(made),
-        n_runs=1 + max(trial.repeat for trial in cell.trials),
-        n_cut_confidences=sum(
-            bool(one.get("cut_confidences")) for trial in cell.trials for one in trial.records
-        ),
     )
 
 
@@ -264,14 +256,6 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
             "judge, or none, may let edits be asked."
         )
         yield Remark("judge_objects", sentence, at)
-    made = [notes for _, notes, _ in tried(row.cell.trials)]
-    if unlisted := Counter(name for notes in made for name in notes.get("unlisted", ())):
-        names = ", ".join(f"{name[:40]} {n:,}" for name, n in unlisted.most_common(5))
-        sentence = (
-            f"{row.attack}: {unlisted.total():,} insertions name a category that the set does not "
-            f"have: {names}{', ...' if len(unlisted) > 5 else ''}."
-        )
-        yield Remark("unlisted_categories", sentence, at, "note")
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
         reasons = ", ".join(f"{why} {n:,}" for why, n in row.lost_by_reason.items())
         is_cut = any(why.endswith(": cut off") for why in row.lost_by_reason)
@@ -280,11 +264,10 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
             f"({reasons}).{' Raise max_new_tokens of [role.attacker].' * is_cut}"
         )
         yield Remark("attempts_lost", sentence, at)
-    if row.n_cut_confidences:
+    if n_cut := sum("cut_confidences" in one for t in row.cell.trials for one in t.records):
         sentence = (
-            f"{row.attack}: confidences of {row.victim} were cut off before their end in "
-            f"{row.n_cut_confidences:,} conversations, so the attacker learns none: raise "
-            "max_new_tokens of [[victim]]."
+            f"{row.attack}: confidences of {row.victim} were cut off in {n_cut:,} conversations, "
+            "so the attacker learns none: raise max_new_tokens of [[victim]]."
         )
         yield Remark("cut_confidences", sentence, at)
 
@@ -309,15 +292,9 @@ def _labels(at: str = "") -> list[Field[Any]]:
 _OUTCOMES: Sequence[Field[AttemptsOfArm]] = (
     *_labels(),
     column("Right at first", lambda row: row.curve[0].estimate, "share", key="accuracy"),
-    column(
-        "Right after all attempts",
-        lambda row: row.curve[-1].estimate,
-        "share",
-        key="accuracy_after",
-    ),
+    column("Right after all", lambda row: row.curve[-1].estimate, "share", key="accuracy_after"),
     column("Attempts to success", "attempts_to_success.mean", "number", "mean"),
     column("Median", "attempts_to_success.median", "number", wide=True),
-    column("Runs", "n_runs", "count", "of an item with one seed", wide=True),
     column("Attempts", "n_made", "count"),
     column("Asked nothing", "n_lost", "count", "attempts lost"),
 )

@@ -97,7 +97,8 @@ _SENTENCES: Mapping[str, str] = {
     "unknown_marks": "{n:,} of {of:,} replies of {model}{on} hold {first} ... {last}, which is "
     '{read}. If it holds thoughts, set thoughts = ["{first}", "{last}"] of the model.',
     "other_types": "{model} marks {marked}, which the data do not annotate: they count as "
-    "outside.{none}",
+    "outside. If it means {types}, translate with labels = "
+    '{{ITS_TYPE = "TYPE_OF_THE_DATA"}} in [[victim]].',
     "no_marks": "{model} marks nothing at all in the clean data: every entity counts as missed, "
     "and precision has nothing to divide by.",
     "no_beginning": "{model} begins {n:,} of {of:,} entities with I-, after O or another type: F1 "
@@ -128,21 +129,22 @@ def _say(rule: str, where: tuple[str, ...] = (), **facts: Any) -> Remark:
     return Remark(rule.partition(",")[0], _SENTENCES[rule].format(**facts), where, level)
 
 
-def _incomplete(run: Run) -> Iterator[Remark]:
+def _state(run: Run) -> Iterator[Remark]:
+    """Say what of the run is there."""
     if (shard := shard_of(run.manifest)) is not None:
         yield _say("shard", number=shard.number, of=shard.of)
     elif not run.is_complete:
         done, planned = len(run.trials), int(run.manifest["n_planned"])
         so_far = f": {done:,} of {planned:,} planned trials have ended" if done < planned else ""
         yield _say("incomplete", so_far=so_far)
-
-
-def _shards(run: Run) -> Iterator[Remark]:
+    if n := (run.manifest.get("criteria") or {}).get("extended", 0):
+        yield _say("extended", times="once" if n == 1 else f"{n:,} times")
     if n := run.manifest.get(SHARDS, {}).get("answered_otherwise", 0):
         yield _say("answered_otherwise", n=n)
 
 
-def _rows(run: Run) -> Iterator[Remark]:
+def _data(run: Run) -> Iterator[Remark]:
+    """Say what was left out of the data, and which names synonym attacks found (METHODS 4.5)."""
     for dataset, part in run.manifest["datasets"].items():
         if skipped := part.get("skipped"):
             rows = "row was" if len(skipped) == 1 else "rows were"
@@ -152,10 +154,6 @@ def _rows(run: Run) -> Iterator[Remark]:
     for group, part in run.manifest["groups"].items():
         if undefined := part.get("undefined"):
             yield Remark("group_note", undefined, ("", group))
-
-
-def _synonyms(run: Run) -> Iterator[Remark]:
-    """Count the mentions that synonym attacks rename, by the source of the name (METHODS 4.5)."""
     for row in run.manifest.get("surrogates", ()):
         at = (row["dataset"], "", "", row["attack"])
         far = f"{n:,} have no name that is near enough, " if (n := row["n_distant"]) else ""
@@ -223,7 +221,7 @@ def _unread(run: Run) -> Iterator[Remark]:
                 "where its reasoning was cut off."
                 if 2 * n_cut >= max(n_unread, 1)
                 else "Let the function return a letter, or the text of an option."
-                if "watched" in run.manifest.get("victims", {}).get(victim, {})
+                if "target_hash" in run.manifest.get("victims", {}).get(victim, {})
                 else "Another prompt, parser or answer_by may bring answers that can be read."
             )
             replies: Sequence[str] = [t.last.text or "" for t in trials if t.is_mute and t.last]
@@ -241,41 +239,37 @@ def _unread(run: Run) -> Iterator[Remark]:
                 yield _say("unreadable_clean", place, **facts)
 
 
-def _cut_off(run: Run) -> Iterator[Remark]:
+def _lost(run: Run) -> Iterator[Remark]:
+    """Count answers that were cut off, trials that were cut short, and successes that were luck."""
     for victim, trials in run.by_model.items():
         if n := sum(_is_cut(t) + t.queries.cut_off for t in trials):
             yield _say("cut_off", ("", "", victim), model=victim, n=n)
-
-
-def _cut_short(run: Run) -> Iterator[Remark]:
     if n := sum(t.verdict is Verdict.CUT_SHORT for t in run.trials):
         yield _say("cut_short", n=n, of=len(run.trials))
+    firsts = (t.first for t in run.trials if t.first is not None and not t.arm.is_control)
+    again = [first.repeats for first in firsts if first.repeats is not None]
+    if n := again.count(False):
+        yield _say("not_repeated", n=n, of=len(again))
 
 
-def _letter_mass(run: Run) -> Iterator[Remark]:
+def _letters(run: Run) -> Iterator[Remark]:
+    """Name the models that would hardly say a letter, or nearly always say the same one."""
     for place, clean in run.answered.items():
+        at = {"model": place.victim, "on": _on(run, place)}
         masses = [t.before.mass for t in clean if t.before and t.before.mass is not None]
         if masses and (mean := fmean(masses)) < LETTER_MASS:
-            yield _say(
-                "letter_mass", place, model=place.victim, share=100 * mean, on=_on(run, place)
-            )
-
-
-def _one_letter(run: Run) -> Iterator[Remark]:
-    """Name the models that answer nearly always the same letter, though keys differ."""
-    for place, clean in run.answered.items():
+            yield _say("letter_mass", place, share=100 * mean, **at)
         answers = [
             (t.before.answer, t.item.key)
             for t in clean
             if t.item.kind == Question.kind and t.before and t.before.answer
         ]
-        if len(answers) < LEAST:
-            continue
-        ((letter, n),) = Counter(answer for answer, _ in answers).most_common(1)
-        n_keys = sum(key == letter for _, key in answers)
-        if n > ONE_LETTER * len(answers) >= n_keys:
-            facts = {"model": place.victim, "letter": letter, "n": n, "of": len(answers)}
-            yield _say("one_letter", place, **facts, n_keys=n_keys, on=_on(run, place))
+        if len(answers) >= LEAST:
+            ((letter, n),) = Counter(answer for answer, _ in answers).most_common(1)
+            n_keys = sum(key == letter for _, key in answers)
+            if n > ONE_LETTER * len(answers) >= n_keys:
+                facts = {"letter": letter, "n": n, "of": len(answers), "n_keys": n_keys}
+                yield _say("one_letter", place, **facts, **at)
 
 
 def _unknown_marks(run: Run) -> Iterator[Remark]:
@@ -298,12 +292,9 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
         for (first, last), n in Counter(one for one in marked if one is not None).most_common(1):
             if n > len(texts) / 2:
                 is_thought = not without_thoughts(f"{first} {last}")
-                read = "taken for a thought and left out" if is_thought else _READ
+                read = "left out as a thought" if is_thought else "read as part of the answer"
                 facts = {"n": n, "of": len(texts), "first": first, "last": last, "read": read}
                 yield _say("unknown_marks", place, model=place.victim, on=_on(run, place), **facts)
-
-
-_READ = "read as part of the answer"
 
 
 def _marks(run: Run) -> Iterator[Remark]:
@@ -328,18 +319,11 @@ def _marks(run: Run) -> Iterator[Remark]:
         if others:
             marked = f"{others.total():,} entities of the type{'s' * (len(others) > 1)} "
             marked += listed(sorted(others))
-            none = "" if firsts else _NO_TYPE.format(types=listed(task.types))
-            yield _say("other_types", at, model=victim, marked=marked, none=none)
+            yield _say("other_types", at, model=victim, marked=marked, types=listed(task.types))
         elif not firsts:
             yield _say("no_marks", at, model=victim)
         if n := sum(label.startswith("I") for label in firsts):
             yield _say("no_beginning", at, model=victim, n=n, of=len(firsts))
-
-
-_NO_TYPE = (
-    " Nothing of {types} is marked: if it calls them otherwise, translate with labels = "
-    '{{ITS_TYPE = "TYPE_OF_THE_DATA"}} in [[victim]].'
-)
 
 
 def _clean_labels(reader: RunReader) -> dict[tuple[str, int], tuple[str, ...]]:
@@ -351,13 +335,6 @@ def _clean_labels(reader: RunReader) -> dict[tuple[str, int], tuple[str, ...]]:
             if isinstance(answer, Tagged):
                 labels[one.victim, one.item] = answer.labels
     return labels
-
-
-def _unstable(run: Run) -> Iterator[Remark]:
-    firsts = (t.first for t in run.trials if t.first is not None and not t.arm.is_control)
-    again = [first.repeats for first in firsts if first.repeats is not None]
-    if n := again.count(False):
-        yield _say("not_repeated", n=n, of=len(again))
 
 
 _SERVERS: Mapping[str, str] = {
@@ -408,27 +385,16 @@ def _left_out(run: Run) -> Iterator[Remark]:
         yield _say("control_left_out", control=control, attacks=listed(attacks), reason=reason)
 
 
-def _extended(run: Run) -> Iterator[Remark]:
-    if n := (run.manifest.get("criteria") or {}).get("extended", 0):
-        yield _say("extended", times="once" if n == 1 else f"{n:,} times")
-
-
 RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
-    _incomplete,
-    _extended,
-    _shards,
+    _state,
     _unread,
-    _cut_off,
-    _cut_short,
-    _letter_mass,
-    _one_letter,
+    _lost,
+    _letters,
     _unknown_marks,
     _marks,
-    _unstable,
     _servers,
     _stored_attacks,
-    _rows,
-    _synonyms,
+    _data,
     _duplicates,
     _left_out,
 )

@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeAlias
 
 from medstress.analyses.names import QUESTIONS
 from medstress.analyses.run import Cell, Run
-from medstress.analyses.tuning import FEW
 from medstress.core.arms import Place
 from medstress.core.hashing import canonical_json, digest
 from medstress.stats.estimate import Estimate, unknown
@@ -37,6 +36,8 @@ REGIMES = ("near", "far")
 """Methods whose n is chosen."""
 EXPONENT, LEARNING_RATE = "n", "learning_rate"
 """Parameters that are chosen."""
+FEW = 10
+"""A choice on fewer eligible items is said in every table that uses it."""
 SHARE = 0.2
 """Share of the items that choose."""
 AS_PUBLISHED = "as_published"
@@ -279,12 +280,16 @@ class Choice:
     @property
     def on_few(self) -> str:
         """The sentence that says that few items chose."""
-        dataset, types, victim = self.chosen.setting.asked
-        n = QUESTIONS.count(self.n_eligible or 0)
-        return (
-            f"{victim} on {dataset}/{types}: {self.symbol} was chosen on {n} that the model knew, "
-            f"too few to tell values of {self.symbol} apart."
-        )
+        place, types = self.chosen.setting.place, self.chosen.setting.types
+        return chosen_on_few(place, types, self.n_eligible or 0, self.symbol)
+
+
+def chosen_on_few(place: Place, types: str, n: int, symbol: str = "n") -> str:
+    """Say that few items chose."""
+    return (
+        f"{place.victim} on {place.dataset}/{types}: {symbol} was chosen on {QUESTIONS.count(n)} "
+        f"that the model knew, too few to tell values of {symbol} apart."
+    )
 
 
 def tuning_items(cells: Iterable[Cell], share: float = SHARE) -> Items:
@@ -297,9 +302,9 @@ def tuning_items(cells: Iterable[Cell], share: float = SHARE) -> Items:
     return frozenset(ranked[: max(1, round(share * len(ranked))) if len(ranked) > 1 else 0])
 
 
-def among(cell: Cell | None, items: Collection[str]) -> Cell | None:
+def _among(cell: Cell, items: Collection[str]) -> Cell | None:
     """Return a cell with some items alone; None where nothing is left."""
-    return cell and cell.where(cell.mask(lambda trial: trial.item.hash in items))
+    return cell.where(cell.mask(lambda trial: trial.item.hash in items))
 
 
 def without(cell: Cell | None, items: Collection[str]) -> Cell | None:
@@ -341,20 +346,8 @@ def choose(
         by_value[float(one.cell.attack.params[key])] = one
     if not by_value:
         return None
-    left_out = NO_ITEMS if as_published else split
-    if len(by_value) == 1:
-        ((value, only),) = by_value.items()
-        return Choice(
-            key=key,
-            value=value,
-            tried=(value,),
-            rule="given",
-            chosen=only,
-            estimate=only.share(budget, left_out),
-            tuning=None,
-            n_eligible=None,
-        )
-    chose = {v: c.cell if as_published else among(c.cell, split) for v, c in by_value.items()}
+    is_given = len(by_value) == 1
+    chose = {v: c.cell if as_published else _among(c.cell, split) for v, c in by_value.items()}
     rates = {value: asr(cell, budget) for value, cell in chose.items()}
     best = min(rates, key=lambda v: (-(rates[v].value or 0.0), abs(v), v))
     eligible = {t.item.hash for c in chose.values() if c for t in c.trials if t.is_eligible}
@@ -362,11 +355,11 @@ def choose(
         key=key,
         value=best,
         tried=tuple(sorted(by_value)),
-        rule="same items" if as_published else "tuned",
+        rule="given" if is_given else "same items" if as_published else "tuned",
         chosen=by_value[best],
-        estimate=by_value[best].share(budget, left_out),
-        tuning=rates[best],
-        n_eligible=len(eligible),
+        estimate=by_value[best].share(budget, NO_ITEMS if as_published else split),
+        tuning=None if is_given else rates[best],
+        n_eligible=None if is_given else len(eligible),
     )
 
 

@@ -33,7 +33,6 @@ from medstress.analyses.choice import (
     Setting,
     choose,
     competitors,
-    has_learning_rate,
     minus,
     tuning_items,
     without,
@@ -42,7 +41,7 @@ from medstress.analyses.choice import (
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.run import NEVER, Analysis, Cell, Run, contrast, pair
 from medstress.analyses.scaling import hits_of
-from medstress.analyses.shown import Entry, Field, Shown, Table, as_entry, column, table
+from medstress.analyses.shown import Field, Shown, Table, column, table
 from medstress.analyses.success import knowledge
 from medstress.analyses.transfer import cross_fitted
 from medstress.core.arms import Place
@@ -230,7 +229,6 @@ class Claims(Shown):
 
     def _notes(self) -> Iterator[str]:
         n = Counter(row.finding for row in self.rows)
-        tried = n.total() - n[Finding.NOT_TESTED]
         yield (
             "A claim is a sentence of the paper; the finding says what this run shows. Supported: "
             "the whole 95 % interval lies on the claimed side; contradicted: on the other; "
@@ -242,10 +240,8 @@ class Claims(Shown):
             "or successes. A chosen n is chosen on a fifth of the items and measured on the others."
         )
         yield (
-            f"{tried} tested: {n[Finding.SUPPORTED]} supported, {n[Finding.CONTRADICTED]} "
-            f"contradicted, {n[Finding.UNDECIDED]} undecided; {n[Finding.NOT_TESTED]} not tested. "
-            "Findings are not corrected for multiplicity: without any effect one in twenty would "
-            "still get a direction."
+            f"{', '.join(f'{n[one]} {one}' for one in Finding)}. Findings are not corrected for "
+            "multiplicity: without any effect one in twenty would still get a direction."
         )
 
 
@@ -393,10 +389,6 @@ def _units(items: Mapping[str, str]) -> Any:
     return np.unique(np.array([*items.values()], dtype=str), return_inverse=True)[1]
 
 
-def _too_few(m: int, which: str = "in common") -> Estimate:
-    return unknown(f"needs {LEAST} items {which}, has {m}", m)
-
-
 def _together(side: Side, items: Mapping[str, str]) -> Cell:
     """Return the eligible trials of all attacks of a side on some items."""
     return Cell.of([t for c in side for t in c.trials if t.is_eligible and t.item.id in items])
@@ -409,7 +401,7 @@ def success_difference(first: Side, second: Side, budget: int) -> Effect:
     """
     items = shared_items(first, second)
     if len(items) < LEAST:
-        return _too_few(len(items))
+        return unknown(f"needs {LEAST} items in common, has {len(items)}", len(items))
     one, other = _together(first, items), _together(second, items)
     pairs = pair(one, other)
     ours = one.read("asr", budget).at(pairs.first)
@@ -426,19 +418,25 @@ def _settled(cell: Cell, *, hits: bool) -> Cell:
     return cell.with_first(first)
 
 
-def at_worst(effect: Callable[[Side, Side], Estimate], first: Side, second: Side) -> Estimate:
-    """Estimate an effect of two sides, with its ends where open answers favour either side.
+def at_worst(
+    effect: Callable[[Side, Side, Mapping[str, str]], Estimate], first: Side, second: Side
+) -> Estimate:
+    """Estimate an effect of two sides on the items that all attacked.
 
-    This assumes that the effect is extreme where all of them favour one side.
+    Its worst ends are those where open answers favour either side; this assumes that the effect is
+    extreme where all of them favour one side.
     """
-    value = effect(first, second)
-    cells = [*first, *second]
+    items, cells = shared_items(first, second), [*first, *second]
+    if len(items) < LEAST:
+        return unknown(f"needs {LEAST} items in common, has {len(items)}", len(items))
+    value = effect(first, second, items)
     if not any((cell.eligible & (cell.lacks | cell.unread)).any() for cell in cells):
         return value
     extremes = (
         effect(
             [_settled(cell, hits=for_first) for cell in first],
             [_settled(cell, hits=not for_first) for cell in second],
+            items,
         )
         for for_first in (False, True)
     )
@@ -494,10 +492,7 @@ def curve_effect(
     if budget < 2:
         return unknown("one query an item: there is no curve")
 
-    def effect(one: Side, other: Side) -> Estimate:
-        items = shared_items(one, other)
-        if len(items) < LEAST:
-            return _too_few(len(items))
+    def effect(one: Side, other: Side, items: Mapping[str, str]) -> Estimate:
         rates = [item_curves(side, items, budget) for side in (one, other)]
         for i in flat:
             at = plateau(rates[i])
@@ -548,10 +543,7 @@ def rise_difference(first: Side, second: Side, budget: int) -> Estimate:
     """Estimate by how much more one side succeeds over the budgets of the rise."""
     last = rise_budget(budget)
 
-    def effect(one: Side, other: Side) -> Estimate:
-        items = shared_items(one, other)
-        if len(items) < LEAST:
-            return _too_few(len(items))
+    def effect(one: Side, other: Side, items: Mapping[str, str]) -> Estimate:
         ours, others = (item_curves(x, items, budget)[:, :last].mean(axis=1) for x in (one, other))
         return item_mean(ours - others, -1.0, _units(items))
 
@@ -661,12 +653,12 @@ def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
     several = len(zoo_searches(series.of("discrete_zoo"))) > 1
     name = f"{METHODS['discrete_zoo']} ({zoos[0].label})" if several else METHODS["discrete_zoo"]
     gap: Effect = unknown(series.missing("discrete_zoo") or "no PDWS in this run")
-    lead, budget, best_name, rival_name = gap, 1, "PDWS at its best n", name
+    lead, budget, best_name = gap, 1, "PDWS at its best n"
     if zoos and regimes:
         budget = min(zoos[0].budget, max(one.budget for one in regimes))
         enough = [one for one in regimes if one.budget >= budget]
         best, chose, n = _best(series, enough, budget)
-        rivals, chose_rate, learning_rate = _best(series, zoos, budget, LEARNING_RATE)
+        rivals, chose_rate, _ = _best(series, zoos, budget, LEARNING_RATE)
         ours, others = (
             [cell for one in side if (cell := without(one, chose | chose_rate))]
             for side in (best, rivals)
@@ -675,18 +667,12 @@ def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
         gap = curve_effect(ours, others, budget, _gap, (0,), what)
         lead = success_difference(ours, others, budget)
         best_name = "PDWS" if n is None else f"PDWS n = {minus(n)}"
-        if zoos[0].cell.attack.params.get("answers") == "hard":
-            name += " (answers alone: its learning rate has no effect)"
-        elif chose_rate:
-            name += " at its best learning rate"
-        else:
-            name += " (its learning rate is given, not tuned)"
-        if has_learning_rate(zoos[0]):
-            rival_name += f", learning rate {learning_rate:g}"
+        tuned = " at its best learning rate" if chose_rate else ", its learning rate given"
+        name += tuned * (zoos[0].cell.attack.params.get("answers") != "hard")
     statement = f"The largest gap of PDWS and {name} is near the inflection"
     quantity = f"budget of the gap over that of the inflection, {best_name}"
     yield Claim(series.at, 8, statement, quantity, budget, gap, NEAR)
-    quantity = f"ASR, {best_name} minus {rival_name}"
+    quantity = f"ASR, {best_name} minus {name}"
     yield Claim(series.at, 9, f"PDWS at its best n is above {name}", quantity, budget, lead)
 
 
@@ -718,19 +704,14 @@ def _candidates(series: Series) -> Iterator[Claim]:
     for one in series.of("discrete_zoo"):
         by_m.setdefault(int(one.cell.attack.params.get("candidates") or 0), one)
     why_not = series.missing("discrete_zoo")
-    early = slow = unknown(why_not or "one number of candidates M alone: nothing to compare")
+    early = unknown(why_not or "one number of candidates M alone: nothing to compare")
     budget, names = 1, ("many candidates", "few")
     if len(by_m) > 1:
-        few, many = (by_m[m] for m in (min(by_m), max(by_m)))
         names = (f"M = {max(by_m)}", f"M = {min(by_m)}")
-        budget, early = _bend_ratio(many, few)
-        slow = rise_difference([few.cell], [many.cell], budget)
+        budget, early = _bend_ratio(by_m[max(by_m)], by_m[min(by_m)])
     statement = "DiscreteZOO reaches its plateau later with more candidates M"
     quantity = f"inflection of {names[0]} over that of {names[1]}"
     yield Claim(series.at, 13, statement, quantity, budget, early, LATER)
-    statement = "DiscreteZOO rises more slowly with more candidates M"
-    quantity = f"mean ASR over budgets 1 to {rise_budget(budget)}, {names[1]} minus {names[0]}"
-    yield Claim(series.at, 13, statement, quantity, budget, slow)
 
 
 # Claims across embeddings, and of explanations ------------------------------------------------
@@ -762,14 +743,12 @@ def _of_embeddings(attacks: Sequence[Competitor]) -> Iterator[Claim]:
         members = [both for both in pairs if both[0].method in methods]
         for one, other in members:
             budget, measure = min(one.budget, other.budget), "ASR"
-            effect: Effect
-            if part == "plateau":
-                effect = success_difference([other.cell], [one.cell], budget)
-            else:
+            effect = success_difference([other.cell], [one.cell], budget)
+            if part == "rapid rise":
                 measure = f"mean ASR over budgets 1 to {rise_budget(budget)}"
-                effect = rise_difference([other.cell], [one.cell], budget)
-                if budget < 3:
-                    effect = unknown(f"needs a budget of 3 for a rise, has {budget}")
+                effect = unknown(f"needs a budget of 3 for a rise, has {budget}")
+                if budget >= 3:
+                    effect = rise_difference([other.cell], [one.cell], budget)
             names = f"{other.setting.embedding} minus {one.setting.embedding}"
             quantity = f"{measure} of {one.words}, {names}"
             yield Claim(At(*one.setting.place), 14, statement, quantity, budget, effect, DIFFERENT)
@@ -799,11 +778,6 @@ def _of_explanations(run: Run) -> Iterator[Claim]:
 # What is shown ---------------------------------------------------------------------------------
 
 
-def _effect(row: Claim) -> Entry:
-    is_tested = row.finding is not Finding.NOT_TESTED
-    return as_entry(row.effect) if is_tested else Entry(value=None)
-
-
 _FIELDS: Sequence[Field[Claim]] = (
     column("No.", lambda row: str(row.number), key="claim"),
     column("Claim", "statement"),
@@ -813,7 +787,7 @@ _FIELDS: Sequence[Field[Claim]] = (
     column("Attacks", "at.arms", wide=True),
     column("Effect is", "quantity", wide=True),
     column("Budget", "budget", "count"),
-    column("Effect", _effect, "score"),
+    column("Effect", lambda row: None if row.reason else row.effect, "score"),
     column("p (adjusted)", "p_adjusted", "p"),
     column("Finding", lambda row: row.finding.value),
     column("Why not", lambda row: row.reason or None, key="reason", wide=True),

@@ -55,12 +55,11 @@ class Differs:
 def differences(first: Run, a: Cell, second: Run, b: Cell) -> list[Differs]:
     """List what differs between an arm of A and an arm of B."""
     one, other = first.manifest, second.manifest
-    is_replay = _replays(one, a, other, b) or _replays(other, b, one, a)
     return [
         *_models(one, a.place.victim, other, b.place.victim),
         *_tasks(_task(one, a), _task(other, b)),
-        *([] if is_replay else _attack(one, a, other, b)),
-        *([] if is_replay else _names(one, a, other, b)),
+        *_attack(one, a, other, b),
+        *_names(one, a, other, b),
         *_differing("", one["versions"], other["versions"]),
         *_differing("[experiment] ", _part(one, "settings"), _part(other, "settings")),
     ]
@@ -149,21 +148,14 @@ def check_stored(
     source = spec["source"]
     victim = source["victim"]
     if spec["selection"] == Selection.FLIPPED:
-        repeated = " and ".join(
-            f"{name} repeats {int(cell.flipped(cell.budget).sum()):,} of "
-            f"{int(cell.eligible.sum()):,} trials right before"
-            for name, (_, cell) in zip(names, sides, strict=True)
-        )
         raise UsageError(
-            f"the stored attacks are successes against {victim} alone, so they say which of its "
-            "failures a model repeats and not which model is better: on them a truly worse model "
-            f"looks better ({repeated}); compare on a file with held and flipped items"
+            f"the stored attacks are successes against {victim} alone, on which a truly worse "
+            "model looks better; compare on a file with held and flipped items"
         )
     if spec["selection"] == Selection.FILTERED:
         raise UsageError(
-            f"the stored attacks of {victim} are fewer than medstress export wrote, and nobody "
-            "knows how they were chosen, so nothing is better or worse on them; compare on the "
-            "whole file, or on a sample that limit draws"
+            f"the stored attacks of {victim} are not the whole file, and nobody knows how they "
+            "were chosen; compare on the whole file, or on a sample that limit draws"
         )
     sources = [
         name
@@ -173,15 +165,13 @@ def check_stored(
     ]
     if sources and not spec["is_blind"]:
         raise UsageError(
-            f"the edits follow from answers of {victim}, which is {sources[0]}: they are the worst "
-            "that it met, and any other model looks better on them; run the attack itself "
-            "on both, or store the attacks on a third model"
+            f"the edits follow from answers of {victim}, which is {sources[0]}: any other model "
+            "looks better on them; run the attack itself on both"
         )
     if metric is not None and metric.startswith("accuracy"):
         raise UsageError(
-            f"{setting('metric', metric)}: the items of stored attacks are those that one "
-            "model answered "
-            "right, so accuracy on them favours it; give asr, or run the attack itself"
+            f"{setting('metric', metric)}: one model answered all items of stored attacks right, "
+            "so accuracy on them favours it; give asr"
         )
     return spec
 
@@ -198,14 +188,6 @@ def note_on_stored(spec: Spec) -> str:
         f"stored attacks of {victim}: its answers led to the edits, so a model that errs as "
         f"{victim} does looks worse than one that errs elsewhere"
     )
-
-
-def _replays(manifest: Spec, arm: Cell, other: Spec, of_arm: Cell) -> bool:
-    """Return whether an arm asks the edits that another arm asked when they were stored."""
-    spec, params = stored_spec(arm), of_arm.attack.params
-    if spec is None or spec["source"]["fingerprint"] != other["fingerprint"]:
-        return False
-    return _is_same({key: value for key, value in spec["of"].items() if key in params}, params)
 
 
 def _attack(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:

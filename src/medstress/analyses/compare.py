@@ -26,7 +26,6 @@ from medstress.analyses.comparable import (
     ways_of_answering,
 )
 from medstress.analyses.contrasts import (
-    METRICS,
     Contrast,
     Decision,
     Detectable,
@@ -260,17 +259,22 @@ def compare(
             f"without {setting('factor')} their models are compared"
         )
     if not rows:
-        raise UsageError(_nothing_shared(first, second, arms))
+        raise UsageError(
+            f"nothing can be compared: no trial of {first.name} and {second.name} has the same "
+            "item content and seed and is more than a measurement"
+        )
     _check_decidable(rows, metric)
     called = attack_names(cell.attack for one in (first, second) for cell in one.run.attacks)
     words = _Words(names, factor, margin, _why_open(first, second), _varying(rows), called)
     rows = [words.settled(row) for row in _adjusted(rows)]
     deciding = [row for row in rows if row.decides]
     verdict = min((row.verdict for row in deciding), key=DECISIONS.index)
+    n = sum(row.verdict == verdict for row in deciding)
+    several = f"{verdict.capitalize()} in {n} of {len(deciding)} results."
     return Comparison(
         verdict=verdict,
         fails=any(fails(row.verdict, margin) for row in deciding),
-        sentence=_overall(deciding, verdict),
+        sentence=deciding[0].sentence if len(deciding) == 1 else several,
         factor=factor,
         metric=", ".join(dict.fromkeys(row.metric for row in deciding)),
         margin=margin,
@@ -313,10 +317,9 @@ def _matched(first: Side, second: Side) -> list[tuple[Cell, Cell]]:
             shared = {one[0]: other[0]}
         if not shared:
             raise UsageError(
-                f"nothing can be compared: {first.name} and {second.name} have no {what} in "
-                f"common; {first.name} has {', '.join(map(repr, one))}, {second.name} has "
-                f"{', '.join(map(repr, other))}. Give what is meant to be the same the same label "
-                "in both"
+                f"nothing can be compared: {first.name} has the {what} "
+                f"{', '.join(map(repr, one))}, {second.name} has {', '.join(map(repr, other))}; "
+                "give the same thing the same label in both"
             )
         same.append(shared)
     partners = dict(zip(labels[1], cells[1], strict=True))
@@ -397,22 +400,18 @@ def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
         UsageError: no row has the measure, or nothing is known of the pairs that have it.
     """
     deciding = [row for row in rows if row.decides]
-    if not deciding and metric == "asr_net":
-        raise UsageError(
-            f"{setting('metric', 'asr_net')}: the runs have no control in common to be net of"
-        )
     if not deciding:
-        scores = dict.fromkeys(row.metric for row in rows if row.metric not in METRICS)
-        allowed = [*scores, *METRICS[2:]] if scores else METRICS
+        names = list(dict.fromkeys(row.metric for row in rows))
+        control = "no control in common; " if metric == "asr_net" else ""
         raise UsageError(
-            f"{setting('metric', metric)}: nothing that both runs hold has it; expected one of "
-            f"{', '.join(allowed)}{did_you_mean(str(metric), allowed)}"
+            f"{setting('metric', metric)}: nothing that both runs hold has it; {control}expected "
+            f"one of {', '.join(names)}{did_you_mean(str(metric), names)}"
         )
     kept = [row for row in deciding if row.n_pairs]
     if not kept:
         raise UsageError(
-            f"nothing can be compared: {deciding[0].measure!r} is what decides, and no pair has "
-            "it, because the models know no common item before the attack"
+            f"nothing can be compared by {deciding[0].metric}: the models know no common item "
+            "before the attack"
         )
     if all(row.n_open == row.n_pairs for row in kept):
         n = sum(row.n_open for row in kept)
@@ -469,7 +468,8 @@ class _Words(NamedTuple):
         if row.difference.low is None:
             change += f", {row.difference.method}"
         if row.p_adjusted is not None:
-            change += f", p {_p(row.p_adjusted)}"
+            p = row.p_adjusted
+            change += ", p < .001" if p < 0.001 else f", p = {decimal(p)}"
         n = row.noun.count(row.n_items)
         pairs = n if row.n_pairs == row.n_items else f"{row.n_pairs:,} pairs of {n}"
         text = f"{self.shown(verdict, why)} {self.place(row)}: {clause} ({change}; {pairs})."
@@ -514,14 +514,6 @@ def _power(power: Sequence[Detectable]) -> str:
     return f"So many find with 80 % power a difference of {' or '.join(parts)}."
 
 
-def _overall(deciding: Sequence[Contrast], verdict: Decision) -> str:
-    """Return the first sentence: a row's own, or how many of several have the verdict."""
-    if len(deciding) == 1:
-        return deciding[0].sentence
-    n = sum(row.verdict == verdict for row in deciding)
-    return f"{verdict.capitalize()} in {n} of {len(deciding)} results."
-
-
 def _ends(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
@@ -538,10 +530,6 @@ def decimal(value: float | None) -> str:
         return "–"
     text = f"{abs(value):.3f}".removeprefix("0")
     return f"−{text}" if value < 0 and text != ".000" else text
-
-
-def _p(value: float) -> str:
-    return "< .001" if value < 0.001 else f"= {decimal(value)}"
 
 
 def _notes(
@@ -572,20 +560,6 @@ def _notes(
             yield f"Not compared, as only {side.name} has it: {'; '.join(alone[:3])}{more}."
 
 
-def _nothing_shared(first: Side, second: Side, arms: Sequence[tuple[Cell, Cell]]) -> str:
-    parts = []
-    for i, side in enumerate((first, second)):
-        trials = [trial for arm in arms for trial in arm[i].trials]
-        items = sorted({trial.item.id for trial in trials})
-        seeds = sorted({str(t.arm.seed) for t in trials if t.arm.seed is not None})
-        of = f", seeds {', '.join(seeds)}" if seeds else ""
-        parts.append(f"{side.name} holds {ITEMS.count(len(items))} (such as {items[0]!r}){of}")
-    return (
-        f"nothing can be compared: {'; '.join(parts)}; but no trial of both has the same item "
-        "content and seed and is more than a measurement"
-    )
-
-
 def _source(side: Side) -> Source:
     run, folder = side.run, side.run.folder
     return Source(
@@ -597,13 +571,6 @@ def _source(side: Side) -> Source:
         complete=run.is_complete,
         root=folder.root if run.is_complete else None,
     )
-
-
-def _remark(row: Contrast) -> tuple[str, ...]:
-    """Return why a row is undecided although its interval does not reach 0."""
-    low, high = row.decisive.low, row.decisive.high
-    is_plain = low is None or high is None or low <= 0 <= high
-    return () if is_plain or not row.why else (row.why,)
 
 
 def _fields(
@@ -637,5 +604,7 @@ def _fields(
         column(f"{b} − {a}, these names", these, "score", wide=True),
         column(f"Only {a} / only {b}", only, wide=True),
         column("p", "p_adjusted", "p", "adjusted by Holm"),
-        column(f"{b} is", lambda row: Entry(value=row.verdict, lines=_remark(row))),
+        column(
+            f"{b} is", lambda row: Entry(value=row.verdict, lines=(row.why,) if row.why else ())
+        ),
     ]

@@ -26,8 +26,8 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
 from medstress.stats.means import difference_of_names, mean
 from medstress.stats.paired import LEAST_UNITS, Difference, difference
-from medstress.stats.power import ASSUMED, detectable, detectable_mean
-from medstress.stats.shares import Mask, Numbers, Units, mean_size, rate, tally
+from medstress.stats.power import ASSUMED, detectable
+from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Decision: TypeAlias = Literal[
     "worse",
@@ -41,7 +41,6 @@ Decision: TypeAlias = Literal[
 """What a row can show of B, the one to heed first."""
 Places: TypeAlias = NDArray[np.int64]
 Claim: TypeAlias = Literal["better", "worse", "equivalent", "no worse"]
-METRICS = ("accuracy_after", "accuracy", "asr", "asr_net")
 _WORDS = {
     "accuracy_after": "accuracy after",
     "accuracy": "accuracy before",
@@ -55,7 +54,7 @@ class Detectable:
     """The smallest difference that as many pairs find with 80 % power."""
 
     discordance: float
-    """Share of the pairs in which A and B differ; of net losses the mean squared difference."""
+    """Share of the pairs in which A and B differ."""
     difference: float | None
     """None if so few find none."""
     is_assumed: bool
@@ -97,7 +96,7 @@ class Contrast:
     """Of what decides; for names like these at least that of the items."""
     p_adjusted: float | None = None
     power: Sequence[Detectable] = ()
-    """Of rows that decide."""
+    """Of shares that decide."""
     claims: frozenset[Claim] = field(metadata=HIDDEN)
     """What the intervals show of B, before p has a say."""
     noun: Noun = field(metadata=HIDDEN)
@@ -148,7 +147,7 @@ class Matched:
     def contrast(self, metric: str, decides: bool, **parts: Any) -> Contrast:
         """Return a contrast of these pairs."""
         cells, trials = (self.a, self.b), self.a.trials
-        a, b = (OfAttack(**c.place._asdict(), attack=c.attack.label) for c in cells)
+        a, b = (OfAttack(**cell.labels) for cell in cells)
         counts = {
             "n_items": len({trials[i].item.id for i in self.pairs.first}),
             "n_pairs": len(self.pairs),
@@ -278,7 +277,7 @@ def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bo
         only_b=second if is_good else first,
         power=[
             Detectable(discordance=d, difference=detectable(worth, d), is_assumed=d != seen)
-            for d in _discordances(seen)
+            for d in ((seen,) if seen >= ASSUMED[0] else ASSUMED)
             if decides
         ],
         **_shown(gain, ways, names, is_good=is_good),
@@ -377,8 +376,17 @@ def _of_net(
     at = [_partners(cell, own) for cell, own in zip((arm.a, arm.b), controls, strict=True)]
     net = arm.where((at[0][arm.pairs.first] >= 0) & (at[1][arm.pairs.second] >= 0))
     pairs = net.pairs
-    a, c = _with_control(arm.first, arm.a, controls[0], pairs.first, at[0], arm.budget)
-    b, d = _with_control(arm.second, arm.b, controls[1], pairs.second, at[1], arm.budget)
+
+    def good(run: Run, cell: Cell, control: Cell, places: Places, of: Places) -> list[_Good]:
+        """Read an attack and its control, as far as gates and repeats let the attack ask."""
+        both = Pairs(places, of[places], cell.units[:, places])
+        budget = cell.budget if arm.budget is None else arm.budget
+        read = readings(cell, control, both, budget, reach(run, cell))
+        failed = _failed(cell, arm.budget)[both.first], _failed(control, arm.budget)[both.second]
+        return list(map(_held, read, failed))
+
+    a, c = good(arm.first, arm.a, controls[0], pairs.first, at[0])
+    b, d = good(arm.second, arm.b, controls[1], pairs.second, at[1])
 
     def gain(a: Mask, c: Mask, b: Mask, d: Mask) -> Numbers:
         """Return what A loses net of its control, minus what B does, where these held."""
@@ -391,11 +399,9 @@ def _of_net(
         values.append(gain(a.read, c.read | c.failed, b.read | b.failed, d.read))
     if (a.best != a.read).any() or d.failed.any():
         values.append(gain(a.best, c.read, b.read, d.read | d.failed))
-    units, n, names = net.pairs.units, len(net.pairs), _names(net, "asr_net")
+    units, names = net.pairs.units, _names(net, "asr_net")
     means = [mean(way, units, 2.0) for way in values]
     ways = [_of_names(m, way, units, names, 2.0) for m, way in zip(means, values, strict=True)]
-    seen = float((values[0] ** 2).mean()) if n else 0.0
-    worth = min(n / mean_size(tally(level)[0]) for level in units) if n else 0.0
     return net.contrast(
         "asr_net",
         decides,
@@ -404,45 +410,9 @@ def _of_net(
         n_open=int((a.failed | b.failed | c.failed | d.failed).sum()),
         value_a=mean(c.read.astype(np.float64) - a.read, units).estimate,
         value_b=mean(d.read.astype(np.float64) - b.read, units).estimate,
-        power=[
-            Detectable(
-                discordance=square,
-                difference=detectable_mean(worth, square) if n else None,
-                is_assumed=square != seen,
-            )
-            for square in _discordances(seen)
-            if decides
-        ],
         **_shown(means[0], ways, names, is_good=False),
         claims=_claims(ways, margin, n_differ := _n_units(net.pairs, values[0] != 0)),
         n_differ=n_differ,
-    )
-
-
-def _with_control(
-    run: Run,
-    cell: Cell,
-    control: Cell,
-    places: Places,
-    partners: Places,
-    budget: int | None,
-) -> tuple[_Good, _Good]:
-    """Read an attack and its control, which counts as far as gates and repeats let the attack ask.
-
-    Args:
-        run: whose trials they are.
-        cell: the attack.
-        control: its control.
-        places: trials of the attack.
-        partners: for every trial of the attack the place of its control's.
-        budget: queries that count; None for all.
-    """
-    b = cell.budget if budget is None else budget
-    both = Pairs(places, partners[places], cell.units[:, places])
-    attack, harmless = readings(cell, control, both, b, reach(run, cell))
-    return (
-        _held(attack, _failed(cell, budget)[both.first]),
-        _held(harmless, _failed(control, budget)[both.second]),
     )
 
 
@@ -484,11 +454,6 @@ def _signed(change: Difference, *, is_good: bool) -> Difference:
     low, high = change.interval90
     ends = (None, None) if low is None or high is None else (0.0 - high, 0.0 - low)
     return replace(change, estimate=negated(change.estimate), interval90=ends)
-
-
-def _discordances(seen: float) -> Sequence[float]:
-    """Return at which discordance power is said: at that of this run, or where few differ, two."""
-    return (seen,) if seen >= ASSUMED[0] else ASSUMED
 
 
 def _n_units(pairs: Pairs, differ: Mask) -> int:

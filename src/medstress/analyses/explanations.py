@@ -20,7 +20,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from medstress.analyses.facts import FEW_QUESTIONS
-from medstress.analyses.names import capital
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
     HIDDEN,
@@ -170,7 +169,6 @@ class Profiles:
     """What the explanations of some trials of one model show: of successes, or of failures."""
 
     victim: str
-    mask: str
     regime: Regime | None
     """None: all."""
     kind: Literal["success", "failed"]
@@ -217,12 +215,8 @@ class Explanations(Shown):
     def tables(self) -> Sequence[Table]:
         """The top token after the attack and the change near the edit; then before and after."""
         # A regime that has all trials of a model stands for them.
-        narrow = {(row.victim, row.mask, row.kind, row.n) for row in self.rows if row.regime}
-        rows = [
-            row
-            for row in self.rows
-            if row.regime or (row.victim, row.mask, row.kind, row.n) not in narrow
-        ]
+        narrow = {(row.victim, row.kind, row.n) for row in self.rows if row.regime}
+        rows = [r for r in self.rows if r.regime or (r.victim, r.kind, r.n) not in narrow]
         unit, is_score = " or ".join(self.units), self.is_score
         of_top = "" if is_score else " for the option that was answered"
         values = "; ".join(_VALUES.get(value, value) for value in self.values)
@@ -240,7 +234,12 @@ class Explanations(Shown):
         top = "Where the token with the largest Shapley value lies"
         of_key = "the score" if is_score else "the right answer"
         far = f"How far the edit moves the values for {of_key}"
-        heads = self._heads()
+        heads: list[Field[Profiles]] = [
+            column("Attacks", lambda row: _REGIMES[row.regime] if row.regime else "all"),
+            column("Trials", lambda row: "pairs" if is_score else _KINDS[row.kind]),
+            named("Model", "victim"),
+            column("n", "n", "count"),
+        ]
         places: dict[Where, str] = {"edit": "In the edit"}
         if not is_score:
             is_entity = {case.key for case in self.cases} == {FOUND}
@@ -261,94 +260,42 @@ class Explanations(Shown):
             table("explained-changes", far, rows, [*heads, *_CHANGES], notes=[moved]),
         ]
 
-    def _heads(self) -> list[Field[Profiles]]:
-        def which(row: Profiles) -> str:
-            words = "all" if row.regime is None else _REGIMES[row.regime]
-            return words + (f", {mask_words(row.mask)}" if len(self.masks) > 1 else "")
-
-        return [
-            column("Attacks", which),
-            column("Trials", lambda row: self._called(row, 2)),
-            named("Model", "victim"),
-            column("n", "n", "count"),
-        ]
-
-    def _called(self, row: Profiles, n: int) -> str:
-        if self.is_score:
-            return "pair" if n == 1 else "pairs"
-        return _KINDS[row.kind][n != 1]
-
     def charts(self) -> Sequence[Chart]:
         """The words of each profile, coloured by their values, before and after."""
-        return [_chart(case, i, several=len(self.masks) > 1) for i, case in enumerate(self.cases)]
+        return [_chart(case, i) for i, case in enumerate(self.cases)]
 
-    def remarks(self) -> Sequence[Remark]:
-        """How often the top token lies in the edit, and what limits these numbers."""
-        few = dict.fromkeys(
+    def remarks(self) -> Iterator[Remark]:
+        """What limits these numbers."""
+        few = [
             f"{row.n:,} of {label(row.victim).words}"
             + (f" under {_REGIMES[row.regime]}" if row.regime else "")
             for row in self.rows
             if row.kind == "success" and row.n < FEW_QUESTIONS
-        )
-        trials = "trial" if self.n_not_explained == 1 else "trials"
-        limits = (
-            (
-                "few_explained",
-                few,
-                f"fewer than {FEW_QUESTIONS} successes are explained "
-                f"({'; '.join(list(few)[:_MOST])}): do not rely on where their top token lies or "
-                "on what moves near the edit.",
-            ),
-            (
-                "values_do_not_add_up",
-                self.broken,
-                f"the Shapley values of {len(self.broken):,} explanations do not add up within "
-                f"{TOLERANCE:g} (first: trial {''.join(self.broken[:1])}); do not use them.",
-            ),
-            (
-                "not_explained",
-                self.n_not_explained,
-                f"{self.n_not_explained:,} {trials} could not be explained, because a call failed: "
-                "run again with --retry-failed, then explain again.",
-            ),
-            (
-                "edit_not_shown",
-                self.n_edit_not_shown,
-                f"the edit is not in the prompt of {self.n_edit_not_shown:,} explained trials, "
-                "because the prompt does not list the options; they are left out where the edit is "
-                "looked for.",
-            ),
-            (
-                "several_masks",
-                len(self.masks) > 1,
-                f"prompts were explained with {len(self.masks)} masks "
-                f"({', '.join(map(mask_words, self.masks))}); values with different masks do not "
-                "compare and are counted apart.",
-            ),
-        )
-        return [
-            *(Remark("top_token", sentence, level="note") for sentence in self._sentences()),
-            *(Remark(rule, capital(sentence)) for rule, holds, sentence in limits if holds),
         ]
-
-    def _sentences(self) -> Iterator[str]:
-        """Say for each model how often the top token lies in the edit, beside chance."""
-        groups: dict[tuple[str, str], list[Profiles]] = defaultdict(list)
-        for row in self.rows:
-            if row.regime is None and row.top_after["edit"].share.n:
-                groups[row.victim, row.mask].append(row)
-        unit = "token" if "tokens" in self.units else "word"
-        for (victim, mask), rows in list(groups.items())[:_MOST]:
-            masked = f", {mask_words(mask)}" if len(self.masks) > 1 else ""
-            parts = []
-            for row in rows:
-                edit = row.top_after["edit"]
-                share, chance = (100 * (one.value or 0.0) for one in (edit.share, edit.chance))
-                of = f"{row.n:,} {self._called(row, row.n)}"
-                parts.append(f"in {share:.3g} % of {of}, by chance in {chance:.2g} %")
-            yield f"{victim}{masked}: the top {unit} lies in the edit {'; '.join(parts)}."
-        if len(groups) > _MOST:
-            yield f"The tables have {len(groups) - _MOST:,} more."
+        if few:
+            sentence = (
+                f"Fewer than {FEW_QUESTIONS} successes are explained ({'; '.join(few[:_MOST])}): "
+                "do not rely on where their top token lies or on what moves near the edit."
+            )
+            yield Remark("few_explained", sentence)
+        if self.broken:
+            sentence = (
+                f"The Shapley values of {len(self.broken):,} explanations do not add up within "
+                f"{TOLERANCE:g} (first: trial {self.broken[0]}); do not use them."
+            )
+            yield Remark("values_do_not_add_up", sentence)
+        if n := self.n_not_explained:
+            sentence = (
+                f"Of {n:,} trials a call failed, so they are not explained: run again with "
+                "--retry-failed, then explain again."
+            )
+            yield Remark("not_explained", sentence)
+        if len(self.masks) > 1:
+            sentence = (
+                f"Trials were explained with {len(self.masks)} masks ({', '.join(self.masks)}), "
+                "whose values do not compare: explain all with one."
+            )
+            yield Remark("several_masks", sentence)
 
 
 def explanations_of(run: Run) -> Explanations | None:
@@ -378,19 +325,19 @@ EXPLANATIONS = Analysis("explanations", explanations_of)
 def explained_trials(run: Run) -> tuple[list[Explained], dict[str, str]]:
     """Return the explanations in the order of trials, and why others failed, by trial.
 
-    Of each trial there is one with each mask: that with the most evaluations, the last of those.
+    Of each trial there is one: that with the most evaluations, the last of those.
     """
-    finest: dict[str, dict[str, tuple[int, Mapping[str, Any]]]] = defaultdict(dict)
+    finest: dict[str, Mapping[str, Any]] = {}
     notes: dict[str, str] = {}
     for one in run.folder.inquiries:
         if one.purpose != PURPOSE:
             continue
-        trial, mask, evaluations = (one.spec[key] for key in ("trial", "mask", "evaluations"))
+        trial, n = one.spec["trial"], one.spec["evaluations"]
         notes.pop(trial, None)
         if one.note is not None:
             notes[trial] = one.note
-        if one.findings and finest[trial].get(mask, (0, {}))[0] <= evaluations:
-            finest[trial][mask] = evaluations, one.findings
+        if one.findings and finest.get(trial, {}).get("evaluations", 0) <= n:
+            finest[trial] = {**one.findings, "evaluations": n, "mask": one.spec["mask"]}
     explained = [
         Explained(
             trial=trial,
@@ -398,15 +345,14 @@ def explained_trials(run: Run) -> tuple[list[Explained], dict[str, str]]:
             key=stored["key"],
             value=stored["value"],
             units=stored["units"],
-            mask=mask,
+            mask=stored["mask"],
             before=Side.of(stored["before"]),
             after=Side.of(stored["after"]),
         )
         for trial in run.trials
-        for mask, (_, stored) in finest.get(trial.id, {}).items()
+        if (stored := finest.get(trial.id)) is not None
     ]
-    done = {one.trial.id for one in explained}
-    return explained, {trial: note for trial, note in notes.items() if trial not in done}
+    return explained, {trial: note for trial, note in notes.items() if trial not in finest}
 
 
 # What one explanation shows --------------------------------------------------------------------
@@ -495,13 +441,12 @@ def change_of(one: Explained) -> Change:
 
 
 def _rows(explained: Iterable[Explained]) -> list[Profiles]:
-    """Return a row for all attacks and each regime, by model and mask."""
-    groups: dict[tuple[str, str, str, bool], list[Explained]] = defaultdict(list)
+    """Return a row for all attacks and each regime, by model."""
+    groups: dict[tuple[str, str, bool], list[Explained]] = defaultdict(list)
     for one in explained:
         for regime in dict.fromkeys(("", one.regime or "")):
-            key = one.trial.arm.place.victim, one.mask, regime, not one.is_success
-            groups[key].append(one)
-    return [_row(groups[key], is_all=not key[2]) for key in sorted(groups)]
+            groups[one.trial.arm.place.victim, regime, not one.is_success].append(one)
+    return [_row(groups[key], is_all=not key[1]) for key in sorted(groups)]
 
 
 def _row(members: Sequence[Explained], *, is_all: bool) -> Profiles:
@@ -518,7 +463,6 @@ def _row(members: Sequence[Explained], *, is_all: bool) -> Profiles:
 
     return Profiles(
         victim=members[0].trial.arm.place.victim,
-        mask=members[0].mask,
         regime=None if is_all else members[0].regime,
         kind="success" if members[0].is_success else "failed",
         n=len(members),
@@ -578,18 +522,9 @@ _VALUES = {
     "score": "the model's score of the pair",
 }
 _REGIMES: Mapping[Regime, str] = {"n<0": "near names (n < 0)", "n>0": "far names (n > 0)"}
-_KINDS = {"success": ("success", "successes"), "failed": ("failed attack", "failed attacks")}
+_KINDS = {"success": "successes", "failed": "failed attacks"}
 _MOST = 5
 """Models that have a sentence; the tables have all."""
-
-
-def mask_words(mask: str) -> str:
-    """Say what stands for masked tokens.
-
-    >>> mask_words("..."), mask_words("")
-    ("masked as '...'", 'masked words left out')
-    """
-    return f"masked as {mask!r}" if mask else "masked words left out"
 
 
 def _beside(heading: str, of: str, key: str) -> list[Field[Any]]:
@@ -609,7 +544,7 @@ _CHANGES: Sequence[Field[Profiles]] = (
 )
 
 
-def _chart(case: Explained, number: int, *, several: bool) -> Chart:
+def _chart(case: Explained, number: int) -> Chart:
     """Return the words of one trial: before in one panel, after in the other.
 
     Their values are for the answer; for the right one where there is no answer.
@@ -631,7 +566,6 @@ def _chart(case: Explained, number: int, *, several: bool) -> Chart:
             tip = f"{place}, edited" if is_edited else place
             points.append(Point(i, value, token, panel, tip, marked=is_edited))
     name, y = f"profile-{number}", "Shapley value"
-    title += f", {mask_words(case.mask)}" * several
     notes = ("Blue speaks for the output, orange against it; a frame marks the edit.",)
     return Chart(name, title, "words", "token", y, points, unit=False, notes=notes)
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 Row: TypeAlias = Mapping[str, Any]
 R = TypeVar("R")
 _LOST = (Verdict.FAILED, Verdict.CUT_SHORT)
+_COUNTED = ("asked", "paid", "cached", "failed", "unreadable", "rejected")
 _BY_ANSWERS = ("discrete_zoo", "medfuzz")
 """Attacks whose first edit follows from answers of the victim."""
 
@@ -74,10 +75,7 @@ COLUMNS: Mapping[str, tuple[Type, str]] = {
     "n_failed": (int, "those not answered"),
     "n_unreadable": (int, "those answered unreadably"),
     "n_rejected": (int, "attempts that gates or repeats took away, so that they were not asked"),
-    "first_success": (
-        int,
-        "the first query that succeeded, from 1, which every rate counts",
-    ),
+    "first_success": (int, "the first query that succeeded, from 1, which every rate counts"),
     "first_valid_success": (int, "query of the pick, if people say that the right answer holds"),
     "first_success_attempt": (int, "attempt of the first success, for attacks that count attempts"),
     "option": (str, "field of the first edit"),
@@ -87,10 +85,7 @@ COLUMNS: Mapping[str, tuple[Type, str]] = {
     "edits": ([EDIT], "of the pick (the first success that no rule refutes), or of a whole copy"),
     "edit_characters": (int, "Levenshtein distance of the first edit in characters"),
     "edit_tokens": (int, "the same in words"),
-    "valid": (
-        bool,
-        "true by people's word, false by theirs or that of a rule; null: unknown",
-    ),
+    "valid": (bool, "true by people's word, false by theirs or that of a rule; null: unknown"),
     "validity_reason": (str, "`review`, the rule or gate, or `rule` where rules refute nothing"),
     "evidence": ([EVIDENCE], "what speaks for or against the right answer after the pick"),
     "repeats": (bool, "whether it succeeded again when asked alone; null if it was not asked"),
@@ -145,7 +140,7 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
         trial: a finished trial.
         shown: the prompts of a success; None for any other trial.
     """
-    arm, queries, item = trial.arm, trial.queries, trial.item
+    arm, item = trial.arm, trial.item
     # The last answer is about these edits where they are the pick's, or make a perturbed copy.
     after = trial.last if trial.edits or arm.attack.whole_copy else None
     row: dict[str, Any] = {
@@ -170,12 +165,7 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
         "answer_after": after and after.answer,
         "score_before": _score(trial, trial.before),
         "score_after": _score(trial, after),
-        "n_asked": queries.asked,
-        "n_paid": queries.paid,
-        "n_cached": queries.cached,
-        "n_failed": queries.failed,
-        "n_unreadable": queries.unreadable,
-        "n_rejected": queries.rejected,
+        **{f"n_{name}": getattr(trial.queries, name) for name in _COUNTED},
         "edits": [asdict(edit) for edit in trial.edits],
         "attempts": list(trial.records) or None,
         "answers": list(trial.answers) or None,
@@ -243,6 +233,19 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
         }
 
 
+_AS_STORED = (
+    "role",
+    "purpose",
+    "query",
+    "call",
+    "cached",
+    "seconds",
+    "tokens_in",
+    "tokens_out",
+    "error",
+)
+
+
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
     """Yield the calls of a run; those of later questions belong to the trial that they are about.
 
@@ -260,20 +263,12 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         hidden = None if row.call is None else NOT_SHOWN
         yield {
             "trial_id": subjects.get(row.trial_id, row.trial_id),
-            "role": row.role,
-            "purpose": row.purpose,
-            "query": row.query,
-            "call": row.call,
+            **{name: getattr(row, name) for name in _AS_STORED},
             "prompt_hash": None if prompt is None else content_hash(prompt),
             "prompt": hidden if prompt is None else prompt,
             "answer": answer,
             "scores": scores,
             "finish_reason": ended,
-            "cached": row.cached,
-            "seconds": row.seconds,
-            "tokens_in": row.tokens_in,
-            "tokens_out": row.tokens_out,
-            "error": row.error,
         }
 
 
@@ -325,14 +320,8 @@ def review_rows(run: Run, reader: RunReader) -> Iterator[Row]:
     """Yield what people said; a planted case has no trial."""
     for review in run.folder.reviews:
         yield {
-            "case_id": review.case_id,
-            "trial_id": review.trial_id,
-            "control_of": review.control_of,
-            "reviewer": review.reviewer,
-            "role": review.role,
+            **{name: getattr(review, name) for name in REVIEWS if name not in JUDGEMENTS},
             **{name: review.answers.get(name) for name in JUDGEMENTS},
-            "note": review.note,
-            "time": review.time,
         }
 
 

@@ -17,17 +17,14 @@ import numpy as np
 from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
     HIDDEN,
-    Chart,
     Field,
     OfAttack,
-    Point,
     Remark,
     Shown,
     Table,
     attack_labels,
     column,
     named,
-    panel,
     table,
     where,
 )
@@ -106,20 +103,6 @@ class Passages(Shown):
             table("evidence", answers, self.evidence, _EVIDENCE, notes=[no_error]),
         ]
 
-    def charts(self) -> Sequence[Chart]:
-        """Answers on other evidence."""
-        points = [
-            Point(row.attack, share, name, panel(row, self.evidence))
-            for row in self.evidence
-            for name, share in (
-                ("follows the passage", row.followed),
-                ("keeps the key", row.kept),
-                ("other", row.other),
-            )
-        ]
-        title, y = "Answers once the passage supports another option", "share of right answers"
-        return [Chart("evidence", title, "bars", "attack", y, points)]
-
     def remarks(self) -> Iterator[Remark]:
         """Say what is not known, what may be chance, and who remembers."""
         if self.has_pair and not self.gains:
@@ -128,16 +111,6 @@ class Passages(Shown):
                 "What the passage is worth is unknown: a model without passages is not asked under "
                 "attacks that edit the passage alone; add another attack, such as no_op.",
             )
-        for gain in self.gains:
-            low, at = gain.gain.ends[0], (gain.dataset, gain.group, gain.open)
-            if low is None:
-                continue
-            if gain.passages == "undecided" and low > 0:
-                sentence = "gains from passages that do not settle the question: no reading."
-                yield Remark("passage_gain", f"{gain.open} {sentence}", at, "note")
-            elif gain.passages == "all" and low <= 0:
-                sentence = "may be no better with passages than without."
-                yield Remark("passage_gain", f"{gain.open} {sentence}", at, "note")
         for row in self.evidence:
             if row.kept.low is not None and row.kept.low > (row.followed.high or 0.0):
                 sentence = (

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 from medstress.core.evidence import of_reason
 from medstress.core.trials import Success, Trial, Validity
 from medstress.core.validity import EVIDENCE_CHANGED, REVIEW
-from medstress.store.reviews import (
-    CANNOT_SAY,
-    EXPECTED,
-    KEY_RIGHT,
-    VALID,
-    Review,
-)
-
-
-class Judged(Protocol):
-    """What of a run people's words stand on."""
-
-    @property
-    def trials(self) -> Sequence[Trial]:
-        """Finished trials."""
-
-    @property
-    def reviews(self) -> Sequence[Review]:
-        """What people said."""
-
-    @property
-    def rooms(self) -> Sequence[Mapping[str, Any]]:
-        """The samples that people were given."""
-
+from medstress.store.reviews import CANNOT_SAY, EXPECTED, KEY_RIGHT, VALID, Review
+from medstress.store.trials import Folder
 
 JUDGE = "judge"
 """The mode of a room that shows a sample of successes."""
@@ -105,7 +82,7 @@ def settled(reviews: Iterable[Review], judgement: str) -> dict[str, Settled]:
     }
 
 
-def with_words_of_people(folder: Judged) -> list[Trial]:
+def with_words_of_people(folder: Folder) -> list[Trial]:
     """Return the trials with the validity that people give them, and which were sampled."""
     if not (folder.reviews or folder.rooms):
         return list(folder.trials)
@@ -130,7 +107,7 @@ def is_judgeable(trial: Trial) -> bool:
     return pick.validity.reason != EVIDENCE_CHANGED
 
 
-def sampled_trials(folder: Judged, n_judgeable: int) -> frozenset[str] | None:
+def sampled_trials(folder: Folder, n_judgeable: int) -> frozenset[str] | None:
     """Return the trials in random samples of all successes; None if no such sample was drawn.
 
     A sample that was drawn when the run had fewer successes is a sample of its beginning alone.

@@ -236,17 +236,6 @@ def _remarks(row: Probe) -> Iterator[Remark]:
             "not be read; they count as neither right nor alike."
         )
         yield Remark("unreadable_variants", sentence, at)
-    no_less = [
-        label(name).words
-        for name, net in row.consistency_net.items()
-        if (high := net.ends[1]) is not None and high >= 0
-    ]
-    if no_less:
-        sentence = (
-            f"{row.attack}: {row.victim} may answer alike as often as under harmless edits "
-            f"({', '.join(no_less)})."
-        )
-        yield Remark("no_less_consistent", sentence, at, "note")
 
 
 def _of_answers(of: str) -> list[Field[Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +39,7 @@ from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
-from medstress.stats.means import mean_of_names
+from medstress.stats.means import difference_of_names
 from medstress.stats.paired import LEAST_UNITS
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
@@ -226,16 +226,16 @@ def _why_open(estimate: Estimate | None) -> str:
 def _judged(
     criterion: Criterion, at: Measured | None, met: bool | None, reason: str | None
 ) -> Judged:
-    more = {} if at is None else at.more
+    more = {**criterion, **(at.more if at else {})}
     return Judged(
         metric=criterion["metric"],
         at_budget=criterion.get("at_budget"),
         bound={name: criterion[name] for name in LIMITS if name in criterion},
-        control=more.get("control", criterion.get("control")),
-        slice=more.get("slice", criterion.get("slice")),
-        against=more.get("against", criterion.get("against")),
-        row=None if at is None else at.row,
-        estimate=None if at is None else at.estimate,
+        control=more.get("control"),
+        slice=more.get("slice"),
+        against=more.get("against"),
+        row=at and at.row,
+        estimate=at and at.estimate,
         met=met,
         reason=reason,
         where=dict(criterion.get("where", {})),
@@ -247,39 +247,30 @@ class _Reader:
 
     def __init__(self, run: Run, open_run: OpenRun | None) -> None:
         self._run, self._open_run = run, open_run
-        self._baselines: dict[str, Run | str] = {}
+        self._baseline = cache(self._opened)
 
     def measure(self, criterion: Criterion) -> Iterator[Measured]:
-        """Yield what the criterion reads in every row that it is about.
+        """Yield what the criterion reads in every row, or slice of a row, that it is about.
 
         Rows of controls are read only where `where` names them, and rows in which nothing was
         attacked only for what the model knew before.
         """
-        where, metric = criterion.get("where", {}), criterion["metric"]
-        sliced = criterion.get("slice")
+        where, wanted = criterion.get("where", {}), criterion.get("slice")
+        slices = self._run.of(SLICES) if wanted else None
         for cell in self._run.cells:
-            label = cell.attack.label
-            at = dict(zip(PLACES, (*cell.place, label), strict=True))
-            is_named = where.get("attack") == label
-            if any(at[key] != value for key, value in where.items()) or (
-                cell.arm.is_control and not is_named
-            ):
+            at = dict(zip(PLACES, (*cell.place, cell.attack.label), strict=True))
+            is_meant = not cell.arm.is_control or where.get("attack") == at["attack"]
+            if not is_meant or any(at[key] != value for key, value in where.items()):
                 continue
-            if cell.attack.asks_clean_only and metric != "accuracy":
+            if cell.attack.asks_clean_only and criterion["metric"] != "accuracy":
                 continue
-            if sliced is None:
+            if wanted is None:
                 yield self._of_cell(criterion, cell, at)
-            else:
-                yield from self._of_slices(criterion, cell, at)
-
-    def _of_slices(
-        self, criterion: Criterion, cell: Cell, at: Mapping[str, str]
-    ) -> Iterator[Measured]:
-        slices, wanted = self._run.of(SLICES), criterion["slice"]
-        for row in slices.rows if slices else ():
-            is_here = (*row.cell.place, row.attack) == (*cell.place, cell.attack.label)
-            if is_here and row.by == wanted["by"] and wanted.get("value") in (None, row.value):
-                yield self._of_cell(criterion, cell, at, row)
+                continue
+            for row in slices.rows if slices else ():
+                is_here = (*row.cell.place, row.attack) == (*cell.place, cell.attack.label)
+                if is_here and row.by == wanted["by"] and wanted.get("value") in (None, row.value):
+                    yield self._of_cell(criterion, cell, at, row)
 
     def _of_cell(
         self, criterion: Criterion, whole: Cell, at: Mapping[str, str], part: Slice | None = None
@@ -299,12 +290,11 @@ class _Reader:
             return self._net(criterion, whole, at, part, more)
         if metric in SHARES and (metric == "accuracy" or cell.attack.judged):
             reading = cell.read(metric, budget)
-            share = cell.share(reading) if part is None else _of_slice(part, metric)
-            if metric == "accuracy":
-                return Measured(at, share, None, more)
-            side = _Side(self._run, cell, np.arange(len(cell.trials)), reading)
-            level = 0.95 if part is None else part.level
-            return Measured(at, _for_names(share, [side], cell.units, level), None, more)
+            share = cell.share(reading) if part is None else getattr(part, metric)
+            if metric != "accuracy":
+                level = 0.95 if part is None else part.level
+                share = self._with_names(share, cell, reading, level)
+            return Measured(at, share, None, more)
         if metric == "asr_valid" and cell.attack.judged:
             return self._valid(cell, at)
         results = self._run.of(RESULTS)
@@ -370,26 +360,16 @@ class _Reader:
             return Measured(at, None, f"of the baseline {why}", more)
         pairs = pair(cell, before, key=_across_runs)
         budget = criterion.get("at_budget") or cell.budget
-        first, second = (
-            _Side(run, one, places, one.read(metric, budget).at(places))
-            for run, one, places in (
-                (self._run, cell, pairs.first),
-                (other, before, pairs.second),
-            )
-        )
+        ours = cell.read(metric, budget).at(pairs.first)
+        others = before.read(metric, budget).at(pairs.second)
         if metric == "accuracy":
-            net = contrast(first.reading, second.reading, pairs.units).estimate
-        else:
-            net = _difference(first, second, pairs, None)
-        return Measured(at, net, None, more)
-
-    def _baseline(self, name: str) -> Run | str:
-        """Return a baseline run, opened once; or why it cannot be used."""
-        if name not in self._baselines:
-            self._baselines[name] = self._opened(name)
-        return self._baselines[name]
+            return Measured(at, contrast(ours, others, pairs.units).estimate, None, more)
+        first = _Side(self._run, cell, pairs.first, ours)
+        second = _Side(other, before, pairs.second, others)
+        return Measured(at, _difference(first, second, pairs, None), None, more)
 
     def _opened(self, name: str) -> Run | str:
+        """Return a baseline run; or why it cannot be used."""
         if self._open_run is None:
             return f"{NO_BASELINE}was not opened"
         try:
@@ -420,8 +400,12 @@ class _Reader:
         if valid.n_successes or valid.asr_valid is not None:
             return Measured(at, valid.asr_valid, valid.why)
         reading = cell.read("asr")
+        return Measured(at, self._with_names(cell.share(reading), cell, reading, 0.95))
+
+    def _with_names(self, share: Estimate, cell: Cell, reading: Reading, level: float) -> Estimate:
+        """Return a share of all trials of a cell that holds for names like these too."""
         side = _Side(self._run, cell, np.arange(len(cell.trials)), reading)
-        return Measured(at, _for_names(cell.share(reading), [side], cell.units, 0.95))
+        return _for_names(share, [side], cell.units, level)
 
 
 def outcomes(trials: Sequence[Trial]) -> str:
@@ -450,10 +434,6 @@ def _unseen(cell: Cell) -> str | None:
     n = int(cell.eligible.sum())
     unseen = int(cell.unseen.sum())
     return f"{unseen} of {n} eligible trials saw no edit" if unseen > UNSEEN * n else None
-
-
-def _of_slice(part: Slice, metric: str) -> Estimate:
-    return part.accuracy if metric == "accuracy" else part.asr
 
 
 class _Side(NamedTuple):
@@ -504,7 +484,7 @@ def _for_names(estimate: Estimate, sides: Sequence[_Side], units: Units, level: 
         places = np.flatnonzero(kept).tolist()
         some, items = [together[i] for i in places], units[0][kept]
         n_names = min(len(frozenset[str]().union(*(side[i] for i in places))) for side in names)
-        estimate = mean_of_names(values, items, some, n_names, level)
+        estimate = difference_of_names(values, items, some, n_names, level).estimate
         if estimate.low is not None or not places:
             return estimate
         # All agree, or one name was drawn: as many answers as there are names, or items.

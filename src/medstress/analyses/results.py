@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 from medstress.analyses import controls, diversity, scores, success, validity
 from medstress.analyses.names import control_words, noun_of
@@ -33,11 +34,12 @@ from medstress.analyses.shown import (
     panel,
     place_labels,
     table,
+    where,
 )
 from medstress.core.arms import AttackRecord, Place
 from medstress.stats.estimate import Estimate, benjamini_hochberg
 from medstress.stats.paired import FEW, Difference
-from medstress.tasks.scores import MEANINGS
+from medstress.tasks.scores import FEWEST, MEANINGS, Scoring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +77,7 @@ def row_of(run: Run, cell: Cell) -> Row:
     """Assemble a row from its parts; the only place that does."""
     attack = cell.attack
     key = Key(
-        **cell.place._asdict(),
-        attack=attack.label,
+        **cell.labels,
         attack_spec=attack.params,
         seeds=cell.seeds,
         control_of=cell.arm.control_of,
@@ -123,11 +124,10 @@ class Results(Shown):
         rated = [row for row in rows if row.success is not None]
         clean = [row for row in rows if row.cell.attack.asks_clean_only]
         asked = [row for row in rows if not row.cell.attack.asks_clean_only]
-        made = scores.table_of(rows, LABELS)
         fields = [*RATES, *control_fields(rated)]
         meanings = {row.scores.scoring.meanings if row.scores else MEANINGS for row in rated}
         return [
-            *([made] if made else []),
+            *_score_tables(rows),
             table("results", "Results", rated, fields, notes=sorted(meanings)),
             table("answers", "Answers to the questions as they are", clean, [*LABELS[1:], *CLEAN]),
             table("outcomes", "How every trial ended", asked, [*LABELS, *COUNTS]),
@@ -146,22 +146,15 @@ class Results(Shown):
             bars += [Point(row.name, e, control_words(name), at) for name, e in taken.items()]
             curves += [Point(one.budget, one.estimate, row.name, at) for one in row.success.asr_at]
         lost, title = "share of right answers lost", "Lost under attack, and under harmless edits"
+        within = "Lost within a budget of queries"
         if all(point.x == 1 for point in curves):
             curves = []
         noun = noun_of(self.rows[0].cell.trials[0]).one
         counts = f"trials: each {noun} once in every seed"
         return [
-            *scores.charts(self.rows),
+            *_score_charts(self.rows),
             Chart("loss", title, "bars", "attack", lost, bars, counts=counts),
-            Chart(
-                "curves",
-                "Lost within a budget of queries",
-                "lines",
-                "queries",
-                lost,
-                curves,
-                log_x=True,
-            ),
+            Chart("curves", within, "lines", "queries", lost, curves, log_x=True),
         ]
 
     def remarks(self) -> Sequence[Remark]:
@@ -175,7 +168,7 @@ class Results(Shown):
                 *validity.remarks(row.cell, row.validity),
             )
         )
-        return [*of_rows, *scores.remarks(self.rows)]
+        return [*of_rows, *_score_remarks(self.attacks)]
 
 
 def results_of(run: Run) -> Results | None:
@@ -253,9 +246,106 @@ def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
     ]
 
 
+# Scores of whole data sets ---------------------------------------------------------------------
+
+
+def _score_tables(rows: Sequence[Row]) -> list[Table]:
+    """Return the scores of rows; nothing where no row has some."""
+    scorings = [row.scores.scoring for row in rows if row.scores is not None]
+    scored = [row for row in rows if row.scores is not None]
+    if not scored:
+        return []
+    fields = [*LABELS, *_score_fields(scorings[0])]
+    caption, notes = "Scores of the whole data set, clean and perturbed", [scorings[0].note]
+    return [table("scores", caption, scored, fields, n_labels=len(LABELS), notes=notes)]
+
+
+_PARTS: Mapping[str, str] = {
+    "": "",
+    "_after": " after",
+    "_drop": " drop",
+    "_net_drop": " drop, net of control",
+}
+"""Ending of a score's name -> that of its heading."""
+
+
+def _score(row: Row, name: str) -> Estimate | None:
+    return row.scores.columns.get(name) if row.scores else None
+
+
+def _score_fields(scoring: Scoring) -> Iterator[Field[Any]]:
+    for name in scoring.shown:
+        is_main = name == scoring.main
+        has_drop = name in scoring.drops
+        for part in ("", "_after", *["_drop"] * has_drop, *["_net_drop"] * (has_drop and is_main)):
+            words, key = f"{scoring.words[name]}{_PARTS[part]}", f"{name}{part}"
+            read = partial(_score, name=key)
+            yield column(words, read, "score", key=key, wide=not is_main)
+        if is_main:
+            yield column("p", lambda row: row.scores.main.p, "p", "of the drop", key=f"{name}_p")
+
+
+def _score_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Return the main score of the clean data, under attack and under the control."""
+    scored = [(row.cell, row.scores) for row in rows if row.scores and row.scores.main.before.n]
+    if not scored:
+        return []
+    scoring, places = scored[0][1].scoring, [cell.place for cell, _ in scored]
+    word, points = scoring.words[scoring.main], []
+    for cell, of in scored:
+        attack, marks = cell.arm.control_of, {control_words(cell.attack.name): of.main.after}
+        if attack is None:
+            attack, marks = cell.attack.label, {"clean": of.main.before}
+            marks["under attack"] = of.main.after
+        points += [
+            Point(attack, mark, name, panel(cell.place, places))
+            for name, mark in marks.items()
+            if mark.value is not None
+        ]
+    # What every row has comes first, so that it has the same colours with and without controls.
+    points.sort(key=lambda point: point.series not in ("clean", "under attack"))
+    title, unit = f"{word} of the clean data and of perturbed copies", not scoring.is_signed
+    kind: Literal["bars", "dots"] = "bars" if unit else "dots"
+    counts = scoring.counts
+    return [Chart("scores", title, kind, "attack", word, points, unit=unit, counts=counts)]
+
+
+def _score_remarks(rows: Sequence[Row]) -> Iterator[Remark]:
+    """Say what a reader of the scores of attacks has to know."""
+    warned = set()
+    for row in rows:
+        cell, of = row.cell, row.scores
+        if of is None:
+            continue
+        place, main, word = cell.place, of.main, of.scoring.words[of.scoring.main]
+        at, attack = where(place, cell.attack.label), cell.attack.label
+        clean = main.before
+        if clean.value is None and len(cell.trials) >= FEWEST and place[::2] not in warned:
+            warned.add(place[::2])
+            sentence = f"{place.victim} on {place.dataset}: {word} is {clean.method}."
+            yield Remark("answers", sentence, place)
+        if of.are_few:
+            sentence = (
+                f"{attack}: {of.n_clusters} {of.clusters} are too few for an interval of {word}; "
+                f"{of.scoring.enough} are needed."
+            )
+            yield Remark("few_clusters", sentence, at)
+        if not of.has_copy:
+            continue
+        if main.drop.value is None:
+            sentence = f"{word} of {place.victim} under {attack} is {main.drop.method}."
+            yield Remark("undefined_score", sentence, at)
+        elif main.may_be_chance:
+            sentence = f"{word} of {place.victim} may differ under {attack} by chance alone."
+            yield Remark("may_be_chance", sentence, at)
+        elif main.net_drop.low is not None and main.net_drop.low <= 0:
+            sentence = f"{attack}: its control may take as much of {word}."
+            yield Remark("control_takes_as_much", sentence, at)
+
+
 # Paired tests ----------------------------------------------------------------------------------
 
-CONTROLS, SAMPLERS = "controls", "samplers"
+CONTROLS, SAMPLERS, BEFORE_AFTER = "controls", "samplers", "before_after"
 _PAIRED = (
     "Tango's score statistic at 0, two-sided (at least the exact binomial p where fewer than "
     f"{FEW} pairs differ and no item repeats); open answers at their worst"
@@ -303,20 +393,17 @@ def tests_of(run: Run) -> PairedTests | None:
     """
     results = run.of(RESULTS)
     rows = results.attacks if results else []
-    tests = [test for row in rows for test in _against_controls(run, row)]
+    tests = [
+        _test(CONTROLS, row.cell, run.controls(row.cell)[name].attack.label, test)
+        for row in rows
+        for name, test in (row.loss.tests if row.loss else {}).items()
+    ]
     tests += _samplers([row.cell for row in rows if row.success is not None])
     tests += [test for row in rows for test in _before_after(row)]
     return PairedTests(rows=adjusted(tests)) if tests else None
 
 
 TESTS = Analysis("tests", tests_of)
-
-
-def _against_controls(run: Run, row: Row) -> Iterator[PairedTest]:
-    tests = row.loss.tests if row.loss else {}
-    controls = run.controls(row.cell)
-    for name, test in tests.items():
-        yield _test(CONTROLS, row.cell, controls[name].attack.label, test)
 
 
 def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:
@@ -326,15 +413,10 @@ def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:
         of_place[cell.place, goal_of(cell.attack)].append(cell)
     for same in of_place.values():
         for first, second in combinations(same, 2):
-            yield _test(SAMPLERS, first, second.attack.label, flips(first, second))
-
-
-def flips(first: Cell, second: Cell) -> Difference:
-    """Return how much more often one attack flips than another, each within its own budget, on the
-    trials that are eligible under both."""
-    pairs = pair(first, second)
-    ours, others = first.read("asr").at(pairs.first), second.read("asr").at(pairs.second)
-    return contrast(ours, others, pairs.units)
+            pairs = pair(first, second)
+            ours, others = first.read("asr").at(pairs.first), second.read("asr").at(pairs.second)
+            test = contrast(ours, others, pairs.units)
+            yield _test(SAMPLERS, first, second.attack.label, test)
 
 
 def goal_of(attack: AttackRecord) -> str:
@@ -367,16 +449,21 @@ def _test(family: str, cell: Cell, against: str, test: Difference) -> PairedTest
 
 
 def _before_after(row: Row) -> Iterator[PairedTest]:
-    for test in scores.score_tests(row.scores) if row.scores else ():
-        yield PairedTest(
-            family=test.family,
-            **row.cell.place._asdict(),
-            comparison=row.name,
-            against="clean",
-            difference=test.difference,
-            p=test.p,
-            method=test.method,
-        )
+    """Yield a test of every score that falls, each but the main one in a family of its own."""
+    of = row.scores
+    for name in of.scoring.falls if of and of.has_copy else ():
+        if of and name in of:
+            what = of.scoring.words[name]
+            yield PairedTest(
+                family=BEFORE_AFTER + f" {what}" * (name != of.scoring.main),
+                **row.cell.place._asdict(),
+                comparison=row.name,
+                against="clean",
+                difference=of[name].drop,
+                p=of[name].p,
+                method=f"{what} before minus after; the two swapped at random within "
+                f"{of.clusters}, two-sided",
+            )
 
 
 def adjusted(tests: Sequence[PairedTest]) -> list[PairedTest]:

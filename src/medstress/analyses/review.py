@@ -12,16 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.names import capital
 from medstress.analyses.people import JUDGE, believed, is_unbelieved, settled
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
-    FLAT,
     HIDDEN,
-    Chart,
     Entry,
     Field,
-    Point,
     Remark,
     Shown,
     Table,
@@ -42,7 +38,6 @@ from medstress.store.reviews import (
     KEY_RIGHT,
     NO,
     RIGHT,
-    SECOND_ANSWER,
     SHOWN,
     UNCHANGED,
     WRONG_KEY,
@@ -65,7 +60,6 @@ _PLANTED: Mapping[str, str] = {
     ALL: "all",
     UNCHANGED: "unchanged, so it is right",
     WRONG_KEY: "another option marked as right",
-    SECOND_ANSWER: "a second option that is right too",
 }
 _CATEGORIES = (YES, NO, CANNOT_SAY)
 Path: TypeAlias = tuple[str, ...]
@@ -86,15 +80,6 @@ class Sample:
     """Sort of planted case -> how many."""
     n_cases: int = field(metadata=HIDDEN)
     time: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How much of its sample a rater has judged; of several samples, the one nearest its end."""
-
-    rater: str
-    n_judged: int
-    n_cases: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,20 +136,11 @@ class Right:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RaterRight:
-    """The same of one rater."""
-
-    rater: str
-    right: Right = field(metadata=FLAT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """People who answered items themselves, beside the models on the same items."""
 
     n_items: int
     people: Right
-    raters: Sequence[RaterRight]
     models: Right
 
 
@@ -174,7 +150,6 @@ class Review(Shown):
 
     n_raters: int
     samples: Sequence[Sample]
-    progress: Sequence[Progress]
     judgements: Sequence[Judgement]
     labels: Labels
     controls: Sequence[OnPlanted]
@@ -200,10 +175,8 @@ class Review(Shown):
             for one in several
             if one.agreement.krippendorff.value is None
         )
-        answered: list[tuple[str, Right]] = []
-        if self.answers is not None:
-            raters = [(one.rater, one.right) for one in self.answers.raters]
-            answered = [("people", self.answers.people), *raters, ("models", self.answers.models)]
+        both = self.answers
+        answered = [("people", both.people), ("models", both.models)] if both else []
         accuracies = (
             "Only questions that a model answered rightly are attacked, so models are right on all "
             "clean ones."
@@ -238,12 +211,6 @@ class Review(Shown):
         for rater in self.unbelieved:
             yield f"What {rater} says of right answers counts for nothing there."
 
-    def charts(self) -> Sequence[Chart]:
-        """The share of yes of every judgement."""
-        points = [Point(WORDS[one.judgement], one.yes) for one in self.judgements if one.yes.n]
-        title = "What people say of the sampled cases"
-        return [Chart("judgements", title, "bars", "judgement", "share of yes", points)]
-
     def remarks(self) -> Iterator[Remark]:
         """What to know before one believes what people say."""
         key = self.key_right
@@ -255,39 +222,15 @@ class Review(Shown):
                 f"{key.n_cases:,} cases: their validity is unknown until they agree."
             )
             yield Remark("people_disagree", sentence)
-        yield from (Remark(rule, sentence) for rule, sentence in self.on_raters())
-        for one in self.progress:
-            if one.n_judged < one.n_cases:
-                sentence = (
-                    f"{capital(one.rater)} has judged {one.n_judged:,} of the {one.n_cases:,} "
-                    "cases of the sample: those that are left may be harder."
-                )
-                yield Remark("unfinished_sample", sentence)
-
-    def on_raters(self) -> Iterator[tuple[str, str]]:
-        """Yield (rule, sentence) on raters whose words are worth little, or who are alone."""
         for one in (one for one in self.controls if one.is_of_rater):
             right = one.right
             if right.value is not None and right.value < LEAST_RIGHT:
                 worth = "counts for nothing" if one.is_unbelieved else "may be worth little"
-                cases = "planted case" if right.n == 1 else "planted cases"
-                yield (
-                    "unbelieved" if one.is_unbelieved else "doubtful_rater",
-                    f"Of {right.n:,} {cases} {one.rater} judged {right.hits or 0:,} rightly: what "
-                    f"{one.rater} says of validity {worth}.",
+                sentence = (
+                    f"Of {right.n:,} planted cases {one.rater} judged {right.hits or 0:,} rightly: "
+                    f"what {one.rater} says of validity {worth}."
                 )
-        if not self.controls:
-            yield (
-                "no_planted_case",
-                "No planted case was judged, so nothing says how careful raters are (medstress "
-                "review DIR shows some).",
-            )
-        if self.key_right.agreement.n_raters < 2:
-            yield (
-                "one_rater",
-                "One rater alone judged whether right answers are still right, so it is not known "
-                "whether another would say the same.",
-            )
+                yield Remark("unbelieved" if one.is_unbelieved else "doubtful_rater", sentence)
 
 
 def review_of(run: Run) -> Review | None:
@@ -302,11 +245,10 @@ def review_of(run: Run) -> Review | None:
     return Review(
         n_raters=len(raters),
         samples=[_sample(room) for room in run.folder.rooms],
-        progress=list(_progress(run.folder.rooms, judged, raters)),
         judgements=[_judgement(name, judged, raters, trials) for name in JUDGEMENTS],
         labels=_labels(judged, trials),
         controls=_controls(judged, raters),
-        answers=_answers(reviews, raters, trials),
+        answers=_answers(reviews, trials),
     )
 
 
@@ -324,21 +266,6 @@ def _called(number: int) -> str:
 def _sample(room: Mapping[str, Any]) -> Sample:
     names = ("mode", "seed", "drawn", "population", "planted", "time")
     return Sample(**{name: room[name] for name in names}, n_cases=len(room["cases"]))
-
-
-def _progress(
-    rooms: Iterable[Mapping[str, Any]], reviews: Iterable[OneReview], raters: Mapping[str, int]
-) -> Iterator[Progress]:
-    samples = [{str(case["id"]) for case in r["cases"]} for r in rooms if r["mode"] == JUDGE]
-    by_rater: dict[int, set[str]] = defaultdict(set)
-    for one in reviews:
-        if one.case_id is not None and KEY_RIGHT in one.answers:
-            by_rater[raters[_name(one)]].add(one.case_id)
-    for number, cases in sorted(by_rater.items()):
-        begun = [sample for sample in samples if sample & cases]
-        if begun:
-            sample = max(begun, key=lambda some: (len(some & cases) / len(some), len(some)))
-            yield Progress(rater=_called(number), n_judged=len(sample & cases), n_cases=len(sample))
 
 
 def _path(trial: Trial) -> Path:
@@ -420,9 +347,7 @@ def _controls(reviews: Iterable[OneReview], raters: Mapping[str, int]) -> list[O
     ]
 
 
-def _answers(
-    reviews: Iterable[OneReview], raters: Mapping[str, int], trials: Mapping[str, Trial]
-) -> Answers | None:
+def _answers(reviews: Iterable[OneReview], trials: Mapping[str, Trial]) -> Answers | None:
     """Compare people with models on the same items; None if nobody answered any."""
     answered = [
         (one, trials[str(one.trial_id)])
@@ -432,17 +357,9 @@ def _answers(
     if not answered:
         return None
 
-    def right(some: Iterable[tuple[OneReview, Trial]]) -> Right:
-        both = list(some)
-
-        def share(version: str) -> Estimate:
-            return _share(
-                (_path(trial), one.answers[RIGHT] == YES)
-                for one, trial in both
-                if one.answers[SHOWN] == version
-            )
-
-        return Right(clean=share(CLEAN), attacked=share(ATTACKED))
+    def people(version: str) -> Estimate:
+        shown = [(one, t) for one, t in answered if one.answers[SHOWN] == version]
+        return _share((_path(t), one.answers[RIGHT] == YES) for one, t in shown)
 
     def models(version: str) -> Estimate:
         shown = {t.id: t for one, t in answered if one.answers[SHOWN] == version}
@@ -450,14 +367,7 @@ def _answers(
 
     return Answers(
         n_items=len({_path(trial) for _, trial in answered}),
-        people=right(answered),
-        raters=[
-            RaterRight(
-                rater=_called(number),
-                right=right(p for p in answered if raters[_name(p[0])] == number),
-            )
-            for number in sorted({raters[_name(one)] for one, _ in answered})
-        ],
+        people=Right(clean=people(CLEAN), attacked=people(ATTACKED)),
         models=Right(clean=models(CLEAN), attacked=models(ATTACKED)),
     )
 

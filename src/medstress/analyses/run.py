@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,7 @@ from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
-from medstress.store.counts import Spending
-from medstress.store.reader import RunReader, StoredInquiry
-from medstress.store.reviews import Review
-from medstress.store.trials import Folder, Substitutions
+from medstress.store.trials import Folder
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -64,44 +61,6 @@ class Analysis(Generic[R_co]):
     """Returns the result; None where the run has nothing of the kind."""
 
 
-class Stored(Protocol):
-    """What of a run folder analyses read (`medstress.store.trials.Folder`)."""
-
-    path: Path
-    manifest: Mapping[str, Any]
-    items: Mapping[tuple[str, str], Any]
-    trials: Sequence[Trial]
-    inquiries: Sequence[StoredInquiry]
-    reviews: Sequence[Review]
-    rooms: Sequence[Mapping[str, Any]]
-    other_counts: Mapping[Any, Mapping[str, int]]
-    spending: Sequence[Spending]
-    n_from_cache: int
-    root: str | None
-
-    @property
-    def edits(self) -> Mapping[int, Sequence[tuple[int, tuple[Edit, ...]]]]:
-        """Number of a trial -> (query, edits) of its perturbed queries."""
-
-    @property
-    def repeats(self) -> Mapping[int, Sequence[int]]:
-        """Number of a trial -> its queries that asked a variant of it again."""
-
-    @property
-    def names(self) -> Mapping[int, frozenset[str]]:
-        """Number of a trial -> the names that its queries put in, case-folded."""
-
-    def clean_replies(self, victim: str, n: int) -> Sequence[str]:
-        """Return the raw replies of a model about the first n clean items."""
-
-    def read(self, question: Callable[[RunReader], R]) -> R:
-        """Return what is read from the run's file, opened for it."""
-
-    @property
-    def substitutions(self) -> Substitutions:
-        """What the perturbed queries of attacks put in."""
-
-
 class Run:
     """A run as it is read; nothing here writes, asks, or reaches a database.
 
@@ -111,7 +70,7 @@ class Run:
         trials: all finished trials in the plan's order, with what people say of them.
     """
 
-    def __init__(self, folder: Stored) -> None:
+    def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.manifest: Mapping[str, Any] = folder.manifest
         self.trials: Sequence[Trial] = with_words_of_people(folder)

@@ -7,16 +7,15 @@ References:
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
-from math import log10
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from medstress.analyses.choice import competitors
 from medstress.analyses.results import diversity_of
 from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
@@ -39,12 +38,8 @@ from medstress.analyses.shown import (
 )
 from medstress.core.arms import Place
 from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_curves
-from medstress.stats.estimate import Estimate, unknown
-from medstress.stats.resampling import ROUNDING
-from medstress.stats.shares import Numbers
+from medstress.stats.estimate import Estimate
 
-GROUPS = ("all", "generalist", "specialist")
-"""Groups of models with a trend of their own."""
 MOST = 1_000
 """Up to this budget success is counted for every budget, beyond it as far as anybody asked."""
 
@@ -67,12 +62,13 @@ class CurvePair(OfAttack):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtExponent:
-    """One attack of a series."""
+class AtExponent(OfAttack):
+    """One attack of PDWS, or random sampling beside it."""
 
-    n: float | None
-    """None for plain random sampling."""
-    attack: str
+    n: float
+    """The exponent; 0 for random sampling."""
+    rule: str
+    """Budget, and the parameters in which the attacks of a run differ."""
     asr: Estimate
     asr_at_1: Estimate
     diversity_unbiased: Estimate
@@ -80,50 +76,13 @@ class AtExponent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """PDWS attacks that differ only in n, ordered by it, and random sampling beside them."""
-
-    dataset: str
-    group: str
-    victim: str
-    spec: Mapping[str, Any]
-    points: Sequence[AtExponent]
-    random: AtExponent | None
-
-    @property
-    def every_point(self) -> list[AtExponent]:
-        """All points, random sampling last."""
-        return [*self.points, *([] if self.random is None else [self.random])]
-
-    @property
-    def on_axis(self) -> list[AtExponent]:
-        """All points in order of n, random sampling at 0 unless n = 0 was run."""
-        points = list(self.points)
-        if self.random is not None and all(point.n != 0 for point in points):
-            points.append(replace(self.random, n=0.0))
-        return sorted(points, key=lambda point: point.n or 0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sized:
+class Sized(OfAttack):
     """One model of known size under one attack."""
 
-    victim: str
     parameters: float
     victim_group: str | None
+    """`generalist` or `specialist`."""
     asr: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BySize:
-    """Models of known size under one attack, the smallest first."""
-
-    dataset: str
-    group: str
-    attack: str
-    points: Sequence[Sized]
-    trend: Mapping[str, Estimate]
-    """Change of ASR for ten times the parameters, by group of models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,31 +91,27 @@ class Scaling(Shown):
 
     curves: Sequence[Curve]
     pairs: Sequence[CurvePair]
-    exponents: Sequence[Series]
-    size: Sequence[BySize]
+    exponents: Sequence[AtExponent]
+    """By ascending n in each place."""
+    size: Sequence[Sized]
+    """The smallest model of each attack first."""
     title = "Queries, exponents and sizes"
 
     def tables(self) -> Sequence[Table]:
         """Where curves level off and cross; success by n; sizes."""
-        points = [(series, point) for series in self.exponents for point in series.every_point]
-        trends = [
-            (row, group, trend)
-            for row in self.size
-            for group, trend in row.trend.items()
-            if group == "all" or trend.n
-        ]
         recommended = "Recommended: from this budget on more queries bring little, beyond chance."
         bring = "Where more queries bring little"
         return [
             table("scaling", bring, self.curves, CURVES, notes=[recommended]),
             table("curve-pairs", "Two attacks over the budget", self.pairs, PAIRS),
-            table("exponents", "Success by the exponent n", points, POINTS),
-            table("size", "Change of ASR for ten times the parameters", trends, TRENDS),
+            table("exponents", "Success by the exponent n", self.exponents, POINTS),
+            table("size", "Lost under attack, by size of the model", self.size, SIZES),
         ]
 
     def charts(self) -> Sequence[Chart]:
         """Success and diversity against n, and success against size."""
-        lines = [series for series in self.exponents if len(series.points) > 1]
+        n = Counter((row.place, row.rule) for row in self.exponents)
+        shown = [row for row in self.exponents if n[row.place, row.rule] > 1]
         lost, charts = "share of right answers lost", []
         x = "n (near names below 0, random names at 0, far names above)"
         for name, title, y in (
@@ -165,25 +120,20 @@ class Scaling(Shown):
             ("prompt_similarity", "What successes keep of the prompt, by exponent", "mean cosine"),
         ):
             points = [
-                Point(point.n or 0.0, value, _budget(series), panel(series, lines))
-                for series in lines
-                for point in series.on_axis
-                if (value := getattr(point, name)).value is not None
+                Point(row.n, value, row.rule, panel(row, shown))
+                for row in shown
+                if (value := getattr(row, name)).value is not None
             ]
             charts.append(
                 Chart(f"exponents-{name.replace('_', '-')}", title, "lines", x, y, points)
             )
+        places = Counter((row.dataset, row.group, row.attack) for row in self.size)
         sizes = [
-            Point(
-                point.parameters,
-                point.asr,
-                point.victim,
-                f"{label(row.attack).words}, {row.group}, {row.dataset}",
-                point.victim_group or "",
-            )
+            Point(row.parameters, row.asr, row.victim, f"{label(attack).words}, {group}, {dataset}")
+            for (dataset, group, attack), n in places.items()
+            if n > 1
             for row in self.size
-            if len(row.points) > 1
-            for point in row.points
+            if (row.dataset, row.group, row.attack) == (dataset, group, attack)
         ]
         title, x = "Lost under attack, by size of the model", "parameters"
         size = Chart("size", title, "dots", x, lost, sizes, log_x=True, by_model=True)
@@ -192,17 +142,17 @@ class Scaling(Shown):
 
 def scaling_of(run: Run) -> Scaling | None:
     """Compute what there is of the three; None where there is nothing."""
+    judged = [c for c in run.attacks if c.attack.judged and not c.attack.asks_clean_only]
     by_place: dict[Place, list[Cell]] = defaultdict(list)
-    for cell in run.attacks:
-        if cell.attack.judged and not cell.attack.asks_clean_only and cell.eligible.any():
+    for cell in judged:
+        if cell.eligible.any():
             by_place[cell.place].append(cell)
     curves: list[Curve] = []
     pairs: list[CurvePair] = []
-    exponents: list[Series] = []
-    for place, cells in by_place.items():
-        _add_curves(place, cells, curves, pairs)
-        exponents += _series(run, place, cells)
-    size = by_size(run)
+    for cells in by_place.values():
+        _add_curves(cells, curves, pairs)
+    exponents = sorted(_at_exponents(run), key=lambda row: (row.place, row.rule, row.n))
+    size = _by_size(judged, run.manifest["victims"])
     if not (curves or exponents or size):
         return None
     return Scaling(curves=curves, pairs=pairs, exponents=exponents, size=size)
@@ -243,184 +193,67 @@ def hits_of(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = Fa
     return Hits(successes=first.cumsum(axis=1), counts=counts)
 
 
-def _add_curves(
-    place: Place, cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePair]
-) -> None:
+def _add_curves(cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePair]) -> None:
     """Add the curves of one place, and their pairs: of attacks with a budget of 2 or more."""
     # An attack that asks every name has no budget to recommend.
     limited = [c for c in cells if c.attack.params.get("budget") is not None and budget_of(c) >= 2]
     units = sorted({t.cluster for c in cells for t in c.trials if t.is_eligible})
     arms = [(cell, hits_of(cell, units, budget_of(cell))) for cell in limited]
     for cell, arm in arms:
-        curves.append(
-            Curve(
-                **place._asdict(),
-                attack=cell.attack.label,
-                budget=arm.budget,
-                n_items=int((arm.counts > 0).sum()),
-                shape=inflection(arm),
-            )
-        )
+        n = int((arm.counts > 0).sum())
+        curves.append(Curve(**cell.labels, budget=arm.budget, n_items=n, shape=inflection(arm)))
     drawn = {id(arm): arm.resampled for _, arm in arms} if len(arms) > 1 else {}
     for (first, ours), (second, others) in combinations(arms, 2):
         # Reaching one goal sooner than another says nothing.
         if first.attack.goal == second.attack.goal:
             labels = first.attack.label, second.attack.label
             both = two_curves(ours, others, labels, (drawn[id(ours)], drawn[id(others)]))
-            pairs.append(
-                CurvePair(**place._asdict(), attack=labels[0], against=labels[1], both=both)
-            )
+            pairs.append(CurvePair(**first.labels, against=labels[1], both=both))
 
 
-# Series over n ---------------------------------------------------------------------------------
+# Success over n --------------------------------------------------------------------------------
 
 
-def _series(run: Run, place: Place, cells: Sequence[Cell]) -> Iterator[Series]:
-    """Yield the series of one place, each with the random attack that differs in sampler alone."""
-    groups: dict[str, list[Cell]] = defaultdict(list)
-    for cell in cells:
-        if cell.attack.params.get("sampler") == "pdws" and cell.attack.params.get("n") is not None:
-            groups[_without(cell, "n")].append(cell)
-    for shared, members in sorted(groups.items()):
-        members.sort(key=lambda cell: float(cell.attack.params["n"]))
-        budget = max(map(budget_of, members))
-        random = _random_beside(cells, members[0], budget)
-        yield Series(
-            **place._asdict(),
-            spec=json.loads(shared),
-            points=[_point(run, cell, float(cell.attack.params["n"])) for cell in members],
-            random=None if random is None else _point(run, random, None),
-        )
-
-
-def _without(cell: Cell, *keys: str) -> str:
-    params = {key: value for key, value in cell.attack.params.items() if key not in keys}
-    return json.dumps(params, sort_keys=True)
-
-
-def _random_beside(cells: Sequence[Cell], cell: Cell, budget: int) -> Cell | None:
-    """Return the random attack that differs from this one only in sampler, n and budget."""
-    keys = ("n", "sampler", "budget")
-    alike = [
-        other
-        for other in cells
-        if other.attack.params.get("sampler") == "random"
-        and _without(other, *keys) == _without(cell, *keys)
-        and other.attack.budget >= budget
+def _at_exponents(run: Run) -> Iterator[AtExponent]:
+    """Yield the attacks of every place in which PDWS was run."""
+    drawing = [
+        one
+        for one in competitors(run)
+        if one.method in ("near", "zero", "far", "random") and one.cell.eligible.any()
     ]
-    return min(alike, key=lambda other: (other.attack.budget, other.attack.label), default=None)
-
-
-def _point(run: Run, cell: Cell, n: float | None) -> AtExponent:
-    names = diversity_of(run, cell)
-    return AtExponent(
-        n=n,
-        attack=cell.attack.label,
-        asr=cell.share(cell.read("asr")),
-        asr_at_1=cell.share(cell.read("asr", 1)),
-        diversity_unbiased=names.diversity_unbiased,
-        prompt_similarity=names.prompt_similarity,
-    )
+    places = {one.cell.place for one in drawing if one.n is not None}
+    for one in (one for one in drawing if one.cell.place in places):
+        names = diversity_of(run, one.cell)
+        yield AtExponent(
+            **one.cell.labels,
+            n=one.n or 0.0,
+            rule=", ".join(filter(None, (f"{one.budget} queries", one.setting.rule))),
+            asr=one.share(one.budget),
+            asr_at_1=one.share(1),
+            diversity_unbiased=names.diversity_unbiased,
+            prompt_similarity=names.prompt_similarity,
+        )
 
 
 # Models by size --------------------------------------------------------------------------------
 
 
-def by_size(run: Run) -> list[BySize]:
-    """Return accuracy and ASR of models of known size, and the trend of each group of models."""
-    victims: Mapping[str, Any] = run.manifest["victims"]
-    rows: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
-    for cell in run.attacks:
-        has_size = victims.get(cell.place.victim, {}).get("parameters") is not None
-        if has_size and cell.attack.judged and not cell.attack.asks_clean_only:
-            rows[cell.place.dataset, cell.place.group, cell.attack.label].append(cell)
-    sizes = []
-    for (dataset, group, attack), cells in sorted(rows.items()):
-        points = [_sized(cell, victims[cell.place.victim]) for cell in cells]
-        points.sort(key=lambda pair: (pair[0].parameters, pair[0].victim))
-        of_group = {
-            name: [rated for point, rated in points if name in ("all", point.victim_group)]
-            for name in GROUPS
-        }
-        sizes.append(
-            BySize(
-                dataset=dataset,
-                group=group,
-                attack=attack,
-                points=[point for point, _ in points],
-                trend={name: trend(rated) for name, rated in of_group.items()},
-            )
+def _by_size(cells: Sequence[Cell], victims: Mapping[str, Any]) -> list[Sized]:
+    """Return ASR of the models of known size."""
+    rows = [
+        Sized(
+            **cell.labels,
+            parameters=float(size),
+            victim_group=victims[cell.place.victim].get("group"),
+            asr=cell.share(cell.read("asr")),
         )
-    return sizes
-
-
-class Rated(NamedTuple):
-    """ASR of a model of known size."""
-
-    parameters: float
-    asr: float | None
-    least: float
-    """The least that open answers allow."""
-    most: float
-
-
-def _sized(cell: Cell, victim: Mapping[str, Any]) -> tuple[Sized, Rated]:
-    reading, parameters = cell.read("asr"), float(victim["parameters"])
-    asr, may = cell.share(reading), reading.may_count
-    sized = Sized(
-        victim=cell.place.victim,
-        parameters=parameters,
-        victim_group=victim.get("group"),
-        asr=asr,
-    )
-    least, most = (float(hits[may].mean()) if may.any() else 0.0 for hits in reading[3:])
-    return sized, Rated(parameters, asr.value, least, most)
-
-
-def trend(models: Sequence[Rated]) -> Estimate:
-    """Estimate the change of ASR for ten times the parameters, by least squares over models.
-
-    All models weigh the same; the interval is Student's. With few models of few families it says
-    little about other models. Where answers are open, its worst ends are those of the steepest
-    lines: small models at one end of what is open and large ones at the other.
-    """
-    rated = [(log10(m.parameters), m.asr, m.least, m.most) for m in models if m.asr is not None]
-    if len({size for size, *_ in rated}) < 3:
-        return unknown("needs victims of three sizes", len(rated))
-    sizes, values, least, most = np.array(rated).T
-    line = _line(sizes, values)
-    if (least == most).all():
-        return line
-    large = sizes > sizes.mean()
-    falls = _line(sizes, np.where(large, least, most))
-    rises = _line(sizes, np.where(large, most, least))
-    lows = [(e.value if e.low is None else e.low) or 0.0 for e in (line, falls)]
-    highs = [(e.value if e.high is None else e.high) or 0.0 for e in (line, rises)]
-    return replace(line, worst=(min(lows), max(highs)))
-
-
-def _line(x: Numbers, y: Numbers) -> Estimate:
-    from scipy.special import stdtrit
-
-    n, spread = len(x), float(((x - x.mean()) ** 2).sum())
-    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
-    residuals = y - y.mean() - slope * (x - x.mean())
-    method = "least squares of ASR on log10(parameters) over victims"
-    if np.abs(residuals).max() < ROUNDING:
-        why = f"{method}: no interval, as the victims lie on one line"
-        return Estimate(value=slope, n=n, low=None, high=None, method=why)
-    error = float(np.sqrt((residuals**2).sum() / (n - 2) / spread))
-    half, method = float(stdtrit(n - 2, 0.975)) * error, f"{method}, Student's t 95 %"
-    return Estimate(value=slope, n=n, low=slope - half, high=slope + half, method=method)
+        for cell in cells
+        if (size := victims.get(cell.place.victim, {}).get("parameters")) is not None
+    ]
+    return sorted(rows, key=lambda r: (r.dataset, r.group, r.attack, r.parameters, r.victim))
 
 
 # What is shown ---------------------------------------------------------------------------------
-
-
-def _budget(series: Series) -> str:
-    parts = [f"{series.spec['budget']} queries" if series.spec.get("budget") else ""]
-    parts += [str(series.spec[key]) for key in ("goal", "choices") if series.spec.get(key)]
-    return ", ".join(filter(None, parts))
 
 
 def _why(estimate: Estimate) -> Entry:
@@ -448,19 +281,17 @@ PAIRS: Sequence[Field[CurvePair]] = (
     column("Overtakes at", "both.crossover", "score", "queries"),
     column("Leads then", lambda row: row.both.leads_after and label(row.both.leads_after)),
 )
-POINTS: Sequence[Field[tuple[Series, AtExponent]]] = (
-    named("Attack", "1.attack"),
-    *place_labels("0"),
-    column("n", "1.n", "number"),
-    column("Lost (ASR)", "1.asr", "share"),
-    column("at the first query", "1.asr_at_1", "share"),
-    column("Diversity", "1.diversity_unbiased", "score", "unbiased Gini-Simpson index"),
-    column("Prompt similarity", "1.prompt_similarity", "score", wide=True),
+POINTS: Sequence[Field[AtExponent]] = (
+    *attack_labels(),
+    column("n", "n", "number"),
+    column("Lost (ASR)", "asr", "share"),
+    column("at the first query", "asr_at_1", "share"),
+    column("Diversity", "diversity_unbiased", "score", "unbiased Gini-Simpson index"),
+    column("Prompt similarity", "prompt_similarity", "score", wide=True),
 )
-TRENDS: Sequence[Field[tuple[BySize, str, Estimate]]] = (
-    named("Attack", "0.attack"),
-    column("Models", "1", key="models"),
-    named("Data", "0.dataset", wide=True),
-    named("Group", "0.group", wide=True),
-    column("Change", lambda row: _why(row[2]), "score"),
+SIZES: Sequence[Field[Sized]] = (
+    *attack_labels(),
+    column("Kind", "victim_group"),
+    column("Parameters", "parameters", "number"),
+    column("Lost (ASR)", "asr", "share"),
 )

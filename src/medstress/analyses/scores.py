@@ -10,25 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.names import control_words
 from medstress.analyses.run import Cell, Pairs, Run
 from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
-    Chart,
-    Field,
-    Point,
-    Remark,
-    Table,
-    column,
-    panel,
-    table,
-    where,
 )
 from medstress.core.items import QUESTIONS
 from medstress.core.outcomes import Verdict
@@ -40,10 +30,8 @@ from medstress.stats.permutation import swap_p
 from medstress.stats.resampling import RESAMPLES, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
-from medstress.tasks.scores import FEWEST, Resamples, Scoring
+from medstress.tasks.scores import Resamples, Scoring
 
-FAMILY = "before_after"
-"""Family of the tests of main scores; every other score has a family of its own."""
 SUFFIXES = ("_after", "_drop", "")
 """Of the perturbed copy, how much it falls, of the clean data."""
 CHANCE = 0.05
@@ -507,169 +495,3 @@ def _both(
             one = one._replace(seed=seed)
             both[key] = one, other._replace(item=one.item, cluster=one.cluster, seed=seed)
     return both
-
-
-# What is shown ---------------------------------------------------------------------------------
-
-
-class Row(Protocol):
-    """What is read of a row of results."""
-
-    @property
-    def cell(self) -> Cell:
-        """The trials behind it."""
-
-    @property
-    def scores(self) -> Scores | None:
-        """None where its items have none."""
-
-
-def table_of(rows: Sequence[Row], labels: Sequence[Field[Any]]) -> Table | None:
-    """Return the scores of rows; None where no row has some.
-
-    Args:
-        rows: of results; those without scores are left out.
-        labels: the columns that name a row.
-    """
-    scored = [row for row in rows if row.scores is not None]
-    if not scored:
-        return None
-    scoring, caption = _first(scored).scoring, "Scores of the whole data set, clean and perturbed"
-    fields = [*labels, *_fields(scoring)]
-    return table("scores", caption, scored, fields, n_labels=len(labels), notes=[scoring.note])
-
-
-def charts(rows: Sequence[Row]) -> list[Chart]:
-    """Return the main score of the clean data, under attack and under the control."""
-    scored = [row for row in rows if row.scores is not None and row.scores.main.before.n]
-    if not scored:
-        return []
-    scoring, places = _first(scored).scoring, [row.cell.place for row in scored]
-    word, points = scoring.words[scoring.main], []
-    for row in scored:
-        assert row.scores is not None
-        main, of = row.scores.main, row.cell.arm.control_of
-        marks = {"clean": main.before, "under attack": main.after}
-        if of is not None:
-            marks = {control_words(row.cell.attack.name): main.after}
-        points += [
-            Point(of or row.cell.attack.label, mark, name, panel(row.cell.place, places))
-            for name, mark in marks.items()
-            if mark.value is not None
-        ]
-    # What every row has comes first, so that it has the same colours with and without controls.
-    points.sort(key=lambda point: point.series not in ("clean", "under attack"))
-    return [
-        Chart(
-            name="scores",
-            title=f"{word} of the clean data and of perturbed copies",
-            kind="dots" if scoring.is_signed else "bars",
-            x="attack",
-            y=word,
-            counts=scoring.counts,
-            points=tuple(points),
-            unit=not scoring.is_signed,
-        )
-    ]
-
-
-def remarks(rows: Sequence[Row]) -> Iterator[Remark]:
-    """Say what a reader of the scores of attacks has to know."""
-    warned = set()
-    for row in rows:
-        scores, cell = row.scores, row.cell
-        if scores is None or cell.arm.is_control:
-            continue
-        place, clean = cell.place, scores.main.before
-        if clean.value is None and len(cell.trials) >= FEWEST and place[::2] not in warned:
-            warned.add(place[::2])
-            word = scores.scoring.words[scores.scoring.main]
-            sentence = f"{place.victim} on {place.dataset}: {word} is {clean.method}."
-            yield Remark("answers", sentence, place)
-        yield from _remarks(cell, scores)
-
-
-def _remarks(cell: Cell, scores: Scores) -> Iterator[Remark]:
-    at, main, scoring = where(cell.place, cell.attack.label), scores.main, scores.scoring
-    word, attack, victim = scoring.words[scoring.main], cell.attack.label, cell.place.victim
-    if scores.are_few:
-        sentence = (
-            f"{attack}: {scores.n_clusters} {scores.clusters} are too few for an interval of "
-            f"{word}; {scoring.enough} are needed."
-        )
-        yield Remark("few_clusters", sentence, at)
-    if not scores.has_copy:
-        return
-    if main.drop.value is None:
-        sentence = f"{word} of {victim} under {attack} is {main.drop.method}."
-        yield Remark("undefined_score", sentence, at)
-    elif main.may_be_chance:
-        sentence = f"{word} of {victim} may differ under {attack} by chance alone."
-        yield Remark("may_be_chance", sentence, at)
-    elif main.net_drop.low is not None and main.net_drop.low <= 0:
-        sentence = f"{attack}: its control may take as much of {word}."
-        yield Remark("control_takes_as_much", sentence, at)
-
-
-class ScoreTest(NamedTuple):
-    """A score before against after, for the `tests` of a summary."""
-
-    family: str
-    what: str
-    difference: Estimate
-    p: float | None
-    method: str
-
-
-def score_tests(scores: Scores) -> Iterator[ScoreTest]:
-    """Yield a test of every score that falls; none of an arm without a perturbed copy."""
-    for name in scores.scoring.falls if scores.has_copy else ():
-        if name not in scores:
-            continue
-        what = scores.scoring.words[name]
-        method = (
-            f"{what} before minus after; the two swapped at random within {scores.clusters}, "
-            "two-sided"
-        )
-        family = FAMILY if name == scores.scoring.main else f"{FAMILY} {what}"
-        yield ScoreTest(family, what, scores[name].drop, scores[name].p, method)
-
-
-def _first(rows: Sequence[Row]) -> Scores:
-    scores = rows[0].scores
-    assert scores is not None
-    return scores
-
-
-_PARTS: Mapping[str, tuple[str, str]] = {
-    "before": ("", ""),
-    "after": (" after", "_after"),
-    "drop": (" drop", "_drop"),
-    "net_drop": (" drop, net of control", "_net_drop"),
-}
-"""Part of a score -> ending of its heading and of its name in CSV."""
-
-
-def _fields(scoring: Scoring) -> Iterator[Field[Any]]:
-    for name in scoring.shown:
-        parts = ["before", "after"]
-        if name in scoring.drops:
-            parts += ["drop", "net_drop"] if name == scoring.main else ["drop"]
-        for part in parts:
-            yield _field(scoring, name, part)
-        if name == scoring.main:
-            tip, key = "of the drop", f"{name}_p"
-            p: Field[Any] = column("p", lambda row: row.scores.main.p, "p", tip=tip, key=key)
-            yield p
-
-
-def _field(scoring: Scoring, name: str, part: str) -> Field[Any]:
-    heading, key = _PARTS[part]
-
-    def read(row: Any) -> Estimate | None:
-        score = row.scores.get(name)
-        estimate: Estimate | None = score and getattr(score, part)
-        return None if estimate is None or estimate.value is None else estimate
-
-    words = f"{scoring.words[name]}{heading}"
-    return column(words, read, "score", key=f"{name}{key}", wide=name != scoring.main)

@@ -499,12 +499,6 @@ def _remarks(row: ArmTests) -> Iterator[Remark]:
     if row.items and not row.reach.can_show:
         sentence = f"{row.attack}, null {row.null}: {row.reach.shortfall(row.price)}."
         yield Remark("shows_nothing", sentence, at)
-    if repeated := [one.n_distinct for one in row.items if one.n_distinct is not None]:
-        sentence = (
-            f"{row.attack}: the controls of {len(repeated):,} tests repeat texts, so that p is at "
-            f"least 1/{max(repeated) + 1} there."
-        )
-        yield Remark("repeated_controls", sentence, at, "note")
 
 
 def significance_of(run: Run) -> Significance | None:

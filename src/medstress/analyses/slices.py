@@ -175,13 +175,6 @@ def _difference(family: Family) -> Iterator[Remark]:
     elif family.are_comparable:
         sentence = f"{worst.attack}: no slice by {by} is shown to lose more than another."
         yield Remark("no_slice_differs", sentence, at, "note")
-    else:
-        n = sum(row.asr.ends[0] is None for row in family.rows)
-        sentence = (
-            f"{worst.attack}: in {n} of {len(family.rows)} slices by {by} nothing could be "
-            "counted, so whether slices differ is not known."
-        )
-        yield Remark("slices_unknown", sentence, at, "note")
 
 
 def _low(estimate: Estimate) -> float:

@@ -17,8 +17,7 @@ from typing import Any
 from medstress.analyses.attempts import ATTEMPTS
 from medstress.analyses.cautions import CAUTIONS, unread_models
 from medstress.analyses.names import attack_names, control_words, model_names
-from medstress.analyses.requirements import REQUIREMENTS
-from medstress.analyses.results import RESULTS, TESTS
+from medstress.analyses.results import RESULTS, TESTS, Row
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.scaling import SCALING
 from medstress.analyses.shown import (
@@ -38,7 +37,6 @@ from medstress.analyses.shown import (
     spaced,
     table,
 )
-from medstress.analyses.slices import SLICES
 from medstress.analyses.transfer import REUSE, TRANSFER
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict as Ended
@@ -77,8 +75,8 @@ def _has_passages(run: Run) -> bool:
 
 ANALYSES: Sequence[Analysis[Shown]] = (
     RESULTS,
-    REQUIREMENTS,
-    SLICES,
+    _rare("requirements", "requirements:REQUIREMENTS", lambda r: bool(r.manifest.get("require"))),
+    _rare("slices", "slices:SLICES", lambda r: bool(r.manifest.get("slices"))),
     TESTS,
     SCALING,
     TRANSFER,
@@ -190,8 +188,8 @@ def summary(run: Run) -> dict[str, Json]:
         "experiment": experiment,
         "root": run.folder.root,
         "verdict": as_json(run.of(VERDICT)),
-        "results": [_pooled(as_json(row)) for row in results.rows] if results else [],
-        "by_seed": [_of_seed(as_json(row)) for row in results.by_seed()] if results else [],
+        "results": [_row(row) for row in results.rows] if results else [],
+        "by_seed": [_row(row, of_seed=True) for row in results.by_seed()] if results else [],
         **entries,
         "warnings": [
             {"rule": remark.rule, "sentence": remark.sentence, "where": list(remark.where)}
@@ -201,18 +199,14 @@ def summary(run: Run) -> dict[str, Json]:
     }
 
 
-def _pooled(row: dict[str, Json]) -> dict[str, Json]:
-    """Leave out what only control rows carry."""
-    return row if row["control_of"] is not None else _without(row, "control_of")
-
-
-def _of_seed(row: dict[str, Json]) -> dict[str, Json]:
-    """Return a row of one seed: null for an attack without random numbers."""
-    return {**_pooled(_without(row, "seeds")), "seed": row["seeds"][0]}
-
-
-def _without(row: dict[str, Json], name: str) -> dict[str, Json]:
-    return {key: value for key, value in row.items() if key != name}
+def _row(row: Row, *, of_seed: bool = False) -> dict[str, Json]:
+    """Return a row; one of one seed has that seed: null for an attack without random numbers."""
+    made: dict[str, Json] = as_json(row)
+    if made["control_of"] is None:
+        del made["control_of"]
+    if of_seed:
+        made["seed"] = made.pop("seeds")[0]
+    return made
 
 
 # As people read it -----------------------------------------------------------------------------

@@ -21,13 +21,12 @@ from medstress.analyses.shown import (
     HIDDEN,
     Chart,
     Field,
-    Form,
     Point,
     Remark,
     Shown,
     Table,
     column,
-    label,
+    named,
     table,
 )
 from medstress.core.arms import Place
@@ -172,11 +171,8 @@ class Training(Shown):
         ]
 
     def remarks(self) -> Sequence[Remark]:
-        """What was said before training, and where names come from."""
-        return [
-            *(Remark("training", f"{capital(one)}.") for one in self.cautions),
-            *(Remark("names_met", one, level="note") for one in on_names(self.adversarial)),
-        ]
+        """What was said before training."""
+        return [Remark("training", f"{capital(one)}.") for one in self.cautions]
 
 
 def training_of(run: Run) -> Training | None:
@@ -342,19 +338,11 @@ def _called(measure: str) -> str:
     return {"f1": "F1", "pearson": "Pearson"}.get(measure, measure.replace("_", " "))
 
 
-def _estimate(heading: str, name: str, form: Form = "score", *, wide: bool = False) -> Field[Any]:
-    def read(row: Comparison | KindScores) -> Estimate | None:
-        estimate: Estimate = getattr(row.scores if isinstance(row, Comparison) else row, name)
-        return None if estimate.value is None else estimate
-
-    return column(heading, read, form, key=name, wide=wide)
-
-
 _LABELS: Sequence[Field[Any]] = (
-    column("Attack", lambda row: label(row.attack)),
-    column("Data", lambda row: label(row.dataset), wide=True),
-    column("Group", lambda row: label(row.group), wide=True),
-    column("Model", lambda row: label(row.model)),
+    named("Attack", "attack"),
+    named("Data", "dataset", wide=True),
+    named("Group", "group", wide=True),
+    named("Model", "model"),
 )
 _SEEDS: Field[Any] = column("Seeds", "n_seeds", "count")
 _MEASURE: Field[Any] = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
@@ -363,17 +351,17 @@ _BESIDE: Sequence[Field[Any]] = (
     _SEEDS,
     column("Trained on it", lambda row: "yes" if row.trained_on else "no"),
     _MEASURE,
-    _estimate("Other, clean", "clean", wide=True),
-    _estimate("Other, attacked", "attacked", wide=True),
-    _estimate("Model, clean", "trained_clean", wide=True),
-    _estimate("Model, attacked", "trained_attacked", wide=True),
-    _estimate("Clean loss", "clean_loss"),
-    _estimate("Gain", "gain"),
-    _estimate("Recovered", "recovered", "percent", wide=True),
+    column("Other, clean", "scores.clean", "score", wide=True),
+    column("Other, attacked", "scores.attacked", "score", wide=True),
+    column("Model, clean", "scores.trained_clean", "score", wide=True),
+    column("Model, attacked", "scores.trained_attacked", "score", wide=True),
+    column("Clean loss", "scores.clean_loss", "score"),
+    column("Gain", "scores.gain", "score"),
+    column("Recovered", "scores.recovered", "percent", wide=True),
 )
 _ALONE = (
     _SEEDS,
     _MEASURE,
-    _estimate("Clean", "clean"),
-    _estimate("Attacked", "attacked"),
+    column("Clean", "clean", "score"),
+    column("Attacked", "attacked", "score"),
 )

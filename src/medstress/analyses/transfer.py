@@ -120,34 +120,21 @@ class Transfer(Shown):
 
     def remarks(self) -> Iterator[Remark]:
         """Say what a reader of the shares has to know."""
-        if len({row.target for row in self.rows}) == 1:
+        others = [row for row in self.rows if row.source != row.target]
+        if not others:
             yield Remark(
                 "one_model",
                 "[analysis] transfer needs two models or more; with one it only repeats the flip "
                 "check.",
             )
-        others = [row for row in self.rows if row.source != row.target]
         for target in sorted({row.target for row in others}):
             rows = [row for row in others if row.target == target]
-            n_asked, n_open = sum(row.n_asked for row in rows), sum(row.n_open for row in rows)
-            if n_open:
+            if n_open := sum(row.n_open for row in rows):
                 sentence = (
                     f"{n_open:,} successes on other models were asked of {target} without an "
                     "answer; run again with --retry-failed."
                 )
                 yield Remark("not_answered", sentence, (target,))
-            if n_unreadable := sum(row.n_unreadable or 0 for row in rows):
-                sentence = (
-                    f"{n_unreadable:,} of {n_asked:,} answers of {target} to successes on other "
-                    "models cannot be read, so these may carry over."
-                )
-                yield Remark("unreadable", sentence, (target,))
-            if not any(row.n_right for row in rows):
-                sentence = (
-                    f"{target} had none of the items right on which other models were misled, so "
-                    "nothing can carry over to it."
-                )
-                yield Remark("nothing_right", sentence, (target,), "note")
 
 
 def transfer_of(run: Run) -> Transfer | None:
@@ -390,11 +377,11 @@ def reuse_of(run: Run) -> Reuse | None:
         return None
     settings: Mapping[str, Any] = run.manifest["config"].get("analysis", {})
     sizes = sorted(map(int, settings.get(REUSED) or ()))
-    asked: dict[tuple[Place, str, str], list[Question]] = defaultdict(list)
+    asked: dict[tuple[Place, str, str], list[StoredInquiry]] = defaultdict(list)
     for one in run.folder.inquiries if sizes else ():
         if one.purpose == REUSED:
             place = Place(one.dataset, one.group, one.victim)
-            asked[place, one.attack, one.item_id].append(Question.of(one))
+            asked[place, one.attack, one.item_id].append(one)
     ranked = [(cell, ranking(_eligible(cell))) for cell in cells]
     return Reuse(
         names=[Listed(**cell.labels, names=names[:LISTED]) for cell, names in ranked],
@@ -449,51 +436,26 @@ def cross_fitted(trials: Sequence[Trial], m: int) -> dict[str, tuple[str, ...]]:
     return {item: tops[fold] for item, fold in fold_of.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """The top names, asked on one item in order until one was a success."""
+def _flips(one: StoredInquiry, m: int) -> tuple[bool | None, bool, bool] | None:
+    """Return whether one of the first m names is a success, whether surely, and whether maybe.
 
-    top: tuple[str, ...]
-    """Ranked on the other folds, best first."""
-    asked: tuple[str, ...]
-    """Those that the attack may put into the item's span."""
-    outcomes: tuple[str, ...]
-    """One for each of `asked` that was answered."""
-    is_reached: bool
-    """Whether the last answer is a success by the attack's goal."""
-
-    @classmethod
-    def of(cls, stored: StoredInquiry) -> Question:
-        """Read a stored question."""
-        return cls(
-            top=tuple(stored.spec["top"]),
-            asked=tuple(stored.spec["asked"]),
-            outcomes=tuple(stored.outcomes),
-            is_reached=bool(stored.reached),
-        )
-
-    def places(self, m: int) -> int:
-        """Return how many of the first m names were put in."""
-        return sum(name in self.top[:m] for name in self.asked)
-
-    def flips(self, m: int) -> bool | None:
-        """Return whether one of the first m names is a success; None if a call failed first."""
-        n = self.places(m)
-        if self.is_reached and len(self.outcomes) <= n:
-            return True
-        return False if 0 < n <= len(self.outcomes) else None
-
-    def surely(self, m: int) -> bool:
-        """Return whether one of the first m names is a success by an answer that can be read."""
-        return bool(self.flips(m)) and self.outcomes[-1] != Outcome.UNREADABLE
-
-    def maybe(self, m: int) -> bool:
-        """Return whether one of the first m names is a success, or may be."""
-        return self.flips(m) is not False or Outcome.UNREADABLE in self.outcomes[: self.places(m)]
+    The first is None where a call failed before it was decided; the whole where no name was put in.
+    """
+    n = sum(name in one.spec["top"][:m] for name in one.spec["asked"])
+    if not n:
+        return None
+    outcomes = one.outcomes
+    flips = False if n <= len(outcomes) else None
+    if one.reached and len(outcomes) <= n:
+        flips = True
+    surely = bool(flips) and outcomes[-1] != Outcome.UNREADABLE
+    return flips, surely, flips is not False or Outcome.UNREADABLE in outcomes[:n]
 
 
 def _reused(
-    cell: Cell, asked: Mapping[tuple[Place, str, str], Sequence[Question]], sizes: Sequence[int]
+    cell: Cell,
+    asked: Mapping[tuple[Place, str, str], Sequence[StoredInquiry]],
+    sizes: Sequence[int],
 ) -> list[Reused]:
     """Return a row for each m.
 
@@ -508,20 +470,14 @@ def _reused(
         item: one
         for item, top in sorted(tops.items())
         for one in asked.get((cell.place, cell.attack.label, item), ())
-        if top and one.top[: len(top)] == top
+        if top and tuple(one.spec["top"][: len(top)]) == top
     }
     rows = []
     for m in sizes:
-        put = {item: one for item, one in current.items() if one.places(m)}
-        flips = [one.flips(m) for one in put.values()]
-        decided = np.array([one is not None for one in flips], dtype=bool)
-        share = Reading(
-            counts=decided,
-            hit=np.array([bool(one) for one in flips], dtype=bool),
-            may_count=np.ones(len(put), dtype=bool),
-            least=np.array([one.surely(m) for one in put.values()], dtype=bool),
-            most=np.array([one.maybe(m) for one in put.values()], dtype=bool),
-        )
+        put = {item: read for item, one in current.items() if (read := _flips(one, m)) is not None}
+        decided = np.array([flips is not None for flips, *_ in put.values()], dtype=bool)
+        hit, least, most = np.array(list(put.values()), dtype=bool).reshape(-1, 3).T
+        share = Reading(decided, hit, np.ones(len(put), dtype=bool), least, most)
         rows.append(
             Reused(
                 **cell.labels,

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from medstress.analyses.choice import FEW, chosen_on_few
 from medstress.analyses.run import Analysis, Cell, Run
 from medstress.analyses.shown import (
     HIDDEN,
@@ -39,8 +40,6 @@ all items, which chose n and are reported."""
 NEAR, FAR = "n < 0", "n > 0"
 REGIMES = (NEAR, FAR)
 RULE = "largest asr over the grid, within each regime; ties: the smaller |n|"
-FEW = 10
-"""A choice on fewer eligible items is said in every table that uses it."""
 Template: TypeAlias = Mapping[str, Any]
 """An attack's parameters without n."""
 
@@ -98,11 +97,7 @@ class Choice(OfAttack):
     @property
     def on_few(self) -> str:
         """The sentence that says so."""
-        n = self.tuned_on.n_eligible
-        return (
-            f"{self.victim} on {self.dataset}/{self.group}: n was chosen on {n} eligible "
-            f"question{'s' * (n != 1)}, too few to tell values of n apart."
-        )
+        return chosen_on_few(self.place, self.group, self.tuned_on.n_eligible)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,9 +326,6 @@ class Tuning(Shown):
                 "questions, raise share in [tune], or remove the model."
             )
             yield Remark("left_out", sentence, place)
-        for place, sentence in {c.place: c.on_few for c in self.choices if c.is_of_few}.items():
-            more = " Add questions, or raise share in [tune]."
-            yield Remark("tuned_on_few", sentence + more, place)
 
 
 def tuning_of(run: Run) -> Tuning | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,6 +70,9 @@ def load_dataset(
 
     Raises:
         UsageError, DataError: one sentence.
+
+    Warns:
+        UserWarning: what was cut, dropped or is doubtful, a sentence for each kind.
     """
     keys: dict[str, Any] = {"path": name}
     if isinstance(name, str | Path):
@@ -76,8 +80,9 @@ def load_dataset(
         keys = {"name": str(name), "path": path} if is_source else guess_dataset(str(name))
     keys |= {"annotations": annotations, "split": split, "limit": limit}
     keys |= {"columns": columns, "answer_base": answer_base}
-    table = Dataset(**keys)
-    (part,) = load_datasets([table], Path.cwd(), None)
+    (part,) = load_datasets([Dataset(**keys)], Path.cwd(), None)
+    for sentence in (*part.loaded.notes, *part.loaded.skipped):
+        warnings.warn(sentence, stacklevel=3)  # the caller of what `checked` wraps
     return part.questions
 
 
@@ -109,7 +114,9 @@ def attack_one(
         UsageError, DataError, BackendError: one sentence.
     """
     if not isinstance(question, Question):
-        (question,) = load_dataset([question])
+        (rows,) = load_datasets([Dataset.read([question])], Path.cwd(), None)
+        (question,) = rows.questions
+    assert isinstance(question, Question)
     part = _part(attack)
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
@@ -153,8 +160,7 @@ def _group(
     (question,) = dataset.questions
     usual = "given" if question.mentions else "gazetteer"
     for one in GROUPS if entities is None else [entities]:
-        keys = {**group_table(one), "recogniser": usual} if isinstance(one, str) else one
-        table = keys if isinstance(keys, Entities) else Entities(**keys)
+        table = group_table(one, usual) if isinstance(one, str) else Entities.read(one)
         (part,), _ = recognise_mentions(
             [table], Path.cwd(), [dataset], lambda _: None, needs_all=False
         )
@@ -174,7 +180,7 @@ def _opened(model: Any) -> OpenVictim:
         backend = wrap_function(answer, version="attack_one")
         task = task_of(Victim(backend="python"), Path.cwd(), backend.traits.calls, "function")
         return OpenVictim(label=backend.identity.name, task=task, backend=backend)
-    table = model if isinstance(model, Victim) else Victim(**model)
+    table = Victim.read(model)
     if not isinstance(table.prompt, str):
         raise UsageError(
             "model: expected the name of one prompt or a file in `prompt`, because one question "

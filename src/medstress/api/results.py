@@ -197,8 +197,8 @@ class Run:
 class Case(cases.Case):
     """One trial: what was changed, what was sent, what was answered.
 
-    The attributes are those of `medstress case --json`; `print(case)` shows what `medstress case`
-    prints.
+    The attributes are those of `medstress.report.cases.Case`; `print(case)` shows what
+    `medstress case` prints.
     """
 
     def __str__(self) -> str:
@@ -255,7 +255,7 @@ def compare(
         margin: the largest difference that does not matter, in (0, 1).
 
     Returns:
-        The comparison: `verdict`, `rows`, `fails`, `as_json()` (docs: compare).
+        The comparison: `verdict`, `rows`, `fails`, `as_json()` (docs: gate).
 
     Raises:
         UsageError, StoreError: one sentence: what cannot be compared, and why.

@@ -24,10 +24,8 @@ from medstress.experiment.file.config import (
     Experiment,
     Victim,
     given_keys,
-    own_name,
-    row_keys,
 )
-from medstress.experiment.file.reading import Source, plain_tables
+from medstress.experiment.file.reading import Source
 from medstress.experiment.first import (
     Choices,
     FirstAttack,
@@ -172,9 +170,7 @@ def _first(given: Mapping[str, Any], overrides: Sequence[str]) -> Source:
             'ms.run(data="questions.csv", model=answer) with a function `answer`'
         )
     data, model, groups = given["data"], given["model"], _listed(given.get("entities", ()))
-    attacks = [
-        one if isinstance(one, str) else given_keys(one) for one in _listed(given.get("attack", ()))
-    ]
+    attacks = _listed(given.get("attack", ()))
     is_name = isinstance(model, str | PathLike)
     for name, value in (("data", data), ("model", model)):
         if isinstance(value, str) and not value.strip():
@@ -191,13 +187,13 @@ def _first(given: Mapping[str, Any], overrides: Sequence[str]) -> Source:
     settled = {name: given[name] for name in ("columns", "answer_base") if name in given}
     if settled and isinstance(data, Dataset | Mapping):
         raise UsageError(f"run: {next(iter(settled))} is a key of the data set: give it there")
-    victim = None if is_name else plain_tables({"victim": model})["victim"][0]
-    table = None if isinstance(data, str | PathLike) else given_keys(row_keys(data))
-    called = data if table is None else _title(table)
-    names = [one if isinstance(one, str) else str(one.get("name", "")) for one in attacks]
+    attacks = [one if isinstance(one, str) else Attack.read(one) for one in attacks]
+    victim = None if is_name else Victim.read(model)
+    table = None if isinstance(data, str | PathLike) else Dataset.read(data)
+    names = [one if isinstance(one, str) else one.name for one in attacks]
     choices = Choices(
-        data=str(called),
-        model=str(model) if victim is None else own_name("victim", victim),
+        data=str(data) if table is None else table.label or table.path or table.hub or table.name,
+        model=str(model) if victim is None else victim.called,
         base_url=given.get("base_url"),
         api_key_env=given.get("api_key_env"),
         entities=tuple(groups) if groups and isinstance(groups[0], str) else None,
@@ -205,23 +201,16 @@ def _first(given: Mapping[str, Any], overrides: Sequence[str]) -> Source:
         budget=given.get("budget"),
         **settled,
     )
-    read = (
-        read_data(choices, overrides)
-        if table is None
-        else read_table({**table, **settled}, overrides)
-    )
-    if victim is not None:
-        if victim.get("backend") == "python":  # asked as fits the data
-            victim = {**find_victim(replace(choices, model="mock"), read, scores=False), **victim}
-        Victim(**victim)
+    if table is None:
+        rows = read_data(choices, overrides)
+    else:
+        rows = read_table(table.model_copy(update=settled), overrides)
+    if victim is not None and victim.backend == "python":  # asked as fits the data
+        usual = find_victim(replace(choices, model="mock"), rows, scores=False)
+        victim = Victim(**{**given_keys(usual), **given_keys(victim)})
     tables = [one for one in groups if isinstance(one, Entities)]
-    made = [_attack(one, choices, read, tables, len(attacks)) for one in attacks or [None]]
-    return compose(choices, overrides, read, attacks=made, victim=victim)
-
-
-def _title(table: Mapping[str, Any]) -> str:
-    """Return what the name of an experiment says of its data."""
-    return str(next(filter(None, map(table.get, ("label", "path", "hub", "name"))), "data"))
+    made = [_attack(one, choices, rows, tables, len(attacks)) for one in attacks or [None]]
+    return compose(choices, overrides, rows, attacks=made, victim=victim)
 
 
 def _listed(given: Any) -> list[Any]:
@@ -229,21 +218,18 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _attack(
-    keys: Any, choices: Choices, data: FirstData, groups: Sequence[Entities], n: int
+    one: Attack | str | None, choices: Choices, data: FirstData, groups: Sequence[Entities], n: int
 ) -> FirstAttack:
-    """Return one of `n` attacks, from its name or its keys, with the groups that are given."""
-    name = keys.get("name") if isinstance(keys, Mapping) else keys
-    if n > 1 and not draws_names(str(name)):
+    """Return one of `n` attacks, from its table or name, with the groups that are given."""
+    if n > 1 and not draws_names(one.name if isinstance(one, Attack) else str(one)):
         choices = replace(choices, entities=None)  # they are for another attack
-    made = (
-        given_attack(keys, choices)
-        if isinstance(keys, Mapping)
-        else find_attack(replace(choices, attack=keys), data)
-    )
+    if isinstance(one, Attack):
+        made = given_attack(one, choices)
+    else:
+        made = find_attack(replace(choices, attack=one), data)
     if groups and not made.groups and n <= 1:
-        raise UsageError(f"entities: {made.table['name']} draws no names; leave entities out")
-    own = tuple(map(given_keys, groups))
-    return replace(made, groups=own) if groups and made.groups else made
+        raise UsageError(f"entities: {made.table.name} draws no names; leave entities out")
+    return replace(made, groups=tuple(groups)) if groups and made.groups else made
 
 
 @checked

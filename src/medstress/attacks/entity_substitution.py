@@ -7,7 +7,7 @@ query-efficient sampling attacks", TMLR 2025, Algorithm 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -21,17 +21,17 @@ from medstress.attacks.names import (
     GoalText,
     Substitution,
     Variants,
-)
-from medstress.attacks.protocol import UNBOUNDED, Ends, Need, parameters
-from medstress.attacks.spans import (
-    RANKERS,
+    by_distance,
+    key_log_probs_without,
     n_probes,
     nearest_span,
+    random_span,
     random_span_within,
     side_stream,
     span_text,
     spans_in,
 )
+from medstress.attacks.protocol import UNBOUNDED, Ends, Need, parameters
 from medstress.core.items import Candidate, Mention, Question
 from medstress.core.queries import LOOKAHEAD, Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
@@ -169,13 +169,19 @@ class EntitySubstitution(Substitution):
         from medstress.attacks.samplers import IGNORE_DISTANCES, draw
 
         # A separate stream: the choice of span must not shift the sampler's random numbers.
-        side = cache(partial(side_stream, rng))
+        side = cache(lambda: side_stream(rng))
         spans: Sequence[Mention] = spans_in(item, resources, self.field)
         spans = self.replaceable(item, spans, resources)
         left = self.budget - n_probes(self.victim_span, spans)
         if left < 1:
             return None  # the probes alone would use up the budget
-        span = yield from RANKERS[self.victim_span](item, spans, side, resources)
+        match self.victim_span:
+            case "nearest":
+                span = nearest_span(item, resources, spans)
+            case "random":
+                span = random_span(spans, side())
+            case "saliency":
+                span = yield from most_salient(item, resources, spans)
         if self.choices == "as_released":
             # The released script keeps the ranked option, and replaces a random typed entity of
             # it; by default the ranked entity itself is replaced.
@@ -198,3 +204,21 @@ class EntitySubstitution(Substitution):
         lookahead = EXHAUSTIVE_LOOKAHEAD if self.sampler == "exhaustive" else LOOKAHEAD
         reached: Candidate | None = yield from ask_in_turn(queries, lookahead)
         return reached
+
+
+def most_salient(item: Question, resources: Resources, spans: Sequence[Mention]) -> Steps[Mention]:
+    """Return the span whose deletion lowers the key's log probability most.
+
+    Each span is deleted once, in a probe: a query that counts against the budget and is never a
+    success. The clean item's own log probability is the same for all, so it is not needed. A
+    single span is not probed. Ties go to the span nearest to the key. How many probes there are
+    (`n_probes`) does not depend on the budget, so that a smaller budget asks a prefix of a larger.
+
+    Raises:
+        TrialError: the victim gives no scores.
+    """
+    ranked = by_distance(item, resources, spans)
+    if len(ranked) == 1:
+        return ranked[0]
+    log_probs = yield from key_log_probs_without(item, ranked, "victim_span = 'saliency'")
+    return ranked[log_probs.index(min(log_probs))]

@@ -1,9 +1,9 @@
 """What attacks share that put a name of the vocabulary in place of an entity.
 
-Which names may stand there, how they are cased, when an answer is a success, and the defaults that
-depend on `choices` (METHODS, section 7): `default` is ours, `as_published` what Xian et al. state,
-`as_released` what their released code does. Only defaults depend on it: a key that the user sets
-keeps its value.
+Which spans may be replaced and which names may stand there, how names are cased, when an answer is
+a success, and the defaults that depend on `choices` (METHODS, section 7): `default` is ours,
+`as_published` what Xian et al. state, `as_released` what their released code does. Only defaults
+depend on it: a key that the user sets keeps its value.
 
 Reference: Xian et al., "Assessing biomedical knowledge robustness in large language models by
 query-efficient sampling attacks", TMLR 2025, Algorithm 1 (the edit distance epsilon).
@@ -13,23 +13,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, PlainValidator
 from rapidfuzz.distance import Levenshtein
 
 from medstress.attacks.protocol import Attack, Ends, Validity
-from medstress.attacks.spans import span_text
-from medstress.core.errors import UsageError
+from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Candidate, Mention, Question
-from medstress.core.outcomes import Goal, parse_goal
+from medstress.core.outcomes import Goal, Outcome, parse_goal
+from medstress.core.queries import Predict, Steps, ask
 from medstress.core.resources import Exclusions, Resources
 from medstress.core.text import copy_case, copy_case_as_released
 from medstress.core.validity import RULE
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.random import Generator
     from numpy.typing import NDArray
 
 Choices: TypeAlias = Literal["default", "as_published", "as_released"]
@@ -40,45 +41,162 @@ MAX_BUDGET = 1000
 MAX_EXPONENT = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditLimit:
-    """The largest Levenshtein distance between a span and its replacement after case is copied."""
-
-    largest: int
-    """Edits allowed, at least 1."""
-    unit: str = "characters"
-    """`characters`, or `tokens`: words separated by white space."""
-
-    def allows(self, original: str, replacement: str) -> bool:
-        """Whether the replacement is close enough.
-
-        >>> EditLimit(largest=1, unit="tokens").allows("acute gout", "Chronic gout")
-        True
-        """
-        one, other = original, replacement
-        if self.unit == "tokens":
-            one, other = original.split(), replacement.split()  # type: ignore[assignment]
-        return Levenshtein.distance(one, other, score_cutoff=self.largest) <= self.largest
+# -- spans -------------------------------------------------------------------------------------
+def distractor_spans(item: Question, resources: Resources) -> list[Mention]:
+    """Return the type-matched entities of the wrong options, in reading order."""
+    spans = [
+        mention
+        for mention in item.mentions
+        if mention.field in item.letters
+        and mention.field != item.key
+        and mention.type in resources.types
+    ]
+    return sorted(spans, key=lambda span: (span.field, span.start))
 
 
-def edit_limit(value: object) -> EditLimit | None:
-    """Return the limit that `max_edit_distance` gives; None for no limit.
+def spans_in(item: Question, resources: Resources, field: str) -> list[Mention]:
+    """Return the type-matched entities of a field that may be replaced, in reading order.
 
     Args:
-        value: characters as a whole number, or ``{"tokens": 3}``; 0 is no limit.
+        item: the question.
+        resources: of the entity group.
+        field: `options`: those of `distractor_spans`; else one of `TEXTS`: its entities, without
+            those that share a word with the key, which are what the key is known by.
+    """
+    if field == "options":
+        return distractor_spans(item, resources)
+    key = set(item.key_text.casefold().split())
+    spans = [
+        mention
+        for mention in item.mentions
+        if mention.field == field
+        and mention.type in resources.types
+        and not key & set(span_text(item, mention).casefold().split())
+    ]
+    return sorted(spans, key=lambda span: span.start)
+
+
+def span_text(item: Question, span: Mention) -> str:
+    """Return the text of a span."""
+    return item.text_of(span.field)[span.start : span.end]
+
+
+def by_distance(
+    item: Question, resources: Resources, spans: Sequence[Mention] | None = None
+) -> list[Mention]:
+    """Sort spans by distance to the key, the nearest first.
+
+    Ties keep the order of `spans`; spans without a distance come last.
+    """
+
+    def distance(span: Mention) -> float:
+        value = resources.perturbations.distance_to(item.key_text, span_text(item, span))
+        return value if isfinite(value) else float("inf")
+
+    return sorted(distractor_spans(item, resources) if spans is None else spans, key=distance)
+
+
+def nearest_span(
+    item: Question, resources: Resources, spans: Sequence[Mention] | None = None
+) -> Mention:
+    """Return the type-matched distractor entity nearest to the key (RankSelect).
+
+    If distances tie or are undefined, the first in option order.
+    """
+    return by_distance(item, resources, spans)[0]
+
+
+def random_span(spans: Sequence[Mention], rng: Generator) -> Mention:
+    """Draw a distractor, then an entity in it, as the released script does."""
+    options = sorted({span.field for span in spans})
+    return random_span_within(options[int(rng.integers(len(options)))], spans, rng)
+
+
+def random_span_within(option: str, spans: Sequence[Mention], rng: Generator) -> Mention:
+    """Draw one of the spans in an option."""
+    within = [span for span in spans if span.field == option]
+    return within[int(rng.integers(len(within)))]
+
+
+def key_log_probs_without(
+    item: Question, spans: Sequence[Mention], setting: str
+) -> Steps[list[float]]:
+    """Return the key's log probability without each span, in order.
+
+    Each span is deleted once, in a probe. An unreadable answer gives infinity, so that its span is
+    not preferred.
+
+    Args:
+        item: the question.
+        spans: the spans.
+        setting: what needs the scores, for the message.
+
+    Raises:
+        TrialError: the victim gives no scores.
+    """
+    base, log_probs = Candidate(item=item), []
+    probes = [Predict(base.edit(span, ""), probe=True) for span in spans]
+    for i, probe in enumerate(probes):
+        (answer,) = yield from ask([probe], then=probes[i + 1 :])
+        if answer.scores is None and answer.outcome is not Outcome.UNREADABLE:
+            raise TrialError(
+                f"{setting} needs the victim's scores, and it gave none: use a victim that "
+                f"answers with scores, or another {setting.partition(' ')[0]}"
+            )
+        scores = answer.scores
+        log_probs.append(float("inf") if scores is None else scores[item.letters.index(item.key)])
+    return log_probs
+
+
+def n_probes(victim_span: str, spans: Sequence[Mention]) -> int:
+    """Return how many queries a ranker asks."""
+    return len(spans) if victim_span == "saliency" and len(spans) > 1 else 0
+
+
+def side_stream(rng: Generator) -> Generator:
+    """Return a second stream far from the trial's own, which does not advance.
+
+    Draws from it do not shift the names a sampler draws, so that arms with another victim span
+    share those.
+    """
+    from numpy.random import Generator
+
+    generator: Any = rng.bit_generator  # its abstract type lacks `jumped`
+    return Generator(generator.jumped())
+
+
+# -- names -------------------------------------------------------------------------------------
+def edit_limit(value: object) -> tuple[str, int]:
+    """Return the unit and the largest distance that `max_edit_distance` gives; 0 is no limit.
+
+    Args:
+        value: characters as a whole number, or ``{"tokens": 3}``.
 
     Raises:
         ValueError: the value is neither.
 
-    >>> edit_limit({"tokens": 3})
-    EditLimit(largest=3, unit='tokens')
+    >>> edit_limit(2), edit_limit({"tokens": 3})
+    (('characters', 2), ('tokens', 3))
     """
     unit, largest = "characters", value
     if isinstance(value, Mapping) and len(value) == 1:
         ((unit, largest),) = value.items()
     if unit not in ("characters", "tokens") or type(largest) is not int or largest < 0:
         raise ValueError("expected a whole number of characters or {tokens = 3}, 0 for no limit")
-    return EditLimit(largest=largest, unit=unit) if largest else None
+    return unit, largest
+
+
+def is_within(limit: tuple[str, int], original: str, replacement: str) -> bool:
+    """Return whether a span and its replacement, after case is copied, are near enough.
+
+    >>> is_within(("tokens", 1), "acute gout", "Chronic gout")
+    True
+    """
+    unit, largest = limit
+    texts: Any = (original, replacement)
+    if unit == "tokens":  # words separated by white space
+        texts = (original.split(), replacement.split())
+    return Levenshtein.distance(*texts, score_cutoff=largest) <= largest
 
 
 def _checked_distance(value: Any) -> Any:
@@ -187,16 +305,16 @@ class Substitution(LeavesOut, Attack):
 
         names, original = resources.perturbations, span_text(item, span)
         allowed, limit = names.allowed(item, self.rule), edit_limit(self.max_edit_distance)
-        if limit is None:
+        if not limit[1]:
             return allowed
-        near = (limit.allows(original, self.cased(names.names[i], original)) for i in allowed)
+        near = (is_within(limit, original, self.cased(names.names[i], original)) for i in allowed)
         return allowed[np.fromiter(near, dtype=np.bool_, count=len(allowed))]
 
     def replaceable(
         self, item: Question, spans: Sequence[Mention], resources: Resources
     ) -> Sequence[Mention]:
         """Return the spans that at least one name within the limit may replace."""
-        if not self.max_edit_distance:
+        if not edit_limit(self.max_edit_distance)[1]:
             return spans
         return [span for span in spans if self.names(item, span, resources).size]
 

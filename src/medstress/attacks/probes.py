@@ -10,7 +10,6 @@ compared by option, wherever it is and however it is worded.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -29,6 +28,7 @@ from medstress.attacks.variants import (
     in_random_order,
     order_at,
     reordered,
+    shipped,
     shuffled,
     whole,
 )
@@ -438,9 +438,7 @@ _PERSON = re.compile(
     re.IGNORECASE,
 )
 """Words by which a question tells of someone; a detail of nobody is no detail."""
-_TEXTS = tomllib.loads(
-    (files("medstress.attacks") / "data" / "probe_texts.toml").read_text("utf-8")
-)
+_TEXTS = shipped("probe_texts.toml")
 NAMES, MITIGATION = _TEXTS["names"], _TEXTS["mitigation"]
 """Made-up names, which are in no shipped table; the instruction of `mitigation`."""
 DETAILS: dict[str, list[str]] = _TEXTS["details"]

@@ -348,6 +348,28 @@ class TurnAttack(Attack):
         """Return the worked questions with which the conversation of one trial begins."""
 
 
+@parameters
+class Unasked(Attack):
+    """Ask the clean items and nothing else.
+
+    Accuracy, criteria, slices and comparisons of clean answers work as in every run. No item is
+    lost, because none is attacked: the summary counts them as never asked.
+    """
+
+    name = "none"
+    is_random = False
+    control = None
+
+    def obstacle(self, item: Any, resources: Any) -> str | None:
+        """Return None: every item has a clean answer."""
+        return None
+
+    def run(self, item: Any, rng: Generator, resources: Any) -> Steps[Any]:
+        """Ask nothing."""
+        yield from ()
+        return None
+
+
 def attack_class(name: str) -> type[Any]:
     """Load the class of an attack; its fields are the keys of an `[[attack]]` table.
 
@@ -431,10 +453,6 @@ def attack_fault(made: Any) -> str | None:
     """Say why an object is not an attack, as the end of a sentence; None if nothing is wrong."""
     if not isinstance(made, Attack):
         return "is no Attack: its class has to inherit medstress.plugin.Attack"
-    if hasattr(made, "traits"):
-        return (
-            "declares traits: name, budget, needs and the like are attributes of the attack itself"
-        )
     for name, kind in _DECLARED.items():
         value = getattr(made, name, None)
         if not isinstance(value, kind) or isinstance(value, bool) > (kind is bool) or value == "":

@@ -6,7 +6,6 @@ query-efficient sampling attacks", TMLR 2025, Eqs. 2-3 and section 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -68,7 +67,11 @@ def gumbel_top_k(weights: Floats, noise: Floats, k: int) -> Indices:
     Returns:
         Indices in drawing order, shape (min(k, n_names),).
     """
-    return _largest(weights + noise, k)
+    values = weights + noise
+    if k >= values.shape[0]:
+        return np.argsort(-values, kind="stable")
+    top = np.argpartition(values, -k)[-k:]
+    return top[np.argsort(-values[top], kind="stable")]
 
 
 def draw(
@@ -77,7 +80,7 @@ def draw(
     """Draw up to k names in the order in which they are to be asked.
 
     Args:
-        sampler: one of `SAMPLERS`.
+        sampler: one of `SUMMARIES`.
         distances: h(key, e_j) for the whole vocabulary, shape (n_names,).
         allowed: indices that may be drawn, shape (n_allowed,), ascending.
         rng: the trial's generator; the noise covers the whole vocabulary, so that arms and
@@ -88,47 +91,18 @@ def draw(
     Returns:
         Indices into the vocabulary, shape (min(k, n_allowed),), all of them for `exhaustive`.
     """
-    return allowed[SAMPLERS[sampler](distances, allowed, rng, k, n)]
+    if sampler in ("random", "pdws"):
+        noise = _select(allowed, gumbel_noise(rng, distances.shape[0]))
+        weights = np.zeros(allowed.shape[0])
+        if sampler == "pdws":
+            assert n is not None
+            weights = log_weights(_select(allowed, distances), n)
+        return allowed[gumbel_top_k(weights, noise, k)]
+    near = distances[allowed]
+    order = np.argsort(-near if sampler == "farthest" else near, kind="stable")
+    return allowed[order if sampler == "exhaustive" else order[:k]]
 
 
-def _random(
-    distances: Floats, allowed: Indices, rng: Generator, k: int, _: float | None
-) -> Indices:
-    noise = gumbel_noise(rng, distances.shape[0])
-    return gumbel_top_k(np.zeros(allowed.shape[0]), _select(allowed, noise), k)
-
-
-def _pdws(distances: Floats, allowed: Indices, rng: Generator, k: int, n: float | None) -> Indices:
-    assert n is not None
-    noise = gumbel_noise(rng, distances.shape[0])
-    return gumbel_top_k(log_weights(_select(allowed, distances), n), _select(allowed, noise), k)
-
-
-def _nearest(
-    distances: Floats, allowed: Indices, _: Generator, k: int, __: float | None
-) -> Indices:
-    return np.argsort(distances[allowed], kind="stable")[:k]
-
-
-def _farthest(
-    distances: Floats, allowed: Indices, _: Generator, k: int, __: float | None
-) -> Indices:
-    return np.argsort(-distances[allowed], kind="stable")[:k]
-
-
-def _exhaustive(
-    distances: Floats, allowed: Indices, _: Generator, __: int, ___: float | None
-) -> Indices:
-    return np.argsort(distances[allowed], kind="stable")
-
-
-SAMPLERS: dict[str, Callable[[Floats, Indices, Generator, int, float | None], Indices]] = {
-    "random": _random,
-    "pdws": _pdws,
-    "nearest": _nearest,
-    "farthest": _farthest,
-    "exhaustive": _exhaustive,
-}
 IGNORE_DISTANCES = frozenset({"random"})
 """Samplers that ignore distances: any array of the right shape will do."""
 SUMMARIES = {
@@ -143,10 +117,3 @@ SUMMARIES = {
 def _select(allowed: Indices, values: Floats) -> Floats:
     """Return the values of the allowed names, without a copy if all are allowed."""
     return values if allowed.shape == values.shape else values[allowed]
-
-
-def _largest(values: Floats, k: int) -> Indices:
-    if k >= values.shape[0]:
-        return np.argsort(-values, kind="stable")
-    top = np.argpartition(values, -k)[-k:]
-    return top[np.argsort(-values[top], kind="stable")]

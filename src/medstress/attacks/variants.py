@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import islice
 from math import factorial
 from typing import TYPE_CHECKING, Any
@@ -38,6 +41,12 @@ class Variants(Attack):
         if self.is_judged:
             return Validity(valid=None, reason=RULE)
         return Validity(valid=False, reason=EVIDENCE_CHANGED)
+
+
+@cache
+def shipped(name: str) -> dict[str, Any]:
+    """Return a shipped table of words."""
+    return tomllib.loads((files("medstress.attacks") / "data" / name).read_text("utf-8"))
 
 
 def distractors(item: Question) -> str:

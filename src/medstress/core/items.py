@@ -647,6 +647,11 @@ class Candidate:
         return self._edited("stem", self.item.stem)
 
     @property
+    def question(self) -> str:
+        """Context and stem with edits, as one text."""
+        return f"{self.context} {self.stem}" if self.context else self.stem
+
+    @property
     def follow_up(self) -> str:
         """What is said after the victim's answer; empty if nothing is."""
         return self._edited(FOLLOW_UP, "")

@@ -35,7 +35,15 @@ from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.datasets.questions import question_from_row
 from medstress.datasets.source import DatasetOptions, Loaded, check_keys, collect, required_file
-from medstress.datasets.tables import Row, RowOrError, raise_error, read_decoded, read_table, shown
+from medstress.datasets.tables import (
+    Row,
+    RowOrError,
+    raise_error,
+    read_decoded,
+    read_table,
+    shown,
+    wrong,
+)
 from medstress.files.reading import check_json
 from medstress.files.spreadsheets import Reader
 
@@ -142,22 +150,23 @@ def _head(path: Path, written: Any) -> tuple[_Head, dict[str, Any]]:
     try:
         stored = _parsed(HEAD, written)
         head = _Head.model_validate(stored)
-        missing = [key for key in _SOURCE if key not in head.source]
     except (DataError, ValidationError) as error:
-        wrong = error.errors()[0] if isinstance(error, ValidationError) else None
-        why = f"{_at(wrong['loc'])}: {wrong['msg']}" if wrong else error
-        raise DataError(f"{path}, field {HEAD!r}: {why}; write the file again") from error
+        raise DataError(f"{path}, field {HEAD!r}: {_why(error)}; write the file again") from error
+    missing = [f"source.{key}" for key in _SOURCE if key not in head.source]
     if missing or head.format != FORMAT:
-        what = f"source.{missing[0]}" if missing else f"format {FORMAT}"
+        what, got = (missing[0], "none") if missing else (f"format {FORMAT}", head.format)
         raise DataError(
-            f"{path}, field {HEAD!r}: expected {what}, got {'none' if missing else head.format}; "
-            "use the version of medstress that wrote it"
+            f"{path}, field {HEAD!r}: expected {what}, got {got}; use the version of medstress "
+            "that wrote it"
         )
     return head, stored
 
 
-def _at(location: tuple[Any, ...]) -> str:
-    return ".".join(map(str, location)) or "value"
+def _why(error: DataError | ValidationError) -> str:
+    if isinstance(error, DataError):
+        return str(error)
+    fault = error.errors()[0]
+    return f"{'.'.join(map(str, fault['loc'])) or 'value'}: {fault['msg']}"
 
 
 def _parsed(field: str, value: Any) -> Any:
@@ -167,7 +176,7 @@ def _parsed(field: str, value: Any) -> Any:
     try:
         return check_json(json.loads(value))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"field {field!r}: expected JSON, got {shown(value)}") from error
+        raise wrong(field, "JSON", value) from error
 
 
 def _question(row: Row, written: Any, labels: set[str]) -> Question:
@@ -184,7 +193,7 @@ def _question(row: Row, written: Any, labels: set[str]) -> Question:
     plain = {name: _parsed(name, row[name]) for name in _NESTED if row.get(name)}
     metadata, stored = plain.pop("metadata", {}), plain.pop(FIELD, None)
     if not isinstance(metadata, Mapping):
-        raise DataError(f"field 'metadata': expected an object, got {shown(metadata)}")
+        raise wrong("metadata", "an object", metadata)
     own = ("id", "context", "stem", "passage", "answer_idx")
     plain |= {name: row[name] for name in own if row.get(name) or name == "stem"}
     kept = {name: row.get(name) for name in ("dataset", "original_id")}
@@ -197,10 +206,8 @@ def _question(row: Row, written: Any, labels: set[str]) -> Question:
     try:
         entries = _Entries(entries=stored).entries
     except ValidationError as error:
-        wrong = error.errors()[0]
         raise DataError(
-            f"field {FIELD!r}: expected trials as {_WRITTEN} writes them, got at "
-            f"{_at(wrong['loc'][1:])}: {wrong['msg']}"
+            f"field {FIELD!r}: expected trials as {_WRITTEN} writes them, got {_why(error)}"
         ) from error
     places = set()
     for n, entry in enumerate(entries, start=1):

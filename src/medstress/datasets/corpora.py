@@ -28,10 +28,11 @@ from dataclasses import replace
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest
 from medstress.core.sentences import SentencePair, TaggedText
-from medstress.datasets.hub import choose_table, read_hub
-from medstress.datasets.pairs import read_pairs, tsv_rows
+from medstress.datasets.hub import choose_file, read_hub
+from medstress.datasets.pairs import read_pairs
 from medstress.datasets.source import DatasetOptions, LoadedTexts, check_keys, required_file
 from medstress.datasets.standoff import is_pubtator, read_pubtator
+from medstress.datasets.tables import read_table
 from medstress.datasets.tagged import read_iob
 
 SPLITS = {"train": "train", "devel": "devel", "dev": "devel", "validation": "devel", "test": "test"}
@@ -102,7 +103,7 @@ def _read(options: DatasetOptions) -> LoadedTexts:
         names = [file.name for file in files if is_pubtator(file)]
         names = names or [file.name for file in files if file.suffix.lower() in IOB]
         names = names or [file.name for file in path.iterdir()]
-        path = path / choose_table("bc5cdr", str(path), names, options.split)[0]
+        path = path / choose_file("bc5cdr", str(path), names, options.split)
     if is_pubtator(path):
         check_keys("bc5cdr", options, *_KEYS)
         return read_pubtator(path, options)
@@ -136,7 +137,7 @@ def load_biosses(options: DatasetOptions) -> LoadedTexts:
     else:
         path = required_file("biosses", "path", options.path)
         named = replace(whole, columns={**COLUMNS, **options.columns})
-        loaded = read_pairs(path, tsv_rows(path), named)
+        loaded = read_pairs(read_table(path), named)
     pairs = [item for item in loaded.items if item.kind == SentencePair.kind]
     if len(pairs) != len(loaded.items):
         raise DataError(

@@ -9,9 +9,9 @@ from typing import Any
 from medstress.core import registry
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
 from medstress.datasets.layouts import ANSWERS, OPTION_LISTS, QUESTIONS, called
-from medstress.datasets.source import refuse_other_formats
+from medstress.datasets.source import is_tagged, refuse_other_formats
 from medstress.datasets.tables import ENDINGS as TABLES
-from medstress.datasets.tables import columns_of, is_saved, read_table, source_of
+from medstress.datasets.tables import columns_of, read_table, source_of
 from medstress.files.bounded import TooLargeError
 
 TEXTS = {
@@ -25,12 +25,13 @@ TEXTS = {
 """Ending of a file that is no table -> the source that reads it."""
 ENDINGS = (*TABLES, *(ending for ending in TEXTS if ending != ".txt"))
 """Endings that say that a file holds data; `.txt` may be anything."""
-_LOOKED_AT, _LONGEST = 1_000, 1 << 16
-"""Lines that tell what a text file is, and how much of each is read."""
+_LONGEST = 1 << 16
+"""Bytes of a line that are looked at."""
+_LOOKED_AT = 1_000
+"""Lines that tell what a table holds."""
 _SPLITS = {"train", "devel", "test"}
 """Names of the files of BC5CDR."""
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
-_TAGGED = re.compile(r"\S+\t(?:O|[BIESLU](?:-\S+)?)\s*")
 
 
 def guess_dataset(given: str) -> dict[str, Any]:
@@ -53,24 +54,23 @@ def guess_dataset(given: str) -> dict[str, Any]:
         raise UsageError(f"{given}: {_unread(path)}")
     if given in registry.installed("datasets"):
         return {"name": given}
-    folders = [str(one) for one in path.parent.glob("*") if one.is_dir()]
-    files = [str(one) for one in path.parent.glob("*") if one.suffix.lower() in ENDINGS]
+    inside = sorted(path.parent.glob("*"))
+    near = [str(one) for one in inside if one.is_dir() or one.suffix.lower() in ENDINGS]
     is_file = ":" not in given and path.suffix.lower() in (*TABLES, *TEXTS, *_SPREADSHEETS)
     if given.endswith("/") or (is_file and not path.parent.is_dir()):
         folder = path.parent if is_file else path
-        near = did_you_mean(given, folders)
-        raise UsageError(f"{given}: there is no folder {folder}{near}")
+        raise UsageError(f"{given}: there is no folder {folder}{did_you_mean(given, near)}")
     if is_file:
-        raise UsageError(f"{given}: there is no such file{did_you_mean(given, files)}")
+        raise UsageError(f"{given}: there is no such file{did_you_mean(given, near)}")
     from medstress.datasets.hub import is_hub_name
 
     if is_hub_name(given):
         return {"name": "hub", "hub": given}
-    names = [*registry.installed("datasets"), *files, *folders]
+    hint = did_you_mean(given, [*registry.installed("datasets"), *near])
     raise UsageError(
-        f"{given}: expected a file ending in {', '.join((*TABLES, *TEXTS))}, a folder that "
-        "`datasets` saved, a data set of `medstress list datasets`, or owner/name on the Hugging "
-        f"Face hub{did_you_mean(given, names) or '; see `medstress list datasets`'}"
+        f"{given}: expected a file ending in {', '.join((*TABLES, *TEXTS))}, a data set of "
+        "`medstress list datasets`, or owner/name on the Hugging Face hub"
+        f"{hint or '; see `medstress list datasets`'}"
     )
 
 
@@ -78,20 +78,20 @@ def _unread(path: Path) -> str:
     """Return what is wrong with a file or folder that no source reads, and what to do."""
     known, ending = ", ".join((*TABLES, *TEXTS)), path.suffix.lower()
     if path.is_dir():
-        return f"expected a folder with data, got one without a file ending in {known}"
+        inside = sorted(one.name for one in path.iterdir() if one.suffix.lower() in ENDINGS)
+        some = f"; give one of its files, such as {path / inside[0]}" if inside else ""
+        return f"expected a file, or a folder of BC5CDR, PubTator or brat files{some}"
     mend = "rename it to end in what it holds, such as .csv or .jsonl"
     if ending in _SPREADSHEETS:
         mend = "open it in a spreadsheet program and save it as .xlsx or .csv"
-    elif ending == ".arrow":
-        mend = f"give the folder that `datasets` saved: {path.parent}"
     return f"expected a file ending in {known}, got {ending or 'no ending'}; {mend}"
 
 
 def _of_file(path: Path) -> str | None:
+    from medstress.datasets.standoff import is_pubtator
+
     ending = path.suffix.lower()
     if ending == ".txt":
-        from medstress.datasets.standoff import is_pubtator
-
         if is_pubtator(path):
             return "pubtator"
         if path.with_suffix(".ann").is_file():
@@ -99,10 +99,10 @@ def _of_file(path: Path) -> str | None:
         _check_text(path)
     if ending not in TABLES:
         return TEXTS.get(ending)
-    if ending == ".tsv" and _is_tagged(path):
+    if is_tagged(path):
         return "iob"
     try:
-        columns = columns_of(read_table(path).good)
+        columns = _columns(path)
     except TooLargeError:
         raise
     except MedstressError:
@@ -114,6 +114,15 @@ def _of_file(path: Path) -> str | None:
     if source == "table" and not called(columns, QUESTIONS):
         refuse_other_formats(path)
     return source
+
+
+def _columns(path: Path) -> list[str]:
+    try:
+        return columns_of(read_table(path, most_lines=_LOOKED_AT).good)
+    except TooLargeError:
+        raise
+    except MedstressError:  # a text in quotation marks may go on behind these lines
+        return columns_of(read_table(path).good)
 
 
 def _check_text(path: Path) -> None:
@@ -137,8 +146,6 @@ def _check_text(path: Path) -> None:
 
 
 def _of_folder(path: Path) -> str | None:
-    if is_saved(path):
-        return "hub"
     from medstress.datasets.standoff import is_pubtator
 
     files = [file for file in path.rglob("*") if file.is_file()]
@@ -146,17 +153,6 @@ def _of_folder(path: Path) -> str | None:
         return "brat"
     here = [file for file in files if file.parent == path]
     abstracts = [file for file in here if is_pubtator(file)]
-    tokens = [file for file in here if file.suffix.lower() == ".tsv" and _is_tagged(file)]
-    if any(file.stem in _SPLITS for file in (*abstracts, *tokens)):
+    if any(file.stem in _SPLITS for file in (*abstracts, *filter(is_tagged, here))):
         return "bc5cdr"
-    if abstracts:
-        return "pubtator"
-    return "hub" if any(file.suffix.lower() in TABLES for file in files) else None
-
-
-def _is_tagged(path: Path) -> bool:
-    """Return whether the first line with content is a token and its label."""
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        lines = (stream.readline(_LONGEST) for _ in range(_LOOKED_AT))
-        first = next((line for line in lines if line.strip() and "DOCSTART" not in line), "")
-    return _TAGGED.fullmatch(first) is not None
+    return "pubtator" if abstracts else None

@@ -14,7 +14,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -22,14 +22,16 @@ from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest
 from medstress.core.items import LETTERS
 from medstress.datasets.tables import (
+    Placed,
     Row,
-    RowOrError,
     Table,
     columns_of,
     is_nothing,
     plain_name,
+    raise_error,
     shown,
     source_of,
+    wrong,
 )
 
 NAMED = (
@@ -38,14 +40,7 @@ NAMED = (
 )
 """Fields that `columns` may name."""
 QUESTIONS = (
-    "question",
-    "questiontext",
-    "questionstem",
-    "stem",
-    "query",
-    "prompt",
-    "qtext",
-    "sent1",
+    *("question", "questiontext", "questionstem", "stem", "query", "prompt", "qtext", "sent1"),
 )
 PARTS = (
     *("context", "vignette", "casevignette", "case", "scenario"),
@@ -79,12 +74,14 @@ _LETTER = re.compile(
 _WITH_TEXT = re.compile(r"\(?([A-Ja-j])[).:\-]\s*(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\(?\s*(-?\d{1,9})(?:\.0+)?\s*[).]?")
 _SEVERAL = re.compile(r"\s*(?:[,;/&+|]|\band\b)\s*")
+_SEVERAL_RIGHT = "these are several right answers, and medstress asks questions with one"
 _YES_FIRST = (("true", "false"), ("yes", "no"))
 """Two options of which the first, number 0, is what 1 often means."""
 _AGREE = 0.8
 """A second column of answers is one if it agrees with the first in this share of rows."""
 
-Rows: TypeAlias = Sequence[tuple[str, Row]]
+Given: TypeAlias = Mapping[str, str | Sequence[str]]
+"""The key `columns`: field -> its name in the file; `options` may be a list of names."""
 Form = Literal["letter", "label", "text", "number"]
 _WORDS: dict[Form, str] = {
     "letter": "letters",
@@ -104,7 +101,7 @@ class Unsettled(DataError):
     """More than one reading of a column of answers fits; the message names the key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Options:
     """The options of one row."""
 
@@ -125,10 +122,17 @@ class OptionsForm:
     read: Callable[[Row], Options]
     """Reads one row; raises `DataError`."""
 
+    def texts(self, row: Row) -> tuple[str, ...] | None:
+        """Return the options of a row; None if they cannot be read."""
+        try:
+            return self.read(row).texts
+        except DataError:
+            return None
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """One row as far as the answer needs it."""
+    """One row with its options."""
 
     place: str
     row: Row
@@ -176,22 +180,17 @@ class AnswerForm:
         at = None if is_nothing(value) else self.find(value, options)
         if at is not None:
             return at
-        n = len(options.texts)
         if _n_answers(value, self, options) > 1:
-            raise DataError(
-                f"field {self.column!r}: expected one right answer, got several right answers: "
-                f"{shown(value)}; medstress asks questions with one"
-            )
+            raise wrong(self.column, "one right answer", value, _SEVERAL_RIGHT)
+        n = len(options.texts)
         expected = {
             "letter": f"one of the letters {', '.join(LETTERS[:n])}",
             "number": f"a number from {self.base} to {self.base + n - 1}",
             "text": "the text of one option",
             "label": f"one of {', '.join(options.labels or LETTERS[:n])}",
         }[self.form]
-        raise DataError(
-            f"field {self.column!r}: expected {expected}, as the file's other answers are "
-            f"{_WORDS[self.form]}, got {shown(value)}; fix the row"
-        )
+        as_others = f"{expected}, as the file's other answers are {_WORDS[self.form]}"
+        raise wrong(self.column, as_others, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,19 +207,13 @@ class Layout:
     identifier: str | None = None
     """The column of ids; None: ids are made from the content."""
 
-    def words(self, columns: Mapping[str, Any]) -> str:
-        """Return it in words, on one line.
-
-        Args:
-            columns: the user's key: fields named here, whose names in the file are used.
-        """
+    def words(self, columns: Given) -> str:
+        """Return it in words, on one line; fields that `columns` names by their names there."""
         context, stem = self.question
         question = f"context in {context!r}, " if context else ""
         ids = "ids from the content" if self.identifier is None else f"ids in {self.identifier!r}"
-        stem = stem or "question"
-        words = (
-            f"{question}question in {stem!r}, {self.options.words}, {self.answers[0].words}, {ids}"
-        )
+        words = f"{question}question in {stem or 'question'!r}, {self.options.words}, "
+        words += f"{self.answers[0].words}, {ids}"
         for name, own in columns.items():
             words = words.replace(f"in {name!r}", f"in {own!r}") if isinstance(own, str) else words
         return words
@@ -237,28 +230,23 @@ class Layout:
             and answer.form != "number"
         )
 
-    def row(self, place: str, given: Row) -> Row:
+    def row(self, case: Case) -> Row:
         """Return a row in the documented format; ``id`` is None where it comes from the content.
 
         Raises:
             DataError: names the column, what was expected and what came.
         """
-        context, stem = self.question
+        given, (context, stem) = case.row, self.question
         if stem and (not isinstance(given.get(stem), str) or is_nothing(given[stem])):
-            raise DataError(
-                f"field {stem!r}: expected the text of the question, got {shown(given.get(stem))}"
-            )
-        case = Case(place=place, row=given, options=self.options.read(given))
+            raise wrong(stem, "the text of the question", given.get(stem))
         filled = [a for a in self.answers if not is_nothing(case.value(a.column))]
-        first = filled[0] if filled else self.answers[0]
+        first, *others = filled or self.answers[:1]
         position = first.position(case)
-        for other in filled[1:]:
+        for other in others:
             value = case.value(other.column)
             if other.find(value, case.options) != position:
-                raise DataError(
-                    f"field {other.column!r}: expected option {LETTERS[position]} as in "
-                    f"{first.column!r}, got {shown(value)}; fix the row"
-                )
+                as_in = f"option {LETTERS[position]} as in {first.column!r}"
+                raise wrong(other.column, as_in, value)
         used = {context, stem, self.identifier, *self.options.columns}
         used |= {answer.column for answer in self.answers}
         row = {name: value for name, value in given.items() if name not in used}
@@ -266,51 +254,52 @@ class Layout:
             "id": None if self.identifier is None else given.get(self.identifier),
             "options": list(case.options.texts),
             "answer_idx": LETTERS[position] if position < len(LETTERS) else position,
-            **({"context": given.get(context)} if context else {}),
         }
-        if stem:
-            name = "stem" if context or plain_name(stem) == "stem" else "question"
-            row[name] = given.get(stem)
-        if stem and not context and is_nothing(row.get("context")):
+        if context:
+            row["context"] = given.get(context)
+        elif stem and is_nothing(row.get("context")):
             row.pop("context", None)  # empty in all rows
+        if stem:
+            row["stem" if context or plain_name(stem) == "stem" else "question"] = given.get(stem)
         if isinstance(mentions := row.get("mentions"), str):
             row["mentions"] = parsed(mentions, "mentions") if mentions.strip() else None
         return row
 
 
 def understand(
-    table: Table, columns: Mapping[str, str | Sequence[str]], answer_base: int | None
-) -> tuple[Layout, list[tuple[str, RowOrError]]]:
+    table: Table, columns: Given, answer_base: int | None
+) -> tuple[Layout, list[tuple[str, Case | DataError]]]:
     """Find the layout of a file.
 
     Args:
         table: its rows.
-        columns: field -> its name in the file; `options` may be a list of names.
+        columns: the key of this name.
         answer_base: the number of the first option, or None.
 
     Returns:
-        The layout, and all rows as it reads them.
+        The layout, and all rows with their options, or what is wrong with them.
 
     Raises:
         UsageError: `columns` names what no field or column is called.
         DataError: something is missing, or fits in two ways; the message names the key.
     """
-    _check_header(table)
     rows = _renamed(table, columns)
-    good = [(place, row) for place, row in rows if isinstance(row, dict)]
-    if not good:
+    if not table.good:
         place, error = rows[0]
         raise DataError(f"{table.path}, {place}: {error}")
     try:
-        return _understood(good, columns, answer_base), rows
+        _check_header(table)
+        return _understood(rows, columns, answer_base)
     except DataError as error:
-        _refuse_others(table)
+        if (source := source_of(columns_of(table.good))) != "table":
+            raise DataError(
+                f"{table.path}: expected questions with options, got rows for another source; give "
+                f'name = "{source}"'
+            ) from error
         raise type(error)(f"{table.path}: {error}") from error
 
 
-def _renamed(
-    table: Table, columns: Mapping[str, str | Sequence[str]]
-) -> list[tuple[str, RowOrError]]:
+def _renamed(table: Table, columns: Given) -> list[Placed]:
     """Return rows with fields named by `columns`, without nesting, and classes by their names."""
     known = columns_of(table.good)
     for name, own in columns.items():
@@ -328,14 +317,13 @@ def _renamed(
                     f"{did_you_mean(column, known)}"
                 )
     single = {name: own for name, own in columns.items() if isinstance(own, str)}
-    inner = next(
-        (
-            name
-            for name in ("data", "question")
-            if 2 * sum(_has_question(row.get(name)) for row in table.good) > len(table.good)
-        ),
-        None,
-    )
+
+    def nests(name: str) -> bool:
+        cells = [row.get(name) for row in table.good]
+        n = sum(isinstance(cell, dict) and bool(called(cell, QUESTIONS)) for cell in cells)
+        return 2 * n > len(cells)
+
+    inner = next(filter(nests, ("data", "question")), None)
 
     def renamed(row: Row) -> Row:
         if inner and isinstance(row.get(inner), dict):
@@ -352,34 +340,11 @@ def _renamed(
     ]
 
 
-def _has_question(value: Any) -> bool:
-    return isinstance(value, dict) and bool(called(value, QUESTIONS))
-
-
 def _class(value: Any, names: Sequence[str]) -> Any:
     if isinstance(value, list):
         return [_class(part, names) for part in value]
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return names[value] if is_number and 0 <= value < len(names) else value
-
-
-def _refuse_others(table: Table) -> None:
-    """Refuse rows that another source or no source reads.
-
-    Raises:
-        DataError: names the source, or what the rows look like.
-    """
-    columns = columns_of(table.good)
-    if (source := source_of(columns)) != "table":
-        raise DataError(
-            f"{table.path}: expected questions with options, got rows for another source; give "
-            f'name = "{source}"'
-        )
-    if "data" in columns and {"annotations", "completions"} & set(columns):
-        raise DataError(
-            f"{table.path} looks like a Label Studio export, whose annotated texts are no "
-            "questions; export them from there as CoNLL and read that"
-        )
 
 
 def _check_header(table: Table) -> None:
@@ -396,15 +361,15 @@ def _check_header(table: Table) -> None:
     if not is_named and all(re.fullmatch("[A-Ja-j0-9]", cell) for cell in cells):
         header = ",".join(["question", *LETTERS[: len(columns) - 2], "answer"])
         raise DataError(
-            f"{table.path}: expected a header with the names of the columns, got what looks like a "
-            f"question ({shown(columns[0])}); add a first row such as {header}"
+            "expected a header with the names of the columns, got what looks like a question "
+            f"({shown(columns[0])}); add a first row such as {header}"
         )
 
 
 def _understood(
-    rows: Rows, given: Mapping[str, str | Sequence[str]], answer_base: int | None
-) -> Layout:
-    fields = [row for _, row in rows]
+    rows: Sequence[Placed], given: Given, answer_base: int | None
+) -> tuple[Layout, list[tuple[str, Case | DataError]]]:
+    fields = [row for _, row in rows if isinstance(row, dict)]
     columns = columns_of(fields)
     n = Counter(name for row in fields for name, value in row.items() if not is_nothing(value))
     own = ("answer", "answer_idx")  # of which each row of the documented format has one
@@ -417,18 +382,22 @@ def _understood(
 
     options = _options(fields, columns, given.get("options"), seed)
     question = _question(fields, [c for c in common if c not in options.columns], given)
-    cases, first = [], None
+    placed: list[tuple[str, Case | DataError]] = []
     for place, row in rows:
         try:
-            cases.append(Case(place=place, row=row, options=options.read(row)))
+            good = raise_error(row)
+            placed.append((place, Case(place, good, options.read(good))))
         except DataError as error:
-            first = first or DataError(f"{place}: {error}")
-    if not cases and first is not None:
-        raise first
+            placed.append((place, error))
+    cases = [case for _, case in placed if isinstance(case, Case)]
+    if not cases:
+        place, fault = placed[0]
+        raise DataError(f"{place}: {fault}")
     right = {c for c in options.columns if plain_name(c) in RIGHT}
     taken = {*question, *options.columns} - right
     answers = _answers(cases, [c for c in common if c not in taken], given, answer_base)
-    return Layout(question=question, options=options, answers=answers, identifier=identifier)
+    layout = Layout(question=question, options=options, answers=answers, identifier=identifier)
+    return layout, placed
 
 
 def content_id(row: Row) -> str:
@@ -477,19 +446,16 @@ def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[
         )
     parts = [c for c in called(texts, PARTS) if c not in given and _is_prose(rows, c)]
     stem = next((column for column in asked if plain_name(column) == "stem"), None)
+    context = ""
     if stem and parts and plain_name(parts[0]) == "context":
         asked, parts, context = [stem], parts[1:], parts[0]
-    else:
-        context = ""
-    other = next(
-        (c for c in asked[1:] if any(row.get(c) != row.get(asked[0]) for row in rows)), None
-    )
-    if other is not None:
-        raise DataError(
-            f"expected one column that holds the question, got {asked[0]!r} and {other!r}; choose "
-            f'with columns = {{question = "{asked[0]}"}}, or columns = {{context = "{other}", stem '
-            f'= "{asked[0]}"}} if it has two parts'
-        )
+    for other in asked[1:]:
+        if any(row.get(other) != row.get(asked[0]) for row in rows):
+            raise DataError(
+                f"expected one column that holds the question, got {asked[0]!r} and {other!r}; "
+                f'choose with columns = {{question = "{asked[0]}"}}, or columns = {{context = '
+                f'"{other}", stem = "{asked[0]}"}} if it has two parts'
+            )
     if parts:
         raise DataError(
             f"expected to know what {parts[0]!r} is beside {asked[0]!r}; give columns = {{context ="
@@ -530,16 +496,14 @@ def _options(
             forms += _in_cells(rows, column, is_certain=given is not None or column == "options")
     if given is None:
         forms += [_in_columns(group) for group in option_columns(columns)]
-        forms += _right_and_wrong(rows, columns, seed) if not forms else []
+        forms += _right_and_wrong(columns, seed) if not forms else []
     if not forms:
         raise DataError(
             f"expected options in columns such as A, B, C, D, or in one column 'options', got the "
             f'columns {", ".join(columns)}; name them with columns = {{options = ["...", "..."]}}, '
             'or columns = {options = "..."} for one column'
         )
-    if len(forms) == 1:
-        return _without_letters(rows, forms[0])
-    readings = [[_texts(form, row) for row in rows] for form in forms]
+    readings = [[form.texts(row) for row in rows] for form in forms]
     n = [sum(texts is not None for texts in reading) for reading in readings]
     kept = [i for i, count in enumerate(n) if count and count >= max(n) / 2] or [0]
     first = forms[kept[0]]
@@ -551,16 +515,9 @@ def _options(
                 f"expected options in one place, got {first.words} and {forms[i].words}; choose "
                 f"with columns = {{options = {json.dumps(choice, ensure_ascii=False)}}}"
             )
-    same = dict.fromkeys(column for i in kept for column in forms[i].columns)
-    form = OptionsForm(columns=tuple(same), words=first.words, read=first.read)
-    return _without_letters(rows, form)
-
-
-def _texts(form: OptionsForm, row: Row) -> tuple[str, ...] | None:
-    try:
-        return form.read(row).texts
-    except DataError:
-        return None
+    same = tuple(dict.fromkeys(column for i in kept for column in forms[i].columns))
+    texts = [one for one in readings[kept[0]] if one is not None]
+    return _without_letters(texts, replace(first, columns=same))
 
 
 def option_columns(columns: Iterable[str]) -> list[tuple[str, ...]]:
@@ -570,27 +527,23 @@ def option_columns(columns: Iterable[str]) -> list[tuple[str, ...]]:
     [('opa', 'opb', 'opc'), ('Option 1', 'Option 2')]
     """
     groups: dict[tuple[str, bool], dict[int, str]] = {}
+    mend = 'name them with columns = {options = ["...", "..."]}'
     for column in columns:
         match = _COLUMN.fullmatch(plain_name(column))
         if match is None or (not match[1] and match[2].isdigit()):
             continue
-        mark, at = match[2], _place(match[2])
-        group = groups.setdefault((match[1].removesuffix("s"), mark.isdigit()), {})
-        if at in group:
+        group = groups.setdefault((match[1].removesuffix("s"), match[2].isdigit()), {})
+        if (other := group.setdefault(_place(match[2]), column)) != column:
             raise DataError(
-                f"expected one column for each option, got {group[at]!r} and {column!r}; name "
-                'them with columns = {options = ["...", "..."]}'
+                f"expected one column for each option, got {other!r} and {column!r}; {mend}"
             )
-        group[at] = column
     whole = []
     for (_, is_numbered), group in groups.items():
         first, last = min(group), max(group)
         if len(group) > 1 and first <= is_numbered:
             if last - first + 1 != len(group):
-                raise DataError(
-                    f"expected columns of options without a gap, got {', '.join(group.values())}; "
-                    'name them with columns = {options = ["...", "..."]}'
-                )
+                listed = ", ".join(group.values())
+                raise DataError(f"expected columns of options without a gap, got {listed}; {mend}")
             whole.append(tuple(group[at] for at in sorted(group)))
     return whole
 
@@ -605,77 +558,67 @@ def _in_columns(columns: tuple[str, ...]) -> OptionsForm:
         while values and values[-1] is None:
             values.pop()
         if None in values:
-            gap = columns[values.index(None)]
-            raise DataError(f"field {gap!r}: expected an option, got nothing; fill the gap")
+            raise wrong(columns[values.index(None)], "an option", None, "fill the gap")
         labels = () if are_letters(columns) else columns[: len(values)]
-        return Options(texts=tuple(map(_text_of, values)), labels=labels)
+        return Options(tuple(map(_text_of, values)), labels)
 
     words = f"options in the columns {columns[0]!r} to {columns[-1]!r}"
     return OptionsForm(columns=columns, words=words, read=read)
 
 
-def _right_and_wrong(
-    rows: Sequence[Row], columns: Sequence[str], seed: Callable[[Row], Any]
-) -> list[OptionsForm]:
+def _right_and_wrong(columns: Sequence[str], seed: Callable[[Row], Any]) -> list[OptionsForm]:
     """Return the form of a right answer beside wrong ones, as SciQ and GPQA are published.
 
     The right one is nowhere in particular, so the order is drawn from the item's id.
     """
     right = next(iter(called(columns, RIGHT)), None)
     numbered = {int(m[1]): c for c in columns if (m := _WRONG.fullmatch(plain_name(c)))}
-    wrong = [numbered[at] for at in sorted(numbered)] or called(columns, _WRONG_LISTS)[:1]
-    if right is None or not wrong:
+    wrongs = [numbered[at] for at in sorted(numbered)] or called(columns, _WRONG_LISTS)[:1]
+    if right is None or not wrongs:
         return []
 
     def read(row: Row) -> Options:
         values = [row.get(right)]
-        for column in wrong:
+        if is_nothing(values[0]):
+            raise wrong(right, "the right option", None, "fill it")
+        for column in wrongs:
             cell = row.get(column)
             cell = parsed(cell, column) if isinstance(cell, str) and cell[:1] == "[" else cell
             values += cell if isinstance(cell, list) else [cell]
         texts = [_text_of(value) for value in values if not is_nothing(value)]
-        if is_nothing(values[0]):
-            raise DataError(f"field {right!r}: expected the right option, got nothing; fill it")
-        drawn = sorted(texts, key=lambda text: digest(["order", seed(row), text]))
-        return Options(texts=tuple(drawn))
+        return Options(tuple(sorted(texts, key=lambda text: digest(["order", seed(row), text]))))
 
-    words = f"options in {right!r} and {', '.join(map(repr, wrong))}, their order drawn from the id"
-    return [OptionsForm(columns=(right, *wrong), words=words, read=read)]
+    words = f"options in {right!r} and {', '.join(map(repr, wrongs))}, order drawn from the id"
+    return [OptionsForm(columns=(right, *wrongs), words=words, read=read)]
 
 
 def _in_cells(rows: Sequence[Row], column: str, *, is_certain: bool) -> list[OptionsForm]:
     """Return the form of a column of options, or none if it holds something else."""
     values = [row[column] for row in rows if not is_nothing(row.get(column))]
     loose = [v for v in values if isinstance(v, str) and not v.strip().startswith(("[", "{"))]
+    expected = "a list of options or an object keyed by letter"
     if 2 * len(loose) > len(values):
-        if not is_certain:
-            return []
-        raise DataError(
-            f"field {column!r}: expected a list or an object keyed by letter, got "
-            f'{shown(loose[0])}; write a JSON list, such as ["aspirin", "codeine"], or one column '
-            "for each option"
-        )
+        if is_certain:
+            mend = 'write a JSON list, such as ["aspirin", "codeine"], or a column for each option'
+            raise wrong(column, expected, loose[0], mend)
+        return []
     is_object = all(isinstance(value, Mapping) or str(value)[:1] == "{" for value in values)
-    kind = "an object" if is_object else "a list"
 
     def read(row: Row) -> Options:
         value = row.get(column)
-        if is_nothing(value):
-            raise DataError(f"field {column!r}: expected 2 to 10 options, got nothing; fill it")
         if isinstance(value, str) and value.strip().startswith(("[", "{")):
             value = parsed(value.strip(), column)
         if isinstance(value, Mapping):
             return _from_object(value, column)
         if not isinstance(value, list | tuple):
-            raise DataError(
-                f"field {column!r}: expected a list of options or an object keyed by letter, as in "
-                f"the other rows, got {shown(value)}"
-            )
+            expected_here = "2 to 10 options" if is_nothing(value) else expected
+            raise wrong(column, expected_here, None if is_nothing(value) else value)
         if value and all(isinstance(part, Mapping) for part in value):
             return _from_objects(value, column)
-        return Options(texts=tuple(_text_of(text, column) for text in value))
+        return Options(tuple(_text_of(text, column) for text in value))
 
-    return [OptionsForm(columns=(column,), words=f"options in {column!r} ({kind})", read=read)]
+    words = f"options in {column!r} ({'an object' if is_object else 'a list'})"
+    return [OptionsForm(columns=(column,), words=words, read=read)]
 
 
 def parsed(text: str, column: str) -> Any:
@@ -695,20 +638,15 @@ def parsed(text: str, column: str) -> Any:
             raise ValueError("texts without a comma between them, as numpy prints arrays")
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, tokenize.TokenError, MemoryError, RecursionError) as error:
-        raise DataError(
-            f"field {column!r}: expected a list written as JSON, got {shown(text)} ({error}); "
-            'write it as in ["aspirin", "codeine"]'
-        ) from error
+        mend = f'write it as in ["aspirin", "codeine"] ({error})'
+        raise wrong(column, "a list written as JSON", text, mend) from error
 
 
 def _text_of(value: Any, column: str = "options") -> str:
     """Return the text of an option; a number is written as it is."""
     if isinstance(value, str | int | float):
         return str(value)
-    raise DataError(
-        f"field {column!r}: expected texts, got {shown(value)}; write it as text (spreadsheets "
-        "turn some texts into dates)"
-    )
+    raise wrong(column, "texts", value, "write it as text (spreadsheets turn some into dates)")
 
 
 def _from_object(value: Mapping[Any, Any], column: str) -> Options:
@@ -716,23 +654,17 @@ def _from_object(value: Mapping[Any, Any], column: str) -> Options:
     labels = next((value[key] for key in _LABELS if isinstance(value.get(key), list)), None)
     if texts is not None and labels is not None:
         if len(texts) != len(labels):
-            raise DataError(
-                f"field {column!r}: expected as many labels as texts, got {len(labels)} and "
-                f"{len(texts)}; fix the row"
-            )
+            raise wrong(column, f"{len(texts)} labels, one for each text", labels)
         return _labelled([str(label) for label in labels], [_text_of(text) for text in texts])
     present = {str(name).strip(): text for name, text in value.items()}
     names = sorted(present, key=lambda name: (len(plain_name(name)), plain_name(name)))
     while len(names) > 2 and is_nothing(present[names[-1]]):
         names.pop()  # a file for five options with a question of four
-    marks = [_COLUMN.fullmatch(plain_name(name)) for name in names]
-    places = [_place(match[2]) if match else -1 for match in marks]
-    one_name = len({match[1] if match else None for match in marks}) == 1
-    if not one_name or None in marks or places != list(range(places[0], places[0] + len(places))):
-        raise DataError(
-            f"field {column!r}: expected options with the letters "
-            f"{', '.join(LETTERS[: len(names)])}, got {', '.join(names)}; fix the row"
-        )
+    marks = [match for name in names if (match := _COLUMN.fullmatch(plain_name(name)))]
+    places = [_place(match[2]) for match in marks]
+    is_run = bool(places) and places == list(range(places[0], places[0] + len(names)))
+    if not is_run or len({match[1] for match in marks}) > 1:
+        raise wrong(column, f"options with the letters {', '.join(LETTERS[: len(names)])}", names)
     return _labelled(names, [_text_of(present[name], column) for name in names])
 
 
@@ -741,13 +673,11 @@ def _from_objects(parts: Sequence[Mapping[str, Any]], column: str) -> Options:
     text_key = next((key for key in _TEXTS if isinstance(first.get(key), str | int | float)), None)
     label_key = next((key for key in _LABELS if key in first and key != text_key), None)
     if text_key is None or any(text_key not in part for part in parts):
-        raise DataError(
-            f"field {column!r}: expected objects with a text, such as "
-            f'{{"label": "A", "text": "aspirin"}}, got {shown(dict(first))}; fix the row'
-        )
+        expected = 'objects with a text, such as {"label": "A", "text": "aspirin"}'
+        raise wrong(column, expected, dict(first))
     texts = [_text_of(part[text_key]) for part in parts]
     if label_key is None or any(label_key not in part for part in parts):
-        return Options(texts=tuple(texts))
+        return Options(tuple(texts))
     return _labelled([str(part[label_key]).strip() for part in parts], texts)
 
 
@@ -755,9 +685,8 @@ def _labelled(labels: Sequence[str], texts: Sequence[str]) -> Options:
     """Return options in the order of the file, or of their letters if they have letters."""
     letters = [label.upper() for label in labels]
     if are_letters(letters):
-        pairs = sorted(zip(letters, texts, strict=True))
-        return Options(texts=tuple(text for _, text in pairs))
-    return Options(texts=tuple(texts), labels=tuple(labels))
+        return Options(tuple(text for _, text in sorted(zip(letters, texts, strict=True))))
+    return Options(tuple(texts), tuple(labels))
 
 
 def are_letters(labels: Sequence[str]) -> bool:
@@ -765,39 +694,30 @@ def are_letters(labels: Sequence[str]) -> bool:
     return bool(labels) and sorted(labels) == list(LETTERS[: len(labels)])
 
 
-def _letters_before(texts: Sequence[str]) -> str:
-    """Return the letters before the options of a row, such as those of "A. "; "" if not all."""
-    matches = [_LETTERED.fullmatch(text.strip()) for text in texts]
-    letters = "".join(match[1].upper() if match else "-" for match in matches)
-    return letters if are_letters(letters) else ""
-
-
-def _without_letters(rows: Sequence[Row], form: OptionsForm) -> OptionsForm:
+def _without_letters(readings: Sequence[tuple[str, ...]], form: OptionsForm) -> OptionsForm:
     """Drop "A. " before each option, if every option of every row has its letter there.
 
     Raises:
         DataError: letters in another order.
     """
-    readings = [texts for row in rows if (texts := _texts(form, row)) is not None]
-    letters = [_letters_before(texts) for texts in readings]
-    for texts, own in zip(readings, letters, strict=True):
-        if own != LETTERS[: len(own)]:
-            raise DataError(
-                f"field {form.columns[0]!r}: expected the letters before the options in the order "
-                f"A, B, C, ..., got {shown(list(texts))}; write an object, such as "
-                '{"A": "aspirin", "B": "codeine"}'
-            )
-    if not letters or not all(letters):
+    n_lettered = 0
+    for texts in readings:
+        marks = [m[1].upper() for text in texts if (m := _LETTERED.fullmatch(text.strip()))]
+        if len(marks) == len(texts) and are_letters(marks):
+            n_lettered += 1
+            if marks != sorted(marks):
+                expected = "the letters before the options in the order A, B, C, ..."
+                mend = 'write an object, such as {"A": "aspirin", "B": "codeine"}'
+                raise wrong(form.columns[0], expected, list(texts), mend)
+    if not readings or n_lettered < len(readings):
         return form
 
     def read(row: Row) -> Options:
         options = form.read(row)
-        texts = tuple(_LETTERED.sub(r"\2", text.strip(), count=1) for text in options.texts)
-        return Options(texts=texts, labels=options.labels)
+        texts = (_LETTERED.sub(r"\2", text.strip(), count=1) for text in options.texts)
+        return Options(tuple(texts), options.labels)
 
-    return OptionsForm(
-        columns=form.columns, words=f"{form.words}, without their letters", read=read
-    )
+    return replace(form, words=f"{form.words}, without their letters", read=read)
 
 
 # -- the answer ----------------------------------------------------------------------------------
@@ -814,38 +734,36 @@ def _answers(
     named = [name for name in _GIVEN if name in given]
     candidates = named or [c for c in called(columns, ANSWERS) if not _is_flag(c, cases)]
     forms: list[AnswerForm] = []
-    unsettled: dict[str, Unsettled] = {}
+    unsettled: Unsettled | None = None
     for column in candidates:
         allowed = _GIVEN[column] if column in named else _GIVEN["answer"]
         try:
             form = _form(column, cases, base, allowed)
         except Unsettled as error:
-            unsettled[column] = error
+            unsettled = unsettled or error
         else:
             forms += [form] if form else []
     if not forms:
-        raise next(iter(unsettled.values()), None) or _no_answer(cases, columns, candidates)
+        raise unsettled or _no_answer(cases, columns, candidates)
     first, *others = forms
-    rivals = [*others, *(_closest(column, first, cases) for column in unsettled)]
-    for other in rivals:
-        if _agreement(first, other, cases) < _AGREE:
+    for other in others:
+        if not _agree(first, other, cases):
             raise DataError(
                 f"expected one column that holds the answer, got {first.column!r} and "
                 f"{other.column!r}, which say different things; choose with columns = "
                 f'{{answer = "{first.column}"}}'
             )
-    if first.doubt is not None and not rivals:
+    if first.doubt is not None and not others:
         raise first.doubt
-    return (first, *rivals)
+    return tuple(forms)
 
 
 def _is_flag(column: str, cases: Sequence[Case]) -> bool:
     """Return whether `correct` says if something was right, not which option is."""
     values = {str(case.value(column)).casefold() for case in cases}
     many = any(len(case.options.texts) > 2 for case in cases)
-    return (
-        plain_name(column) == "correct" and many and values <= {"0", "1", "true", "false", "none"}
-    )
+    flags = {"0", "1", "true", "false", "none"}
+    return plain_name(column) == "correct" and many and values <= flags
 
 
 def _form(
@@ -886,15 +804,12 @@ def _form(
         read["number"] = [None if n is None else n - first for n in read["number"]]
     doubt = None
     for rival in read:
-        # A few texts that are also letters, or numbers, are a doubt; most of them are another form.
+        # A few texts that are also letters are a doubt; most of them are another form.
         is_form = rival in forms
-        if rival == leading or not (is_form or {rival, leading} & {"text"}):
+        if rival == leading or not (is_form or ("text" in (rival, leading) and rival != "number")):
             continue
         for case, a, b in zip(filled, read[leading], read[rival], strict=True):
-            value = case.value(column)
-            if a is None or b is None or a == b or not (is_form or isinstance(value, str)):
-                continue
-            if rival == "number" and not is_form:
+            if None in (a, b) or a == b or not (is_form or isinstance(case.value(column), str)):
                 continue
             error = _two_readings(column, case, leading, rival)
             if is_form:
@@ -914,35 +829,28 @@ def _base(
     pairs = [(case, n) for case, n in zip(cases, numbers, strict=True) if n is not None]
     case, n = pairs[0]
     settle = "give answer_base = 0 or answer_base = 1"
+
+    def unsettled(expected: str, got: str, mend: str = settle) -> Unsettled:
+        return Unsettled(f"field {column!r}: expected {expected}, got {got}; {mend}")
+
     if all(tuple(map(_same, case.options.texts)) in _YES_FIRST for case, _ in pairs):
-        raise Unsettled(
-            f"field {column!r}: expected the texts {' and '.join(case.options.texts)}, got {n} in "
-            f"{case.place}, which may be the number of an option, or 1 for "
-            f"{case.options.texts[0]}; write the texts, or {settle} if it is the number"
-        )
+        texts = case.options.texts
+        got = f"{n} in {case.place}, which may be the number of an option, or 1 for {texts[0]}"
+        mend = f"write the texts, or {settle} if it is the number"
+        raise unsettled(f"the texts {' and '.join(texts)}", got, mend)
     zero = next((case for case, n in pairs if n == 0), None)
     top = next((case for case, n in pairs if n == len(case.options.texts)), None)
     if rivals and (zero is None) == (top is None):
         raise _two_readings(column, case, rivals[0], "number")
+    of_top = f"{len(top.options.texts)} of as many options in {top.place}" if top else ""
     if zero is not None and top is not None:
-        raise Unsettled(
-            f"field {column!r}: expected numbers from 0 or from 1, got 0 in {zero.place} and "
-            f"{len(top.options.texts)} of as many options in {top.place}; fix the one that is "
-            f"wrong, and {settle}"
-        )
+        got = f"0 in {zero.place} and {of_top}"
+        raise unsettled("numbers from 0 or from 1", got, f"fix the one that is wrong, and {settle}")
     if column == "answer_idx" and top is not None:
-        raise Unsettled(
-            f"field 'answer_idx': expected positions from 0, got {len(top.options.texts)} of as "
-            f"many options in {top.place}, and no row has 0; give answer_base = 1 if they count "
-            "from 1, else answer_base = 0"
-        )
+        raise unsettled("positions from 0", f"{of_top}, and no row has 0")
     if zero is None and top is None and column != "answer_idx":
-        seen = sorted({n for _, n in pairs})
-        raise Unsettled(
-            f"field {column!r}: expected answers that show whether numbers count from 0 or from 1, "
-            f"got {' to '.join(str(n) for n in dict.fromkeys((seen[0], seen[-1])))} ({n} in "
-            f"{case.place}), which both fit; {settle}"
-        )
+        got = f"{n} in {case.place}, and no number that only one of them has"
+        raise unsettled("answers that show whether numbers count from 0 or from 1", got)
     return 0 if top is None else 1
 
 
@@ -960,22 +868,12 @@ def _two_readings(column: str, case: Case, one: Form, other: Form) -> Unsettled:
     )
 
 
-def _closest(column: str, first: AnswerForm, cases: Sequence[Case]) -> AnswerForm:
-    """Return the reading of an unsettled column that agrees best with a settled one."""
-    forms = [AnswerForm(column=column, form="number", base=base) for base in (0, 1)]
-    forms += [AnswerForm(column=column, form="text"), AnswerForm(column=column, form="letter")]
-    return max(forms, key=lambda form: _agreement(first, form, cases))
-
-
-def _agreement(one: AnswerForm, other: AnswerForm, cases: Sequence[Case]) -> float:
-    """Return the share of rows with both answers in which they are the same; 1 without any."""
+def _agree(one: AnswerForm, other: AnswerForm, cases: Sequence[Case]) -> bool:
+    """Return whether two columns say the same in most of the rows that fill both."""
     pairs = [(case.value(one.column), case.value(other.column), case.options) for case in cases]
-    same = [
-        one.find(a, options) == other.find(b, options)
-        for a, b, options in pairs
-        if not is_nothing(a) and not is_nothing(b)
-    ]
-    return sum(same) / len(same) if same else 1.0
+    both = [pair for pair in pairs if not is_nothing(pair[0]) and not is_nothing(pair[1])]
+    n = sum(one.find(a, options) == other.find(b, options) for a, b, options in both)
+    return n >= _AGREE * len(both)
 
 
 def _no_answer(
@@ -983,29 +881,28 @@ def _no_answer(
 ) -> DataError:
     """Return the error about a file in which no column says the answer."""
     if not candidates:
-        likely = (c for c in columns if plain_name(c) not in IDS and _likely(c, cases))
-        near = next(likely, "...")
+        likely = (c for c in columns if plain_name(c) not in IDS and _is_likely(c, cases))
         return DataError(
             "expected a column with the right option, such as 'answer', got besides question and "
             f"options {', '.join(columns) or 'no column'}; name it with columns = "
-            f'{{answer = "{near}"}}, or take a split that is published with its answers'
+            f'{{answer = "{next(likely, "...")}"}}, or take a split that is published with its '
+            "answers"
         )
     column = candidates[0]
     case = next((case for case in cases if not is_nothing(case.value(column))), cases[0])
     value = case.value(column)
+    mend = 'fix the answers, or name their column with columns = {answer = "..."}'
     if all(str(case.value(column)) == "-1" for case in cases):
-        why = "which a split published without answers has; take train or validation"
+        mend = "take train or validation, since this split is published without answers"
     elif _n_answers(value, None, case.options) > 1:
-        why = "which are several right answers; medstress asks questions with one"
-    else:
-        why = 'fix the answers, or name their column with columns = {answer = "..."}'
+        mend = _SEVERAL_RIGHT
     return DataError(
         f"field {column!r}: expected letters, numbers or texts of options in most rows, got "
-        f"{shown(value)} in {case.place}; {why}"
+        f"{shown(value)} in {case.place}; {mend}"
     )
 
 
-def _likely(column: str, cases: Sequence[Case]) -> bool:
+def _is_likely(column: str, cases: Sequence[Case]) -> bool:
     """Return whether the cells of a column could be answers."""
     try:
         return _form(column, cases, None, _GIVEN["answer"]) is not None

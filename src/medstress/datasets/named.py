@@ -20,6 +20,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.items import Mention, Question
 from medstress.core.text import cut_word
@@ -47,7 +49,6 @@ SPLITS = ("train", "dev", "test")
 _OPTIONS = ("A", "B", "C", "D")
 _TYPED = ("id", "question", *_OPTIONS, "answer_idx", "subject_name")
 """Columns of the typed subset of MedMCQA."""
-_LISTS = ("text", "labels", "boundaries")
 
 
 def load_sample(options: DatasetOptions) -> Loaded:
@@ -183,8 +184,7 @@ def _typed(
     def convert(numbered: tuple[int, Any]) -> Question:
         position, row = numbered[0], raise_error(numbered[1])
         names = ("id", "question", "answer_idx", "subject_name")
-        made = {name: row[name] for name in names}
-        made |= {name: row.get(name) for name in ("answer", "topic_name")}
+        made = {**{name: row[name] for name in names}, "topic_name": row.get("topic_name")}
         made |= {"passage": row[passage]} if passage else {}
         item = question_from_row({**made, "options": {x: row[x] for x in _OPTIONS}})
         if spans is None:
@@ -252,9 +252,8 @@ class Annotations:
         spans: list[Mention] = []
         for letter in sorted(record):
             if letter not in tuple(item.letters):
-                raise DataError(
-                    f"{where}: expected a letter among {', '.join(item.letters)}, got {letter!r}"
-                )
+                letters = ", ".join(item.letters)
+                raise DataError(f"{where}: expected a letter among {letters}, got {letter!r}")
             text = item.option(letter)
             for span in _spans(record[letter], letter, text, f"{where}, option {letter}"):
                 word = cut_word(text, span.start, span.end)
@@ -279,30 +278,26 @@ def read_annotations(source: str, path: Path) -> Annotations:
     return Annotations(path=path, records=records)
 
 
+class _Entry(BaseModel):
+    """The spans of one option."""
+
+    text: list[str]
+    labels: list[str]
+    boundaries: list[tuple[int, int]]
+
+
 def _spans(entry: Any, letter: str, option: str, where: str) -> list[Mention]:
-    lists = [entry.get(name) if isinstance(entry, Mapping) else None for name in _LISTS]
-    texts, labels, boundaries = (part if isinstance(part, list) else [] for part in lists)
-    if not all(isinstance(part, list) for part in lists) or not (
-        len(texts) == len(labels) == len(boundaries)
-    ):
+    try:
+        read = _Entry.model_validate(entry)
+        rows = list(zip(read.text, read.labels, read.boundaries, strict=True))
+    except ValueError as error:
         raise DataError(
-            f"{where}: expected the lists 'text', 'labels', 'boundaries' of one length, got "
-            f"{shown(entry)}"
-        )
-    spans = []
-    for text, label, pair in zip(texts, labels, boundaries, strict=True):
-        if not isinstance(label, str):
-            raise DataError(f"{where}: expected a type identifier or '', got {shown(label)}")
-        match pair:
-            case [int(start), int(end)] if 0 <= start < end <= len(option):
-                if option[start:end] != text:
-                    raise DataError(
-                        f"{where}: expected {text!r} at [{start}, {end}), got {option[start:end]!r}"
-                    )
-                spans.append(Mention(field=letter, start=start, end=end, type=label))
-            case _:
-                raise DataError(
-                    f"{where}: expected boundaries [start, end] within the {len(option)} "
-                    f"characters of the option, got {shown(pair)}"
-                )
-    return spans
+            f"{where}: expected the lists 'text', 'labels' (types or ''), 'boundaries' ([start, "
+            f"end]) of one length, got {shown(entry)}"
+        ) from error
+    for text, _, (start, end) in rows:
+        if not 0 <= start < end <= len(option) or option[start:end] != text:
+            raise DataError(
+                f"{where}: expected {text!r} at [{start}, {end}), got {option[start:end]!r}"
+            )
+    return [Mention(field=letter, start=a, end=b, type=label) for _, label, (a, b) in rows]

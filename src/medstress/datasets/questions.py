@@ -1,10 +1,9 @@
 """One row of questions, validated once, and the source `table`: questions from any file of rows.
 
 A row of the documented format holds `id`; `question`, or `context` and `stem`; `options`, a list or
-``{"A": ...}``; the key as `answer_idx` (a letter or a 0-based position), else as `answer` (a
-letter, else the exact text of one option); and optionally `passage` and `mentions`. A null counts
-as absent. Further fields become metadata. Rows of other forms are turned into this one by
-`medstress.datasets.layouts`.
+``{"A": ...}``; the key as `answer_idx`, a letter or a 0-based position; and optionally `passage`
+and `mentions`. A null counts as absent. Further fields become metadata. Rows of other forms, an
+answer as a text among them, are turned into this one by `medstress.datasets.layouts`.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.errors import DataError, did_you_mean
 from medstress.core.items import LETTERS, Mention, Question, check_words
 from medstress.core.passages import DECIDES
 from medstress.datasets.cleaning import Cleaning, clean_passages
-from medstress.datasets.layouts import content_id, understand
+from medstress.datasets.layouts import Case, content_id, understand
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -30,14 +29,13 @@ from medstress.datasets.source import (
     required_file,
 )
 from medstress.datasets.tables import (
-    ENDINGS,
     Row,
-    RowOrError,
     Table,
     plain,
     raise_error,
     read_table,
     shown,
+    wrong,
 )
 
 Finish = Callable[[Row, Question], Question]
@@ -66,8 +64,6 @@ def _options(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return list(value) if isinstance(value, tuple) else value
     letters = sorted(map(str, value))
-    while len(letters) > 2 and not str(value.get(letters[-1]) or "").strip():
-        letters.pop()  # a file for five options with a question of four
     if letters != list(LETTERS[: len(letters)]):
         raise DataError(
             f"field 'options': expected the letters {', '.join(LETTERS[: len(letters)])}, got "
@@ -100,7 +96,6 @@ class QuestionRow(BaseModel):
     passage_decides: bool | None = None
     options: Annotated[list[str], BeforeValidator(_options)]
     answer_idx: Any = None
-    answer: Any = None
     mentions: Annotated[list[MentionRow], BeforeValidator(lambda value: value or [])] = []
 
 
@@ -115,25 +110,21 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
     >>> item.id, item.context, item.stem, item.key, item.metadata
     ('7', 'Febrile.', 'Why?', 'B', {'year': 2024})
     """
-    for name in ("id", "options"):
+    for name, expected in (("id", "a text or a whole number"), ("options", "2 to 10 options")):
         if row.get(name) is None:
-            expected = "a text or a whole number" if name == "id" else "2 to 10 options"
             others = [one for one in row if one not in QuestionRow.model_fields]
-            hint = did_you_mean(name, others)
-            raise DataError(f"field {name!r}: expected {expected}, got nothing{hint}")
+            raise wrong(name, expected, None, f"fill it{did_you_mean(name, others)}")
     try:
         made = QuestionRow.model_validate(row)
     except ValidationError as error:
         raise _fault(error) from error
     if not made.id.strip():
-        raise DataError(f"field 'id': expected a text or a whole number, got {shown(made.id)}")
+        raise wrong("id", "a text or a whole number", made.id)
     if not 2 <= len(made.options) <= len(LETTERS):
         raise DataError(f"field 'options': expected 2 to 10 options, got {len(made.options)}")
     context, stem = _context_and_stem(made, row)
     options = tuple(made.options)
     metadata = {name: plain(value) for name, value in (made.model_extra or {}).items()}
-    if made.answer is not None and _letter_of(made.answer, options) is None:
-        metadata["answer"] = plain(made.answer)
     if DECIDES in row:
         metadata[DECIDES] = row[DECIDES]
     passage = made.passage or ""
@@ -143,7 +134,7 @@ def question_from_row(row: Mapping[str, Any]) -> Question:
         stem=stem,
         passage=" " if passage and not passage.strip() else passage,
         options=options,
-        key=_key(made, options),
+        key=_key(made.answer_idx, LETTERS[: len(options)]),
         # Interned: all mentions of all items share a few types.
         mentions=tuple(
             Mention(field=one.field, start=one.start, end=one.end, type=intern(one.type))
@@ -202,56 +193,25 @@ def _context_and_stem(made: QuestionRow, row: Mapping[str, Any]) -> tuple[str, s
     if question is None and stem is None:
         name = "question" if context is None else "stem"
         others = [one for one in row if one not in QuestionRow.model_fields]
-        raise DataError(
-            f"field {name!r}: expected a text ('question', or 'context' and 'stem'), got nothing"
-            f"{did_you_mean(name, others)}"
-        )
+        expected = "a text ('question', or 'context' and 'stem')"
+        raise wrong(name, expected, None, f"fill it{did_you_mean(name, others)}")
     if stem is None:
         if context is not None:
             raise DataError("field 'context': expected it with 'stem', got it with 'question'")
         return split_question(question or "")
     if question is not None and question != (f"{context} {stem}" if context else stem):
-        raise DataError(
-            "field 'question': expected 'context', one space and 'stem' joined (or leave those "
-            f"two out), got {shown(question)}"
-        )
+        expected = "'context', one space and 'stem' joined"
+        raise wrong("question", expected, question, "leave it out, or those two")
     return context or "", stem
 
 
-def _key(made: QuestionRow, options: tuple[str, ...]) -> str:
-    letters = LETTERS[: len(options)]
-    index, answer = made.answer_idx, made.answer
-    key = _letter_of(answer, options)
-    if index is None:
-        if key is None:
-            raise DataError(
-                f"field {'answer_idx' if answer is None else 'answer'!r}: expected one of "
-                f"{', '.join(letters)} or the exact text of an option, got {shown(answer)}"
-            )
-        return key
+def _key(index: Any, letters: str) -> str:
     if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(letters):
-        index = letters[index]
-    if not isinstance(index, str) or len(index) != 1 or index not in letters:
-        raise DataError(
-            f"field 'answer_idx': expected one of {', '.join(letters)} or a position from 0 to "
-            f"{len(letters) - 1}, got {shown(index)}"
-        )
-    # A letter can also be the text of another option (blood groups), so both readings are allowed.
-    if key not in (None, index) and answer != options[letters.index(index)]:
-        raise DataError(
-            f"field 'answer': expected option {index} as in 'answer_idx', got {shown(answer)}, "
-            f"which is option {key}"
-        )
-    return index
-
-
-def _letter_of(answer: Any, options: tuple[str, ...]) -> str | None:
-    if not isinstance(answer, str):
-        return None
-    letters = LETTERS[: len(options)]
-    if len(answer) == 1 and answer in letters:
-        return answer
-    return letters[options.index(answer)] if answer in options else None
+        return letters[index]
+    if isinstance(index, str) and len(index) == 1 and index in letters:
+        return index
+    expected = f"one of {', '.join(letters)} or a position from 0 to {len(letters) - 1}"
+    raise wrong("answer_idx", expected, index)
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -267,11 +227,6 @@ def load(options: DatasetOptions) -> Loaded:
     """
     check_keys("table", options, "path", "columns", "answer_base", "encoding", "sheet")
     path = required_file("table", "path", options.path)
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(
-            f"dataset 'table': expected a file ending in {', '.join(ENDINGS)}, got {path}; rename "
-            "it to end in what it holds"
-        )
     table = read_table(path, encoding=options.encoding, sheet=options.sheet)
     return read_questions(table, options)
 
@@ -288,18 +243,17 @@ def read_questions(table: Table, options: DatasetOptions, finish: Finish | None 
     cleaning = Cleaning(skips_figures=options.on_bad_row == "skip")
     numbers: dict[str, int] = {}
 
-    def convert(placed: tuple[str, RowOrError]) -> Question:
-        place, given = placed[0], raise_error(placed[1])
-        row = cleaning.row(place, layout.row(place, given))
+    def convert(one: Case | DataError) -> Question:
+        case = raise_error(one)
+        row = cleaning.row(case.place, layout.row(case))
         if layout.identifier is None:
             name = content_id(row)
             numbers[name] = n = numbers.get(name, 0) + 1
             row["id"] = name if n == 1 else f"{name}-{n}"
         item = question_from_row(row)
-        return finish(given, item) if finish else item
+        return finish(case.row, item) if finish else item
 
-    placed = ((place, (place, row)) for place, row in rows)
-    questions, skipped = collect(table.path, placed, convert, options.on_bad_row)
+    questions, skipped = collect(table.path, rows, convert, options.on_bad_row)
     questions, notes = clean_passages(questions)
     how = layout.words(options.columns)
     unusual = f" ({table.unusual})" if table.unusual else ""
@@ -317,8 +271,7 @@ def read_questions(table: Table, options: DatasetOptions, finish: Finish | None 
 def _again(questions: Sequence[Question]) -> list[str]:
     """Return a sentence about questions that come again, and one about those with another key."""
     first: dict[tuple[str, ...], tuple[str, str]] = {}
-    again: list[tuple[str, str]] = []
-    otherwise: list[tuple[str, str]] = []
+    again: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
     for item in questions:
         key, question, passage, *options = (
             " ".join(text.split()).casefold()
@@ -326,16 +279,16 @@ def _again(questions: Sequence[Question]) -> list[str]:
         )
         name, right = first.setdefault((question, passage, *sorted(options)), (item.id, key))
         if name != item.id:
-            (again if right == key else otherwise).append((item.id, name))
+            again[right == key].append((item.id, name))
     notes = []
-    if again:
-        notes.append(
-            f"{len(again)} of {len(questions)} questions are asked again under another id, such as "
-            f"{again[0][0]!r}, which is {again[0][1]!r}; each is an item of its own"
-        )
-    if otherwise:
-        notes.append(
-            f"{len(otherwise)} of {len(questions)} questions are asked again with another right "
-            f"answer, such as {otherwise[0][0]!r} and {otherwise[0][1]!r}; one of the two is wrong"
-        )
+    for is_same, pairs in again.items():
+        if pairs:
+            one, other = pairs[0]
+            how = (
+                f"under another id, such as {one!r}, which is {other!r}; each is an item of its own"
+                if is_same
+                else f"with another right answer, such as {one!r} and {other!r}; one of the two is "
+                "wrong"
+            )
+            notes.append(f"{len(pairs)} of {len(questions)} questions are asked again {how}")
     return notes

@@ -14,8 +14,7 @@ from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest, file_hash
 from medstress.core.items import OUTSIDE, Question
 from medstress.core.label_schemes import Scheme
-from medstress.datasets.tables import parts_of
-from medstress.files.bounded import read_data
+from medstress.datasets.tables import no_rows
 
 Raw = TypeVar("Raw")
 Item = TypeVar("Item", bound=Clustered)
@@ -26,12 +25,12 @@ LabelOfType: TypeAlias = Callable[[str], str | None]
 """Gives the label name of a type; None drops the type."""
 _LOOKED_AT = 1 << 16
 """Bytes of a file that tell its format."""
+_TAGGED = re.compile(r"\S+\t(?:O|[BIESLU](?:-\S+)?)\s*")
 _SPANS = (
     r'"(?:entities|spans|labels?|ner)"\s*:\s*\[\s*'
     r'(?:\[\s*\d+\s*,\s*\d+\s*,\s*"|\{[^{}]*"start(?:_offset|_char)?"\s*:\s*\d+)'
 )
 """Lists of [start, end, type], or of objects with a start, as doccano, Prodigy and GLiNER write."""
-_LABEL_STUDIO = r'"(?:annotations|completions)"\s*:\s*\[\s*\{[^\]]*"result"\s*:\s*\['
 
 
 class BadRowError(DataError):
@@ -77,15 +76,6 @@ class DatasetOptions:
     """pairs: lowest and highest score; None: 0 to 4."""
     documents: str | None = None
     """iob, hub, pairs: the column of rows that names the document of each."""
-
-    def __post_init__(self) -> None:
-        for key, known in (
-            ("on_bad_row", ("error", "skip")),
-            ("on_bad_labels", ("error", "repair")),
-            ("sample", ("questions", "vignettes")),
-        ):
-            if (value := getattr(self, key)) not in known:
-                raise UsageError(f"{key}: expected {known[0]!r} or {known[1]!r}, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,20 +129,14 @@ def required_file(source: str, key: str, path: Path | None) -> Path:
         raise UsageError(f"dataset {source!r} needs the key {key!r}, the file to read")
     if path.is_file():
         return path
+    what = f"there is no file {path}"
+    hint = "; fix the path"
     if path.is_dir():
-        raise UsageError(
-            f"dataset {source!r}: {key} {path} is a folder, expected a file; give one of its files"
-        )
-    if not path.parent.is_dir():
-        raise UsageError(
-            f"dataset {source!r}: there is no folder {path.parent} (for {key} {path}); fix the path"
-        )
-    names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
-    hint = did_you_mean(path.name, names)
-    raise UsageError(
-        f"dataset {source!r}: there is no file {path} (key {key!r}){hint}"
-        + ("" if hint else "; fix the path")
-    )
+        what, hint = f"{path} is a folder, expected a file", "; give one of its files"
+    elif path.parent.is_dir():
+        names = sorted(entry.name for entry in path.parent.iterdir() if entry.is_file())
+        hint = did_you_mean(path.name, names) or hint
+    raise UsageError(f"dataset {source!r}, key {key!r}: {what}{hint}")
 
 
 def check_keys(source: str, options: DatasetOptions, *keys: str) -> None:
@@ -170,29 +154,9 @@ def check_keys(source: str, options: DatasetOptions, *keys: str) -> None:
             )
 
 
-def single_columns(columns: Mapping[str, str | Sequence[str]]) -> dict[str, str]:
-    """Return `columns` where every field has one name in the file.
-
-    Raises:
-        UsageError: a field has a list of names.
-    """
-    for name, own in columns.items():
-        if not isinstance(own, str):
-            raise UsageError(f"columns: expected one name for {name!r}, got {list(own)!r}")
-    return {name: str(own) for name, own in columns.items()}
-
-
 def hash_files(*paths: Path) -> str:
-    """Return the hash of one file's bytes, or one hash over those of several.
-
-    A folder that `datasets` saved stands for its Arrow files, a pattern for its parts.
-    """
-    files = [
-        f
-        for path in paths
-        for f in (sorted(path.glob("*.arrow")) if path.is_dir() else parts_of(path) or [path])
-    ]
-    hashes = [file_hash(path) for path in files]
+    """Return the hash of one file's bytes, or one hash over those of several."""
+    hashes = [file_hash(path) for path in paths]
     return hashes[0] if len(hashes) == 1 else content_hash(hashes)
 
 
@@ -279,17 +243,22 @@ def refuse_other_formats(path: Path) -> None:
             f'bconv.load("{path.name}", fmt="{form}") to brat with the package bconv, '
             'bconv.dump(d, d.id + ".txt", fmt="txt") and bconv.dump(d, d.id + ".ann", fmt="brat")'
         )
-    if re.search(_LABEL_STUDIO, head):
-        raise UsageError(
-            f"{path} looks like an export of Label Studio, which medstress does not read: export "
-            "the project as CONLL2003 there, and give the .conll file"
-        )
     if re.search(_SPANS, head):
         raise UsageError(
             f"{path} lists spans of texts, which medstress does not read: convert each text with "
             "spaCy, spacy.training.offsets_to_biluo_tags(nlp.make_doc(text), spans), and write "
             'rows of tokens and labels, which scheme = "iobes" reads'
         )
+
+
+def is_tagged(path: Path) -> bool:
+    """Return whether a .tsv file begins with a token and its label, so that it is no table."""
+    if path.suffix.lower() != ".tsv":
+        return False
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        lines = stream.read(_LOOKED_AT).split("\n")
+    first = next((line for line in lines if line.strip() and "DOCSTART" not in line), "")
+    return _TAGGED.fullmatch(first) is not None
 
 
 def collect(
@@ -335,7 +304,5 @@ def collect(
         what = f"none of its {len(skipped)} rows" if len(skipped) > 1 else "not one row"
         raise DataError(f"{path}: {what} is usable; the first error: {skipped[0]}")
     if not items:
-        is_empty = path.is_file() and not read_data(path).strip()
-        content = "an empty file" if is_empty else "none"
-        raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
+        raise no_rows(path)
     return tuple(items), tuple(skipped)

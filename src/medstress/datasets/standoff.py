@@ -43,7 +43,7 @@ from medstress.datasets.source import (
     refuse_other_formats,
     required_file,
 )
-from medstress.files.bounded import MAX_LINES, check_most, data_lines, read_data
+from medstress.files.bounded import data_lines, read_data
 from medstress.files.reading import decode_utf8
 
 PUBTATOR = (".txt", ".pubtator")
@@ -91,8 +91,8 @@ def _notes(path: Path, tally: Counter[str]) -> tuple[str, ...]:
     if 2 * tally["widened"] > tally["kept"]:
         raise DataError(
             f"{path}: {tally['widened']:,} of {tally['kept']:,} entities begin or end inside a "
-            "word: labels of words would be wrong, as in languages that join words: cut the words "
-            'where the entities end, and give rows of tokens and labels (name = "iob")'
+            "word, as in languages that join words; cut the words where the entities end, and give "
+            'rows of tokens and labels (name = "iob")'
         )
     n = tally.total() - tally["widened"]
     lost = ((tally[kind], what) for kind, what in _LOST.items() if tally[kind])
@@ -183,8 +183,7 @@ def _tagged(
         else:
             left_out.append(str(document))
     if left_out and not good:
-        n = len(left_out)
-        raise DataError(f"{path}: none of {n} documents is usable; the first error: {left_out[0]}")
+        raise DataError(f"{path}: no document is usable; the first error: {left_out[0]}")
     types = {type_ for document in good for *_, type_ in document.mentions}
     label_of = label_of_type(options.types, types, path)
     for document in good:
@@ -224,21 +223,19 @@ def _pubtator_document(path: Path, lines: Sequence[tuple[int, str]]) -> Document
     document: Document | None = None
     for number, line in lines:
         where, fields = f"{path}, line {number}", line.split("\t")
-        title = _TEXT.fullmatch(line)
-        if title is not None and title[2] == "t":
-            document = Document(id=title[1], text=title[3])
-        elif title is not None:
-            if document is None or document.id != title[1]:
-                raise DataError(f"{where}: expected the title {title[1]}|t|... before its abstract")
-            if len(document.passages) > 1:
-                raise DataError(
-                    f"{where}: expected one abstract of document {document.id!r}, got a second; "
-                    "join them"
-                )
-            document.passages = (0, len(document.text) + 1)
-            document.text = f"{document.text} {title[3]}"
+        text = _TEXT.fullmatch(line)
+        if text is not None and text[2] == "t":
+            document = Document(id=text[1], text=text[3])
         elif document is None:
             raise DataError(f"{where}: expected a title ID|t|TEXT, got {line[:60]!r}; fix the line")
+        elif text is not None:
+            if document.id != text[1] or len(document.passages) > 1:
+                raise DataError(
+                    f"{where}: expected one abstract of document {document.id!r} below its title, "
+                    f"got {line[:60]!r}"
+                )
+            document.passages = (0, len(document.text) + 1)
+            document.text = f"{document.text} {text[3]}"
         elif len(fields) > 1 and fields[0] != document.id:
             raise DataError(
                 f"{where}: expected an entity of document {document.id!r}, got one of "
@@ -286,32 +283,26 @@ def _pubtator_mention(text: str, fields: Sequence[str], where: str) -> Marked:
 # -- brat -------------------------------------------------------------------------------------
 def _brat_document(path: Path, annotations: Path, folder: Path) -> Document | DataError:
     try:
-        for file in (path, annotations):
-            if file.is_symlink():
-                raise DataError(
-                    f"{file}: expected a file, got a link, which is not followed; put the file "
-                    "there"
-                )
+        if path.is_symlink() or annotations.is_symlink():
+            link = path if path.is_symlink() else annotations
+            raise DataError(f"{link}: expected a file, got a link, which is not followed")
         data = read_data(path)
         if not annotations.is_file():
             raise DataError(
                 f"{path}: {annotations.name} is missing beside it; add it (empty if nothing is "
                 "annotated) or remove the text"
             )
-        marks = decode_utf8(read_data(annotations).removeprefix(_MARK), annotations)
-        check_most(annotations, marks.count("\n"), MAX_LINES, "lines")
-        text = decode_utf8(data.removeprefix(_MARK), path)
-        lines = [(n, line.rstrip("\r")) for n, line in enumerate(marks.split("\n"), start=1)]
         document = Document(
-            id="_".join(path.relative_to(folder).with_suffix("").as_posix().split()), text=text
+            id="_".join(path.relative_to(folder).with_suffix("").as_posix().split()),
+            text=decode_utf8(data.removeprefix(_MARK), path),
         )
+        lines = list(data_lines(annotations))
         try:
             _read_mentions(document, lines, annotations, first=0)
         except DataError as error:
             if not data.startswith(_MARK):
                 raise
-            # brat itself counts the mark as a character, other programs do not.
-            try:
+            try:  # brat itself counts the mark as a character, other programs do not
                 _read_mentions(document, lines, annotations, first=1)
             except DataError:
                 raise error from None

@@ -1,8 +1,8 @@
-"""Files and folders of rows, whatever their format.
+"""Files of rows, whatever their format.
 
 CSV and TSV are read by Python's `csv` and JSON by `json`, because a bad row is named by its line;
-Excel by openpyxl; Parquet and the folders that `datasets` saves by polars, which is loaded only for
-them. What is ambiguous or would lose something is refused, not repaired.
+Excel by openpyxl, Parquet by polars, which are loaded only for them. What is ambiguous or would
+lose something is refused, not repaired.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
 from itertools import islice
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from zipfile import ZipFile
 
 from medstress.core.attacked import FIELD, HEAD
@@ -35,7 +36,6 @@ from medstress.files.bounded import (
     check_line_lengths,
     check_most,
     read_data,
-    read_json_data,
     within_limits,
 )
 from medstress.files.extras import importing
@@ -43,11 +43,14 @@ from medstress.files.reading import check_json, decode_utf8, loading, reading
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
-    from polars import DataFrame, Series
+    from polars import Series
 
+T = TypeVar("T")
 Row: TypeAlias = dict[str, Any]
 RowOrError: TypeAlias = Row | DataError
 """A row, or the error about it."""
+Placed: TypeAlias = tuple[str, RowOrError]
+"""Place, such as `line 3`, and row."""
 Record: TypeAlias = tuple[str, list[str] | DataError]
 """Place and cells of a line of CSV, or the error about them."""
 Source: TypeAlias = Literal["table", "pairs", "iob", "attacked"]
@@ -68,26 +71,19 @@ _MARKS = (  # the marks of UTF-32 begin with those of UTF-16
 )
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _PEEKED = 200
-"""Lines of a CSV file, or bytes of any, that tell its form."""
+"""Lines of a CSV file that tell its form."""
 _LISTS = ("data", "rows", "questions", "items", "examples")
 """Names under which a JSON object keeps its list of rows."""
-_INFO, _STATE, _SPLITS = "dataset_info.json", "state.json", "dataset_dict.json"
-_PART = re.compile(
-    r"(?P<before>.*)(?P<n>\d{5})(?P<after>-of-(?P<of>\d{5})\.(?:parquet|jsonl?|csv))"
-)
-_CONVERTED = re.compile(r"(?P<before>(?:.*/)?)(?P<n>\d{4})(?P<after>\.parquet)")
-_ANY = "*"
-"""Stands for the numbers of a table's parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows of one file or folder."""
+    """The rows of one file."""
 
     path: Path
-    """The file or folder, for messages."""
-    rows: tuple[tuple[str, RowOrError], ...]
-    """Place, such as ``line 3``, and row; rows without any content are left out."""
+    """The file, for messages."""
+    rows: tuple[Placed, ...]
+    """Rows without any content are left out."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Column of numbers -> what they stand for, where the file says so (from 0)."""
     unusual: str = ""
@@ -99,11 +95,11 @@ class Table:
         return [row for _, row in self.rows if isinstance(row, dict)]
 
 
-def raise_error(row: RowOrError) -> Row:
-    """Return the row; raise the error if it could not be read."""
-    if isinstance(row, DataError):
-        raise row
-    return row
+def raise_error(value: T | DataError) -> T:
+    """Return what was read; raise the error if it could not be read."""
+    if isinstance(value, DataError):
+        raise value
+    return value
 
 
 # -- values and names ----------------------------------------------------------------------------
@@ -136,6 +132,11 @@ def shown(value: Any) -> str:
     kind = "object" if isinstance(value, Mapping) else kinds.get(type(value), "value")
     text = repr(value)
     return f"the {kind} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def wrong(field: str, expected: str, value: Any, mend: str = "fix the row") -> DataError:
+    """Return the error about a cell: what its field should hold, what it holds, what to do."""
+    return DataError(f"field {field!r}: expected {expected}, got {shown(value)}; {mend}")
 
 
 def is_nothing(value: Any) -> bool:
@@ -183,101 +184,41 @@ def read_table(
     *,
     encoding: str | None = None,
     sheet: str | None = None,
-    split: str | None = None,
+    most_lines: int | None = None,
 ) -> Table:
-    """Read the rows of a file, or of a folder that `datasets` saved.
+    """Read the rows of a file.
 
     Args:
-        path: the file or folder, or the pattern of a table's parts, which are read together.
+        path: the file.
         encoding: of text files; None: UTF-8, or what a byte order mark says.
         sheet: of Excel files.
-        split: of saved folders with several.
+        most_lines: of a text file whose rows are lines; None: all.
 
     Raises:
         UsageError: another ending, or a file that cannot be read.
         DataError: a file of another format, or without rows.
     """
     ending = path.suffix.lower()
-    if parts := parts_of(path):
-        return _joined(path, [read_table(one, encoding=encoding, sheet=sheet) for one in parts])
-    if is_saved(path):
-        table = _read_saved(saved_split(path, split))
-    elif ending in (".csv", ".tsv"):
-        table = _read_delimited(path, encoding)
+    if ending in (".csv", ".tsv"):
+        table = _read_delimited(path, encoding, most_lines)
     elif ending in TEXT:
-        table = _read_json(path, encoding)
+        table = _read_json(path, encoding, most_lines)
     elif ending == ".xlsx":
         table = _read_sheet(path, sheet)
     elif ending == ".parquet":
         table = _read_parquet(path)
     else:
-        raise UsageError(
-            f"{path}: expected a file ending in {', '.join(ENDINGS)}, or a folder that `datasets` "
-            "saved; convert it"
-        )
+        raise UsageError(f"{path}: expected a file ending in {', '.join(ENDINGS)}; convert it")
     if not table.rows:
-        content = "an empty file" if path.is_file() and not read_data(path).strip() else "none"
-        raise DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
+        raise no_rows(path)
     return table
 
 
-def _joined(path: Path, tables: Sequence[Table]) -> Table:
-    """Return the rows of all parts; their places begin with the part's number."""
-    rows = tuple(
-        (f"part {n}, {place}", row)
-        for n, table in enumerate(tables, start=1)
-        for place, row in table.rows
-    )
-    unusual = dict.fromkeys([f"{len(tables)} files", *(t.unusual for t in tables if t.unusual)])
-    return Table(path=path, rows=rows, names=tables[0].names, unusual=", ".join(unusual))
-
-
-def joined_parts(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the tables among files: the pattern of its parts, or a name, and its files.
-
-    The hub holds large tables as ``test-00000-of-00002.parquet`` and so on, or, where it converted
-    them, as ``test/0000.parquet``.
-
-    Raises:
-        DataError: a part is missing.
-
-    >>> joined_parts(["test/0001.parquet", "a.csv", "test/0000.parquet"])
-    {'test/*.parquet': ['test/0000.parquet', 'test/0001.parquet'], 'a.csv': ['a.csv']}
-    """
-    tables: dict[str, list[str]] = {}
-    parts: dict[str, list[re.Match[str]]] = {}
-    for name in names:
-        part = _PART.fullmatch(name) or _CONVERTED.fullmatch(name)
-        pattern = f"{part['before']}{_ANY}{part['after']}" if part else name
-        tables.setdefault(pattern, []).append(name)
-        if part:
-            parts.setdefault(pattern, []).append(part)
-    for pattern, matches in parts.items():
-        numbers = sorted(int(match["n"]) for match in matches)
-        of = matches[0].groupdict().get("of")
-        n = numbers[-1] + 1 if of is None else int(of)
-        if numbers != list(range(n)):
-            missing = next((number for number in range(n) if number not in numbers), n)
-            digits = str(missing).zfill(len(matches[0]["n"]))
-            raise DataError(
-                f"expected all {n} parts of {pattern}, got {len(numbers)}, without "
-                f"{PurePosixPath(pattern).name.replace(_ANY, digits)}; copy that file too"
-            )
-    return {pattern: sorted(files) for pattern, files in tables.items()}
-
-
-def parts_of(path: Path) -> list[Path]:
-    """Return the files that a pattern of `joined_parts` stands for, in order; none if it is none.
-
-    Raises:
-        DataError: a part is missing.
-    """
-    before, mark, after = path.name.partition(_ANY)
-    if not mark or path.exists() or not path.parent.is_dir():
-        return []
-    names = [file.name for file in path.parent.iterdir()]
-    names = [name for name in names if name.startswith(before) and name.endswith(after)]
-    return [path.parent / name for name in joined_parts(names).get(path.name, ())]
+def no_rows(path: Path) -> DataError:
+    """Return the error about a file without a row."""
+    is_empty = path.is_file() and not read_data(path).strip()
+    content = "an empty file" if is_empty else "none"
+    return DataError(f"{path}: expected at least one row, got {content}; give a file with rows")
 
 
 # -- text ----------------------------------------------------------------------------------------
@@ -301,11 +242,10 @@ def read_decoded(path: Path, encoding: str | None = None) -> tuple[str, str]:
         raise UsageError(
             f"encoding: expected a name such as 'utf-8', 'cp1252' or 'utf-16-le', got {encoding!r}"
         ) from None
-    marked = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
-    name = encoding or marked
+    name = encoding or next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
     if path.suffix.lower() != ".json":  # where a list may be one line
         check_line_lengths(path, data)
-    start = data[: 20 * _PEEKED]
+    start = data[:4000]
     if name == "utf-8" and start.count(0) > len(start) // 4:
         ends = "le" if start[1:2] == b"\0" else "be"
         raise DataError(
@@ -318,9 +258,13 @@ def read_decoded(path: Path, encoding: str | None = None) -> tuple[str, str]:
         else:
             text = data.decode(name)
     except DataError as error:
-        raise DataError(
-            f'{error}, or give its encoding, such as encoding = "cp1252" (Windows, Western Europe)'
-        ) from error
+        with suppress(UnicodeDecodeError):
+            data.decode("cp1252")
+            raise DataError(
+                f'{error}, or give its encoding, such as encoding = "cp1252" (Windows, Western '
+                "Europe)"
+            ) from error
+        raise
     except UnicodeDecodeError as error:
         line = 1 + data.count(b"\n", 0, error.start)
         raise DataError(
@@ -331,7 +275,11 @@ def read_decoded(path: Path, encoding: str | None = None) -> tuple[str, str]:
     return text.removeprefix("\ufeff"), unusual
 
 
-def _read_delimited(path: Path, encoding: str | None) -> Table:
+def _first_lines(text: str, most: int | None) -> str:
+    return text if most is None else "".join(f"{line}\n" for line in text.split("\n", most)[:most])
+
+
+def _read_delimited(path: Path, encoding: str | None, most_lines: int | None) -> Table:
     """Read CSV or TSV: a header, then one row a record; an empty cell is no value.
 
     The separator of CSV is the one of ``, ; tab |`` that gives the header at least three columns
@@ -345,24 +293,26 @@ def _read_delimited(path: Path, encoding: str | None) -> Table:
             "the file to end in .jsonl"
         )
     check_most(path, text.count("\n"), MAX_LINES, "lines")
+    text = _first_lines(text, most_lines)
     notes = [unusual] if unusual else []
+    stated = re.match(r"sep=(.)\r?\n", text)
     if path.suffix.lower() == ".tsv":
-        records = _tabbed(path, text)
+        records = _records(path, text, "\t", quoting=csv.QUOTE_NONE)
+        if re.search(r'(?:^|\t)"', text, re.MULTILINE):
+            records = _quoted_or_plain(path, text, list(records))
     else:
-        stated = re.match(r"sep=(.)\r?\n", text)
         separator = stated[1] if stated else _separator(path, text)
         if separator != ",":
             notes.append(f"separated by {_SEPARATORS.get(separator, repr(separator))}")
         rest = text[stated.end() :] if stated else text
-        records = _quoted(path, rest, separator, 2 if stated else 1)
+        records = _records(path, rest, separator, 2 if stated else 1)
     filled = [
         one for one in within_limits(path, records) if isinstance(one[1], DataError) or any(one[1])
     ]
-    rows = tuple(_under_header(path, filled))
-    return Table(path=path, rows=rows, unusual=", ".join(notes))
+    return Table(path=path, rows=tuple(_under_header(path, filled)), unusual=", ".join(notes))
 
 
-def _under_header(path: Path, records: Sequence[Record]) -> Iterator[tuple[str, RowOrError]]:
+def _under_header(path: Path, records: Sequence[Record]) -> Iterator[Placed]:
     """Yield the rows by column name; the first record is the header."""
     if not records:
         return
@@ -414,7 +364,7 @@ def _separator(path: Path, text: str) -> str:
     fits: dict[str, int] = {}
     for separator in _SEPARATORS:
         try:
-            peeked = list(islice(_quoted(path, text, separator), _PEEKED))
+            peeked = list(islice(_records(path, text, separator), _PEEKED))
         except DataError:  # raised again when the file is read
             continue
         counts = [len(cells) for _, cells in peeked if isinstance(cells, list) and any(cells)]
@@ -423,10 +373,16 @@ def _separator(path: Path, text: str) -> str:
     return max(fits, key=lambda separator: fits[separator], default=",")
 
 
-def _quoted(path: Path, text: str, separator: str, first_line: int = 1) -> Iterator[Record]:
+def _records(
+    path: Path,
+    text: str,
+    separator: str,
+    first_line: int = 1,
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL,
+) -> Iterator[Record]:
     csv.field_size_limit(MAX_LINE)
     lines = (line[0] for line in re.finditer(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+", text))
-    reader = csv.reader(lines, delimiter=separator, strict=True)
+    reader = csv.reader(lines, delimiter=separator, strict=True, quoting=quoting)
     while True:
         start = reader.line_num + first_line
         try:
@@ -445,68 +401,43 @@ def _quoted(path: Path, text: str, separator: str, first_line: int = 1) -> Itera
         yield (f"line {start}" if start >= end else f"lines {start} to {end}"), cells
 
 
-def _tabbed(path: Path, text: str) -> Iterator[Record]:
-    records: list[Record] = [
-        (f"line {n}", [cell.strip() for cell in line.rstrip("\r").split("\t")])
-        for n, line in enumerate(text.split("\n"), start=1)
-    ]
-    if not any(cell.startswith('"') for _, cells in records for cell in cells):  # type: ignore[union-attr]
-        return iter(records)
-
-    def widths(lines: Iterable[Record]) -> set[int]:
-        filled = [cells for _, cells in lines if isinstance(cells, DataError) or any(cells)]
-        return {-1 if isinstance(cells, DataError) else len(cells) for cells in filled}
-
+def _quoted_or_plain(path: Path, text: str, plain: list[Record]) -> Iterator[Record]:
+    """Return the records of TSV with quotation marks around cells, if all fit the header so."""
+    n = next((len(cells) for _, cells in plain if isinstance(cells, list) and any(cells)), 0)
     try:
-        quoted = list(_quoted(path, text, "\t"))
+        quoted = list(_records(path, text, "\t"))
     except DataError:
-        quoted = []
-    n = len(next(cells for _, cells in records if isinstance(cells, list) and any(cells)))
-    if widths(quoted) == {n}:
-        return iter(quoted)
-    for place, cells in records:
-        # The second half of a text that goes on in the next line would pass as a row of its own.
-        last = cells[-1] if isinstance(cells, list) else ""
-        if len(cells) < n and last.startswith('"') and (last == '"' or not last.endswith('"')):  # type: ignore[arg-type]
-            raise DataError(
-                f"{path}, {place}: expected {n} fields as in the header, got a quotation mark that "
-                "closes on another line; write each row on one line, or save the file as CSV"
-            )
-    return iter(records)
+        return iter(plain)
+    fits = all(isinstance(c, list) and (len(c) == n or not any(c)) for _, c in quoted)
+    return iter(quoted if fits else plain)
 
 
 # -- JSON ----------------------------------------------------------------------------------------
 
 
-def _read_json(path: Path, encoding: str | None) -> Table:
+def _read_json(path: Path, encoding: str | None, most_lines: int | None) -> Table:
     """Read one object a line, a list of objects, or an object that holds such a list."""
     text, unusual = read_decoded(path, encoding)
     check_json_size(path, text.encode("utf-8", "surrogatepass"))
+    ends_in_lines = path.suffix.lower() == ".jsonl"
+    text = _first_lines(text, most_lines if ends_in_lines else None)
     lines = [
         (f"line {n}", line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()
     ]
+    # One object a line under the ending .json, as MedMCQA is published; or one list a line.
+    has_values = len(lines) > 1 and _opens(lines[0][1])
     start = text.lstrip()[:1]
-    is_lines = start != "[" and (path.suffix.lower() == ".jsonl" or start != "{")
-    if start == "{" and len(lines) > 1 and _opens(lines[0][1]):
-        is_lines = True  # one object a line under the ending .json, as MedMCQA is published
-    if start == "[" and path.suffix.lower() == ".jsonl" and len(lines) > 1 and _opens(lines[0][1]):
-        is_lines = True  # one list a line: each is refused by its line
-    if is_lines:
+    is_whole = start == "[" and not (ends_in_lines and has_values)
+    if not is_whole and (ends_in_lines or start != "{" or has_values):
         check_most(path, len(lines), MAX_ROWS, "lines")
         return Table(path=path, rows=tuple(map(_of_line, lines)), unusual=unusual)
-    if not lines:
-        return Table(path=path, rows=())
     with reading(
         lambda why: f"{path}: expected a JSON list of objects, got malformed JSON ({why}); mend it",
         DataError,
     ):
-        value = _parsed(text, str(path))
+        value = _parsed(text, f"{path}: ")
     if isinstance(value, dict):
         value = _listed(path, value)
-    if not isinstance(value, list):
-        raise DataError(
-            f"{path}: expected a JSON list of objects, or one object a line, got {shown(value)}"
-        )
     return Table(path=path, rows=tuple(map(_of_list, enumerate(value, start=1))), unusual=unusual)
 
 
@@ -517,40 +448,35 @@ def parse_line(line: str | bytes) -> Row:
         DataError: not JSON, or not an object.
     """
     try:
-        row = _parsed(line)
+        row = check_json(_parsed(line))
     except (ValueError, RecursionError) as error:
-        why = (
-            f"{error.msg} at column {error.colno}"
-            if isinstance(error, json.JSONDecodeError)
-            else error
-        )
         mend = "fix the line"
         if isinstance(line, str) and line.lstrip()[:1] not in ("{", "[") and "," in line:
             mend = "for CSV rename the file to end in .csv"
-        raise DataError(f"expected one JSON object, got malformed JSON ({why}); {mend}") from error
+        raise DataError(
+            f"expected one JSON object, got malformed JSON ({error}); {mend}"
+        ) from error
     if not isinstance(row, dict):
         raise DataError(f"expected one JSON object, got {shown(row)}; fix the line")
     return row
 
 
-def _parsed(text: str | bytes, place: str = "") -> Any:
+def _parsed(text: str | bytes, where: str = "") -> Any:
     """Parse JSON; a name twice in one object is refused, because one of the two would be lost."""
 
     def once(pairs: list[tuple[str, Any]]) -> Row:
         row = dict(pairs)
         if len(row) < len(pairs):
             name = Counter(name for name, _ in pairs).most_common(1)[0][0]
-            where = f"{place}: " if place else ""
             raise DataError(
                 f"{where}expected each name of an object once, got {name!r} twice; rename one"
             )
         return row
 
-    value = json.loads(text, object_pairs_hook=once)
-    return check_json(value) if not place else value
+    return json.loads(text, object_pairs_hook=once)
 
 
-def _of_line(numbered: tuple[str, str]) -> tuple[str, RowOrError]:
+def _of_line(numbered: tuple[str, str]) -> Placed:
     place, line = numbered
     try:
         return place, parse_line(line)
@@ -558,7 +484,7 @@ def _of_line(numbered: tuple[str, str]) -> tuple[str, RowOrError]:
         return place, error
 
 
-def _of_list(numbered: tuple[int, Any]) -> tuple[str, RowOrError]:
+def _of_list(numbered: tuple[int, Any]) -> Placed:
     n, row = numbered
     if not isinstance(row, dict):
         return f"row {n}", DataError(f"expected a JSON object, got {shown(row)}; fix the row")
@@ -575,7 +501,7 @@ def _opens(text: str) -> bool:
         return False
 
 
-def _listed(path: Path, value: Row) -> Any:
+def _listed(path: Path, value: Row) -> list[Any]:
     """Return the rows that one JSON object holds."""
     if isinstance(exams := value.get("exams"), dict):  # HeadQA, where ids are unique in an exam
         return [
@@ -586,8 +512,8 @@ def _listed(path: Path, value: Row) -> Any:
             if isinstance(row, dict)
         ]
     for key in _LISTS:
-        if isinstance(value.get(key), list):
-            return value[key]
+        if isinstance(rows := value.get(key), list):
+            return rows
     kinds = {type(column) for column in value.values()}
     if len(value) > 1 and kinds in ({list}, {dict}):
         raise DataError(
@@ -658,32 +584,31 @@ def _check_area(path: Path, sheet: Worksheet) -> None:
 
 
 def _chosen(path: Path, sheets: Sequence[Worksheet], name: str | None) -> Worksheet:
-    titles = [sheet.title for sheet in sheets]
+    by_title = {sheet.title: sheet for sheet in sheets}
+    if name is not None and name not in by_title:
+        raise UsageError(
+            f"{path}: expected sheet = one of {', '.join(map(repr, by_title))}, got {name!r}"
+            f"{did_you_mean(name, list(by_title))}"
+        )
     if name is not None:
-        if name not in titles:
-            raise UsageError(
-                f"{path}: expected sheet = one of {', '.join(map(repr, titles))}, got {name!r}"
-                f"{did_you_mean(name, titles)}"
-            )
-        return sheets[titles.index(name)]
+        return by_title[name]
     filled = [
-        sheet
-        for sheet in sheets
+        title
+        for title, sheet in by_title.items()
         if any(value is not None for row in sheet.iter_rows(values_only=True) for value in row)
     ]
     if len(filled) > 1:
         raise UsageError(
             f"{path}: expected one sheet with content, got {len(filled)} "
-            f"({', '.join(repr(sheet.title) for sheet in filled)}); choose one with sheet = "
-            f"{json.dumps(filled[0].title, ensure_ascii=False)}"
+            f"({', '.join(map(repr, filled))}); choose one with sheet = "
+            f"{json.dumps(filled[0], ensure_ascii=False)}"
         )
     if not filled:
         raise DataError(f"{path}: expected a sheet with rows, got none; give a file with rows")
-    return filled[0]
+    return by_title[filled[0]]
 
 
-def _cells(path: Path, stored: Worksheet, written: Worksheet) -> Iterator[tuple[str, RowOrError]]:
-    header: list[str] = []
+def _cells(path: Path, stored: Worksheet, written: Worksheet) -> Iterator[Placed]:
     rows = [
         (f"row {n}", cells, formulas)
         for n, (cells, formulas) in enumerate(
@@ -691,15 +616,15 @@ def _cells(path: Path, stored: Worksheet, written: Worksheet) -> Iterator[tuple[
         )
         if any(_cell(cell) is not None for cell in formulas)
     ]
-    for n, (place, cells, formulas) in enumerate(rows):
+    (place, first, _), rest = rows[0], rows[1:]
+    titles = ["" if (value := _cell(cell)) is None else str(value) for cell in first]
+    while not titles[-1]:
+        titles.pop()
+    n_next = sum(_cell(cell) is not None for cell in rest[0][1]) if rest else 0
+    header = _header(path, place, titles, n_next)
+    for place, cells, formulas in rest:
         values = [_cell(cell) for cell in cells]
-        if not header:
-            titles = ["" if value is None else str(value) for value in values]
-            while not titles[-1]:
-                titles.pop()
-            below = rows[n + 1][1] if n + 1 < len(rows) else ()
-            header = _header(path, place, titles, sum(_cell(cell) is not None for cell in below))
-        elif fault := _fault(cells, formulas):
+        if fault := _fault(cells, formulas):
             yield place, DataError(fault)
         elif any(value is not None for value in values[len(header) :]):
             error = DataError(f"expected {len(header)} cells as in the header, got more; name them")
@@ -729,10 +654,11 @@ def _cell(cell: Any) -> Any:
     return (cell.value.strip() or None) if isinstance(cell.value, str) else cell.value
 
 
-# -- polars --------------------------------------------------------------------------------------
+# -- Parquet -------------------------------------------------------------------------------------
 
 
 def _read_parquet(path: Path) -> Table:
+    """Read a table, with what the numbers of its columns stand for (`ClassLabel` of the hub)."""
     import polars
 
     data = read_data(path)
@@ -745,92 +671,20 @@ def _read_parquet(path: Path) -> Table:
         n_rows = polars.scan_parquet(BytesIO(data)).select(polars.len()).collect().item()
         check_most(path, n_rows, MAX_ROWS, "rows")
         check_most(path, n_rows * len(schema), MAX_CELLS, "cells")
-        rows = _of_frame(path, polars.read_parquet(BytesIO(data)))
+        frame = polars.read_parquet(BytesIO(data))
+        # Equal texts may be stored once: in Python each is new.
+        n_bytes = sum(_size(path, column) for column in frame.get_columns())
+        check_most(path, n_bytes, MAX_BYTES, "bytes of text")
         described = polars.read_parquet_metadata(BytesIO(data)).get("huggingface")
         features = json.loads(described)["info"]["features"] if described else {}
-    return _numbered(path, rows, features)
-
-
-def is_saved(path: Path) -> bool:
-    """Return whether `path` is a folder that `datasets` saved: one split, or several."""
-    return path.is_dir() and any((path / name).is_file() for name in (_STATE, _SPLITS, _INFO))
-
-
-def saved_split(path: Path, split: str | None) -> Path:
-    """Return the folder of one split of a saved data set.
-
-    Raises:
-        UsageError: it has several and `split` names none of them.
-    """
-    if not (path / _SPLITS).is_file():
-        return path
-    listed = read_json_data(path / _SPLITS)
-    names = listed.get("splits") if isinstance(listed, dict) else None
-    inside = {str(name): path / Path(str(name)).name for name in names or ()}
-    inside = {name: folder for name, folder in inside.items() if folder.is_dir()}
-    if split is None and len(inside) == 1:
-        return next(iter(inside.values()))
-    if split in inside:
-        return inside[str(split)]
-    raise UsageError(
-        f"{path}: expected split = one of {', '.join(inside)}, got {split!r}"
-        f"{did_you_mean(split or '', list(inside))}"
-    )
-
-
-def _read_saved(path: Path) -> Table:
-    """Read the folder of one split: Arrow streams, and a file that names the classes."""
-    import polars
-
-    state = read_json_data(path / _STATE) if (path / _STATE).is_file() else {}
-    listed = state.get("_data_files") if isinstance(state, dict) else None
-    names = [one.get("filename") for one in listed or () if isinstance(one, dict)]
-    files = [path / Path(str(name)).name for name in names] or sorted(path.glob("*.arrow"))
-    missing = next((file.name for file in files if not file.is_file()), None)
-    if missing or not files:
-        raise DataError(
-            f"{path}: expected the files that {_STATE} lists, got no {missing or '.arrow file'}; "
-            "copy the whole folder"
-        )
-    rows: list[Row] = []
-    for file in files:
-        data = read_data(file)
-        with loading(
-            lambda why, file=file: (  # type: ignore[misc]
-                f"{file}: expected an Arrow stream as `datasets` saves it, but reading it fails: "
-                f"{why}"
-            ),
-            DataError,
-        ):
-            rows += _of_frame(file, polars.read_ipc_stream(BytesIO(data)))
-    info = read_json_data(path / _INFO) if (path / _INFO).is_file() else {}
-    return _numbered(path, rows, info.get("features") if isinstance(info, dict) else {})
-
-
-def _numbered(path: Path, rows: Sequence[Row], features: Any) -> Table:
-    """Return a table, with what the numbers of its columns stand for (`ClassLabel`)."""
     names = {}
-    for column, feature in features.items() if isinstance(features, dict) else ():
+    for column, feature in features.items():
         inner = feature[0] if isinstance(feature, list) and feature else feature
-        inner = inner.get("feature", inner) if isinstance(inner, dict) else None
-        listed = inner.get("names") if isinstance(inner, dict) else None
-        if isinstance(listed, list) and listed:
-            names[column] = tuple(map(str, listed))
-    places = ((f"row {n}", row) for n, row in enumerate(rows, start=1))
+        inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
+        if isinstance(inner, dict) and isinstance(inner.get("names"), list):
+            names[column] = tuple(map(str, inner["names"]))
+    places = ((f"row {n}", row) for n, row in enumerate(frame.to_dicts(), start=1))
     return Table(path=path, rows=tuple(places), names=names)
-
-
-def _of_frame(path: Path, frame: DataFrame) -> list[Row]:
-    """Return the rows of a frame, in which equal texts may be stored once: in Python each is new.
-
-    Raises:
-        DataError: too many columns, rows or bytes.
-    """
-    check_most(path, frame.width, MAX_COLUMNS, "columns", "leave some out")
-    check_most(path, frame.height, MAX_ROWS, "rows")
-    n_bytes = sum(_size(path, column) for column in frame.get_columns())
-    check_most(path, n_bytes, MAX_BYTES, "bytes of text")
-    return frame.to_dicts()
 
 
 def _size(path: Path, column: Series) -> int:

@@ -6,10 +6,10 @@ optionally `id`, and the document in `document_id`, `document` or the column tha
 Tabs separate the columns, or spaces in a line without tabs. The first column is the token, the last
 one the label; columns between (parts of speech, chunks) are ignored. A line `-DOCSTART-` begins a
 new document. A line that begins with `#` is a token if it has as many columns as the other lines
-and ends in a label, else a comment. Labels are IOB2 (every entity begins with B-) unless `scheme`
-says otherwise, and are converted to IOB2. Labels without a type (B, I) are of the type `tag`, whole
-numbers are places in `names` or in the list that the file declares. Sentences are numbered from 1;
-the number is the id.
+and a label as they have, else a comment. Labels are IOB2 (every entity begins with B-) unless
+`scheme` says otherwise, and are converted to IOB2. Labels without a type (B, I) are of the type
+`tag`, whole numbers are places in `names` or in the list that the file declares. Sentences are
+numbered from 1; the number is the id.
 """
 
 from __future__ import annotations
@@ -41,7 +41,16 @@ from medstress.datasets.source import (
     refuse_other_formats,
     required_file,
 )
-from medstress.datasets.tables import Row, Table, raise_error, read_table, shown
+from medstress.datasets.tables import (
+    Row,
+    RowOrError,
+    Table,
+    columns_of,
+    raise_error,
+    read_table,
+    shown,
+    wrong,
+)
 from medstress.files.bounded import data_lines
 
 TABLES = (".jsonl", ".json", ".parquet")
@@ -82,7 +91,7 @@ def load(options: DatasetOptions) -> LoadedTexts:
     check_keys("iob", options, *keys, "documents")
     path = required_file("iob", "path", options.path)
     if path.suffix.lower() in TABLES:
-        return read_token_rows(path, read_table(path), options)
+        return read_token_rows(read_table(path), options)
     if options.documents is not None:
         raise UsageError(
             f"dataset 'iob': documents = a column of rows, and {path} has none: write a line "
@@ -106,29 +115,28 @@ def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
     return _read(path, list(_sentences(numbered, is_token)), options, labels)
 
 
-def read_token_rows(path: Path, table: Table, options: DatasetOptions) -> LoadedTexts:
+def read_token_rows(table: Table, options: DatasetOptions) -> LoadedTexts:
     """Read the rows of a table as tagged sentences.
 
     Raises:
         DataError: rows without tokens and labels, or a bad row, if `on_bad_row` is ``error``.
     """
-    first = next((row for _, row in table.rows if isinstance(row, dict)), None)
-    if first is None:
-        raise DataError(f"{path}, {table.rows[0][0]}: {table.rows[0][1]}")
-    field = next((name for name in TAGS if name in first), "")
-    if "tokens" not in first or not field:
+    path, columns = table.path, columns_of(table.good)
+    field = next((name for name in TAGS if name in columns), "")
+    if columns and ("tokens" not in columns or not field):
         refuse_other_formats(path)
         raise DataError(
             f"{path}, {table.rows[0][0]}: expected the fields tokens and {' or '.join(TAGS)}, got "
-            f"{', '.join(first)}"
+            f"{', '.join(columns)}"
         )
-    sentences: list[tuple[str, _Sentence | DataError]] = []
-    for number, (place, row) in enumerate(table.rows, start=1):
+
+    def sentence(number: int, row: RowOrError) -> _Sentence | DataError:
         try:
-            one = _of_row(raise_error(row), field, str(number), options.documents)
-            sentences.append((place, one))
+            return _of_row(raise_error(row), field, str(number), options.documents)
         except DataError as error:
-            sentences.append((place, error))
+            return error
+
+    sentences = [(place, sentence(n, row)) for n, (place, row) in enumerate(table.rows, start=1)]
     every = [x for _, one in sentences if isinstance(one, _Sentence) for x in one.labels]
     labels = _Labels(every, options, table.names.get(field, ()), path)
     return _read(path, sentences, options, labels)
@@ -136,18 +144,14 @@ def read_token_rows(path: Path, table: Table, options: DatasetOptions) -> Loaded
 
 def _of_row(row: Row, field: str, number: str, documents: str | None) -> _Sentence:
     tokens, labels = row.get("tokens"), row.get(field)
-    if not isinstance(tokens, list) or not isinstance(labels, list):
-        raise DataError(
-            f"expected lists 'tokens' and {field!r}, got {shown(tokens)} and {shown(labels)}; "
-            "fix the row"
-        )
-    if None in tokens:
-        raise DataError("field 'tokens': expected texts, got a null; fix the row")
+    for name, value in (("tokens", tokens), (field, labels)):
+        if not isinstance(value, list) or (name == "tokens" and None in value):
+            raise wrong(name, "a list of texts", value)
     identifier = row.get("id")
     return _Sentence(
         id=number if identifier is None else str(identifier),
-        tokens=tuple(map(str, tokens)),
-        labels=tuple(labels),
+        tokens=tuple(map(str, tokens or ())),
+        labels=tuple(labels or ()),
         document=document_in(row, documents),
     )
 
@@ -165,9 +169,7 @@ def document_in(row: Row, documents: str | None) -> str:
     for column in ("document_id", "document") if documents is None else (documents,):
         name = row.get(column)
         if isinstance(name, Mapping | list):
-            raise DataError(
-                f"field {column!r}: expected the name of a document, got {shown(name)}; fix the row"
-            )
+            raise wrong(column, "the name of a document", name)
         if name not in (None, ""):
             return str(name)
     return ""
@@ -181,17 +183,12 @@ def _read(
 ) -> LoadedTexts:
     """Return sentences with their labels in IOB2."""
     repaired: list[str] = []
-    rows = (
+
+    placed = (
         (place, one) if isinstance(one, DataError) else labels.text_of(one, place, repaired)
         for place, one in sentences
     )
-
-    def sound(one: TaggedText | DataError) -> TaggedText:
-        if isinstance(one, DataError):
-            raise one
-        return one
-
-    items, skipped = collect(path, rows, sound, options.on_bad_row)
+    items, skipped = collect(path, placed, raise_error, options.on_bad_row)
     notes = []
     if repaired:
         notes.append(
@@ -349,27 +346,26 @@ def _tokens_among(
 ) -> Callable[[str, bool], bool]:
     """Return what tells tokens such as `#` from comments, by the lines that begin with no `#`.
 
-    A token has as many columns as these lines and ends in a label. Words of comments may look like
-    labels, so without tabs, and in IO, the label's type must occur in the file. Inside a sentence a
-    line with tabs and the usual columns is a token even if its label is bad.
+    A token has as many columns as these lines, and a label whose type occurs in them, since words
+    of comments may look like labels. Inside a sentence a line with tabs and the usual columns is a
+    token even if its label is bad.
     """
 
     def type_(line: str) -> str | None:
         label = labels.name_of(_columns(line)[1])
         return None if label is None else type_of(label, scheme)
 
-    spaced = {len(line.split()) for line in lines if "\t" not in line}
-    tabbed = {line.count("\t") + 1 for line in lines if "\t" in line} | spaced or {2}
-    types = {type_(line) for line in lines} | {""}
+    def width(line: str) -> int:
+        return len(line.split("\t") if "\t" in line else line.split())
+
+    widths = {width(line) for line in lines} or {2}
+    types = ({type_(line) for line in lines} | {""}) - {None}
 
     def is_token(line: str, is_inside: bool) -> bool:
-        if "\t" not in line:
-            return len(line.split()) in spaced and type_(line) in types - {None}
-        token = _columns(line)[0]
-        if line.count("\t") + 1 not in tabbed or token.split() != [token]:
+        token, _ = _columns(line)
+        if width(line) not in widths or token.split() != [token]:
             return False
-        kind = type_(line)
-        return is_inside or (kind is not None and (scheme != "io" or kind in types))
+        return type_(line) in types or (is_inside and "\t" in line)
 
     return is_token
 

@@ -24,7 +24,7 @@ from medstress.entities.embeddings import NameVectors
 from medstress.entities.encoders import Progress
 from medstress.entities.groups import types_of
 from medstress.entities.names import normalise, word_set
-from medstress.entities.vocabularies import shipped_bytes, shipped_rows
+from medstress.entities.vocabularies import shipped_hash, shipped_rows
 from medstress.files.functions import describe_error, load_function, source_hashes
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def load_ontology(name: OntologyName) -> Ontology:
     [0.0, 1.0]
     """
     rows = list(shipped_rows(name))
-    tables = [shipped_bytes(table).hex() for table in (name, "diseases")]
+    tables = [shipped_hash(table) for table in (name, "diseases")]
     if name == "mondo":
         parents: dict[str, set[str]] = {row[0]: set(row[1].split()) for row in rows}
         nodes = {f"MONDO:{row[0]}" if row[2] == "=" else row[2]: [row[0]] for row in rows}

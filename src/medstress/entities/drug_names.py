@@ -253,7 +253,7 @@ def shipped_drug_names() -> DrugNames:
     """
     generics: dict[str, list[str]] = defaultdict(list)
     brands: dict[str, list[str]] = defaultdict(list)
-    for concept, name, kind, _ in shipped_rows("drugs"):
+    for concept, name, kind, *_ in shipped_rows("drugs"):
         if len(name) < _SHORTEST_PAIRED or name in WORDS:
             continue
         if kind == "brand":

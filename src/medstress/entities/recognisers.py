@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
@@ -18,7 +18,7 @@ from medstress.core.items import TEXTS, Mention, Question
 from medstress.core.text import cut_word
 from medstress.entities.groups import GROUPS, SEMANTIC_TYPES
 from medstress.entities.names import fold_word, unaccented
-from medstress.entities.vocabularies import SHIPPED, shipped_rows
+from medstress.entities.vocabularies import SHIPPED, lines_by_first_word, shipped_hash
 from medstress.files.extras import importing
 from medstress.files.reading import loading
 
@@ -184,59 +184,33 @@ class Source:
     """The case they must have in a text."""
 
 
-@cache
-def shipped_sources() -> tuple[Source, ...]:
-    """Return the two tables of medstress with all synonyms and brands, typed by table.
-
-    The tables are in lower case, and a brand (Today) or an abbreviation (AIR) can look like an
-    everyday word. So a brand must be capitalised in a text, and a name that consists of the
-    initials of another name of its concept must be in capitals.
-    """
-    sources: list[Source] = []
-    for table in SHIPPED:
-        rows = list(shipped_rows(table))
-        preferred = {name for _, name, kind, _ in rows if kind == "preferred"}
-        generic = {name for _, name, kind, _ in rows if kind != "brand"}
-        names = list(dict.fromkeys(name for _, name, _, _ in rows))
-        short = {n for n in names if len(n) <= MAX_INITIALS and n.isalpha() and n not in preferred}
-        shortened = {concept for concept, name, _, _ in rows if name in short}
-        concepts: dict[str, list[str]] = {}
-        for concept, name, _, _ in rows:
-            if concept in shortened:
-                concepts.setdefault(concept, []).append(name)
-        initials = {name for of_one in concepts.values() for name in _initials(of_one, short)}
-        by_case: dict[Case, list[str]] = {case: [] for case in Case}
-        for name in names:
-            case = Case.ANY if name in generic else Case.CAPITALISED
-            by_case[Case.CAPITALS if name in initials else case].append(name)
-        sources += [Source(names=names, type=table, case=case) for case, names in by_case.items()]
-    return tuple(sources)
-
-
 class Gazetteer:
     """Finds names at word boundaries: the leftmost, and of those the longest.
 
     Words are compared without case, accents, hyphens, possessive 's and plural (`split`).
     A name in several sources is found once with each of their types.
+
+    The shipped tables are in lower case, and a brand (Today) or an abbreviation (AIR) can look like
+    an everyday word. So they say that a brand must be capitalised in a text, and that a name of the
+    initials of another name of its concept must be in capitals.
     """
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, sources: Iterable[Source] = (), *, with_shipped: bool = False) -> None:
         """Sort the names by their first word; the rest is read when a text has that word.
 
-        Raises:
-            UsageError: no source has a name that can be searched.
+        Args:
+            sources: names.
+            with_shipped: whether the names of medstress's two tables are found too.
         """
         self._sources = tuple(sources)
-        if not any(_words(name) for source in self._sources for name in source.names):
-            raise UsageError(
-                "recogniser 'gazetteer': expected a name with a letter and at least "
-                f"{MIN_CHARACTERS} characters in its vocabularies, got none"
-            )
-        self._unread: dict[str, list[tuple[str, Source]]] = {}
+        self._tables = SHIPPED if with_shipped else ()
+        self._unread: dict[str, list[tuple[str, str, Case]]] = {}
         for source in self._sources:
             for name in source.names:
-                if words := _forms(name.partition(" ")[0]) or forms(name):
-                    self._unread.setdefault(words[0], []).append((name, source))
+                if first_word := first_form(name):
+                    named = (name, source.type, source.case)
+                    self._unread.setdefault(first_word, []).append(named)
+        self._lines = {table: lines_by_first_word(table) for table in self._tables}
         self._read: dict[str, _Beginning] = {}
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
@@ -244,18 +218,20 @@ class Gazetteer:
         return [list(self._find(text)) for text in texts]
 
     def spec(self) -> dict[str, Any]:
-        """Return name, number of names and hash, for the manifest."""
-        names = [{name.casefold() for name in source.names} for source in self._sources]
-        kinds = [(source.type, source.case) for source in self._sources]
-        hash_ = content_hash(sorted([*zip(kinds, map(sorted, names), strict=True)]))
-        return {"name": "gazetteer", "n_names": len(set().union(*names)), "hash": hash_}
+        """Return name and hash, for the manifest."""
+        own = [
+            [source.type, source.case, sorted({name.casefold() for name in source.names})]
+            for source in self._sources
+        ]
+        hash_ = content_hash([sorted(own), [shipped_hash(table) for table in self._tables]])
+        return {"name": "gazetteer", "hash": hash_}
 
     def _find(self, text: str) -> Iterator[Found]:
         words = split(text)
         in_text = [word.form for word in words]
         last_end = 0
         for at, word in enumerate(words):
-            if word.start < last_end or word.form not in self._unread:
+            if word.start < last_end:
                 continue
             beginning = self._beginning(word.form)
             # A long name in the wrong case hides no shorter one in the right case.
@@ -277,10 +253,17 @@ class Gazetteer:
     def _beginning(self, first: str) -> _Beginning:
         if first not in self._read:
             names: dict[tuple[str, ...], dict[str, Case]] = {}
-            for name, source in self._unread[first]:
-                if words := _words(name):
+            named = list(self._unread.get(first, ()))
+            for table, by_first in self._lines.items():
+                for line in by_first.get(first, ()):
+                    _, name, _, _, case, _ = line.split("\t")
+                    named.append((name, table, Case(int(case))))
+            for name, type_, case in named:
+                words = tuple(forms(name))
+                # Too many short names and numbers mean something else.
+                if len(name.strip()) >= MIN_CHARACTERS and any(map(str.isalpha, "".join(words))):
                     types = names.setdefault(words, {})
-                    types[source.type] = min(source.case, types.get(source.type, source.case))
+                    types[type_] = min(case, types.get(type_, case))
             self._read[first] = _Beginning(
                 names={words: dict(sorted(types.items())) for words, types in names.items()},
                 lengths=sorted({len(words) for words in names}, reverse=True),
@@ -301,23 +284,17 @@ class _Beginning:
 @cache
 def shipped_gazetteer() -> Gazetteer:
     """Return the gazetteer of the built-in tables, made once."""
-    return Gazetteer(shipped_sources())
+    return Gazetteer(with_shipped=True)
 
 
-def _words(name: str) -> tuple[str, ...]:
-    """Return the compared forms of a name's words; none if it is not searched."""
-    words = forms(name)
-    if len(name.strip()) < MIN_CHARACTERS or not any(c.isalpha() for c in "".join(words)):
-        return ()
-    return tuple(words)
+def first_form(name: str) -> str:
+    """Return the compared form of a name's first word; empty if it has none.
 
-
-def _initials(names: Sequence[str], short: Collection[str]) -> Iterator[str]:
-    """Yield the names of one concept, of some short ones, that abbreviate another of them."""
-    # A name of letters alone is one word.
-    others = [words for name in names if not name.isalpha() and len(words := forms(name)) > 1]
-    own = (name for name in names if name in short)
-    yield from (name for name in own if any(_spells(name, words) for words in others))
+    >>> first_form("Crohn's disease"), first_form("-")
+    ('crohn', '')
+    """
+    words = _forms(name.partition(" ")[0]) or forms(name)
+    return words[0] if words else ""
 
 
 def is_initials(name: str, other: str) -> bool:
@@ -332,16 +309,11 @@ def is_initials(name: str, other: str) -> bool:
     >>> is_initials("gout", "gouty toe")
     False
     """
-    words = forms(other)
-    return name.isalpha() and len(words) > 1 and _spells(name, words)
-
-
-def _spells(name: str, words: Sequence[str]) -> bool:
-    reached = {0}
+    words, reached = forms(other), {0}
     for word in words:
         for at in tuple(reached):
             reached |= {at + n for n in (1, 2) if len(word) >= n and name.startswith(word[:n], at)}
-    return len(name) in reached
+    return name.isalpha() and len(words) > 1 and len(name) in reached
 
 
 LABELS: dict[str, str] = {

@@ -32,8 +32,9 @@ Replacements: TypeAlias = dict[str, tuple[Tokens, ...]]
 """Mention (tokens joined by spaces, in lower case) -> tokens of its other names, best first."""
 
 OTHER_NAMES = "other_names"
-"""The shipped table: columns concept (a MeSH identifier), kind (`drugs` or `diseases`), label,
-names (which may be put in, the best first) and listed (further names), both joined by bars."""
+"""The shipped table: columns concept (a MeSH identifier), kind (`drugs` or `diseases`), label
+(folded), names (which may be put in, the best first) and keys (all names by which it is found,
+folded), both joined by bars."""
 
 LISTED, NEAREST, AMBIGUOUS, DISTANT = "listed", "nearest", "ambiguous", "distant"
 """Where the names of a mention come from; one that names several concepts has none, nor has one to
@@ -107,14 +108,14 @@ class ConceptNames:
     """Finds the concept of a name regardless of plural, hyphens, case and accents."""
 
     def __init__(self, concepts: Iterable[tuple[Concept, Iterable[str]]]) -> None:
-        """Read concepts and further names of each, which are only looked up."""
+        """Read concepts, each with the folded names by which it is found."""
         self._concepts: dict[str, list[Concept]] = {}
-        for concept, further in concepts:
-            for key in {concept.label, *map(folded, (*concept.names, *further))}:
+        for concept, keys in concepts:
+            for key in keys:
                 self._concepts.setdefault(key, []).append(concept)
 
     @classmethod
-    def load(cls, source: str, base: Path, needed: Collection[str] = ()) -> ConceptNames:
+    def load(cls, source: str, base: Path, needed: Collection[str] | None = None) -> ConceptNames:
         """Group the names of a source by concept; the first of each is its preferred one.
 
         Arguments and errors are those of `load_synonyms`.
@@ -122,10 +123,11 @@ class ConceptNames:
         names: dict[str, list[str]] = {}
         for concept, name in concept_rows(source, base, needed)[2]:
             names.setdefault(concept, []).append(name)
+        is_ours = source == "default"  # then the concept begins with the table
         return cls(
-            # The keys of the shipped tables begin with the table.
-            (Concept(key.partition(":")[0] if source == "default" else "", folded(own[0]), own), ())
+            (Concept(key.partition(":")[0] if is_ours else "", keys[0], own), dict.fromkeys(keys))
             for key, own in names.items()
+            for keys in [[*map(folded, own)]]
         )
 
     def of_mention(self, mention: str, kind: str | None) -> Sequence[Concept]:
@@ -144,8 +146,8 @@ class ConceptNames:
 def shipped_names() -> ConceptNames:
     """Return the shipped table of other names."""
     return ConceptNames(
-        (Concept(kind, folded(label), names.split("|")), listed.split("|"))
-        for _, kind, label, names, listed in shipped_rows(OTHER_NAMES)
+        (Concept(kind, label, names.split("|")), keys.split("|"))
+        for _, kind, label, names, keys in shipped_rows(OTHER_NAMES)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from functools import cache, partial
 from itertools import groupby
 from operator import itemgetter
@@ -19,7 +19,7 @@ from medstress.entities.vocabularies import (
     existing_file,
     is_delimited,
     read_columns,
-    shipped_bytes,
+    shipped_hash,
     shipped_rows,
 )
 
@@ -198,8 +198,9 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
             disease heading are synonyms), ``none``, or a path: a .csv or .tsv table with the
             columns ``concept`` and ``name``, UMLS' MRCONSO.RRF, or an OBO file.
         base: folder that a relative path starts from.
-        needed: the names that will be looked up; from MRCONSO.RRF, which has millions, only their
-            concepts are loaded. None: all.
+        needed: the names that will be looked up: only their concepts are loaded, from
+            MRCONSO.RRF, which has millions, and for `concept_rows` from the shipped tables. None:
+            all.
 
     Raises:
         UsageError: the file is missing, empty, malformed or lacks a column.
@@ -214,15 +215,17 @@ def concept_rows(
     """Return a synonym source's label, content hash and (concept, name) rows.
 
     Names are as written, and those of a concept keep the source's order; the first is its preferred
-    one. Arguments and errors are
-    those of `load_synonyms`.
+    one. Arguments and errors are those of `load_synonyms`.
     """
     if source == "none":
         return "none", content_hash("none"), ()
     if source == "default":
-        tables = [shipped_bytes(table).hex() for table in SHIPPED]
-        rows = ((f"{t}:{row[0]}", row[1]) for t in SHIPPED for row in shipped_rows(t))
-        return "default", content_hash(tables), rows
+        rows: Iterable[tuple[str, str]] = (
+            (f"{t}:{row[0]}", row[1]) for t in SHIPPED for row in shipped_rows(t)
+        )
+        if needed is not None:
+            rows = _of_needed([*rows], {normalise(name) for name in needed})
+        return "default", content_hash([*map(shipped_hash, SHIPPED)]), rows
     what = f"synonyms {source!r}"
     path = base / Path(source).expanduser()
     advice = (
@@ -238,6 +241,19 @@ def concept_rows(
     if not is_delimited(path):
         raise UsageError(f"{what}: cannot tell what kind of file {path} is; {advice}")
     return source, file_hash(path), _table_rows(path, what)
+
+
+def _of_needed(rows: Sequence[tuple[str, str]], needed: Set[str]) -> Iterator[tuple[str, str]]:
+    """Return the rows of the shipped concepts with one of some normalised names."""
+    # Normalising all names would take most of the time: plain letters stay as they are.
+    begins = {name[:3] for name in needed}
+    concepts = {
+        concept
+        for concept, name in rows
+        if (name[:3] in begins or not name[:3].isascii() or not name[:3].isalnum())
+        and normalise(name) in needed
+    }
+    return ((concept, name) for concept, name in rows if concept in concepts)
 
 
 def _table_rows(path: Path, what: str) -> list[tuple[str, str]]:

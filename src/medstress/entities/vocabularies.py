@@ -23,22 +23,49 @@ from medstress.core.text import tokenise
 from medstress.files.bounded import check_file
 
 SHIPPED = ("drugs", "diseases")
-"""The shipped tables: columns concept, name, kind, candidate; several rows per concept."""
+"""The shipped tables: columns concept, name, kind, candidate, case (how a text must write the name:
+0 anyhow, 1 capitalised, 2 in capitals) and first (its first word as it is compared, where that is
+another one); several rows per concept."""
 DRUG_NAMES = "drug_names"
 """The shipped table of drug names: columns name, kind, source, ingredients (joined by a bar)."""
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-def shipped_bytes(table: str) -> bytes:
-    """Return the bytes of a shipped table (gzip)."""
+def _shipped_bytes(table: str) -> bytes:
     return (files("medstress.entities") / "data" / f"{table}.tsv.gz").read_bytes()
 
 
+def shipped_hash(table: str) -> str:
+    """Return the content hash of a shipped table."""
+    return content_hash(_shipped_bytes(table).hex())
+
+
+def _shipped_lines(table: str) -> list[str]:
+    return gzip.decompress(_shipped_bytes(table)).decode("utf-8").split("\n")[1:-1]
+
+
 def shipped_rows(table: str) -> Iterator[list[str]]:
-    """Return the rows of a shipped table, ``[concept, name, kind, candidate]`` each."""
-    text = gzip.decompress(shipped_bytes(table)).decode("utf-8")
-    return (line.split("\t") for line in text.split("\n")[1:] if line)
+    """Return the rows of a shipped table."""
+    return (line.split("\t") for line in _shipped_lines(table))
+
+
+def lines_by_first_word(table: str) -> dict[str, list[str]]:
+    """Return the lines of one of `SHIPPED` by the first word of their names, as it is compared.
+
+    A text has few of these words, so the lines stay unread.
+    """
+    by_word: dict[str, list[str]] = {}
+    for line in _shipped_lines(table):
+        first = line[line.rindex("\t") + 1 :] or line.split("\t", 2)[1].partition(" ")[0]
+        by_word.setdefault(first, []).append(line)
+    return by_word
+
+
+@cache
+def _candidates(table: str) -> Vocabulary:
+    rows = (line.split("\t") for line in _shipped_lines(table) if "\t1\t" in line)
+    return vocabulary_of(table, [row[1] for row in rows if row[3] == "1"])
 
 
 @cache
@@ -255,8 +282,7 @@ def load_vocabulary(source: str, base: Path, column: int | None = None) -> Vocab
                 f"vocabulary {source!r}: key 'column' is for a .csv or .tsv table without a "
                 "header, not for a built-in vocabulary; remove it"
             )
-        rows = shipped_rows(source)
-        return vocabulary_of(source, [name for _, name, _, mark in rows if mark == "1"])
+        return _candidates(source)
     what = f"vocabulary {source!r}"
     path = base / Path(source).expanduser()
     hint = did_you_mean(source, SHIPPED)

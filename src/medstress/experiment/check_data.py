@@ -24,12 +24,10 @@ from medstress.datasets.cleaning import NEEDS_FIGURE
 from medstress.datasets.questions import row_from_question
 from medstress.datasets.source import BadRowError, draw
 from medstress.engine.progress import Watcher
-from medstress.entities.groups import NoNames, types_of
-from medstress.experiment.file.config import Attack as AttackTable
-from medstress.experiment.file.config import Entities as EntitiesTable
-from medstress.experiment.file.config import group_labels
+from medstress.entities.groups import LABEL, NoNames, types_of
+from medstress.experiment.file import config
 from medstress.experiment.file.reading import apply_overrides, check_experiment
-from medstress.experiment.first import Choices, FirstData, find_attack, read_data
+from medstress.experiment.first import Choices, groups_of, read_data
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
@@ -37,6 +35,7 @@ from medstress.files.writing import write_text
 if TYPE_CHECKING:
     from medstress.attacks.noise import NoiseResources
     from medstress.core.resources import IndexArray
+    from medstress.entities.alike import NameRules
     from medstress.experiment.plan.parts import AttackPart
     from medstress.tasks.kinds import Kind
 
@@ -121,8 +120,8 @@ class ShownItem:
 class DataCheck:
     """What `medstress check` says of one data set."""
 
-    table: Mapping[str, Any]
-    """The `[[dataset]]` table that was read."""
+    table: config.Dataset
+    """What was read, and how."""
     kind: str
     """The kind of its items, in the plural."""
     understood: str
@@ -209,7 +208,7 @@ def check_data(
     recognisers: list[dict[str, Any]] = []
     written = None
     if kind.draws_names:
-        tables = _tables(choices, data, overrides)
+        tables = _tables(choices, overrides)
         (part,), recognisers = recognise_mentions(
             tables, base, [part], watcher.note, needs_all=False
         )
@@ -222,15 +221,10 @@ def check_data(
                     f"cannot write {to}: {error.strerror}; give another {setting('to')}"
                 ) from error
             written = len(rows), sum(len(row["mentions"]) for row in rows)
-        if "limit" not in data.table:
+        if data.table.limit is None:
             part = replace(part, questions=draw(part.questions, MOST, part.sample_seed))
         watcher.note("names")
-        groups = [
-            Resources(
-                group=label, types=types_of(table.type), perturbations=_Names(table, base, part)
-            )
-            for table, label in zip(tables, group_labels(tables), strict=True)
-        ]
+        groups = list(_groups(tables, part, base))
     elif to is not None:
         raise UsageError(
             f"{setting('to', str(to))}: the data are {kind.name}, and questions alone are written"
@@ -253,30 +247,41 @@ def check_data(
     )
 
 
-def _tables(choices: Choices, data: FirstData, overrides: Sequence[str]) -> list[EntitiesTable]:
+def _tables(choices: Choices, overrides: Sequence[str]) -> list[config.Entities]:
     """Return the groups, as overrides of `[[entities]]` have them."""
-    wanted = find_attack(replace(choices, attack=SUBSTITUTION, budget=None), data)
     raw: dict[str, Any] = {
         "experiment": {"name": "any"},
         "dataset": [{"name": "sample"}],
-        "entities": [dict(table) for table in wanted.groups],
+        "entities": list(map(config.given_keys, groups_of(choices))),
     }
-    mine = [each for each in overrides if each.partition(".")[0].strip() == "entities"]
+    mine = [one for one in overrides if one.partition(".")[0].strip() == "entities"]
     apply_overrides(raw, mine)
     return list(check_experiment(raw, needs=()).entities)
+
+
+def _groups(
+    tables: Sequence[config.Entities], part: DatasetPart, base: Path
+) -> Iterator[Resources]:
+    from medstress.entities.alike import NameRules, option_texts
+    from medstress.entities.synonyms import SynonymGroups, concept_rows
+    from medstress.entities.vocabularies import load_vocabulary
+
+    keys = {text for item in part.questions for text in option_texts(item, item.key)}
+    rules = {
+        source: NameRules(SynonymGroups(*concept_rows(source, base, keys)))
+        for source in dict.fromkeys(table.synonyms for table in tables)
+    }
+    for table, label in zip(tables, config.group_labels(tables), strict=True):
+        names = load_vocabulary(table.vocabulary, base, table.column).names
+        perturbations = _Names(names, rules[table.synonyms])
+        yield Resources(group=label, types=types_of(table.type), perturbations=perturbations)
 
 
 class _Names(NoNames):
     """The names of a group without distances, since it only counts whether one may be put in."""
 
-    def __init__(self, table: EntitiesTable, base: Path, part: DatasetPart) -> None:
-        from medstress.entities.alike import NameRules, option_texts
-        from medstress.entities.synonyms import load_synonyms
-        from medstress.entities.vocabularies import load_vocabulary
-
-        self.names = load_vocabulary(table.vocabulary, base, table.column).names
-        keys = {text for item in part.questions for text in option_texts(item, item.key)}
-        self._rules = NameRules(load_synonyms(table.synonyms, base, keys))
+    def __init__(self, names: Sequence[str], rules: NameRules) -> None:
+        self.names, self._rules = names, rules
 
     def obstacle(self, item: Question) -> str | None:
         """Never one."""
@@ -295,12 +300,12 @@ def _attackable(
 ) -> Iterator[Attackable]:
     from medstress.attacks.noise import Noise
     from medstress.experiment.plan.noise_resources import noise_resources
-    from medstress.experiment.plan.parts import GROUP, AttackPart, free_group
+    from medstress.experiment.plan.parts import AttackPart, free_group
 
     # Their files stay unread, since no answer is asked for.
-    made = [one for table in ATTACKS for one in AttackTable(**table).attacks]
+    made = [one for table in ATTACKS for one in config.Attack(**table).attacks]
     taken = [attack for attack in made if kind.is_taken(attack.takes)]
-    attacks = [AttackPart(label=str(one.spec()["name"]), attack=one) for one in taken]
+    attacks = [AttackPart(label=one.name, attack=one) for one in taken]
     noises = [each.attack for each in attacks if isinstance(each.attack, Noise)]
     noise = noise_resources(part.questions, noises, base)
     free = [each.resources_on(part) for each in free_group(attacks, noise)]
@@ -312,7 +317,7 @@ def _attackable(
             left = zip(part.questions, why, strict=True)
             yield Attackable(
                 attack=attack.label,
-                group=resources.group if "names" in attack.attack.needs else GROUP,
+                group=resources.group if "names" in attack.attack.needs else LABEL,
                 draws_names="names" in attack.attack.needs,
                 n=sum(reason is None for reason in why),
                 n_items=len(why),
@@ -330,14 +335,13 @@ def _obstacle(
 ) -> str | None:
     """Return why an attack cannot attack any unit of an item, or None."""
     from medstress.attacks.noise import Noise
-    from medstress.experiment.plan.parts import GROUP
 
     attack = part.attack
     if isinstance(attack, Noise):
         reasons = [attack.obstacle(unit, noise) for unit in item.units()]
         if None not in reasons:
             return reasons[0]
-        rng = rng_for(0, f"{attack.stream}/{GROUP}", dataset.label, item.id)
+        rng = rng_for(0, f"{attack.stream}/{LABEL}", dataset.label, item.id)
         return None if attack.edits(item.of_unit(WHOLE), rng, noise) else NOTHING_TO_CHANGE
     reason = attack.obstacle(item, resources)
     if reason is None or not resources.types:

@@ -20,25 +20,13 @@ from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.core.items import Question
-from medstress.experiment.file.config import (
-    COMPUTED,
-    OF_CONTROLS,
-    PLACES,
-    Experiment,
-    victim_labels,
-)
-from medstress.experiment.file.config import (
-    Require as RequireTable,
-)
-from medstress.experiment.file.config import (
-    Significance as SignificanceTable,
-)
+from medstress.experiment.file import config
 from medstress.experiment.plan import manifest as manifests
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared
 from medstress.store.database import FILE
-from medstress.tasks.kinds import KINDS, Kind
+from medstress.tasks.kinds import Kind
 
 Row: TypeAlias = tuple[str, str, str, str]
 """Data set, group, victim, attack."""
@@ -63,7 +51,7 @@ def checked(prepared: Prepared) -> Prepared:
     return prepared
 
 
-def _with_labels(prepared: Prepared) -> tuple[RequireTable, ...]:
+def _with_labels(prepared: Prepared) -> tuple[config.Require, ...]:
     """Return the criteria with the attack's label where `where` has what tables call it.
 
     So `near` and `near names` stand for an attack that tables call so, if they fit one alone.
@@ -86,85 +74,54 @@ def _with_labels(prepared: Prepared) -> tuple[RequireTable, ...]:
     return tuple(labelled)
 
 
-def _check(prepared: Prepared, criterion: RequireTable, name: str) -> None:
-    places = list(places_of(prepared))
-    for key, label in criterion.where.items():
-        labels = sorted({place[PLACES.index(key)] for place in places} - {""})
-        if labels and label not in labels:
+def _check(prepared: Prepared, criterion: config.Require, name: str) -> None:
+    """Refuse a criterion on rows, slices, metrics, budgets or controls that the run will not have.
+
+    Raises:
+        UsageError: it is one; the message begins with `name`.
+    """
+    rows = list(places_of(prepared))
+    for place, key in enumerate(config.PLACES):
+        labels = sorted({row[place] for row in rows} - {""})
+        wanted = criterion.where.get(key)
+        if wanted is not None and labels and wanted not in labels:
             raise UsageError(
-                f"{name}: where has {key} = {label!r}, which the run does not have"
-                f"{did_you_mean(label, labels)} (there are: {', '.join(labels)})"
+                f"{name}: where: there is no {key} {wanted!r}{did_you_mean(wanted, labels)} "
+                f"(there are: {', '.join(labels)})"
             )
-    judged = [
-        place
-        for place in places
-        if all(place[PLACES.index(key)] in ("", label) for key, label in criterion.where.items())
-    ]
-    if not judged:
-        raise UsageError(f"{name}: where matches no row of the run, only parts of different rows")
+        rows = [row for row in rows if wanted is None or row[place] in ("", wanted)]
     by = prepared.experiment.slices.by if prepared.experiment.slices else ()
     if criterion.slice is not None and criterion.slice.by not in by:
-        raise UsageError(
-            f"{name}: slice by {criterion.slice.by!r} needs [slices] by = "
-            f"[{', '.join(map(repr, [*by, criterion.slice.by]))}]"
-        )
-    attacks = {part.label: part for part in prepared.attacks}
-    used = [attacks[label] for label in dict.fromkeys(place[3] for place in judged)]
-    check_metric(
-        criterion.metric,
-        prepared.kind,
-        [part for part in used if "attack" in criterion.where or BETWEEN not in part.label],
-        has_controls=any(controls_of(prepared, label) for label in attacks),
-        name=name,
-    )
-    budget = criterion.at_budget
-    for part in used if budget is not None else ():
-        most = part.attack.budget
-        if most is not None and budget is not None and budget > most:
-            raise UsageError(
-                f"{name}: at_budget = {budget}, but {part.label!r} asks at most {most} queries; "
-                "lower one or raise the other"
-            )
-    if criterion.metric in OF_CONTROLS:
-        _check_control(prepared, criterion, used, name)
-
-
-def controls_of(prepared: Prepared, attack: str) -> list[str]:
-    """Return the names of an attack's controls in the experiment."""
-    start = f"{attack}{BETWEEN}"
-    return [
-        part.label.removeprefix(start)
-        for part in prepared.attacks
-        if part.label[: len(start)] == start
-    ]
-
-
-def _check_control(
-    prepared: Prepared, criterion: RequireTable, attacks: Sequence[AttackPart], name: str
-) -> None:
-    """Refuse a criterion on a control that no attack has, or that does not say which of several."""
-    for part in attacks:
-        if BETWEEN in part.label:
+        needed = ", ".join(map(repr, [*by, criterion.slice.by]))
+        raise UsageError(f"{name}: its slice needs [slices] by = [{needed}]")
+    judged = {row[3] for row in rows}
+    for part in prepared.attacks:
+        if part.label not in judged:
             continue
-        controls = controls_of(prepared, part.label)
-        wanted = criterion.control
-        if wanted is None and len(controls) == 1:
-            continue
-        if not controls:
+        budget, most = criterion.at_budget, part.attack.budget
+        if budget is not None and most is not None and budget > most:
             raise UsageError(
-                f"{name}: {part.label!r} has no control, so the run has no {criterion.metric}; "
-                "name one in [experiment] controls, or leave this attack out by `where`"
+                f"{name}: at_budget = {budget}, but {part.label!r} asks at most {most} queries"
             )
-        if wanted is None:
-            raise UsageError(
-                f"{name}: {part.label!r} has several controls, so say which: control = one of "
-                f"{', '.join(map(repr, controls))}"
-            )
-        if wanted not in controls:
-            raise UsageError(
-                f"{name}: {part.label!r} has no control {wanted!r}{did_you_mean(wanted, controls)} "
-                f"(it has: {', '.join(controls)})"
-            )
+        if BETWEEN in part.label and "attack" not in criterion.where:
+            continue  # control arms are judged where they are named
+        if criterion.metric not in config.OF_CONTROLS:
+            has = (*metrics_of(prepared.kind, part), *config.OF_CONTROLS)
+            if criterion.metric not in has:
+                raise UsageError(
+                    f"{name}: {part.label!r} on {prepared.kind.name} has no metric "
+                    f"{criterion.metric!r}{did_you_mean(criterion.metric, has)} (there are: "
+                    f"{', '.join(has)})"
+                )
+        elif BETWEEN not in part.label:
+            start = f"{part.label}{BETWEEN}"
+            every = [one.label for one in prepared.attacks]
+            own = [label.removeprefix(start) for label in every if label.startswith(start)]
+            if criterion.control not in own and (criterion.control or len(own) != 1):
+                raise UsageError(
+                    f"{name}: {part.label!r} has {', '.join(own) or 'no control'}: give control = "
+                    "one of its controls, or leave this attack out by `where`"
+                )
 
 
 def places_of(prepared: Prepared) -> Iterator[Row]:
@@ -173,7 +130,7 @@ def places_of(prepared: Prepared) -> Iterator[Row]:
     `train` makes its victims later: their label is empty.
     """
     experiment = prepared.experiment
-    victims = [""] if experiment.train else victim_labels(experiment.victim) or [""]
+    victims = [""] if experiment.train else config.victim_labels(experiment.victim) or [""]
     for dataset, group, victim, part in product(
         prepared.datasets, prepared.groups, victims, prepared.attacks
     ):
@@ -241,42 +198,6 @@ def metrics_of(kind: Kind, part: AttackPart) -> tuple[str, ...]:
     return (*scores, "asr") if is_change else scores
 
 
-def check_metric(
-    metric: str, kind: Kind, parts: Sequence[AttackPart], *, has_controls: bool, name: str
-) -> None:
-    """Refuse a metric that a row of one of these attacks will not have.
-
-    Args:
-        metric: the metric.
-        kind: the kind of all items.
-        parts: the attacks whose rows a criterion judges.
-        has_controls: whether the run has control arms.
-        name: the criterion, for the message.
-
-    Raises:
-        UsageError: a row lacks it; the message lists what the rows have.
-    """
-    if metric in OF_CONTROLS:
-        return
-    for part in parts:
-        there = (*metrics_of(kind, part), *(OF_CONTROLS if has_controls else ()))
-        if metric in there:
-            continue
-        owners = [
-            other.name
-            for other in KINDS
-            if other.scores is not None and metric in other.scores.columns(has_copy=True)
-        ]
-        needs = " or ".join(owners)
-        if owners == [kind.name]:
-            needs = "a perturbed data set, which a search does not leave"
-        why = f"; it needs {needs}" if owners else did_you_mean(metric, there)
-        raise UsageError(
-            f"{name}: no row of {part.label!r} on {kind.name} has the metric {metric!r}{why} "
-            f"(there are: {', '.join(there)})"
-        )
-
-
 # -- the baseline runs that criteria compare with ------------------------------------------------
 
 
@@ -291,9 +212,7 @@ def baseline_of(base: Path, run: str) -> Run:
         raise UsageError(f"[[require]] against: expected a run folder, but {folder} holds no run")
     baseline = Run.open(folder)
     if not baseline.is_complete:
-        raise UsageError(
-            f"[[require]] against: the run in {folder} is not complete; finish it first"
-        )
+        raise UsageError(f"[[require]] against: the run in {folder} is not complete")
     return baseline
 
 
@@ -344,10 +263,7 @@ def check_baselines(prepared: Prepared) -> None:
         }
         there = {(t.arm.place.dataset, t.item.id, t.item.hash) for t in baseline.trials}
         if not here & there:
-            raise UsageError(
-                f"{where}: the two runs have no item in common; a data set needs the same label, "
-                "ids and texts in both"
-            )
+            raise UsageError(f"{where}: the two runs have no item in common")
 
 
 def _check_factors(
@@ -357,38 +273,30 @@ def _check_factors(
     baseline: Mapping[str, Any],
     asked: Mapping[str, str],
 ) -> None:
+    """Check that at most one of victim, attack and entity group differs from the baseline's."""
     other = victim_there(victim, baseline["victims"])
     if other is None:
-        raise UsageError(
-            f"{where}: it has no victim {victim!r}, and several others "
-            f"({', '.join(baseline['victims'])}); label the one to compare alike"
-        )
+        raise UsageError(f"{where}: it has no victim {victim!r}, and several others")
     changed: dict[str, str] = {}
     if ours["victims"][victim] != baseline["victims"][other]:
         changed["victim"] = victim
     for kind, noun in (("attacks", "attack"), ("groups", "entity group")):
+        wanted = asked.get(kind[:-1])
         for label, value in ours[kind].items():
-            wanted = asked.get(kind[:-1])
-            if label != (wanted or label):
-                continue
             # Criteria judge control arms only where `where` names them.
-            is_control = label.rpartition(BETWEEN)[0] in ours[kind]
-            if wanted is None and kind == "attacks" and is_control:
+            is_control = kind == "attacks" and label.rpartition(BETWEEN)[0] in ours[kind]
+            if label != wanted if wanted is not None else is_control:
                 continue
             if label not in baseline[kind]:
                 raise UsageError(
-                    f"{where}: it has no {noun} {label!r} (it has: {', '.join(baseline[kind])}); "
-                    "leave it out by `where`, or label both alike"
+                    f"{where}: it has no {noun} {label!r}; leave it out by `where`, or label both "
+                    "alike"
                 )
             if baseline[kind][label] != value:
                 changed.setdefault(noun, label)
     if len(changed) > 1:
         named = " and ".join(f"the {noun} {label!r}" for noun, label in changed.items())
-        both = "both" if len(changed) == 2 else "all"
-        raise UsageError(
-            f"{where}: {named} {both} differ from the baseline's, so a difference could not be "
-            "attributed; change only one"
-        )
+        raise UsageError(f"{where}: {named} differ from the baseline's; change only one")
 
 
 SPECIFIED = "pre-specified"
@@ -408,29 +316,23 @@ def check_slices(prepared: Prepared) -> None:
         return
     items = [item for part in prepared.datasets for item in part.questions]
     if not prepared.kind.is_judged or prepared.kind.has_parts:
-        raise UsageError(
-            "[slices]: expected items whose answers are right or wrong, but the data are "
-            f"{prepared.kind.name}; leave the table out"
-        )
+        raise UsageError(f"[slices]: the table is not for {prepared.kind.name}; leave it out")
     are_questions = prepared.kind.draws_names
     columns = sorted({str(name) for item in items for name in item.metadata})
     for by in table.by:
-        if by in COMPUTED:
+        if by in config.COMPUTED:
             if by != "key" and not are_questions:
                 raise UsageError(f"[slices] by: {by!r} is for questions, not {prepared.kind.name}")
             continue
         if not any(column_of(item, by) for item in items):
-            known = [*COMPUTED, *columns]
+            known = [*config.COMPUTED, *columns]
             raise UsageError(
                 f"[slices] by: no item has {by!r}{did_you_mean(by, known)} (there are: "
                 f"{', '.join(known)})"
             )
         n = len({value for item in items for value in values_of_column(item, by)})
         if n > _MOST_VALUES:
-            raise UsageError(
-                f"[slices] by: {by!r} has {n:,} values, which are too many slices (at most "
-                f"{_MOST_VALUES}); name a coarser property"
-            )
+            raise UsageError(f"[slices] by: {by!r} has {n:,} values, more than {_MOST_VALUES}")
 
 
 def describe_slices(
@@ -463,7 +365,7 @@ def describe_slices(
         of_part |= kept.get(part.label, {})
     types = {
         group.label: sorted(group.resources.types)
-        for group in prepared.question_groups
+        for group in prepared.groups
         if group.table is not None
     }
     return {"by": list(table.by), "label": label, "cuts": cuts, "types": types}
@@ -489,7 +391,7 @@ def thirds(lengths: Sequence[int]) -> list[int]:
 
 
 def fixed_family(
-    table: SignificanceTable | None, stored: Mapping[str, Any], *, has_answers: bool
+    table: config.Significance | None, stored: Mapping[str, Any], *, has_answers: bool
 ) -> dict[str, Any]:
     """Return the manifest entry of a family that `[test]` names; empty if it names no items.
 
@@ -513,7 +415,7 @@ def fixed_family(
     return {FIXED: {"items": items, "hash": content_hash(items)}} if items else {}
 
 
-def check_tests(experiment: Experiment, attacks: Sequence[AttackPart]) -> None:
+def check_tests(experiment: config.Experiment, attacks: Sequence[AttackPart]) -> None:
     """Raise a UsageError if the `[test]` table cannot be followed.
 
     Args:
@@ -528,29 +430,21 @@ def check_tests(experiment: Experiment, attacks: Sequence[AttackPart]) -> None:
         return
     from medstress.attacks.medfuzz.attack import MedFuzz
 
-    if not any(isinstance(part.attack, MedFuzz) for part in attacks):
-        raise UsageError(
-            "[test]: expected a medfuzz attack, whose successes are tested, but there is none"
-        )
-    if table.null == "neutral" and not table.items:
-        raise UsageError(
-            "[test]: null = 'neutral' tests successes on items that are named before the first "
-            "query: add items = [...], or use null = 'matched', which tests every attacked item"
-        )
-    if table.null == "matched" and "controls" in table.model_fields_set:
-        raise UsageError(
-            "[test]: controls is the number of insertions of null = 'neutral'; the loops of null = "
-            "'matched' grow until max_calls is spent: leave controls out"
-        )
     attacker = experiment.role.attacker if experiment.role is not None else None
-    if table.generator == "attacker" and attacker is not None and attacker.temperature == 0:
-        raise UsageError(
-            "[test]: controls that the attacker writes must differ, but [role.attacker] has "
-            "temperature = 0: set a temperature above 0"
-        )
+    if not any(isinstance(part.attack, MedFuzz) for part in attacks):
+        wrong = "its tests are of successes of medfuzz, and there is no such attack"
+    elif table.null == "neutral" and not table.items:
+        wrong = "null = 'neutral' needs items = [...], named before the first query"
+    elif table.null == "matched" and "controls" in table.model_fields_set:
+        wrong = "controls is for null = 'neutral'; 'matched' goes on until max_calls is spent"
+    elif table.generator == "attacker" and attacker is not None and attacker.temperature == 0:
+        wrong = "controls that the attacker writes must differ: give [role.attacker] a temperature"
+    else:
+        return
+    raise UsageError(f"[test]: {wrong}")
 
 
-def check_items(experiment: Experiment, datasets: Sequence[DatasetPart]) -> None:
+def check_items(experiment: config.Experiment, datasets: Sequence[DatasetPart]) -> None:
     """Check that the items of `[test] items` exist.
 
     Raises:
@@ -560,6 +454,4 @@ def check_items(experiment: Experiment, datasets: Sequence[DatasetPart]) -> None
     table = experiment.test
     for name in table.items if table is not None else ():
         if name not in known:
-            raise UsageError(
-                f"[test] items: no data set of the experiment has an item {name!r}; give item ids"
-            )
+            raise UsageError(f"[test] items: no data set has an item {name!r}; give item ids")

@@ -27,42 +27,38 @@ from numpy.typing import NDArray
 from medstress.analyses.attempts import findings_of
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
-from medstress.analyses.significance import TURNS, Adjust, ControlPrice, Null, Reach, Statistic
+from medstress.analyses.significance import TURNS, ControlPrice, Null, Statistic
 from medstress.attacks.attacked import AttackedArm
-from medstress.attacks.controls.arm import ControlArm, turn_attack
+from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
 from medstress.attacks.controls.same_type import RandomNames
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.noise_control import NonEntityNoise
-from medstress.attacks.protocol import Attack, never_lost
-from medstress.attacks.unasked import Unasked
+from medstress.attacks.protocol import Attack, Unasked, never_lost
 from medstress.backends.turns import plain
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.controls import left_out_sentences
 from medstress.core.hashing import content_hash
-from medstress.core.items import PAIRS, QUESTIONS, TAGGED, Question
+from medstress.core.items import PAIRS, QUESTIONS, Question
 from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.words import plural
 from medstress.engine.trial import Trial
 from medstress.experiment.file.config import victim_labels
 from medstress.experiment.follow_ups import FollowUp
-from medstress.experiment.plan.attack_checks import score_lines
 from medstress.experiment.plan.manifest import SOURCES, surrogates_of
 from medstress.experiment.plan.plan import (
     Prepared,
     all_prices,
-    named_backends,
     usd_of,
-    watched_lines,
 )
-from medstress.experiment.significance.plan import N_VOTES, likely_statistic, most_of_success
+from medstress.experiment.significance import N_VOTES, likely_statistic, most_of_success, outlook
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.counts import Price
 from medstress.store.database import FILE
 from medstress.store.reader import EarlierAnswers, earlier_answers, spent_in
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.multiple_choice import AnswerBy, AnyTask, Task
+from medstress.tasks.multiple_choice import AnyTask, Task
 from medstress.tasks.victim import Victim
 
 Amounts: TypeAlias = NDArray[np.float64]
@@ -158,8 +154,6 @@ class DryRun(Shown):
 
     costs: Sequence[Cost]
     """By model; roles come last."""
-    shares: Sequence[Cost]
-    """The same without tests, and then all tests."""
     total: Cost
     least: Sequence[Least]
     max_usd: float | None
@@ -178,17 +172,12 @@ class DryRun(Shown):
     def lines(self) -> Sequence[str]:
         """The bound, with what queries are for, and the estimate, with what each model costs."""
         total = self.total
-        parts = [
-            f"{one.model.removeprefix('role.')} {_amounts(one.about_calls, None, one.usd, None)}"
-            for one in self.shares
-            if one.about_calls
-        ]
         about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
         queries = ", ".join(f"{part} {n:,}" for part, n in total.queries.items())
         return [
             f"queries: at most {self.bound:,} (exact bound), in at most {total.calls:,} calls "
             f"({queries})",
-            f"estimate: about {about}" + (f" ({'; '.join(parts)})" if len(parts) > 1 else ""),
+            f"estimate: about {about}",
         ]
 
     def tables(self) -> Sequence[Table]:
@@ -306,10 +295,9 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
     counting, prices = _Counting(prepared, folder), all_prices(prepared.experiment)
     for trial in prepared.trials():
         counting.add(trial)
-    costs, shares, total = counting.costs()
+    costs, total = counting.costs()
     return DryRun(
         costs=costs,
-        shares=shares,
         total=total,
         least=list(_least(prepared, folder)),
         max_usd=prepared.experiment.experiment.max_usd,
@@ -428,11 +416,8 @@ class _Counting:
             lost: probability of a success.
             size: of a query to the victim.
         """
-        test, most, item = (
-            self._prepared.experiment.test,
-            attack.attempts,
-            cast(Question, trial.item),
-        )
+        test, most = self._prepared.experiment.test, attack.attempts
+        item = cast(Question, trial.item)
         to_attacker, to_judge = role_sizes(attack, item, about, self._writes)
         self.bill(f"role.{ATTACKER}", "attacks", 4 * most, 2 * about, to_attacker)
         if JUDGE in self._writes:
@@ -471,18 +456,15 @@ class _Counting:
             amounts = (n, n * size.calls, about, *(about * one for one in of_query))
             self._bills[label, part] += np.array(amounts)
 
-    def costs(self) -> tuple[list[Cost], list[Cost], Cost]:
-        """Return what every model costs, the same without tests beside all tests, and the sum."""
+    def costs(self) -> tuple[list[Cost], Cost]:
+        """Return what every model costs, and the sum."""
         prices = all_prices(self._prepared.experiment)
-        rows = [
-            (label, part, _estimated(amounts, self._usual.get(label), prices.get(label)))
-            for (label, part), amounts in self._bills.items()
-        ]
-        by_label = [(one, [row for row in rows if row[0] == one]) for one in self._labels]
-        models = [_cost(label, own, self._usual.get(label)) for label, own in by_label]
-        shares = [_cost(label, [r for r in own if r[1] != "tests"]) for label, own in by_label]
-        tests = _cost("tests", [row for row in rows if row[1] == "tests"])
-        return models, [*shares, tests], _cost("all", rows)
+        rows: dict[str, list[tuple[str, dict[str, float]]]] = {one: [] for one in self._labels}
+        for (label, part), amounts in self._bills.items():
+            own = _estimated(amounts, self._usual.get(label), prices.get(label))
+            rows[label].append((part, own))
+        models = [_cost(label, own, self._usual.get(label)) for label, own in rows.items()]
+        return models, _cost("all", [one for own in rows.values() for one in own])
 
     def _unpaid(self, key: Hashable, n: int) -> int:
         """Return how many of n equal queries no earlier trial pays, and count them as paid."""
@@ -555,10 +537,10 @@ def _estimated(amounts: Amounts, usual: Usual | None, price: Price | None) -> di
 
 
 def _cost(
-    name: str, rows: Sequence[tuple[str, str, Mapping[str, float]]], usual: Usual | None = None
+    name: str, rows: Sequence[tuple[str, Mapping[str, float]]], usual: Usual | None = None
 ) -> Cost:
     queries, sums = Counter[str](), defaultdict[str, float](float)
-    for _, part, row in rows:
+    for part, row in rows:
         queries[part] += int(row["queries"])
         for key, amount in row.items():
             sums[key] += amount
@@ -584,7 +566,7 @@ def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
     """Yield what the planned items can show, by data set and group."""
     measured = _measured_losses(folder)
     for dataset in prepared.datasets:
-        for group in prepared.question_groups:
+        for group in prepared.groups if prepared.kind.draws_names else ():
             resources = group.resources_on(dataset)
             attacks = [
                 part.attack
@@ -634,30 +616,10 @@ def _power(prepared: Prepared) -> Iterator[str]:
         attempts=max(attack.attempts for attack in attacks),
         is_written=test.generator == ATTACKER,
     )
-    few, many = price.span(test.max_calls, test.controls)
-    # Of a hundred attacked items, all lost: how many must be at the smallest p.
-    reach = Reach(n_tested=100, n_family=100, n_controls=many, adjust=Adjust(test.adjust))
-    needed = f"{reach.n_needed} %" if reach.adjust is Adjust.BH else "one"
-    yield f"[test]: max_calls = {test.max_calls:,} for each success, on average: " + (
-        f"{price.words(few, many)}, so that p is at least {reach.p_min:.2g}, and a discovery "
-        f"at {reach.adjust.level:g} by {reach.adjust.words} takes {needed} of what was attacked at "
-        "that p"
-        if reach.can_show
-        else reach.shortfall(price)
-    )
+    yield f"[test]: of 100 attacked items, all lost: {outlook(price, test, 100, 100)}"
 
 
 # -- what is expected ----------------------------------------------------------------------------
-
-
-_EXPECTED = {
-    QUESTIONS: "{} of the questions right at first, an edit flips {} of them",
-    TAGGED: "{} of the entities marked at first, an edit hides {} of them",
-    "": "{} of the questions right at first",
-    PAIRS: "an edit moves the score of {1} of the pairs further than max_change, if that is set",
-}
-"""By kind of item, or of clean questions alone: what is expected, with the shares that are right at
-first and that flip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -691,8 +653,10 @@ class Usual:
             n_calls: expected calls.
         """
         first, flips = (f"{share * 100:.0f} %" for share in (self.accuracy, self.flips))
-        kind = self.kind if self.is_attacked else ""
-        text = f"{_EXPECTED.get(kind, _EXPECTED[QUESTIONS]).format(first, flips)} ({self.source})"
+        loses = f", an edit loses {flips} of these" if self.is_attacked else ""
+        text = f"{first} right at first{loses} ({self.source})"
+        if self.kind == PAIRS:
+            text = f"an edit moves {flips} of the scores further than max_change ({self.source})"
         if self.tokens_out is not None or written <= n_calls:  # a letter is one token
             return text
         return (
@@ -884,9 +848,7 @@ def written(model: str, max_new_tokens: int) -> int:
 
 
 def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
-    """Yield lines on reply lengths, rows, controls, watched files, criteria and slices."""
-    yield from length_lines(prepared)
-    yield from score_lines(prepared.attacks, prepared.experiment.victim)
+    """Yield lines on rows, controls, criteria and slices."""
     for part in prepared.datasets:
         yield from (*part.understood, *part.loaded.notes)
         if skipped := part.loaded.skipped:
@@ -899,30 +861,8 @@ def dry_run_remarks(prepared: Prepared) -> Iterator[str]:
             f"{row['dataset']}, {row['attack']} ({row['surrogate']}): names of "
             f"{row['n_mentions']:,} mentions: {named}"
         )
-    yield from watched_lines(named_backends(prepared))
     if n_criteria := len(prepared.experiment.require):
         n = plural(n_criteria, "criterion", "criteria")
         yield f"{n} ([[require]]), fixed with the first query"
     if (slices := prepared.experiment.slices) is not None:
         yield f"slices by {', '.join(slices.by)}, fixed with the first query"
-
-
-def length_lines(prepared: Prepared) -> Iterator[str]:
-    """Yield a line for each victim that writes its answers: how long they may be."""
-    of_attacks = {a.reasoning_tokens for p in prepared.attacks if (a := turn_attack(p.attack))}
-    for victim in prepared.victims:
-        spec = victim.task.spec()
-        while "task" in spec:
-            spec = spec["task"]
-        if "decoding" not in spec or not (of_attacks or spec.get("answer_by") == AnswerBy.GENERATE):
-            continue
-        keys = [f"max_new_tokens = {spec['decoding'][0]:,}"]
-        if of_attacks:
-            own = spec.get("reasoning_tokens")
-            most = sorted({own} if own else of_attacks)
-            keys.insert(0, f"reasoning_tokens = {' or '.join(f'{n:,}' for n in most)}")
-        yield (
-            f"replies of {victim.label}: at most {' and '.join(keys)}; a longer reply is cut "
-            "off and "
-            "often unreadable, so raise the limit for a model that reasons before it answers"
-        )

@@ -1,7 +1,7 @@
 """A first experiment from a few values: data, model, entities, attack, budget.
 
-`medstress run --data FILE --model NAME` runs it, and prints it with --dry-run: TOML, which is read
-and checked like any experiment file.
+`medstress run --data FILE --model NAME` makes the tables that Python users write, runs them, and
+prints them as a file with --dry-run.
 """
 
 from __future__ import annotations
@@ -9,24 +9,21 @@ from __future__ import annotations
 import re
 import symtable
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medstress.attacks.protocol import Attack, attack_class, make_attack
+from medstress.attacks.protocol import attack_class, make_attack
 from medstress.backends.local.files import EMBEDDED
 from medstress.core import registry
 from medstress.core.attacked import NAME
 from medstress.core.controls import CONTROLS, NOISE_CONTROL
 from medstress.core.errors import DataError, UsageError, did_you_mean, reason, setting
-from medstress.datasets.guess import ENDINGS, guess_dataset
-from medstress.experiment.file.reading import (
-    Source,
-    apply_overrides,
-    check_experiment,
-    toml_text,
-)
+from medstress.datasets.guess import guess_dataset
+from medstress.experiment.file import config
+from medstress.experiment.file.config import Dataset, Entities, Experiment, Victim, given_keys
+from medstress.experiment.file.reading import Source, apply_overrides, check_experiment, toml_text
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
 from medstress.files.reading import read_json, read_text
 
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
 
 GROUPS = ("drugs", "diseases")
 """The groups that come with a vocabulary."""
+_ALL_GROUPS = f"{' or '.join(GROUPS)}, or both"
 _NEEDED: dict[str, dict[str, Any]] = {"entity_substitution": {"sampler": "pdws", "n": -20}}
 """Attack -> the parameters that it cannot do without, or that the file shows."""
 _BUDGETS = ("attempts", "budget")
@@ -43,8 +41,6 @@ _SETTLING = ("answer_base", "columns", "encoding", "sheet", "split", "scheme", "
 """Keys of `[[dataset]]` that the message about unclear rows names."""
 _LACKS = re.compile(r"^dataset '\w+' needs the key '(\w+)'")
 """A named data set of which the user has the file."""
-_SEVERAL = "expected one file of"
-"""In the message about a folder with several tables."""
 _MOST_NAMED = 5
 """Files, or functions of a file, that a message names."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -87,8 +83,8 @@ class Choices:
 class FirstData:
     """The data, read once to see what fits them."""
 
-    table: dict[str, Any]
-    """The keys of `[[dataset]]`."""
+    table: Dataset
+    """How they are read."""
     part: DatasetPart
     """The items."""
     kind: Kind
@@ -104,12 +100,15 @@ class FirstData:
 class FirstAttack:
     """The attack."""
 
-    table: dict[str, Any]
-    """The keys of `[[attack]]`."""
-    attack: Attack
-    """The attack that they make."""
-    groups: tuple[dict[str, Any], ...] = ()
-    """The tables of `[[entities]]`; none if it draws no names."""
+    table: config.Attack
+    """As an experiment has it."""
+    groups: tuple[Entities, ...] = ()
+    """The groups of names; none if it draws no names."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it needs."""
+        return self.table.attacks[0].needs
 
 
 def compose(
@@ -118,9 +117,9 @@ def compose(
     data: FirstData | None = None,
     *,
     attacks: Sequence[FirstAttack] | None = None,
-    victim: Mapping[str, Any] | None = None,
+    victim: Victim | None = None,
 ) -> Source:
-    """Compose a first experiment: its text, as a file in the working folder would hold it.
+    """Compose a first experiment, as a file in the working folder would hold it.
 
     Args:
         choices: what the user gave.
@@ -128,7 +127,7 @@ def compose(
             reader of the text.
         data: the data of these choices, if they are read already.
         attacks: the attacks, if they have tables already.
-        victim: the keys of the victim, if it has a table already.
+        victim: the model, if it has a table already.
 
     Raises:
         UsageError: a value does not fit; the message names its flag.
@@ -136,36 +135,45 @@ def compose(
     """
     data = data or read_data(choices, overrides)
     attacks = attacks or [find_attack(choices, data)]
-    needs = frozenset[str]().union(*(one.attack.needs for one in attacks))
+    needs = frozenset[str]().union(*(one.needs for one in attacks))
     victim = victim or find_victim(choices, data, scores="scores" in needs)
-    remarks, tables = [], dict[str, Any]()
-    tables["experiment"] = {"name": experiment_name(choices), "seeds": [0]}
-    tables["dataset"] = [data.table]
-    tables["entities"] = next((list(one.groups) for one in attacks if one.groups), [])
-    if any(group["embedding"] == "ngram" for group in tables["entities"]) and _lacks_minilm():
+    groups = next((one.groups for one in attacks if one.groups), ())
+    remarks, roles = list[str](), None
+    if any(group.embedding == "ngram" for group in groups) and _lacks_minilm():
         remarks.append(
             "names are near by spelling, as minilm is not installed: pip install "
             "'medstress[minilm]'"
         )
-    tables["victim"] = [dict(victim)]
     names_role = re.compile(r"\s*role\.attacker\.(?:backend|model|base_url|target)\s*=")
     if "attacker" in needs and not any(map(names_role.match, overrides)):
-        name = next(one.table["name"] for one in attacks if "attacker" in one.attack.needs)
-        writes = victim["backend"] in ("openai", "llama_cpp", "transformers")
-        if not writes or victim.get("answer_by") == "head":
+        name = next(one.table.name for one in attacks if "attacker" in one.needs)
+        writes = victim.backend in ("openai", "llama_cpp", "transformers")
+        if not writes or victim.answer_by == "head":
             raise UsageError(
                 f"{setting('attack', name)}: another model writes its edits, and the victim "
                 "cannot: give a model that writes text, or name one as in "
                 f"{setting('set', 'role.attacker.backend=openai')}, with role.attacker.model and "
                 "role.attacker.base_url"
             )
-        own = {key: victim[key] for key in _ROLE_KEYS if key in victim}
-        tables["role"] = {"attacker": own}
+        own = {key: value for key, value in given_keys(victim).items() if key in _ROLE_KEYS}
+        roles = config.Roles(attacker=config.Role(**own))
         remarks.append(
             f"{name}: no attacker is named, so the model attacks itself; a stronger attacker finds "
             f"more: {setting('set', 'role.attacker.model=NAME')}"
         )
-    tables["attack"] = [one.table for one in attacks]
+    whole = Experiment(
+        experiment=config.Settings(name=experiment_name(choices), seeds=(0,)),
+        dataset=(data.table,),
+        entities=groups,
+        victim=(victim,),
+        role=roles,
+        attack=tuple(one.table for one in attacks),
+    )
+    tables = given_keys(whole)
+    changed = given_keys(whole)
+    apply_overrides(changed, overrides)
+    if (called := changed["victim"][0].get("name")) != victim.name:
+        tables["experiment"]["name"] = experiment_name(replace(choices, model=str(called)))
     name, base = f"{tables['experiment']['name']}.toml", Path.cwd().resolve()
     return Source(text=toml_text(tables), name=name, base=base, remark="; ".join(remarks))
 
@@ -202,50 +210,51 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
             settles it.
         DataError: a bad row.
     """
-    table = dict(guess_dataset(choices.data))
-    if choices.columns:
-        table["columns"] = dict(choices.columns)
-    if choices.answer_base is not None:
-        table["answer_base"] = choices.answer_base
-    return read_table(table, overrides)
+    own: dict[str, Any] = {
+        "columns": dict(choices.columns) or None,
+        "answer_base": choices.answer_base,
+    }
+    return read_table(Dataset(**guess_dataset(choices.data), **own), overrides)
 
 
-def read_table(table: Mapping[str, Any], overrides: Sequence[str] = ()) -> FirstData:
-    """Read the data of a `[[dataset]]` table.
+def read_table(table: Dataset, overrides: Sequence[str] = ()) -> FirstData:
+    """Read the data of a table.
 
     Args:
-        table: its keys.
-        overrides: as --set; those of `[[dataset]]` go into the table.
+        table: the data set.
+        overrides: as --set; those of `[[dataset]]` change the table.
 
     Raises:
         UsageError, DataError: see `read_data`.
     """
-    raw: dict[str, Any] = {"experiment": {"name": "data"}, "dataset": [dict(table)]}
+    raw: dict[str, Any] = {"experiment": {"name": "data"}, "dataset": [given_keys(table)]}
     apply_overrides(raw, [one for one in overrides if one.partition(".")[0].strip() == "dataset"])
-    tables = check_experiment(raw, needs=("experiment", "dataset")).dataset
+    (table,) = check_experiment(raw, needs=("experiment", "dataset")).dataset
     try:
-        parts = load_datasets(tables, Path.cwd(), None)
+        parts = load_datasets([table], Path.cwd(), None)
     except (UsageError, DataError) as error:
-        message, folder = str(error), Path(str(table.get("path", ""))).expanduser()
-        if table["name"] == "hub" and _SEVERAL in message and folder.is_dir():
-            files = sorted(str(file) for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
-            here = " or ".join(setting("data", file) for file in files[:_MOST_NAMED])
-            raise UsageError(f"{message} (here: {here})").with_flag("--data", files[0]) from error
+        message = str(error)
         flags = {
             "columns": setting("columns", {"FIELD": "COLUMN"}),
             "answer_base": f"{setting('answer_base', 0)} or 1",
         }
-        named = [k for k in _SETTLING if k not in table and re.search(rf"\b{k} = ", message)]
-        settling = [flags.get(k, setting("set", f"dataset.{k}=VALUE")) for k in named]
+        given = {k: re.search(rf'\b{k} = (?:"([^"]*)")?', message) for k in _SETTLING}
+        # What the message itself proposes, such as encoding = "cp1252", is proposed here too.
+        unset = {k: m for k, m in given.items() if m and k not in table.model_fields_set}
+        values = {k: m[1] or "VALUE" for k, m in unset.items()}
+        settling = [flags.get(k, setting("set", f"dataset.{k}={v}")) for k, v in values.items()]
         hint = f" (here: {' or '.join(settling)})" if settling else ""
         settled = type(error)(f"{message}{hint}")
         if lacking := _LACKS.search(message):
             settled.with_flag("--set", f"dataset.{lacking[1]}=FILE")
+        for key in ("encoding", "sheet"):
+            if values.get(key, "VALUE") != "VALUE":
+                settled.with_flag("--set", f"dataset.{key}={values[key]}")
         raise settled from error
     # Only now: a file that cannot be read is refused at once.
     from medstress.experiment.plan.parts import kind_of_datasets
 
-    return FirstData(table=raw["dataset"][0], part=parts[0], kind=kind_of_datasets(parts))
+    return FirstData(table=table, part=parts[0], kind=kind_of_datasets(parts))
 
 
 # -- the attack ----------------------------------------------------------------------------------
@@ -288,20 +297,51 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
     attack = make_attack(name, parameters)
     if key is not None and (budget := attack.spec()[key]) is not None:
         parameters[key] = budget
-    table = {"name": name, **parameters}
-    return FirstAttack(table=table, attack=attack, groups=_groups(choices, attack, name))
+    return given_attack(config.Attack(name=name, **parameters), choices)
 
 
-def given_attack(table: Mapping[str, Any], choices: Choices) -> FirstAttack:
-    """Return the attack of an `[[attack]]` table, with the groups that it draws names of.
+def given_attack(table: config.Attack, choices: Choices) -> FirstAttack:
+    """Return an attack with the groups that it draws names of.
 
     Raises:
-        UsageError: the table does not fit, or an unknown group.
+        UsageError: an unknown group, or groups for an attack that draws no names.
     """
-    raw = {"experiment": {"name": "any"}, "dataset": [{"name": "sample"}], "attack": [dict(table)]}
-    attack = check_experiment(raw, needs=()).attack[0].attacks[0]
-    groups = _groups(choices, attack, str(table["name"]))
-    return FirstAttack(table=dict(table), attack=attack, groups=groups)
+    made = FirstAttack(table=table)
+    if "names" not in made.needs:
+        if choices.entities is not None:
+            raise UsageError(
+                f"{setting('entities')}: {table.name} draws no names; leave it out"
+            ).with_flag("--entities", None)
+        return made
+    return replace(made, groups=groups_of(choices))
+
+
+def groups_of(choices: Choices) -> tuple[Entities, ...]:
+    """Return the groups of names; default: all that come with a vocabulary.
+
+    Raises:
+        UsageError: none, or one that is not known.
+    """
+    wanted = GROUPS if choices.entities is None else tuple(dict.fromkeys(choices.entities))
+    if not wanted:
+        raise UsageError(f"{setting('entities')}: expected {_ALL_GROUPS}, got none")
+    return tuple(map(group_table, wanted))
+
+
+def group_table(name: str, recogniser: str = "gazetteer") -> Entities:
+    """Return a group that comes with a vocabulary.
+
+    Raises:
+        UsageError: there is no such group.
+    """
+    if name not in GROUPS:
+        raise UsageError(
+            f"{setting('entities')}: expected {_ALL_GROUPS}, got {name!r}"
+            f"{did_you_mean(name, GROUPS)}"
+        )
+    embedding = "ngram" if _lacks_minilm() else "minilm"
+    own: dict[str, Any] = {"recogniser": recogniser, "embedding": embedding}
+    return Entities(name=name, type=name, vocabulary=name, **own)
 
 
 def draws_names(name: str) -> bool:
@@ -325,7 +365,7 @@ def _misfit(name: str, data: FirstData) -> str | None:
     """Return why an attack cannot be made on the data without parameters; None if it can."""
     if name == NOISE_CONTROL:  # it needs an attack
         return f"{name} needs keys of its own, in an experiment file"
-    if name == NAME and data.table["name"] != NAME:
+    if name == NAME and data.table.name != NAME:
         return f"{name} asks the edits that medstress export --table {NAME} wrote"
     try:
         kinds = make_attack(name, _NEEDED.get(name, {})).takes
@@ -336,37 +376,6 @@ def _misfit(name: str, data: FirstData) -> str | None:
     if name.startswith("passage_") and not data.has_passages:
         return f"{name} needs questions with a passage, and these have none"
     return None
-
-
-def _groups(choices: Choices, attack: Attack, name: str) -> tuple[dict[str, Any], ...]:
-    if "names" not in attack.needs:
-        if choices.entities is not None:
-            raise UsageError(
-                f"{setting('entities')}: {name} draws no names; leave it out"
-            ).with_flag("--entities", None)
-        return ()
-    wanted = GROUPS if choices.entities is None else tuple(dict.fromkeys(choices.entities))
-    if not wanted:
-        raise UsageError(
-            f"{setting('entities')}: expected {' or '.join(GROUPS)}, or both, got none"
-        )
-    return tuple(map(group_table, wanted))
-
-
-def group_table(name: str) -> dict[str, Any]:
-    """Return the keys of `[[entities]]` for a group that comes with a vocabulary.
-
-    Raises:
-        UsageError: there is no such group.
-    """
-    if name not in GROUPS:
-        raise UsageError(
-            f"{setting('entities')}: expected {' or '.join(GROUPS)}, or both, got {name!r}"
-            f"{did_you_mean(name, GROUPS)}"
-        )
-    embedding = "ngram" if _lacks_minilm() else "minilm"
-    own = {"name": name, "type": name, "vocabulary": name}
-    return {**own, "recogniser": "gazetteer", "embedding": embedding}
 
 
 def _lacks_minilm() -> bool:
@@ -386,8 +395,8 @@ def _expected() -> str:
     )
 
 
-def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> dict[str, Any]:
-    """Find out what the name of a model stands for; return the keys of `[[victim]]`.
+def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> Victim:
+    """Find out what the name of a model stands for.
 
     Args:
         choices: what the user gave.
@@ -413,7 +422,7 @@ def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> dict[str,
         name = path.name.removesuffix(".gguf") if is_file else given
         name = path.resolve().name if path.is_dir() else name
     answers = {} if known else _answers(place, data, scores=scores)
-    return {"name": name, **place, **answers}
+    return Victim(name=name, **place, **answers)
 
 
 def _model_place(choices: Choices, task: str) -> dict[str, Any]:
@@ -481,10 +490,10 @@ def _answers(place: dict[str, Any], data: FirstData, *, scores: bool) -> dict[st
     if place["model"] in EMBEDDED:  # by letter this small model nearly always says A
         return {"answer_by": "text", "prompt": "open_book_cloze" if open_book else "cloze"}
     path = Path(place["model"]).expanduser()
-    config = path / "config.json" if path.is_dir() else _hub_config(place["model"])
+    file = path / "config.json" if path.is_dir() else _hub_config(place["model"])
     is_choice = task == "multiple_choice"
     ending = "ForMultipleChoice" if is_choice else "ForSequenceClassification"
-    content = read_json(config) if config is not None and config.is_file() else None
+    content = read_json(file) if file is not None and file.is_file() else None
     named = content.get("architectures") if isinstance(content, dict) else None
     if isinstance(named, list) and any(str(name).endswith(ending) for name in named):
         return {"answer_by": "head", **({"prompt": "question"} if is_choice else {})}
@@ -544,3 +553,30 @@ def _hub_config(name: str) -> Path | None:
 
     path = try_to_load_from_cache(name, "config.json")
     return Path(path) if isinstance(path, str) else None
+
+
+# -- the embedded default ------------------------------------------------------------------------
+
+
+def demo() -> Experiment:
+    """Return the embedded default: one model asked with a passage and without, under attack."""
+    model: dict[str, Any] = {"backend": "transformers", "model": "smollm2", "answer_by": "text"}
+    model |= {"parameters": 135e6, "family": "SmolLM2", "group": "generalist"}
+    names = {
+        "far names": {"n": 20},
+        "random names": {"sampler": "random"},
+        "near names": {"n": -20},
+    }
+    return Experiment(
+        experiment=config.Settings(name="demo", seeds=(0,)),
+        dataset=(Dataset(name="sample"),),
+        entities=tuple(Entities(name=one, type=one, vocabulary=one) for one in GROUPS),
+        victim=(
+            Victim(**model, name="open_book", prompt="open_book_cloze"),
+            Victim(**model, name="closed_book", prompt="cloze"),
+        ),
+        attack=tuple(
+            config.Attack.read({"name": "entity_substitution", "budget": 8, "label": label, **own})
+            for label, own in names.items()
+        ),
+    )

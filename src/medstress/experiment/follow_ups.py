@@ -17,7 +17,7 @@ from medstress.analyses.run import Run
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.engine.work import Purpose, Work
 from medstress.entities.embeddings import PromptEncoder
-from medstress.experiment.file.config import Analysis as AnalysisTable
+from medstress.experiment.file import config
 from medstress.experiment.plan.plan import Prepared
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader, StoredInquiry
@@ -137,7 +137,7 @@ def follow_up_hashes(bench: Prepared, folder: Path) -> dict[str, str]:
 # -- what is computed ------------------------------------------------------------------------
 
 
-def prompt_encoder(table: AnalysisTable, base: Path) -> PromptEncoder | None:
+def prompt_encoder(table: config.Analysis, base: Path) -> PromptEncoder | None:
     """Return the encoder that `[analysis]` asks for, after checking it; None if it asks for none.
 
     Raises:

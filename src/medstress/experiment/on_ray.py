@@ -42,8 +42,7 @@ from medstress.experiment.opening import Wish
 from medstress.experiment.plan.plan import payers
 from medstress.experiment.prepare import prepare
 from medstress.experiment.run import Outcome, check_can_be_cut, perform, run_folder
-from medstress.files.extras import importing
-from medstress.files.versions import versions
+from medstress.files.extras import importing, versions
 from medstress.store.database import FILE
 from medstress.store.shards import read_shard
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any
 
-from medstress.attacks.noise import Noise, noise_of
+from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import never_wrong
-from medstress.core.clusters import document_of
 from medstress.core.errors import UsageError, setting
-from medstress.core.items import OUTSIDE, Candidate, Question
+from medstress.core.items import Candidate, Question
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
-from medstress.datasets.tagged import DOCUMENT
 from medstress.engine.progress import Watcher
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.parts import AttackPart, make_attacks
@@ -26,7 +24,6 @@ from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.prepare import prepare, resolve
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
-from medstress.tasks.kinds import SIMILARITY, TAGGING
 
 NEEDS = ("experiment", "dataset", "attack")
 """Tables that `perturb` needs; attacks that draw names also need entity groups."""
@@ -42,12 +39,6 @@ class Row:
     arm: Mapping[str, Any]
     """Labels of data set and attack, the seed, and of substitutions the group and the number of the
     draw, from 1."""
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The fields that a reader of its kind needs; mentions have moved, so they are left out."""
-        values: dict[str, Any] = self.candidate.item.changed(self.candidate.edits).row()
-        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +71,7 @@ def perturb(
     Args:
         experiment: a TOML file, a dict of the same shape, or a checked `Experiment`; victims may
             be missing.
-        to: FILE.jsonl; for a single data set, attack and seed also FILE.tsv, FILE.iob, FILE.conll
-            (tagged texts) or FILE.tsv (pairs).
+        to: FILE.jsonl, which the reader of the data reads back.
         limit: most items of each data set.
         overrides: as the command line's --set.
         watcher: callbacks for progress.
@@ -90,6 +80,8 @@ def perturb(
         UsageError, DataError: one sentence.
     """
     to = Path(to)
+    if to.suffix.lower() != ".jsonl":
+        raise UsageError(f"{setting('to', str(to))}: the name must end in .jsonl")
     checked, _, base = resolve(experiment, overrides, NEEDS, _attacks_alone)
     inputs = [base / Path(table.path).expanduser() for table in checked.dataset if table.path]
     refuse_inputs(to, inputs)
@@ -107,16 +99,9 @@ def perturb(
         raise UsageError(
             f"{setting('to', str(to))}: these attacks can perturb no item, so nothing is written"
         )
-    writers = {".jsonl": _jsonl, **WRITERS.get(bench.kind.name, {})}
-    writer = writers.get(to.suffix.lower())
-    if writer is None:
-        raise UsageError(
-            f"{setting('to', str(to))}: the name must end in {' or '.join(writers)} for "
-            f"{bench.kind.name}"
-        )
-    lines = list(writer(rows, to))  # all checks come before anything is written
+    lines = [json.dumps(values, ensure_ascii=False) for values in _values(rows)]
     try:
-        write_text(to, "".join(line + "\n" for line in lines))
+        write_text(to, "".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise UsageError(
             f"cannot write {to}: {error.strerror}; give another {setting('to')}"
@@ -172,7 +157,7 @@ def _rows(bench: Prepared) -> Iterator[Row]:
     for dataset, group, part in product(bench.datasets, bench.groups, bench.attacks):
         if not bench.holds(dataset, group, "", part):
             continue
-        resources, attack = cast(Any, group.resources_on(dataset)), part.attack
+        resources, attack = group.resources_on(dataset), part.attack
         arm: dict[str, Any] = {"dataset": dataset.label, "attack": part.label}
         for item, seed in product(group.items(dataset), bench.seeds(part)):
             if not isinstance(attack, Noise):
@@ -183,10 +168,10 @@ def _rows(bench: Prepared) -> Iterator[Row]:
                 continue
             # The random stream of a run's trials, so that a run asks exactly these items.
             rng = rng_for(seed or 0, f"{attack.stream}/{group.label}", dataset.label, item.id)
-            unit, noise = item.of_unit(WHOLE), noise_of(resources) or resources
+            unit = item.of_unit(WHOLE)
             # Questions without the field that is perturbed have no row.
-            if attack.asks_copy_of(unit) or attack.obstacle(unit, noise) is None:
-                candidate = unit.candidate(attack.edits(unit, rng, noise))
+            if attack.asks_copy_of(unit) or attack.obstacle(unit, resources) is None:
+                candidate = unit.candidate(attack.edits(unit, rng, resources))
                 yield Row(candidate=candidate, arm={**arm, "seed": seed})
 
 
@@ -200,7 +185,7 @@ def drawn_candidates(
         yield from (query.candidate for query in never_wrong(attack, item, rng, resources))
 
 
-def _jsonl(rows: Sequence[Row], _: Path) -> Iterator[str]:
+def _values(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     is_alone = len({tuple(row.arm.items()) for row in rows}) == 1
     for row in rows:
         item, edits = row.candidate.item, [asdict(edit) for edit in row.candidate.edits]
@@ -211,54 +196,7 @@ def _jsonl(rows: Sequence[Row], _: Path) -> Iterator[str]:
         arm = {key: value for key, value in row.arm.items() if value is not None}
         # Ids must be unique in a file, so several perturbations of an item get longer ids.
         name = item.id if is_alone else "/".join([item.id, *map(str, arm.values())])
-        values = {**item.metadata, "id": name, **row.values, "original_id": item.id, **arm}
-        yield json.dumps({**values, "edits": edits}, ensure_ascii=False)
-
-
-def _iob(rows: Sequence[Row], to: Path) -> Iterator[str]:
-    _check_alone(rows, to)
-    documents = [document_of(row.candidate.item.metadata) for row in rows]
-    # Rows without a document come first: every later row belongs to the mark before it.
-    order = {name: place for place, name in enumerate(dict.fromkeys([None, *documents]))}
-    last = None
-    pairs = zip(documents, rows, strict=True)
-    for document, row in sorted(pairs, key=lambda pair: order[pair[0]]):
-        if document != last:
-            last = document
-            yield from (f"{DOCUMENT}\t{OUTSIDE}", "")
-        yield from (f"{token}\t{label}" for token, label in zip(*row.values.values(), strict=True))
-        yield ""
-
-
-def _pairs(rows: Sequence[Row], to: Path) -> Iterator[str]:
-    _check_alone(rows, to)
-    yield "id\ttext_a\ttext_b\tscore"
-    for row in rows:
-        fields = [row.candidate.item.id, *map(str, row.values.values())]
-        if any(character in part for part in fields for character in "\t\n\r"):
-            raise UsageError(
-                f"{setting('to', str(to))}: the texts of item {fields[0]!r} have a tab or a "
-                "line end, which a "
-                ".tsv file cannot hold; write .jsonl"
-            )
-        yield "\t".join(fields)
-
-
-def _check_alone(rows: Sequence[Row], to: Path) -> None:
-    arms = {(row.arm["dataset"], row.arm["attack"], row.arm["seed"]): None for row in rows}
-    if len(arms) > 1:
-        listed = "; ".join(f"{d}, {a}, seed {s}" for d, a, s in list(arms)[:3])
-        raise UsageError(
-            f"{setting('to', str(to))}: the file holds one perturbed copy, and there are "
-            f"{len(arms)} ({listed}"
-            f"{'; ...' if len(arms) > 3 else ''}); select one with --set experiment.seeds=[0] and "
-            "--set attack.NAME.use=false, or write .jsonl"
-        )
-
-
-Writer: TypeAlias = Callable[[Sequence[Row], Path], Iterator[str]]
-WRITERS: Mapping[str, Mapping[str, Writer]] = {
-    TAGGING.name: {".tsv": _iob, ".iob": _iob, ".conll": _iob},
-    SIMILARITY.name: {".tsv": _pairs},
-}
-"""Kind -> ending of a file -> what writes it, beside .jsonl."""
+        # Mentions have moved, so they are left out.
+        fields = item.changed(row.candidate.edits).row()
+        own = {**item.metadata, "id": name, **fields, "original_id": item.id, **arm}
+        yield {**own, "edits": edits}

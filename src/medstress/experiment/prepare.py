@@ -33,9 +33,8 @@ from medstress.experiment.file.reading import (
 )
 from medstress.experiment.follow_ups import prompt_encoder
 from medstress.experiment.plan.attack_checks import (
+    check_asking,
     check_budgets,
-    check_conversations,
-    check_probes,
     check_scores,
     control_arms,
     fitting_arms,
@@ -53,7 +52,6 @@ from medstress.experiment.plan.dataset_parts import (
     with_long_items,
 )
 from medstress.experiment.plan.parts import (
-    SentenceGroupPart,
     check_kind,
     free_group,
     kind_of_datasets,
@@ -133,15 +131,13 @@ def prepare(
     )
     if not kind.draws_names:
         if not isinstance(wanted, bool | None):
-            raise UsageError(
-                f"[experiment] controls = {list(wanted)}: these are controls of attacks on "
-                f"questions, but the data are {kind.name}; write true, or leave the key out"
-            )
+            raise UsageError(f"[experiment] controls: for {kind.name} write true or false")
         if wanted:
             more, prepared.left_out = noise_controls(attacks, kind)
             prepared.attacks = [*attacks, *more]
         noise = sentence_resources(prepared.attacks, loaded, base)
-        prepared.groups, prepared.recognisers = [SentenceGroupPart(resources=noise)], [GIVEN]
+        prepared.groups = free_group(prepared.attacks, noise)
+        prepared.recognisers = [GIVEN]
         return criteria.checked(prepared)
     datasets, recognisers = recognise_mentions(checked.entities, base, loaded, watcher.note)
     require_attackable(checked.entities, datasets, [part.attack for part in attacks])
@@ -221,10 +217,7 @@ def drop_unseen_controls(prepared: Prepared) -> None:
         reason = f"no victim's prompt shows {' or '.join(sorted(arm.fields))}"
         name = arm.harmless.name
         if not isinstance(wanted, bool | None):
-            raise UsageError(
-                f"[experiment] controls: {name} changes nothing that is asked, because {reason}; "
-                "leave it out of controls, or choose another prompt"
-            )
+            raise UsageError(f"[experiment] controls: leave {name} out, because {reason}")
         prepared.attacks.remove(part)
         attack = part.label.removesuffix(f" / {name}")
         prepared.left_out.setdefault(attack, {})[name] = reason
@@ -247,8 +240,7 @@ def opened_victims(
         baselines: whether the runs that criteria compare with are checked.
 
     Raises:
-        UsageError: see `open_victims`, `check_conversations`, `check_probes`, `open_roles` and
-            `check_targets`.
+        UsageError: see `open_victims`, `check_asking`, `open_roles` and `check_targets`.
     """
     tables, base = prepared.experiment.victim, prepared.base
     seconds = prepared.experiment.experiment.timeout_seconds
@@ -258,8 +250,7 @@ def opened_victims(
         tables, base, note, prepared.kind, prepared.classes, seconds, datasets, greets=greets
     )
     try:
-        check_conversations(prepared.victims, prepared.attacks)
-        check_probes(prepared.victims, prepared.attacks, [label for label, _ in datasets])
+        check_asking(prepared.victims, prepared.attacks, [label for label, _ in datasets])
         opened = list(zip(tables, prepared.victims, strict=True))
         prepared.roles = open_roles(
             prepared.experiment.role, base, note, opened, seconds, greets=greets

@@ -185,10 +185,8 @@ def check_can_be_cut(prepared: Prepared) -> None:
     """
     if prepared.experiment.tune is not None:
         raise UsageError(
-            f"{setting('shard')}: [tune] chooses n by the answers to a split of all items, so "
-            "it comes before "
-            "shards: run `medstress tune`, or write the chosen n (tune.json) into [[attack]], and "
-            "leave [tune] out"
+            f"{setting('shard')}: tuning comes before shards: run `medstress tune`, write the n of "
+            "tune.json into [[attack]], and leave [tune] out"
         ).with_flag("--shard", None)
 
 
@@ -330,7 +328,7 @@ def stages_of(bench: Prepared) -> list[Stage]:
     """Return what an experiment asks after its trials."""
     table, analysis, stages = bench.experiment.test, bench.experiment.analysis, list[Stage]()
     if table is not None or JUDGE in {part.name for part in bench.roles}:
-        from medstress.experiment.significance.plan import FAITHFULNESS, SIGNIFICANCE
+        from medstress.experiment.significance import FAITHFULNESS, SIGNIFICANCE
 
         stages += [FAITHFULNESS] if table is None else [FAITHFULNESS, SIGNIFICANCE]
     if analysis.transfer or analysis.reuse:
@@ -663,7 +661,7 @@ def run_tests(
     """
 
     from medstress.attacks.medfuzz.attack import NAME
-    from medstress.experiment.significance.plan import FAITHFULNESS, SIGNIFICANCE, nothing_tested
+    from medstress.experiment.significance import FAITHFULNESS, SIGNIFICANCE, nothing_tested
 
     def complete(raw: dict[str, Any]) -> None:
         raw.setdefault("test", {})

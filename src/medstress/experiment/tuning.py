@@ -35,9 +35,7 @@ from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.file.config import Analysis as AnalysisTable
-from medstress.experiment.file.config import Experiment, victim_labels
-from medstress.experiment.file.config import Tune as TuneTable
+from medstress.experiment.file import config
 from medstress.experiment.file.reading import Source, check_table
 from medstress.experiment.opening import RUN, Wish
 from medstress.experiment.plan.parts import AttackPart
@@ -68,7 +66,7 @@ class TuningPlan:
 
     prepared: Prepared
     """All attacks over all items."""
-    table: TuneTable
+    table: config.Tune
     """The table `[tune]`."""
     controls: tuple[AttackPart, ...] = ()
     """Control arms of the report; n is chosen by ASR alone."""
@@ -129,7 +127,7 @@ class TuningPlan:
         experiment = self.prepared.experiment
         if not self.same_items:
             # [analysis] belongs to the report.
-            experiment = experiment.model_copy(update={"analysis": AnalysisTable()})
+            experiment = experiment.model_copy(update={"analysis": config.Analysis()})
         return replace(
             self.prepared,
             experiment=experiment,
@@ -150,15 +148,14 @@ class TuningPlan:
         Raises:
             UsageError: no victim is left.
         """
-        labels = set(victim_labels(self.prepared.experiment.victim))
+        labels = set(config.victim_labels(self.prepared.experiment.victim))
         grids = [grid for grid in best.grids if grid.victim in labels]
         without_n = places_without_n(grids)
         if without_n and without_n.keys() == {grid.place for grid in grids if grid.n_items}:
             (dataset, group, victim), n = next(iter(without_n.items()))
             raise UsageError(
                 f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
-                "correctly, so n cannot be tuned: use more items, a larger share in [tune] or "
-                f"another victim, with {setting('fresh', True)}"
+                f"correctly: use more items or a larger share, with {setting('fresh', True)}"
             )
         places = {(one.place, (template_of(one.template), one.n)) for one in best.choices}
         used = {point for _, point in places}
@@ -209,7 +206,7 @@ class Tuned:
 
 
 def plan_tuning(
-    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
+    experiment: str | Path | Mapping[str, Any] | config.Experiment | Source,
     *,
     limit: int | None = None,
     overrides: Sequence[str] = (),
@@ -220,21 +217,21 @@ def plan_tuning(
     Raises:
         UsageError, DataError: one sentence.
     """
-    if isinstance(experiment, Experiment):
+    if isinstance(experiment, config.Experiment):
         experiment = experiment.model_dump(mode="json", exclude_none=True)
     prepared = prepare(
         experiment, limit=limit, overrides=overrides, watcher=watcher, complete=tune_every_n
     )
     arms = tuple(part for part in prepared.attacks if isinstance(part.attack, ControlArm))
     prepared.attacks = [part for part in prepared.attacks if part not in arms]
-    table = prepared.experiment.tune or TuneTable()
+    table = prepared.experiment.tune or config.Tune()
     plan = TuningPlan(prepared=prepared, table=table, controls=arms)
     _check_plan(plan)
     return plan
 
 
 def tune_experiment(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | config.Experiment,
     out: str | Path | None = None,
     wish: Wish = RUN,
     *,
@@ -331,7 +328,7 @@ def tune_every_n(raw: dict[str, Any]) -> None:
     Attacks that differ only in n become one. If the file has no random sampling, it is added.
     Malformed tables are left to the check that follows.
     """
-    settings, rows = TuneTable(), raw.get("attack")
+    settings, rows = config.Tune(), raw.get("attack")
     with suppress(UsageError):
         settings = check_table("tune", raw.get("tune", {}))
     rows = [rows] if isinstance(rows, dict) else rows
@@ -372,23 +369,17 @@ def _check_plan(plan: TuningPlan) -> None:
     """Refuse a plan with no n to tune, a budget that does not fit, or too few items on a side."""
     tuned = [part for part in plan.prepared.attacks if has_n(part.attack.spec())]
     if not tuned:
-        raise UsageError(
-            'there is no n to tune: no [[attack]] has sampler = "pdws"; add name = '
-            '"entity_substitution" with sampler = "pdws" (n may be left out)'
-        )
+        raise UsageError('there is no n to tune: no [[attack]] has sampler = "pdws"')
     budget = plan.table.budget
     if budget is not None and plan.same_items:
-        raise UsageError(
-            f"[tune] budget = {budget}: with share = 1 the tuning trials are the report, so their "
-            "budget is the attack's; leave it out, or give a share below 1"
-        )
+        raise UsageError(f"[tune] budget = {budget}: with share = 1 the attack's budget counts")
     for part in tuned:
         if budget is not None and budget > part.attack.budget:
             raise UsageError(
                 f"[tune] budget = {budget} is larger than that of attack {part.label!r} "
                 f"({part.attack.budget})"
             )
-    for dataset, group in product(plan.prepared.datasets, plan.prepared.question_groups):
+    for dataset, group in product(plan.prepared.datasets, plan.prepared.groups):
         attackable = [
             item
             for item in plan.prepared.items(dataset, group)
@@ -398,9 +389,8 @@ def _check_plan(plan: TuningPlan) -> None:
         rest = len(attackable) if plan.same_items else len(attackable) - n
         if attackable and min(n, rest) < MIN_ITEMS:
             raise UsageError(
-                f"{dataset.label}/{group.label} has {len(attackable)} attackable items, of which "
-                f"share = {plan.table.share:g} tunes n on {n} and reports on {rest}; each needs at "
-                f"least {MIN_ITEMS}: use more items, or another share in [tune]"
+                f"{dataset.label}/{group.label}: [tune] share = {plan.table.share:g} tunes n on "
+                f"{n} attackable items and reports on {rest}; each needs at least {MIN_ITEMS}"
             )
 
 

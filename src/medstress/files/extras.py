@@ -1,30 +1,27 @@
 """What is installed of the packages that medstress and its extras need, and what completes it.
 
 `pip install 'medstress[EXTRA]'` completes an installed medstress without fetching it again: pip
-goes through what is installed and adds what is missing or too old. Of a package whose files are
-gone or cut short it changes nothing, so that has to be installed anew.
+goes through what is installed and adds what is missing or too old.
 
 Imports nothing at the top that has to be installed: it works where a package of the base is broken.
 """
 
 from __future__ import annotations
 
-import re
-import sys
+import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
-from importlib.util import find_spec
-from pathlib import Path
-from traceback import extract_tb
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING
 
 from medstress.core.errors import UsageError, install_command, missing_extra, reason
+from medstress.version import __version__
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _PACKAGE = "medstress"
+LIBRARIES = ("numpy", "scipy", "polars", "pydantic", "jinja2", "torch", "transformers")
 BASE = ""
 """Stands for what medstress needs without any extra."""
 FAULTS = (ImportError, OSError, SyntaxError, AttributeError, NameError, TypeError, ValueError)
@@ -35,15 +32,12 @@ FAULTS = (ImportError, OSError, SyntaxError, AttributeError, NameError, TypeErro
 def importing(what: str, extra: str) -> Iterator[None]:
     """Import packages of an extra inside the block; where that fails, say what mends it.
 
-    Take from them what is used (`from openpyxl import load_workbook`): a package that was cut
-    short by an interrupted install can be imported.
-
     Args:
         what: the part of medstress that needs them, such as `the transformers back end`.
         extra: the extra that brings them.
 
     Raises:
-        UsageError: nothing of the extra is installed, or only a part, or a package is damaged.
+        UsageError: nothing of the extra is installed, or only a part.
     """
     try:
         yield
@@ -54,32 +48,22 @@ def importing(what: str, extra: str) -> Iterator[None]:
 def import_fault(what: str, extra: str, error: Exception) -> UsageError:
     """Return the error for a package of an extra that could not be imported."""
     lacking, needed = lacking_of(extra), requirements(extra)
-    if not lacking and (name := _culprit(error)):
-        return _damaged(f"{what}: the extra `{extra}` is", name, error)
-    is_absent = not lacking and isinstance(error, ModuleNotFoundError)
-    if is_absent or len(lacking) == len(needed):  # also where medstress is a folder of sources
+    if len(lacking) == len(needed):  # also where medstress is a folder of sources
         return missing_extra(what, extra)
     return _in_part(f"{what}: the extra `{extra}` is", extra, lacking or [reason(error)])
 
 
 def not_there(what: str, extra: str, *modules: str) -> UsageError:
-    """Return the error for modules of an extra of which one was not found.
-
-    Its package is not installed, or its files are gone.
-    """
-    for module in modules:
-        error = ModuleNotFoundError(f"no module {module}", name=module)
-        if not lacking_of(extra) and (name := _culprit(error)):
-            return _damaged(f"{what}: the extra `{extra}` is", name, error)
-    return missing_extra(what, extra)
+    """Return the error for modules of an extra of which one was not found."""
+    return import_fault(what, extra, ModuleNotFoundError(f"no module {' or '.join(modules)}"))
 
 
 def base_fault(error: BaseException) -> UsageError | None:
-    """Return an error with the command that mends it if a package of the base lacks, or is damaged.
+    """Return an error with the command that mends it if a package of the base lacks.
 
     None for any other error, and for modules that no dependency of medstress is to bring.
     """
-    if not isinstance(error, ImportError | SyntaxError):
+    if not isinstance(error, ImportError):
         return None
     try:
         lacking = lacking_of(BASE)
@@ -92,10 +76,7 @@ def half_installed(error: BaseException) -> UsageError | None:
     """Return the error for what no command can do without; None if medstress itself is wrong."""
     if fault := base_fault(error):
         return fault
-    name = _culprit(error)
-    if name and isinstance(error, ImportError | SyntaxError):
-        return _damaged(f"{_PACKAGE} is", name, error)
-    if isinstance(error, ModuleNotFoundError) and _top(error) not in ("", _PACKAGE):
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith(_PACKAGE):
         return _in_part(f"{_PACKAGE} is", BASE, [str(error)])
     return None
 
@@ -150,44 +131,14 @@ def _in_part(who: str, extra: str, lacking: list[str]) -> UsageError:
     ).with_command(command)
 
 
-def _damaged(who: str, name: str, error: BaseException) -> UsageError:
-    """Return the error for a package that is installed and cannot be imported.
-
-    Another version might not fit what needs it. A build of one's own (`2.4+cpu`) is on no index.
-    """
-    number = version(name)
-    exact = "" if "+" in number else f"=={number}"
-    command = f"pip install --force-reinstall {name}{exact}"
-    return UsageError(
-        f"{who} damaged: {name} cannot be imported ({reason(error)}); mend it with: {command}"
-    ).with_command(command)
-
-
-def _culprit(error: BaseException) -> str | None:
-    """Return the installed package that could not be imported, under pip's name."""
-    owners, absent = packages_distributions(), isinstance(error, ModuleNotFoundError)
-    for top in (_top(error), *_modules(error)):
-        if top != _PACKAGE and top in owners and not (absent and _is_there(top)):
-            return str(owners[top][0])
-    return None
-
-
-def _is_there(module: str) -> bool:
-    # None stands there for what was taken away on purpose.
-    return sys.modules.get(module, sys) is None or find_spec(module) is not None
-
-
-def _top(error: BaseException) -> str:
-    """Return the module, without what is below it, that could not be imported."""
-    return ((error.name if isinstance(error, ImportError) else None) or "").partition(".")[0]
-
-
-def _modules(error: BaseException) -> Iterator[str]:
-    """Yield the modules, without what is below them, whose code ran last; the last one first."""
-    files = [frame.filename for frame in reversed(extract_tb(error.__traceback__))]
-    if isinstance(error, SyntaxError) and error.filename:
-        files.insert(0, error.filename)
-    for file in files:
-        for place in sys.path:
-            if place and Path(file).is_relative_to(place):
-                yield re.sub(r"\.py$", "", Path(file).relative_to(place).parts[0])
+def versions() -> dict[str, str]:
+    """Return the versions of medstress, Python, the system and the libraries that numbers need."""
+    own = {
+        "medstress": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            own[name] = version(name)
+    return own

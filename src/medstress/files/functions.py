@@ -256,7 +256,7 @@ def identified(
     """Return the name of a function, class or object, and what identifies it beside its file.
 
     Args:
-        function: what answers (docs: victims).
+        function: what answers (docs: models).
         version: identifies it instead of its source, for an object or where a function uses more
             than its own source says, such as a model that was loaded in another cell.
 

@@ -13,7 +13,7 @@ import re
 import struct
 import tomllib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,6 +40,8 @@ MAX_TOML_DEPTH = 32
 MAX_JSON_DEPTH = 100
 """Nested lists and objects in a data file; the store takes at most 254."""
 _LARGEST = 2**63
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""A key of TOML that needs no quotes."""
 _DOTTED = re.compile(r"(?<![\w-])(?:[\w-]+\s*\.\s*){200}")
 """A key with this many dots: Python's TOML parser takes quadratic time for it."""
 
@@ -228,6 +230,39 @@ def _complaint(value: Any) -> str | None:
         if any("\ud800" <= character <= "\udfff" for character in value):
             return "expected text, got bytes that are not UTF-8"
     return None
+
+
+def toml_value(value: Any) -> str:
+    r"""Return a value as TOML, in one line.
+
+    Args:
+        value: a text, truth value, number, list or table of such.
+
+    >>> print(toml_value({"question": "stem", "options": ["A", 'the "B"']}))
+    {question = "stem", options = ["A", "the \"B\""]}
+    >>> print(toml_value(True), toml_value(-20), toml_value(0.5), toml_value("é\n"))
+    true -20 0.5 "é\n"
+    """
+    if isinstance(value, str):
+        # JSON's escapes are TOML's; TOML also wants the character DEL escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        parts = (f"{toml_key(key)} = {toml_value(part)}" for key, part in value.items())
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return repr(value)
+
+
+def toml_key(key: str) -> str:
+    """Return a key as TOML.
+
+    >>> print(toml_key("n_items"), toml_key("the key"))
+    n_items "the key"
+    """
+    return key if _BARE.fullmatch(key) else toml_value(key)
 
 
 def decode_utf8(raw: bytes, path: Path, line: int = 1) -> str:

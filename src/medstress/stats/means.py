@@ -59,17 +59,6 @@ def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
     )
 
 
-def mean_of_names(
-    values: Numbers,
-    items: NDArray[np.int64],
-    names: Sequence[frozenset[str]],
-    n_names: int,
-    level: float = 0.95,
-) -> Estimate:
-    """Estimate a mean for items and names like these: the estimate of `difference_of_names`."""
-    return difference_of_names(values, items, names, n_names, level).estimate
-
-
 def difference_of_names(
     values: Numbers,
     items: NDArray[np.int64],

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import ceil, floor, sqrt
-from statistics import NormalDist
 
 import numpy as np
 
@@ -80,23 +79,6 @@ def detectable(n: int, discordance: float, power: float = 0.8) -> float | None:
         middle = (too_small + enough) / 2
         too_small, enough = (too_small, middle) if is_enough(middle) else (middle, enough)
     return enough
-
-
-def detectable_mean(n: float, square: float, power: float = 0.8, reach: float = 2.0) -> float:
-    """Return the smallest mean that n independent values of a mean square find, by the normal rule.
-
-    For differences of differences, which are no shares.
-
-    Args:
-        n: how many values, or how many they are worth.
-        square: their mean square.
-        power: probability of p < .05, above .5.
-        reach: the largest value there can be.
-
-    >>> round(detectable_mean(200, 0.15), 3)
-    0.077
-    """
-    return min((Z + NormalDist().inv_cdf(power)) * sqrt(square / n), reach)
 
 
 def _least(m: Numbers) -> Numbers:

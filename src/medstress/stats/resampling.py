@@ -141,32 +141,21 @@ def around(estimate: Estimate) -> Estimate:
     return replace(estimate, low=min(low, value), high=max(high, value))
 
 
-def ratio(totals: Numbers, counts: Numbers, what: str) -> Estimate:
-    """Estimate sum(totals) / sum(counts) over units, with a percentile bootstrap interval.
-
-    Args:
-        totals: each unit's part of the numerator, shape (m,).
-        counts: each unit's part of the denominator, shape (m,).
-        what: what was counted, for people.
-    """
-    n = int(counts.sum())
-    if n == 0:
-        return unknown(f"no {what}")
-    m = counts.shape[0]
-    method = f"{what}; bootstrap over {m} items, {RESAMPLES} resamples, percentile 95 %"
-    return bootstrapped(float(totals.sum() / n), resampled_ratio(totals, counts), n, method)
-
-
 def mean_over(values: Numbers, units: NDArray[np.int64], what: str) -> Estimate:
-    """Estimate the mean of values whose units are drawn whole.
+    """Estimate the mean of values, units drawn whole, with a percentile bootstrap interval.
 
     Args:
         values: shape (n,).
         units: the unit of each value, shape (n,).
         what: what was counted, for people.
     """
+    n = len(values)
+    if n == 0:
+        return unknown(f"no {what}")
     counts, sums = tally(units, values)
-    return ratio(sums, counts, what)
+    m = len(counts)
+    method = f"{what}; bootstrap over {m} items, {RESAMPLES} resamples, percentile 95 %"
+    return bootstrapped(float(sums.sum() / n), resampled_ratio(sums, counts), n, method)
 
 
 def resampled_mean(values: Numbers, units: NDArray[np.int64]) -> Numbers:

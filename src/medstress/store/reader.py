@@ -18,7 +18,7 @@ from medstress.core.calls import FROM_CACHE, Chosen, Generated
 from medstress.core.errors import StoreError
 from medstress.core.exchanges import StoredCall
 from medstress.core.outcomes import Verdict
-from medstress.files.inside import check_regular, refuse_linked
+from medstress.files.bounded import check_regular, refuse_linked
 from medstress.store.chain import commits_after
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import VICTIM, Counts, Spending, count, read_spending

@@ -22,8 +22,8 @@ from typing import Any
 from medstress.core.calls import Answer, ModelIdentity
 from medstress.core.errors import StoreError
 from medstress.core.hashing import digest
+from medstress.files.bounded import check_regular
 from medstress.files.cache_folders import cache_dir
-from medstress.files.inside import check_regular
 from medstress.files.writing import PlaceTaken, create_in_place, make_folder
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES
@@ -176,19 +176,6 @@ class SharedCache:
                 return bad
             bad += [row[0] for row in rows if _answer_of(row) is None]
             last = rows[-1][0]
-
-    def chosen(self, *, older_than_days: float | None, model: str | None) -> list[bytes]:
-        """Return the keys of entries that are older and of the model (name or hash), if given."""
-        wanted, values = ["1"], list[object]()
-        if older_than_days is not None:
-            wanted.append("stored < ?")
-            values.append(time.time() - older_than_days * 86_400)
-        if model is not None:
-            wanted.append("? IN (model, model_hash)")
-            values.append(model)
-        with self._translated():
-            rows = self._db.execute(f"SELECT key FROM answers WHERE {' AND '.join(wanted)}", values)
-            return [key for (key,) in rows]
 
     def remove(self, keys: Sequence[bytes]) -> None:
         """Remove entries and free their space."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medstress.core.outcomes import Verdict
-from medstress.files.inside import check_regular
+from medstress.files.bounded import check_regular
 from medstress.store.chain import (
     REVIEW_CHAIN,
     RUN_CHAIN,

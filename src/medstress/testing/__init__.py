@@ -7,19 +7,19 @@ raise AssertionError with one sentence. Nothing here needs a model or a network.
 from __future__ import annotations
 
 from medstress.testing.attacks import Driven, check_attack, drive
-from medstress.testing.backends import ScriptedBackend, check_backend, scripted_reply
-from medstress.testing.conversations import rule_target, scripted_attacker, scripted_judge
-from medstress.testing.datasets import check_dataset
-from medstress.testing.tasks import check_task
+from medstress.testing.checks import check_backend, check_dataset, check_task
+from medstress.testing.scripted import (
+    ScriptedBackend,
+    rule_target,
+    scripted_attacker,
+    scripted_judge,
+    scripted_reply,
+)
 from medstress.testing.tiny import (
     REPLACEMENTS,
     TINY_TYPE,
     PerturbationTable,
     PromptVictim,
-    errs_on_any_change,
-    errs_on_cue,
-    errs_on_names,
-    never_errs,
     planted,
     small_run,
     tiny_questions,
@@ -38,10 +38,6 @@ __all__ = [
     "check_dataset",
     "check_task",
     "drive",
-    "errs_on_any_change",
-    "errs_on_cue",
-    "errs_on_names",
-    "never_errs",
     "planted",
     "rule_target",
     "scripted_attacker",

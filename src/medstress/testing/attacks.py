@@ -18,7 +18,7 @@ from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
-from medstress.testing.backends import scripted_reply
+from medstress.testing.scripted import scripted_reply
 
 MAX_REFUSED = 32
 """`BudgetExhausted` is thrown at this many questions of an item, the first ones."""
@@ -118,22 +118,18 @@ def check_attack(
     >>> check_attack(EntitySubstitution(n=-2.0), tiny_questions(3), tiny_resources())
     """
     name = type(attack).__name__
-    if not inspect.isgeneratorfunction(attack.run):
-        raise AssertionError(f"{name}.run must be a generator function, one that yields")
-    if fault := attack_fault(attack):
-        raise AssertionError(f"{name} {fault}")
+    is_flow = inspect.isgeneratorfunction(attack.run)
+    assert is_flow, f"{name}.run must be a generator function, one that yields"
+    fault = attack_fault(attack)
+    assert not fault, f"{name} {fault}"
     try:
-        is_same = canonical_json(attack.spec()) == canonical_json(attack.spec())
+        first_spec, second_spec = canonical_json(attack.spec()), canonical_json(attack.spec())
     except (TypeError, ValueError) as error:
         raise AssertionError(f"{name}.spec() must consist of JSON values: {error}") from error
-    if not is_same:
-        raise AssertionError(f"{name}.spec() changes from call to call")
+    assert first_spec == second_spec, f"{name}.spec() changes from call to call"
     obstacles = {item.id: attack.obstacle(item, resources) for item in items}
     chosen = [item for item in items if obstacles[item.id] is None]
-    if not chosen:
-        raise AssertionError(
-            f"{name} can attack none of the items, so nothing can be checked: {obstacles}"
-        )
+    assert chosen, f"{name} can attack none of the items, so nothing can be checked: {obstacles}"
 
     def walk(item: Any, **how: Any) -> Generator[Step, None, Any]:
         return _walk(attack, item, resources, reply, **how)
@@ -177,16 +173,14 @@ def _walk(
             _check_step(f"{name}, {what}", step)
             if isinstance(step, Ask) and len(step.queries) > budget:
                 n_refused += 1
-                if n_refused > _PATIENCE:
-                    raise AssertionError(
-                        f"{name}, {what}: does not end after BudgetExhausted was thrown "
-                        f"{_PATIENCE} times; ask at most the remaining queries, or return"
-                    )
+                assert n_refused <= _PATIENCE, (
+                    f"{name}, {what}: does not end after BudgetExhausted was thrown {_PATIENCE} "
+                    "times; ask at most the remaining queries, or return"
+                )
                 after = "after BudgetExhausted"
                 step = flow.throw(BudgetExhausted(int(budget)))
                 continue
-            if number > _MAX_STEPS:
-                raise AssertionError(f"{name} does not end: {what}, {_MAX_STEPS} steps")
+            assert number <= _MAX_STEPS, f"{name} does not end: {what}, {_MAX_STEPS} steps"
             yield step
             replies: Replies = ()
             if isinstance(step, Ask):
@@ -202,7 +196,8 @@ def _walk(
             )
             step = flow.send(replies)
     except StopIteration as stop:
-        if stop.value is not None and getattr(stop.value, "item", None) != item:
+        is_own = stop.value is None or getattr(stop.value, "item", None) == item
+        if not is_own:
             raise AssertionError(
                 f"{name} must return a candidate of {what} or None, got {stop.value!r}"
             ) from None
@@ -227,17 +222,15 @@ def _walk(
 
 
 def _check_step(where: str, step: Any) -> None:
-    if not isinstance(step, Ask | Consult | CleanAnswer | Note):
-        raise AssertionError(
-            f"{where}: expected a step (Ask, Consult, Note or CleanAnswer), got {step!r}"
-        )
+    is_step = isinstance(step, Ask | Consult | CleanAnswer | Note)
+    assert is_step, f"{where}: expected a step (Ask, Consult, Note or CleanAnswer), got {step!r}"
     if isinstance(step, CleanAnswer | Note):
         return
-    if not (step.queries if isinstance(step, Ask) else step.calls):
-        raise AssertionError(f"{where}: a step is empty; never yield an empty list")
+    asked = step.queries if isinstance(step, Ask) else step.calls
+    assert asked, f"{where}: a step is empty; never yield an empty list"
     for query in (*step.queries, *step.then) if isinstance(step, Ask) else ():
-        if not isinstance(query, Predict):
-            raise AssertionError(f"{where}: expected queries (Predict), got {query!r}")
+        is_query = isinstance(query, Predict)
+        assert is_query, f"{where}: expected queries (Predict), got {query!r}"
     try:
         hash(step)
     except TypeError as error:
@@ -248,29 +241,26 @@ def _check_queries(
     attack: Attack, item: Any, steps: Sequence[Step], may_edit: Collection[str]
 ) -> None:
     """Check the number of queries, and what each of them edits."""
-    name, n_asked = type(attack).__name__, 0
+    name, n, most = type(attack).__name__, 0, attack.budget
     for number, step in enumerate(steps, start=1):
-        for query in (*step.queries, *step.then) if isinstance(step, Ask) else ():
-            _check_candidate(
-                f"{name}, item {item.id!r}, step {number}", item, query.candidate, may_edit
-            )
-        n_asked += len(step.queries) if isinstance(step, Ask) else 0
-    if n_asked > attack.budget:
-        raise AssertionError(
-            f"{name} asks {n_asked} queries about item {item.id!r} with a budget of {attack.budget}"
-        )
+        if isinstance(step, Ask):
+            n += len(step.queries)
+            for query in (*step.queries, *step.then):
+                where = f"{name}, item {item.id!r}, step {number}"
+                _check_candidate(where, item, query.candidate, may_edit)
+    assert n <= most, f"{name} asks {n} queries about item {item.id!r} with a budget of {most}"
 
 
 def _check_candidate(
     where: str, item: Any, candidate: Candidate, may_edit: Collection[str]
 ) -> None:
-    if candidate.item != item:
-        raise AssertionError(f"{where}: the candidate belongs to item {candidate.item.id!r}")
+    is_own = candidate.item == item
+    assert is_own, f"{where}: the candidate belongs to item {candidate.item.id!r}"
     is_question, texts = item.kind == Question.kind, (*TEXTS, FOLLOW_UP)
     shown = (*texts, *item.letters) if is_question else ()
     for edit in candidate.edits if is_question else ():
-        if edit.field not in shown:
-            raise AssertionError(f"{where}: an edit of {edit.field!r} reaches no prompt: {edit}")
+        is_shown = edit.field in shown
+        assert is_shown, f"{where}: an edit of {edit.field!r} reaches no prompt: {edit}"
     try:
         if not is_question:
             item.changed(candidate.edits)
@@ -280,11 +270,10 @@ def _check_candidate(
         raise AssertionError(f"{where}: the edits do not apply: {error}") from error
     for field, text in zip(shown, now, strict=True):
         role = "key" if field == item.key else field if field in texts else "distractors"
-        if text != item.text_of(field) and role not in may_edit:
-            raise AssertionError(
-                f"{where}: {field} ({role}) may not change, but became {text!r} "
-                f"(may_edit = {sorted(may_edit)})"
-            )
+        assert text == item.text_of(field) or role in may_edit, (
+            f"{where}: {field} ({role}) may not change, but became {text!r} "
+            f"(may_edit = {sorted(may_edit)})"
+        )
 
 
 def _check_repeatable(
@@ -293,25 +282,20 @@ def _check_repeatable(
     items: Sequence[Any],
     first: Sequence[list[Step]],
 ) -> None:
-    name = type(attack).__name__
     backwards = [list(walk(item)) for item in reversed(items)][::-1]
     rows = list(zip_longest(*(walk(item) for item in items)))
     for place, (item, steps) in enumerate(zip(items, first, strict=True)):
-        if steps != backwards[place]:
-            raise AssertionError(
-                f"{name} asks other queries about item {item.id!r} when run again, or after "
-                "other items: draw only from the given generator, and keep no state between items"
-            )
-        if steps != [row[place] for row in rows if row[place] is not None]:
-            raise AssertionError(
-                f"{name} asks other queries about item {item.id!r} when items are interleaved: "
-                "keep all state inside the generator"
-            )
-        if not attack.is_random and steps != list(walk(item, seed=1)):
-            raise AssertionError(
-                f"{name} says that the seed changes nothing, but its queries about item "
-                f"{item.id!r} depend on it"
-            )
+        queries = f"{type(attack).__name__} asks other queries about item {item.id!r}"
+        assert steps == backwards[place], (
+            f"{queries} when run again, or after other items: draw only from the given generator, "
+            "and keep no state between items"
+        )
+        assert steps == [row[place] for row in rows if row[place] is not None], (
+            f"{queries} when items are interleaved: keep all state inside the generator"
+        )
+        assert attack.is_random or steps == list(walk(item, seed=1)), (
+            f"{queries} with another seed, but says that the seed changes nothing"
+        )
 
 
 def answered(item: Any, *, right: bool) -> Prediction:

@@ -4,9 +4,9 @@ A planted model knows the items and their right answers and answers right, excep
 makes it err, so it is known beforehand what an attack has to find. It is a function for the python
 back end::
 
-    from medstress.testing import errs_on_cue, tiny_questions
+    from medstress.testing import planted, tiny_questions
 
-    rule = errs_on_cue(tiny_questions(8), "mirozide")
+    rule = planted(tiny_questions(8), lambda item, options: options != item.options)
 
     def answer(prompts):
         return rule(prompts)
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -226,32 +226,6 @@ def planted(items: Sequence[Question], errs: Rule) -> PromptVictim:
     return answer
 
 
-def never_errs(items: Sequence[Question]) -> PromptVictim:
-    """Make a victim that is always right, so that every attack must fail."""
-    return planted(items, lambda item, options: False)
-
-
-def errs_on_any_change(items: Sequence[Question]) -> PromptVictim:
-    """Make a victim that errs as soon as any option differs, so that every attack must succeed."""
-    return planted(items, lambda item, options: options != item.options)
-
-
-def errs_on_cue(items: Sequence[Question], cue: str) -> PromptVictim:
-    """Make a victim that errs if an option contains the cue, ignoring case."""
-    return planted(items, lambda _, options: any(cue.casefold() in o.casefold() for o in options))
-
-
-def errs_on_names(items: Sequence[Question], names: Collection[str]) -> PromptVictim:
-    """Make a victim that errs if a changed option is one of the names."""
-    listed = {name.casefold() for name in names}
-
-    def errs(item: Question, options: tuple[str, ...]) -> bool:
-        changed = (new for new, old in zip(options, item.options, strict=True) if new != old)
-        return any(option.casefold() in listed for option in changed)
-
-    return planted(items, errs)
-
-
 def _words(text: str) -> str:
     """Return the words of a text between single spaces, one at either end."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
@@ -292,7 +266,7 @@ def small_run(
 
     >>> from medstress.attacks import EntitySubstitution
     >>> attack, items = EntitySubstitution(sampler="nearest"), tiny_questions(3)
-    >>> model = errs_on_names(items, ["mirozide"])
+    >>> model = planted(items, lambda item, options: "Mirozide" in options)
     >>> [row["verdict"] for row in small_run(attack, model, items)]
     ['flipped', 'flipped', 'flipped']
     """
@@ -305,7 +279,9 @@ def small_run(
 
     items = tiny_questions(3) if items is None else items
     task = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.CHOICE)
-    backend = wrap_function(never_errs(items) if model is None else model, version="small_run")
+    backend = wrap_function(
+        planted(items, lambda *_: False) if model is None else model, version="small_run"
+    )
     victim = Victim(label="planted", task=task, backend=backend)
     return run_trials(
         [

@@ -13,7 +13,7 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.experiment.file.config import Train as TrainTable
+from medstress.experiment.file.config import Train
 from medstress.experiment.file.reading import check_table
 from medstress.experiment.plan.dataset_parts import load_datasets
 from medstress.experiment.plan.noise_resources import (
@@ -105,7 +105,7 @@ class TrainingData:
 
 
 def training_data(
-    prepared: Prepared, table: TrainTable, kinds: Sequence[Kind], limit: int | None
+    prepared: Prepared, table: Train, kinds: Sequence[Kind], limit: int | None
 ) -> tuple[dict[tuple[int, int], TrainingData], tuple[str, ...]]:
     """Load the data that models are trained on.
 

@@ -21,7 +21,6 @@ from medstress.entities.encoders import minilm_folder, quiet
 from medstress.entities.processor import in_compute_thread, keep_freed_memory, use_onednn
 from medstress.files.extras import importing, not_there
 from medstress.files.reading import loading
-from medstress.tasks.kinds import TAGGING, Kind
 from medstress.tasks.scores import pearson
 
 T = TypeVar("T", bound=Sized)
@@ -295,30 +294,6 @@ class PairScorer(Learner):
             mask = mask[..., None]
             vectors.append((output.last_hidden_state * mask).sum(1) / mask.sum(1))
         return torch.nn.functional.cosine_similarity(*vectors)
-
-
-def open_learner(
-    kind: Kind,
-    start: Start,
-    seed: int,
-    *,
-    max_length: int,
-    classes: Sequence[str] = (),
-    encoder: str = "cross_encoder",
-) -> Learner:
-    """Open a model to be trained for a kind of items.
-
-    Args:
-        kind: tagged texts or sentence pairs.
-        start: the pretrained model.
-        seed: seed of its head.
-        max_length: most pieces of an input.
-        classes: entity types of tagged texts.
-        encoder: pairs: `cross_encoder` or `bi_encoder`.
-    """
-    if kind is TAGGING:
-        return Tagger(start, classes, seed, max_length)
-    return PairScorer(start, encoder == "bi_encoder", seed, max_length)
 
 
 def find_start(model: str, device: str, base: Path) -> Start:

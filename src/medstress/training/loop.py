@@ -20,6 +20,7 @@ from typing import Any
 from medstress.core.errors import StoreError
 from medstress.core.hashing import digest
 from medstress.entities.processor import in_compute_thread
+from medstress.experiment.file.config import Train
 from medstress.files.reading import loading
 from medstress.files.writing import atomic_path, make_folder
 from medstress.store.database import translated
@@ -34,42 +35,6 @@ MAX_NORM = 1.0
 CHECKPOINT_SECONDS = 60.0
 """Time between checkpoints, about the most that a kill loses. Weights and optimiser of MiniLM are
 270 MB, which take longer to write than a few steps take."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """How a model is trained."""
-
-    epochs: int
-    """Most epochs."""
-    batch_size: int
-    """Examples per step."""
-    learning_rate: float
-    """Peak learning rate."""
-    warmup: float
-    """Share of the training in which the learning rate rises, in [0, 1)."""
-    patience: int
-    """Epochs without a better score before training stops; 0: never."""
-    seed: int
-    """Seed of order and dropout."""
-    dtype: str
-    """`float32` or `bfloat16`, for forward passes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One epoch on the learning curve."""
-
-    epoch: int
-    """From 1."""
-    steps: int
-    """Steps since the beginning."""
-    loss: float
-    """Mean loss over the epoch's steps, each computed before its update."""
-    score: float | None
-    """Score on the dev data; None without dev data."""
-    seconds: float
-    """Duration of the epoch, scoring included."""
 
 
 @dataclass(slots=True)
@@ -91,44 +56,48 @@ class State:
     best_epoch: int = 0
     """Epoch with the best score, from 1; 0: none yet."""
     curve: list[dict[str, Any]] = field(default_factory=list)
-    """The finished epochs."""
+    """The finished epochs: `epoch` from 1, `steps` since the beginning, the mean `loss` over its
+    steps, each before its update, the `score` on the dev data (None without any), and `seconds`."""
 
 
 def fit(
     learner: Learner,
     items_of: Callable[[int], Sequence[Any]],
     dev: Sequence[Any],
-    schedule: Schedule,
+    table: Train,
+    seed: int,
     folder: Path,
     note: Callable[[str], None],
     *,
     every_seconds: float = CHECKPOINT_SECONDS,
-) -> list[Point]:
+) -> list[dict[str, Any]]:
     """Train, or resume training; the learner's model ends with the weights of the best epoch.
 
     Args:
         learner: the model and its task.
         items_of: epoch (from 0) -> training items.
         dev: items that select the best epoch; empty: the last epoch counts as best.
-        schedule: the hyper-parameters.
+        table: `[train]`, the hyper-parameters.
+        seed: of order and dropout.
         folder: folder of the checkpoint.
         note: called with a line about progress.
         every_seconds: time between checkpoints.
 
     Returns:
-        The learning curve.
+        The learning curve; see `State.curve`.
 
     Raises:
         StoreError: a checkpoint cannot be written or read.
     """
     make_folder(folder)
-    optimiser = _optimiser(learner.model, schedule)
-    training = _Training(learner, optimiser, schedule, folder / CHECKPOINT, note, every_seconds)
+    optimiser = _optimiser(learner.model, table.learning_rate)
+    file = folder / CHECKPOINT
+    training = _Training(learner, optimiser, table, seed, file, note, every_seconds)
     state = training.resumed()
     examples: list[Example] = []
     encoded: Any = None
-    while state.epoch < schedule.epochs:
-        if schedule.patience and 0 < state.best_epoch <= state.epoch - schedule.patience:
+    while state.epoch < table.epochs:
+        if table.patience and 0 < state.best_epoch <= state.epoch - table.patience:
             break
         items = items_of(state.epoch)
         if items is not encoded:
@@ -137,19 +106,17 @@ def fit(
     if training.best:
         learner.model.load_state_dict(training.best)
     learner.model.eval()
-    return [Point(**point) for point in state.curve]
+    return state.curve
 
 
-def learning_rate(schedule: Schedule, progress: float) -> float:
+def learning_rate(peak: float, warmup: float, progress: float) -> float:
     """Return the learning rate at a given progress of the whole training, in (0, 1).
 
-    >>> how = Schedule(epochs=1, batch_size=1, learning_rate=1.0, warmup=0.2, patience=0, seed=0,
-    ...                dtype="float32")
-    >>> [round(learning_rate(how, at), 3) for at in (0.1, 0.2, 0.6)]
+    >>> [round(learning_rate(1.0, 0.2, at), 3) for at in (0.1, 0.2, 0.6)]
     [0.5, 1.0, 0.5]
     """
-    rise = progress / schedule.warmup if progress < schedule.warmup else 1.0
-    return schedule.learning_rate * min(rise, (1 - progress) / (1 - schedule.warmup))
+    rise = progress / warmup if progress < warmup else 1.0
+    return peak * min(rise, (1 - progress) / (1 - warmup))
 
 
 @dataclass(slots=True)
@@ -158,7 +125,8 @@ class _Training:
 
     learner: Learner
     optimiser: Any
-    schedule: Schedule
+    table: Train
+    seed: int
     file: Path
     """The checkpoint."""
     note: Callable[[str], None]
@@ -170,14 +138,15 @@ class _Training:
 
     def epoch(self, state: State, examples: Sequence[Example], dev: Sequence[Any]) -> None:
         """Run an epoch, or the rest of it."""
-        how, model = self.schedule, self.learner.model
-        order = random.Random(f"{how.seed}/{state.epoch}")
+        how, model = self.table, self.learner.model
+        order = random.Random(f"{self.seed}/{state.epoch}")
         parts = list(batches(examples, how.batch_size, order))
         started = time.monotonic() - state.seconds
         model.train()
         for batch in parts[state.batch :]:
             progress = (state.epoch + (state.batch + 0.5) / len(parts)) / how.epochs
-            state.losses += self._step(batch, state.steps, learning_rate(how, progress))
+            rate = learning_rate(how.learning_rate, how.warmup, progress)
+            state.losses += self._step(batch, state.steps, rate)
             state.batch += 1
             state.steps += 1
             self.note(
@@ -193,7 +162,7 @@ class _Training:
     def _step(self, batch: Sequence[Example], step: int, rate: float) -> float:
         import torch
 
-        torch.manual_seed(int.from_bytes(digest([self.schedule.seed, step])[:7], "little"))
+        torch.manual_seed(int.from_bytes(digest([self.seed, step])[:7], "little"))
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         with self._precision():
@@ -214,14 +183,15 @@ class _Training:
             if state.best is None or score > state.best:
                 state.best, state.best_epoch = score, state.epoch
                 self.best = {k: v.detach().clone() for k, v in model.state_dict().items()}
-        point = Point(
-            epoch=state.epoch,
-            steps=state.steps,
-            loss=state.losses / n_batches,
-            score=score,
-            seconds=time.monotonic() - started,
+        state.curve.append(
+            {
+                "epoch": state.epoch,
+                "steps": state.steps,
+                "loss": state.losses / n_batches,
+                "score": score,
+                "seconds": time.monotonic() - started,
+            }
         )
-        state.curve.append(asdict(point))
         state.batch, state.losses, state.seconds = 0, 0.0, 0.0
         if self._is_due():
             self._save(state)
@@ -289,11 +259,11 @@ class _Training:
 
         device = self.learner.model.device.type
         return torch.autocast(  # type: ignore[no-any-return]
-            device, dtype=torch.bfloat16, enabled=self.schedule.dtype == "bfloat16"
+            device, dtype=torch.bfloat16, enabled=self.table.dtype == "bfloat16"
         )
 
 
-def _optimiser(model: Any, schedule: Schedule) -> Any:
+def _optimiser(model: Any, rate: float) -> Any:
     import torch
 
     decayed = [p for p in model.parameters() if p.requires_grad and p.dim() > 1]
@@ -302,4 +272,4 @@ def _optimiser(model: Any, schedule: Schedule) -> Any:
         {"params": decayed, "weight_decay": WEIGHT_DECAY},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=schedule.learning_rate, fused=True)
+    return torch.optim.AdamW(groups, lr=rate, fused=True)

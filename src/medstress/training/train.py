@@ -22,18 +22,8 @@ from medstress.core.errors import StoreError, UsageError, did_you_mean, setting
 from medstress.core.hashing import content_hash
 from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.file.config import (
-    ORIGINAL,
-    ORIGINAL_TWICE,
-    UNTRAINED,
-    Experiment,
-)
-from medstress.experiment.file.config import (
-    Train as TrainTable,
-)
-from medstress.experiment.file.config import (
-    Victim as VictimTable,
-)
+from medstress.experiment.file import config
+from medstress.experiment.file.config import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, Experiment, Train
 from medstress.experiment.file.reading import Source
 from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan.plan import Portion, Prepared
@@ -47,8 +37,8 @@ from medstress.store.reader import stored_manifest
 from medstress.store.run_store import lock_folder
 from medstress.tasks.kinds import SIMILARITY, TAGGING
 from medstress.training.data import Kind, TrainingData, names_met, training_data
-from medstress.training.learners import Start, find_start, open_learner
-from medstress.training.loop import Schedule, fit
+from medstress.training.learners import PairScorer, Start, Tagger, find_start
+from medstress.training.loop import fit
 
 MODELS = "models"
 RESULT_FILE = "training.json"
@@ -101,7 +91,7 @@ class TrainingPlan:
 
     prepared: Prepared
     """The prepared attacks; the victims are added later."""
-    table: TrainTable
+    table: Train
     """`[train]`."""
     models: tuple[ModelPlan, ...]
     """All models, those trained on original data first."""
@@ -154,10 +144,10 @@ class TrainingPlan:
             f".8: {least(1)}, if the standard deviation over seeds is {spreads}{best}"
         )
 
-    def victim(self, model: ModelPlan, folder: Path) -> VictimTable:
+    def victim(self, model: ModelPlan, folder: Path) -> config.Victim:
         """Return the trained model as a victim."""
         is_bi = self.prepared.kind is SIMILARITY and self.table.encoder == "bi_encoder"
-        return VictimTable(
+        return config.Victim(
             name=model.label,
             model=str(folder.resolve()),
             device=self.table.device,
@@ -294,7 +284,7 @@ def _put_victim(raw: dict[str, Any]) -> None:
     raw["victim"] = [{"backend": "transformers", "model": "trained"}]
 
 
-def _adversarial(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
+def _adversarial(prepared: Prepared, table: Train) -> Iterator[Kind]:
     by_label = {part.label: part for part in prepared.attacks}
     for entry in table.adversarial:
         for name in entry.attack:
@@ -318,7 +308,7 @@ def _adversarial(prepared: Prepared, table: TrainTable) -> Iterator[Kind]:
         )
 
 
-def _models(prepared: Prepared, table: TrainTable, kinds: Sequence[Kind]) -> Iterator[ModelPlan]:
+def _models(prepared: Prepared, table: Train, kinds: Sequence[Kind]) -> Iterator[ModelPlan]:
     """Yield the untrained model if requested, then every kind with every seed and fold."""
     if table.untrained:
         if prepared.kind is not SIMILARITY or table.encoder != "bi_encoder":
@@ -334,7 +324,7 @@ def _models(prepared: Prepared, table: TrainTable, kinds: Sequence[Kind]) -> Ite
                 yield ModelPlan(kind=kind, seed=seed, fold=fold)
 
 
-def _cautions(prepared: Prepared, table: TrainTable) -> Iterator[str]:
+def _cautions(prepared: Prepared, table: Train) -> Iterator[str]:
     """Yield warnings for readers of the results."""
     n_seeds = len(table.seeds)
     if n_seeds < ENOUGH_SEEDS:
@@ -494,29 +484,20 @@ def trained(
             refuse_link(folder / model.folder)
         _write(checkpoints / "training.json", own)
         note(f"{model.label}: opening {start.name}")
-        learner = open_learner(
-            plan.prepared.kind,
-            start,
-            model.seed,
-            max_length=table.max_length,
-            classes=plan.prepared.classes,
-            encoder=table.encoder,
+        learner = (
+            Tagger(start, plan.prepared.classes, model.seed, table.max_length)
+            if plan.prepared.kind is TAGGING
+            else PairScorer(start, table.encoder == "bi_encoder", model.seed, table.max_length)
         )
         curve = []
         if model.is_trained:
+            dev = plan.data_of(model).dev_items(model.kind, model.seed)
             curve = fit(
                 learner,
                 plan.items_of(model),
-                plan.data_of(model).dev_items(model.kind, model.seed),
-                Schedule(
-                    epochs=table.epochs,
-                    batch_size=table.batch_size,
-                    learning_rate=table.learning_rate,
-                    warmup=table.warmup,
-                    patience=table.patience,
-                    seed=model.seed,
-                    dtype=table.dtype,
-                ),
+                dev,
+                table,
+                model.seed,
                 checkpoints,
                 lambda line: note(f"{model.label}: {line}"),
             )
@@ -531,8 +512,9 @@ def trained(
                 building.rename(folder / model.folder)
             finally:
                 shutil.rmtree(building, ignore_errors=True)
-        done = {**own, "measure": learner.measure, "curve": [asdict(point) for point in curve]}
-        _write(_result_file(folder, model), done)
+        done = {**own, "measure": learner.measure, "curve": curve}
+        # Beside the model's folder, whose content must not change its identity.
+        _write(folder / f"{model.folder}.json", done)
         shutil.rmtree(checkpoints, ignore_errors=True)
     return {"measure": done["measure"], "curve": done["curve"]}
 
@@ -548,12 +530,7 @@ def _stages(plan: TrainingPlan, folder: Path) -> list[tuple[ModelPlan, ...]]:
 
 def _result(folder: Path, model: ModelPlan) -> dict[str, Any] | None:
     """Return hash, measure and curve of a model in the folder of models; None if there is none."""
-    return _read(_result_file(folder, model))
-
-
-def _result_file(folder: Path, model: ModelPlan) -> Path:
-    """Return a path beside the model's folder, whose content must not change its identity."""
-    return folder / f"{model.folder}.json"
+    return _read(folder / f"{model.folder}.json")
 
 
 def _read(path: Path) -> dict[str, Any] | None:

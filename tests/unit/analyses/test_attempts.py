@@ -99,26 +99,8 @@ def test_runs_of_an_item_weigh_alike_and_are_no_independent_answers():
     ]
     row = only(trials)
     last = row.curve[-1].estimate
-    assert (last.hits, last.n, row.n_runs) == (6, 18, 3)
+    assert (last.hits, last.n) == (6, 18)
     assert row.curve[0].estimate.effect == 3
-
-
-def test_an_attacker_that_refuses_asks_nothing():
-    shown = result([fuzzed(i, "refused", "refused", "refused") for i in range(4)])
-    (row,) = shown.rows
-    assert (row.n_made, row.n_asked, row.n_lost) == (12, 0, 12)
-    assert row.lost_by_reason == {"the plan: no JSON object in the reply": 12}
-    assert {one.estimate.hits for one in row.curve} == {4}
-    (remark,) = shown.remarks()
-    assert remark.rule == "attempts_lost"
-    assert "12 of 12" in remark.sentence
-
-
-def test_an_attacker_that_is_cut_off_is_told_the_key():
-    lost = {"attempt": 1, "unreadable": "the plan", "lost": "cut off", "reason": "too long"}
-    made = [replace(fuzzed(i, "refused"), records=(lost,)) for i in range(4)]
-    (remark,) = result(made).remarks()
-    assert "(the plan: cut off 4). Raise max_new_tokens of [role.attacker]." in remark.sentence
 
 
 def test_gates_that_reject_everything_are_named_with_who_said_so():
@@ -127,38 +109,12 @@ def test_gates_that_reject_everything_are_named_with_who_said_so():
     assert row.n_made == row.n_asked + sum(row.lost_by_reason.values())
 
 
-def test_categories_that_the_set_does_not_have_are_counted():
-    made = fuzzed(1, "held", "held")
-    named = ({"attempt": 1, "unlisted": ["immigration", "x" * 99]}, {"attempt": 2})
-    added = ({"attempt": 2, "unlisted": ["immigration"]},)
-    shown = result([replace(made, records=(*made.records, *named, *added))])
-    (said,) = [one for one in shown.remarks() if one.rule == "unlisted_categories"]
-    assert said.level == "note"
-    assert said.sentence.startswith(
-        "MedFuzz: 3 insertions name a category that the set does not have: immigration 2, xxx"
-    )
-
-
 def test_answers_that_nobody_can_read_may_be_lost():
     row = only([fuzzed(i, "held", "held", "held", unreadable=3) for i in range(8)])
     after = row.curve[-1].estimate
     assert after.value == 1.0
     assert after.worst[0] == 0.0
     assert row.curve[0].estimate.worst is None
-
-
-def test_the_judge_says_of_successes_whether_the_key_holds_and_corrects_nothing():
-    votes = (("A", "A"), ("A", "A"), ("A", "C"), ("B", "A"), ("A", None), (None, "A"), None)
-    row = only([fuzzed(i, "held", "lost", votes=pair) for i, pair in enumerate(votes)])
-    counts = (row.key_votes.n_kept, row.key_votes.n_changed, row.key_votes.n_set_aside)
-    assert counts == (2, 1, 3)
-    assert (row.n_made, row.n_asked) == (14, 14), "a vote is no attempt"
-    assert row.curve[-1].estimate.hits == 0
-    assert only([fuzzed(1, "lost")]).key_votes is None
-
-
-def test_attacks_without_attempts_have_no_entry():
-    assert planted_run([trial(1)]).of(ATTEMPTS) is None
 
 
 def test_tables_and_json_name_every_reason():

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from medstress.analyses.cautions import CAUTIONS, unread_models
-from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark
 from medstress.analyses.summary import exit_code, faults_of
@@ -17,7 +16,6 @@ from medstress.core.text import Edit
 from medstress.core.trials import Answer
 from medstress.experiment.plan.manifest import SOURCES
 from planted_trials import (
-    NEAR,
     always_a,
     arm,
     attacked,
@@ -43,95 +41,50 @@ def test_a_clean_run_needs_no_caution():
 
 
 NOTES = ("control_left_out", "synonyms")
+SYNONYMS = {"dataset": "bc5cdr", "attack": "synonym", "surrogate": "listed names", "n_mentions": 9}
+COUNTED = {f"n_{source}": 0 for source in SOURCES}
+
+
+def endpoint(**notes: Any) -> dict[str, Any]:
+    return {"endpoints": [{"victim": "gpt", "url": "http://a/v1", "model": "m", **notes}]}
 
 
 @pytest.mark.parametrize(
-    ("parts", "rule", "words"),
+    ("parts", "rules", "words"),
     [
-        ({"complete": False, "n_planned": 90}, "incomplete", "80 of 90 planned trials"),
+        ({"complete": False, "n_planned": 90}, ["incomplete"], "80 of 90"),
+        ({"complete": False, "shard": {"number": 2, "of": 5}}, ["shard"], "2 of 5"),
+        ({"shards": {"answered_otherwise": 3}}, ["answered_otherwise"], "3 calls"),
+        ({"datasets": {"d": {"skipped": ["no key", "b"]}}}, ["skipped_rows"], "2 bad rows"),
+        ({"datasets": {"d": {"notes": ["answers begin at 1"]}}}, ["data_note"], "begin at 1"),
+        ({"groups": {"drugs": {"undefined": "no drug is known"}}}, ["group_note"], "no drug"),
         (
-            {"complete": False, "shard": {"number": 2, "of": 5}},
-            "shard",
-            "shard 2 of 5",
+            endpoint(temperature={"asked": 0.0, "sent": 1.0, "said": "only 1"}),
+            ["temperature"],
+            "at temperature 1",
         ),
-        ({"shards": {"answered_otherwise": 3}}, "answered_otherwise", "3 calls"),
-        (
-            {"datasets": {"cases": {"skipped": ["rows.csv line 3: no key", "b"], "notes": []}}},
-            "skipped_rows",
-            "2 bad rows were left out of cases. The first: rows.csv line 3",
-        ),
-        ({"datasets": {"cases": {"notes": ["answers begin at 1"]}}}, "data_note", "begin at 1"),
-        ({"groups": {"drugs": {"undefined": "no drug is known"}}}, "group_note", "no drug"),
-        (
-            {
-                "endpoints": [
-                    {
-                        "victim": "gpt",
-                        "temperature": {"asked": 0.0, "sent": 1.0, "said": "only 1"},
-                    }
-                ]
-            },
-            "temperature",
-            "does not take temperature = 0, so the model was asked at temperature 1",
-        ),
-        (
-            {"endpoints": [{"victim": "gpt", "left_out": {"seed": "unknown field"}}]},
-            "left_out",
-            "does not know seed, so it was left out. It says: unknown field",
-        ),
-        (
-            {"endpoints": [{"victim": "gpt", "without_system": "no system role"}]},
-            "system_turns",
-            "system text went to the head of the first user turn",
-        ),
-        (
-            {"endpoints": [{"victim": "gpt", "reads_at_most": 4096}]},
-            "window",
-            "reads 4,096 tokens of a prompt and cuts longer ones without a word",
-        ),
-        ({"criteria": {"extended": 2}}, "extended", "Items were added 2 times"),
+        (endpoint(left_out={"seed": "unknown field"}), ["left_out"], "unknown field"),
+        (endpoint(without_system="no system role"), ["system_turns"], "no system role"),
+        (endpoint(reads_at_most=4096), ["window"], "4,096 tokens"),
+        ({"criteria": {"extended": 2}}, ["extended"], "2 times"),
         (
             {"controls": {"left_out": {"near": {"same_type": "it is that attack"}}}},
-            "control_left_out",
-            "No control same_type beside near: it is that attack.",
+            ["control_left_out"],
+            "same_type beside near: it is that attack",
         ),
+        ({"surrogates": [{**SYNONYMS, **COUNTED}]}, ["synonyms"], "of 9 mentions"),
         (
-            {
-                "surrogates": [
-                    {
-                        "dataset": "bc5cdr",
-                        "attack": "synonym",
-                        "surrogate": "listed names (default)",
-                        "n_mentions": 1_204,
-                        "n_listed": 900,
-                        "n_defined": 280,
-                        "n_nearest": 0,
-                        "n_ambiguous": 20,
-                        "n_distant": 0,
-                        "n_unchanged": 4,
-                    }
-                ]
-            },
-            "synonyms",
-            "of 1,204 mentions 900 get a listed name of the same thing, 280 are acronyms",
+            {"surrogates": [{**SYNONYMS, **COUNTED, "n_nearest": 3}]},
+            ["synonyms", "related_names"],
+            "3 get the nearest name",
         ),
     ],
 )
-def test_what_the_manifest_says(parts, rule, words):
-    run = attacked_run({"careful": fooled}, 40, **parts)
-    shown = remarks(run)
-    assert list(shown) == [rule]
-    assert words in shown[rule].sentence
-    assert shown[rule].level == ("note" if rule in NOTES else "warning")
-
-
-def test_nearest_names_are_said_to_be_no_synonyms():
-    counts = {f"n_{source}": 3 for source in SOURCES}
-    row = {"dataset": "d", "attack": "a", "surrogate": "s", "n_mentions": 18, **counts}
-    shown = remarks(attacked_run({"careful": fooled}, 40, surrogates=[row]))
-    assert "3 have no name that is near enough" in shown["synonyms"].sentence
-    assert shown["related_names"].level == "warning"
-    assert "no synonyms" in shown["related_names"].sentence
+def test_what_the_manifest_says(parts, rules, words):
+    shown = remarks(attacked_run({"careful": fooled}, 40, **parts))
+    assert list(shown) == rules
+    assert words in shown[rules[0]].sentence
+    assert shown[rules[0]].level == ("note" if rules[0] in NOTES else "warning")
 
 
 def test_unreadable_models_are_named_clean_and_under_attack():
@@ -160,12 +113,6 @@ def test_a_model_that_is_mute_under_an_attack_alone_was_not_measured(model):
     assert fault.sentence == "not one answer of quiet under near names could be read"
 
 
-def test_one_mute_arm_of_several_is_enough():
-    far = replace(NEAR, label="far names")
-    run = planted_run([*attacked(right, questions(12)), *attacked(mute, questions(12), arm(far))])
-    assert unread_models(run) == {"model": "model under far names"}
-
-
 def test_raw_replies_of_an_unreadable_model_are_shown_short():
     run = planted_run(
         replace(
@@ -179,24 +126,6 @@ def test_raw_replies_of_an_unreadable_model_are_shown_short():
     assert "3 were cut off: raise max_new_tokens of [[victim]], or reasoning_tokens" in sentence
     assert len(sentence) < 500
     assert "3 replies were cut off" in remarks(run)["cut_off"].sentence
-
-
-def test_failed_trials_whose_prompts_are_too_long_are_not_to_be_run_again():
-    def failed(note: str) -> str:
-        ended = (trial(i, item=q, verdict=Verdict.FAILED) for i, q in enumerate(questions(3)))
-        shown = planted_run(replace(one, note=note) for one in ended).of(RESULTS)
-        return next(one.sentence for one in shown.remarks() if one.rule == "failed")
-
-    assert "choose a larger context, or fewer attempts" in failed(
-        "the prompt is too long for the context of 'm'"
-    )
-    assert "run again with --retry-failed" in failed("the server is busy")
-
-
-def test_many_unreadable_clean_answers():
-    ended = [Verdict.UNREADABLE if i < 3 else Verdict.HELD for i in range(20)]
-    run = planted_run(trial(i, item=q, verdict=ended[i]) for i, q in enumerate(questions(20)))
-    assert "3 of 20 answers before any edit" in remarks(run)["unreadable_clean"].sentence
 
 
 def test_one_letter_for_all_questions():
@@ -223,31 +152,13 @@ def test_marks_of_thoughts_that_nobody_knows_of():
 
     warned = remarks(run("<notes>A or B? {}</notes>It is A."))["unknown_marks"].sentence
     assert "15 of 20 replies of" in warned
-    assert 'thoughts = ["<notes>", "</notes>"]' in warned
-    for marks in (
-        ("[NOTES]", "[/NOTES]"),
-        ("<ponder_start>", "<ponder_end>"),
-        ("<BEGIN_NOTES>", "<END_NOTES>"),
-    ):
-        warned = remarks(run(f"{marks[0]}A or B? {{}}{marks[1]}It is A."))["unknown_marks"].sentence
-        assert f"{marks[0]} ... {marks[1]}, which is read as part of the answer" in warned
-    # Names of thinking, in pairs that no known model writes: they are cut, and it is said.
-    for marks in (
-        ("<thinking_start>", "<thinking_end>"),
-        ("[[reason]]", "[[/reason]]"),
-        ("<|think|>", "<|/think|>"),
-    ):
-        warned = remarks(run(f"{marks[0]}A or B? {{}}{marks[1]}It is A."))["unknown_marks"].sentence
-        assert f"{marks[0]} ... {marks[1]}, which is taken for a thought and left out" in warned
+    assert 'read as part of the answer. If it holds thoughts, set thoughts = ["<notes>"' in warned
+    # Names of thinking, in a pair that no known model writes: they are cut, and it is said.
+    warned = remarks(run("[[reason]]A or B? {}[[/reason]]It is A."))["unknown_marks"].sentence
+    assert "left out as a thought" in warned
     for silent in (
         run("<notes>A or B? {}</notes>It is A.", 8),
         run("<think>A or B? {}</think>It is A."),
-        run("<|START_THINKING|>A? {}<|END_THINKING|>It is A."),
-        run("<|begin_of_thought|>A? {}<|end_of_thought|>It is A."),
-        run("<|think|>A? {}<|/think|>A", task={"thoughts": ["<|think|>", "<|/think|>"]}),
-        run("<answer>A</answer> I am sure. {}"),
-        run("It acts <b>fast</b>. <response>It is A. {}</response>"),
-        run("It is A [1], if x < 3 and y > {}."),
         run("<notes>A? {}</notes>A", task={"thoughts": ["<notes>", "</notes>"]}),
         run("<notes>A? {}</notes>A", task={"k": 5, "task": {"thoughts": ["<notes>", "</notes>"]}}),
     ):

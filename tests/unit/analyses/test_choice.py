@@ -60,10 +60,6 @@ def near(
     return choice
 
 
-def test_a_fifth_of_the_items_choose():
-    assert len(CHOOSING) == 8
-
-
 def only_where_it_chooses(i: int, params: Mapping[str, Any]) -> int | None:
     """n = -20 flips the items that choose; n = -5 flips all others."""
     return 1 if (i in CHOOSING) == (params["n"] == -20.0) and params["n"] in (-20.0, -5.0) else None
@@ -93,12 +89,6 @@ def test_of_equal_rates_the_n_nearest_to_0_is_chosen(as_published):
     assert choice.value == -5.0
 
 
-def test_nothing_is_chosen_from_one_value():
-    choice = near(lambda i, s: 1, attacks={"n": pdws(-20.0)})
-    assert (choice.rule, choice.tuning, choice.n_eligible) == ("given", None, None)
-    assert not choice.is_of_few
-
-
 @pytest.mark.parametrize(("n", "is_of_few"), [(15, True), (40, True), (49, False)])
 def test_a_choice_on_few_known_items_is_said(n, is_of_few):
     choice = near(lambda i, s: 1 if i % 2 else None, n)
@@ -106,14 +96,6 @@ def test_a_choice_on_few_known_items_is_said(n, is_of_few):
     assert choice.is_of_few is is_of_few
     if n == 15:
         assert "3 questions" in choice.on_few
-
-
-def test_items_that_the_model_has_wrong_do_not_choose():
-    members = [one for one in of(GRID, lambda i, s: 1, 40, wrong=37) if one.method == "near"]
-    choice = choose(members, EXPONENT, 1, tuning_items(one.cell for one in members))
-    assert choice.n_eligible == len({37, 38, 39} & CHOOSING)
-    assert choice.is_of_few
-    assert any(choice.on_few in note for note in choice_notes(rates_of(members, 1)))
 
 
 def test_every_column_is_of_the_items_that_did_not_choose():
@@ -136,12 +118,6 @@ def test_attacks_as_published_use_the_items_that_their_table_uses():
     assert [line.n_items for line in lines] == [40, 40]
 
 
-def test_the_order_of_trials_moves_no_split():
-    trials = outcomes(GRID, only_where_it_chooses)
-    forth, back = (competitors(planted_run(one)) for one in (trials, trials[::-1]))
-    assert tuning_items(o.cell for o in forth) == tuning_items(o.cell for o in back) == SPLIT
-
-
 def test_of_two_budgets_of_one_n_the_larger_counts():
     attacks = {"short": pdws(-20.0, 1), "long": pdws(-20.0, 8), "other": pdws(-5.0, 8)}
     members = of(attacks, lambda i, params: 4 if params["n"] == -20.0 else None)
@@ -158,10 +134,3 @@ def test_learning_rates_of_one_search_are_chosen_and_others_stay_apart():
     hard = of({"a": zoo(0.1, answers="hard"), "b": zoo(1.0, answers="hard")}, lambda i, s: None)
     (line,) = rates_of(hard, 8)
     assert not line.choices
-
-
-def test_success_after_the_budget_does_not_count():
-    attacks = {"random": pdws(None, 8)}
-    (line,) = rates_of(of(attacks, lambda i, s: 3), 1)
-    assert line.asr["random"].hits == 0
-    assert rates_of(of(attacks, lambda i, s: 3), 9) == []

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from medstress.analyses.compare import Comparison, Side, compare
-from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
 from planted_trials import NEAR, arm, paired, planted_run, tagged
 
@@ -96,9 +95,3 @@ def test_equal_scorers_and_few_pairs_are_undecided():
     assert on(pairs(60, 0.5, 1), pairs(60, 0.5, 2)).verdict == "undecided"
     few = on(pairs(39, 0.1, 1), pairs(39, 5.0, 2))
     assert (few.verdict, few.deciding[0].difference.low) == ("undecided", None)
-
-
-def test_a_score_of_another_kind_is_refused(said):
-    with pytest.raises(UsageError) as error:
-        on(pairs(60, 0.5, 1), pairs(60, 0.5, 2), metric="f1_after")
-    said(str(error.value), "f1_after", "pearson_after")

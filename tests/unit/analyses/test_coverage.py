@@ -8,7 +8,6 @@ import pytest
 from medstress.analyses.coverage import NAMES, Coverage, Names
 from medstress.core.arms import AttackRecord
 from medstress.core.items import Mention, Question
-from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Trial
 from planted_trials import arm, planted_run, trial
@@ -87,17 +86,6 @@ def test_seeds_and_attacks_of_one_item_share_what_was_tried_and_case_does_not_co
     rows = {row.attack: row for row in names_of(trials, queries).coverage}
     assert rows["near names"].n_tried == 3
     assert rows["near names"].n_distinct == 3
-    assert rows[None].share.value == pytest.approx(0.4)
-
-
-def test_trials_without_a_query_and_probes_are_no_part_of_it():
-    asked = [*every()[:3]]
-    trials = [
-        trial(1, item=item(1, mentioned="AB"), asked=4, excluded={}),
-        trial(2, item=item(2), verdict=Verdict.ALREADY_WRONG),
-    ]
-    got = names_of(trials, [[put(""), *asked], []]).coverage[0]
-    assert (got.n_items, got.n_tried) == (1, 3)
 
 
 def test_success_of_first_queries_by_words_and_by_distance():
@@ -113,33 +101,3 @@ def test_success_of_first_queries_by_words_and_by_distance():
     assert tokens == [(2, 2, 4), (6, None, 2)]
     characters = [(row.low, row.high) for row in sizes if row.unit == "characters"]
     assert characters == [(5, 9), (10, 14)]
-
-
-def test_a_probe_before_the_first_name_leaves_the_first_name_first():
-    """The saliency probe is query 1, the first name query 2: a success there is one at once."""
-    trials = [trial(1, item=item(1), flipped_at=2), trial(2, item=item(2), flipped_at=3)]
-    probe = put("")
-    sizes = names_of(trials, [[probe, put("a")], [probe, put("b"), put("c")]]).sizes
-    (row,) = [row for row in sizes if row.unit == "words"]
-    assert (row.asr_at_1.hits, row.asr_at_1.n) == (1, 2)
-
-
-def test_an_attack_that_draws_no_names_has_sizes_and_no_coverage():
-    noise = AttackRecord(label="typos", name="swap_noise", budget=1, whole_copy=True)
-    got = names_of([trial(1, arm(noise), item=item(1), flipped_at=1)], [[put("lob")]])
-    assert (got.named, got.coverage) == ([], [])
-    assert len(got.sizes) == 3
-
-
-def test_the_result_shows_itself():
-    trials = [trial(i, item=item(i), flipped_at=1, excluded={}) for i in range(3)]
-    got = names_of(trials, [[put("one")], [put("two words")], [put("one")]])
-    assert [t.name for t in got.tables() if t.rows] == [
-        "diversity",
-        "coverage",
-        "edit-words",
-        "edit-characters",
-        "edit-tokens",
-    ]
-    (chart,) = (one for one in got.charts() if one.points)
-    assert {(p.series, p.x) for p in chart.points} == {("1", "1"), ("1", "2")}

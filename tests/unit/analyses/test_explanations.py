@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
-from medstress.analyses.explanations import EXPLANATIONS, Explanations, top_shares
+from medstress.analyses.explanations import EXPLANATIONS, Explanations
 from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
@@ -63,10 +62,6 @@ def explanations(trials: Sequence[Trial], inquiries: Sequence[StoredInquiry]) ->
     return planted_run(trials, inquiries=inquiries).of(EXPLANATIONS)
 
 
-def test_nothing_explained_is_no_result():
-    assert planted_run([trial(1)]).of(EXPLANATIONS) is None
-
-
 def test_the_top_token_of_a_planted_edit_lies_in_it_beside_what_chance_gives():
     wins = [trial(i, flipped_at=1) for i in range(6)]
     result = explanations(wins, [explained(one) for one in wins])
@@ -98,21 +93,11 @@ def test_a_top_token_that_moves_into_the_edit_has_changed_and_one_that_stays_has
     assert (shares["n>0"].value, shares["n>0"].n) == (0.0, 2)
     assert all(share.low is not None and share.high is not None for share in shares.values())
     assert rows["n>0"].top_after["edit"].share.value == 0.0
-    (few,) = [one.sentence for one in result.remarks() if one.rule == "few_explained"]
-    assert "4 of model under near names (n < 0); 2 of model under far names (n > 0)" in few
     # An edit is one place: its old and its new name may both be on top.
     kept = explanations(near, [explained(one, before=side(0.4, "B")) for one in near])
     assert kept.rows[0].top_changed.value == 0.0
     unread = explanations(near, [explained(one, after=side(0.4, None)) for one in near])
     assert (unread.rows[0].top_changed.value, unread.rows[0].top_changed.n) == (None, 0)
-
-
-def test_before_the_edit_tied_tokens_share_the_top_place():
-    wins = [trial(1, flipped_at=1)]
-    flat = side(0.0, "A", rest=0.0)
-    row = explanations(wins, [explained(wins[0], before=flat)]).rows[0]
-    assert row.top_before["edit"].share.value == pytest.approx(1 / 32)
-    assert top_shares(np.zeros(4)).tolist() == [0.25] * 4
 
 
 def test_the_change_near_an_edit_is_told_from_that_farther_away():
@@ -127,16 +112,6 @@ def test_the_change_near_an_edit_is_told_from_that_farther_away():
     spread = [explained(one, after=side(0.01, rest=0.02)) for one in wins]
     row = explanations(wins, spread).rows[0]
     assert row.near.share.value == pytest.approx((9 * 0.01 + 0.01) / (30 * 0.01 + 0.01))
-
-
-def test_an_edit_of_another_length_is_compared_by_its_sum():
-    wins = [trial(1, flipped_at=1)]
-    long = side(0.4)
-    long["tokens"] = [*long["tokens"][:-1], "trap", "icin"]
-    long["segments"] = [*long["segments"][:-1], ["B", True, 2]]
-    long["values"] = [*long["values"][:-1], [-0.3, 0.3], [-0.1, 0.1]]
-    row = explanations(wins, [explained(wins[0], after=long)]).rows[0]
-    assert row.change.value == pytest.approx(0.4 / 33)
 
 
 def test_successes_and_failures_and_regimes_stand_apart():
@@ -158,32 +133,21 @@ def test_successes_and_failures_and_regimes_stand_apart():
     assert (len(alone.rows), len(alone.tables()[0].rows)) == (2, 1)
 
 
-def test_seeds_of_one_item_count_once_in_the_intervals():
-    trials = [trial(i, arm(seed=s), flipped_at=1) for s in range(5) for i in range(2)]
-    row = explanations(trials, [explained(one) for one in trials]).rows[0]
-    assert (row.n, row.top_after["edit"].share.n) == (10, 2)
-
-
-def test_the_finest_explanation_of_each_mask_counts_and_a_failure_is_counted():
-    one, other = trial(1, flipped_at=1), trial(2, flipped_at=1)
+def test_the_finest_explanation_of_a_trial_counts_and_a_failure_is_counted():
+    one, other, third = (trial(i, flipped_at=1) for i in (1, 2, 3))
     result = explanations(
-        [one, other],
+        [one, other, third],
         [
             explained(one, evaluations=500, after=side(0.4)),
             explained(one, evaluations=100, after=side(0.0)),
-            explained(one, mask="", evaluations=100),
             explained(other, note="away"),
+            explained(third, mask=""),
         ],
     )
     assert (result.n, result.n_not_explained, list(result.masks)) == (2, 1, ["", "..."])
-    dots = next(row for row in result.rows if row.mask == "...")
-    assert dots.top_after["edit"].share.value == 1.0
-    assert {r.rule for r in result.remarks()} == {
-        "top_token",
-        "few_explained",
-        "not_explained",
-        "several_masks",
-    }
+    assert result.rows[0].top_after["edit"].share.value == 1.0
+    rules = {remark.rule for remark in result.remarks()}
+    assert rules >= {"not_explained", "several_masks"}
     retried = explanations([other], [explained(other, note="away"), explained(other)])
     assert retried.n_not_explained == 0
 
@@ -200,14 +164,6 @@ def test_values_that_do_not_add_up_and_edits_that_are_not_shown_are_said():
     assert result.rows[0].near.share.value is None
 
 
-def test_an_answer_that_cannot_be_read_has_no_top_and_a_profile_of_the_right_answer():
-    one = trial(1)
-    result = explanations([one], [explained(one, after=side(0.4, answer=None))])
-    assert result.rows[0].top_after["edit"].share.n == 0
-    panels = {point.panel for point in result.charts()[0].points}
-    assert any(panel.startswith("After: no readable answer; values for A") for panel in panels)
-
-
 def test_a_profile_is_a_picture_of_words_in_order():
     one = trial(1, flipped_at=1)
     result = explanations([one], [explained(one)])
@@ -218,4 +174,3 @@ def test_a_profile_is_a_picture_of_words_in_order():
     assert not any(point.marked for point in after[:-1])
     assert any(p.panel.startswith("Before: answered A (right)") for p in chart.points)
     assert as_json(result).keys().isdisjoint(("cases", "explained"))
-    assert "lies in the edit in 100 % of 1 success, by chance" in result.remarks()[0].sentence

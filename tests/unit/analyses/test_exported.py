@@ -81,14 +81,6 @@ def test_rates_count_the_first_success_and_people_see_the_pick(refuted_first):
     assert [found[name] for name in ("listing_before", "listing_after")] == ["A: x", "A: y"]
 
 
-def test_a_success_that_nobody_vouches_for_is_no_valid_one(refuted_first):
-    pick = refuted_first.pick
-    for valid in (None, False):
-        unsure = replace(pick, validity=Validity(valid, "rule"))
-        found = row(replace(refuted_first, pick=unsure), SHOWN)
-        assert (found["valid"], found["first_valid_success"]) == (valid, None)
-
-
 def test_the_last_answer_of_a_search_that_held_is_about_no_edit_of_the_row():
     held = replace(trial(1, arm()), verdict=Verdict.HELD, first=None, pick=None)
     held = replace(held, edits=(), last=Answer("B", scores=(-1.0, -1.0, -1.0, -1.0)))
@@ -102,12 +94,6 @@ def test_a_copy_that_changed_nothing_was_answered_all_the_same():
     found = row(paired(1, at, 3.5, 0.75, 0.5))
     assert (found["key"], found["score_before"], found["score_after"]) == ("3.5", 0.75, 0.5)
     assert (found["answer_after"], found["gold_before"]) == (None, None)
-
-
-def test_why_a_trial_failed_is_said_of_those_that_failed_alone():
-    for verdict, error in ((Verdict.FAILED, "no answer"), (Verdict.NOT_ATTACKABLE, None)):
-        lost = replace(trial(1, arm()), verdict=verdict, note="no answer", at="baseline")
-        assert row(replace(lost, first=None, pick=None))["error"] == error
 
 
 def test_labels_of_a_tagged_text_are_the_right_ones_and_the_models(refuted_first):

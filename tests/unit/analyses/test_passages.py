@@ -80,29 +80,7 @@ def test_the_gain_is_paired_and_split_by_what_the_passage_decides():
     assert (gains["all"].accuracy_open.hits, gains["all"].accuracy_closed.hits) == (6, 4)
     # Four against two: far from significant, and it is said.
     assert (gains["all"].p or 0) > 0.3
-    assert [remark.rule for remark in of.remarks()] == ["passage_gain"]
     assert [table.name for table in of.tables() if table.rows] == ["passages"]
-
-
-def test_only_items_that_both_answered_are_compared():
-    closed = arm(attack("near"), victim="closed")
-    failed = replace(trial(ord("c"), closed, item=item("c"), verdict=Verdict.FAILED), at="baseline")
-    (row,) = passages(
-        [
-            *(replace(one, item=item(one.item.id)) for one in answered("open", "ab", "abc")),
-            *(replace(one, item=item(one.item.id)) for one in answered("closed", "a", "ab")),
-            failed,
-        ]
-    ).gains
-    assert (row.passages, row.n) == ("all", 2)
-
-
-def test_a_gain_from_passages_that_decide_nothing_is_no_reading():
-    names = "".join(chr(ord("e") + i) for i in range(20))
-    of = passages([*answered("open", names, names), *answered("closed", "", names)])
-    sentences = [remark.sentence for remark in of.remarks()]
-    assert len(sentences) == 1
-    assert "no reading" in sentences[0]
 
 
 def test_without_a_model_that_is_not_shown_the_passage_nothing_is_compared():
@@ -133,7 +111,6 @@ def test_the_three_shares_of_changed_evidence_add_up():
     (row,) = of.evidence
     for share in (row.followed, row.kept, row.other):
         assert (share.hits, share.n) == (1, 3)
-    assert [chart.name for chart in of.charts() if chart.points] == ["evidence"]
 
 
 def test_a_model_that_remembers_is_named():

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 
 from medstress.analyses.probes import PROBES, Probe, Probes
-from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial
@@ -108,31 +107,3 @@ def test_consistency_is_compared_with_the_control_on_the_trials_of_both():
     assert (net.value, net.n) == (pytest.approx((3 - 8) / 9), 9)
     assert net.high < 0.1
     assert (other.control_of, other.consistency_net) == ("order", {})
-
-
-def test_what_may_be_chance_and_what_cannot_be_read_is_said():
-    beside = control(of=ORDER)
-    alike = [answered(i, "A", "A", ["A"], at) for at in (ORDER, beside) for i in range(20)]
-    assert [remark.rule for remark in probes(alike).remarks()] == ["no_less_consistent"]
-    apart = [answered(i, "A", "A", ["B"]) for i in range(20)] + alike[20:]
-    assert probes(apart).remarks() == []
-    mute = [answered(i, "A", "A", [None]) for i in range(20)]
-    assert [remark.rule for remark in probes(mute).remarks()] == ["unreadable_variants"]
-
-
-def test_json_and_pictures_have_every_row():
-    computed = probes(
-        [answered(1, "A", "A", ["A"]), answered(1, "A", "A", ["A"], control(of=ORDER))]
-    )
-    rows = as_json(computed)["rows"]
-    assert [(row["attack"], row["control_of"]) for row in rows] == [
-        ("order", None),
-        ("order / no_op", "order"),
-    ]
-    assert rows[0]["consistency"]["hits"] == 1
-    assert rows[0].keys() >= {"accuracy", "change", "accuracy_all", "consistency_net"}
-    (chart,) = computed.charts()
-    assert {(point.x, point.series) for point in chart.points} == {
-        ("order", "probe"),
-        ("order", "harmless edits"),
-    }

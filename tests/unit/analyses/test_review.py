@@ -70,7 +70,7 @@ def test_who_always_says_yes_is_not_believed():
     # The words stay in the table, and none of them is a label.
     assert review.key_right.yes.hits == 8
     assert (review.labels.n_valid, review.labels.n_invalid) == (0, 0)
-    assert {"unbelieved", "one_rater"} <= rules(review)
+    assert "unbelieved" in rules(review)
 
 
 def test_a_careful_rater_is_believed_and_a_doubtful_one_is_named():
@@ -104,34 +104,6 @@ def test_a_case_of_several_trials_counts_once():
     assert result(same).key_right.n_cases == 1
 
 
-def test_harm_is_a_share_of_the_settled_cases():
-    harms = [label("Anna", i, more={"harmful": "yes" if i < 2 else "no"}) for i in range(5)]
-    review = result(harms)
-    harmful = next(one for one in review.judgements if one.judgement == "harmful")
-    assert (harmful.yes.hits, harmful.yes.n) == (2, 5)
-
-
-def room(n_cases: int) -> dict[str, Any]:
-    return {
-        "mode": "judge",
-        "seed": 0,
-        "drawn": n_cases,
-        "population": 8,
-        "planted": {"unchanged": 0},
-        "time": "2026-01-01",
-        "cases": [{"id": f"c{i}", "trials": [CASES[i].id]} for i in range(n_cases)],
-    }
-
-
-def test_a_sample_that_is_half_judged_is_said():
-    review = result([label("Anna", i) for i in range(3)], rooms=[room(6)])
-    (progress,) = review.progress
-    assert (progress.n_judged, progress.n_cases) == (3, 6)
-    assert "unfinished_sample" in rules(review)
-    done = result([label("Anna", i) for i in range(6)], rooms=[room(6)])
-    assert "unfinished_sample" not in rules(done)
-
-
 def test_people_answer_the_same_items_as_the_models():
     def answer(case: int, shown: str, right: str) -> OneReview:
         return OneReview(
@@ -150,14 +122,3 @@ def test_people_answer_the_same_items_as_the_models():
     # Their own answers are no judgement.
     assert review.key_right.n_cases == 0
     assert not [*review.remarks()]
-
-
-def test_names_of_raters_are_in_no_table():
-    review = result([label("Anna", 0), planted("Anna", 0, right=True)])
-    text = repr([*review.tables(), *review.remarks()])
-    assert "rater 1" in text
-    assert "Anna" not in text
-
-
-def test_without_reviews_there_is_no_entry():
-    assert planted_run(CASES).of(REVIEW) is None

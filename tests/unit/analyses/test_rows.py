@@ -2,15 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
-
 from medstress.analyses.results import RESULTS, Results
 from medstress.analyses.run import Run
-from medstress.analyses.shown import as_json
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict
-from medstress.stats.estimate import Estimate
-from planted_trials import arm, control, planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 
 def results(run: Run) -> Results:
@@ -56,21 +52,6 @@ def test_scores_that_are_always_tied_are_said():
     }
 
 
-def test_success_within_every_budget():
-    run = planted_run([trial(i, flipped_at=i) for i in range(1, 5)] + [trial(9)])
-    (row,) = results(run).rows
-    hits = {point.budget: point.estimate.hits for point in row.success.asr_at}
-    assert hits == {1: 1, 2: 2, 3: 3, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4}
-
-
-def test_a_mute_model_is_not_robust():
-    run = planted_run([trial(i, asked=8, unreadable=8) for i in range(20)])
-    (row,) = results(run).rows
-    assert row.counts.n_unreadable_under_attack == 20
-    assert row.success.asr.value == 0.0
-    assert row.success.asr.ends[1] == 1.0
-
-
 def test_seeds_are_pooled_and_told_apart():
     trials = [
         trial(i, arm(seed=s), flipped_at=1 if i < 5 + s else None)
@@ -82,53 +63,3 @@ def test_seeds_are_pooled_and_told_apart():
     (pooled,) = found.rows
     assert (pooled.success.asr.hits, pooled.success.asr.n) == (11, 20)
     assert pooled.success.asr.effect > 1
-
-
-def test_a_control_that_takes_as_much_leaves_nothing():
-    trials = [trial(i, flipped_at=1 if i % 2 else None) for i in range(40)]
-    trials += [trial(i, control(), flipped_at=1 if i % 2 else None) for i in range(40)]
-    row = results(planted_run(trials)).attacks[0]
-    net = row.loss.asr_net["no_op"]
-    assert net.value == 0.0
-    assert row.loss.loss_bounds["no_op"] == (0.0, pytest.approx(0.648, abs=1e-3))
-
-
-def test_failed_trials_are_counted_and_their_commonest_reason_is_said():
-    trials = [trial(i) for i in range(6)]
-    trials += [
-        trial(i, verdict=Verdict.FAILED, note="no such\n weights" if i < 9 else "no network")
-        for i in range(6, 10)
-    ]
-    (said,) = (one for one in results(planted_run(trials)).remarks() if one.rule == "failed")
-    assert "4 of 10 trials failed" in said.sentence
-    assert said.sentence.endswith("3 times: no such weights")
-
-
-def test_json_keeps_hits_and_worst_ends():
-    (row,) = results(planted_run([trial(1, flipped_at=1), trial(2, asked=8, unreadable=1)])).rows
-    made = as_json(row)
-    assert made["asr"]["hits"] == 1
-    assert made["asr"]["worst"][1] == 1.0
-    assert "cell" not in made
-
-
-def test_questions_that_were_never_asked_may_be_lost():
-    run = planted_run([trial(i) for i in range(19)] + [trial(19, asked=0)])
-    (row,) = results(run).rows
-    assert row.success.asr.worst[1] > row.success.asr.high  # type: ignore[operator]
-
-
-def test_tables_show_worst_ends_of_controls_too():
-    trials = [trial(i, arm()) for i in range(20)]
-    trials += [trial(i, control(), unreadable=8) for i in range(20)]
-    table = next(t for t in results(planted_run(trials)).tables() if t.name == "results")
-    (row,) = table.rows
-    entry = row[[column.key for column in table.columns].index("control_no_op")]
-    assert isinstance(entry.value, Estimate)
-    assert entry.value.hits == 0
-    assert entry.lines == ("at worst [.000, 1.000]",)
-    # No note speaks of a table that may not be there.
-    assert table.notes == (
-        "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what "
-        "could be attacked.",
-    )

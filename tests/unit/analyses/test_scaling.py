@@ -5,19 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import linregress
-from scipy.stats import t as student
 
-from medstress.analyses.run import Cell, Run
-from medstress.analyses.scaling import (
-    SCALING,
-    Rated,
-    Scaling,
-    trend,
-)
-from medstress.analyses.shown import as_json
+from medstress.analyses.run import Run
+from medstress.analyses.scaling import SCALING, Scaling
 from medstress.core.arms import Arm, AttackRecord
-from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from planted_trials import arm, planted_run, trial
 
@@ -90,7 +81,7 @@ def series_trials(rates: dict[float | None, float], m: int = 60, goal: str = "un
     trials: list[Trial] = []
     for n, share in rates.items():
         sampler = "random" if n is None else "pdws"
-        at = arm(attack(f"{goal} n={n}", 1, goal, sampler=sampler, n=n))
+        at = arm(attack(f"{goal} n={n}", 1, goal, sampler=sampler, n=n, field="options"))
         order = np.random.default_rng(100 + int(n or 0)).permutation(m)
         trials += [trial(i, at, flipped_at=1 if order[i] < share * m else None) for i in range(m)]
     return trials
@@ -99,83 +90,15 @@ def series_trials(rates: dict[float | None, float], m: int = 60, goal: str = "un
 PLANTED = {-30.0: 0.3, -20.0: 0.7, -10.0: 0.4, None: 0.1, 10.0: 0.3, 20.0: 0.6, 30.0: 0.2}
 
 
-def test_a_series_is_in_order_of_n_beside_random_sampling():
-    result = scaling(planted_run(series_trials(PLANTED)))
-    (series,) = result.exponents
-    assert [point.n for point in series.points] == [-30, -20, -10, 10, 20, 30]
-    assert series.random.attack == "untargeted n=None"
+def test_attacks_are_in_order_of_n_with_random_sampling_at_0():
+    rows = scaling(planted_run(series_trials(PLANTED))).exponents
+    assert [row.n for row in rows] == [-30, -20, -10, 0, 10, 20, 30]
+    assert [row.asr.hits for row in rows] == [18, 42, 24, 6, 18, 36, 12]
 
 
-def test_a_series_holds_what_differs_in_n_alone():
-    trials = [
-        *series_trials({-10.0: 0.5, 10.0: 0.5}, 10),
-        *(
-            trial(i, arm(attack("other", 1, sampler="pdws", n=-5, field="stem")), flipped_at=1)
-            for i in range(10)
-        ),
-    ]
+def test_attacks_that_differ_in_more_than_n_are_no_line():
+    at = arm(attack("other", 1, sampler="pdws", n=-5, field="stem"))
+    trials = [*series_trials({-10.0: 0.5, 10.0: 0.5}, 10), *(trial(i, at) for i in range(10))]
     result = scaling(planted_run(trials))
-    assert sorted(len(series.points) for series in result.exponents) == [1, 2]
-
-
-# Sizes -----------------------------------------------------------------------------------------
-
-
-def sized(size: float, asr: float | None) -> Rated:
-    return Rated(size, asr, least=asr or 0.0, most=asr or 0.0)
-
-
-def test_a_planted_slope_is_recovered_with_students_interval():
-    noise = (0.01, -0.02, 0.015, -0.005)
-    rates = [0.9 - 0.1 * i + e for i, e in enumerate(noise)]
-    got, line = (
-        trend([sized(10.0 ** (6 + i), y) for i, y in enumerate(rates)]),
-        linregress(range(4), rates),
-    )
-    half = student.ppf(0.975, 2) * line.stderr
-    assert got.value == pytest.approx(line.slope)
-    assert got.value == pytest.approx(-0.1, abs=0.01)
-    assert (got.low, got.high) == pytest.approx((line.slope - half, line.slope + half))
-
-
-@pytest.mark.parametrize("step", [0.0, 0.1])
-def test_models_on_one_line_have_a_trend_without_an_interval(step):
-    got = trend([sized(10.0**i, 0.4 + step * i) for i in range(3)])
-    assert got.value == pytest.approx(step)
-    assert (got.low, got.high) == (None, None)
-    assert trend([sized(1e6, 0.3), sized(1e7, 0.3), sized(1e8, None)]).value is None
-
-
-def test_answers_that_cannot_be_read_make_the_trend_open():
-    def model(name: str, size: float, n_flipped: int, n_mute: int) -> tuple[list[Trial], Any]:
-        at = arm(attack("near"), victim=name)
-        trials = [trial(i, at, flipped_at=1) for i in range(n_flipped)]
-        trials += [trial(100 + i, at, asked=8, unreadable=8) for i in range(n_mute)]
-        return [*trials, *(trial(200 + i, at) for i in range(20))], {"parameters": size}
-
-    made = {name: model(name, 10.0**i, 10, 20 if i == 3 else 0) for i, name in enumerate("abcd", 1)}
-    run = planted_run(
-        [t for trials, _ in made.values() for t in trials],
-        victims={name: {**size, "group": "generalist"} for name, (_, size) in made.items()},
-    )
-    (row,) = scaling(run).size
-    assert [point.victim for point in row.points] == ["a", "b", "c", "d"]
-    worst = row.trend["all"].worst
-    assert worst[1] >= row.trend["all"].high
-    assert row.trend["specialist"].value is None
-    assert as_json(row)["trend"]["generalist"]["n"] == 4
-
-
-def test_the_result_shows_itself():
-    result = scaling(planted_run(series_trials(PLANTED), victims={"model": {"parameters": 1e9}}))
-    names = [t.name for t in result.tables() if t.rows]
-    assert names == ["exponents", "size"]
-    chart = result.charts()[0]
-    assert [point.x for point in chart.points] == [-30, -20, -10, 0, 10, 20, 30]
-    curves = scaling(planted_run(arm_of_curve(arm(attack("near")), [1, 2, 8, None])))
-    assert [t.name for t in curves.tables() if t.rows] == ["scaling"]
-
-
-def test_nothing_that_was_right_is_nothing_to_scale():
-    assert SCALING.compute(planted_run([trial(1, verdict=Verdict.ALREADY_WRONG)])) is None
-    assert isinstance(planted_run([trial(1)]).cells[0], Cell)
+    assert len({row.rule for row in result.exponents}) == 2
+    assert {point.x for point in result.charts()[0].points} == {-10, 10}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from medstress.analyses.results import RESULTS
-from medstress.analyses.run import Cell, Run
-from medstress.analyses.scores import Scores, charts, remarks, score_tests, scores, table_of
-from medstress.analyses.shown import FLAT
+from medstress.analyses.results import RESULTS, TESTS
+from medstress.analyses.run import Run
+from medstress.analyses.scores import Scores, scores
 from medstress.analyses.verdict import VERDICT
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.trials import Trial
@@ -23,6 +21,10 @@ NOISE = arm(SWAP)
 SEARCH = arm(replace(SWAP, label="search", whole_copy=False))
 OUTSIDE = AttackRecord(label="control of swap", name="non_entity_noise", whole_copy=True)
 MEASURED = arm(replace(SWAP, judged=False))
+OF_SCORES = (
+    *("answers", "few_clusters", "undefined_score", "may_be_chance"),
+    "control_takes_as_much",
+)
 ONE = "B-Drug O O"
 NONE = "O O O"
 
@@ -42,26 +44,14 @@ def scored(run: Run, number: int = 0) -> Scores:
 
 
 def rules(run: Run) -> list[str]:
-    return [remark.rule for remark in remarks([Line.of(run, cell) for cell in run.cells])]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row of results with nothing but scores."""
-
-    cell: Cell = field(metadata={"json": "hidden"})
-    scores: Scores | None = field(metadata=FLAT)
-
-    @classmethod
-    def of(cls, run: Run, cell: Cell) -> Line:
-        return cls(cell, scores(run, cell))
+    warnings = (one.rule for one in run.of(RESULTS).remarks() if one.level == "warning")
+    return [rule for rule in warnings if rule in OF_SCORES]
 
 
 def test_questions_have_no_scores_of_a_data_set():
     run = planted_run([trial(1)])
     assert scores(run, run.cells[0]) is None
-    lines = [Line.of(run, run.cells[0])]
-    assert (table_of(lines, []), charts(lines)) == (None, [])
+    assert "scores" not in [one.name for one in run.of(RESULTS).tables()]
 
 
 @pytest.mark.parametrize("of_pairs", [False, True])
@@ -112,20 +102,6 @@ def test_the_scores_of_a_tagger_that_never_marks_anything_may_be_chance():
     assert "F1 of model is .00 before any edit" in run.of(VERDICT).trust.reasons
 
 
-def test_a_tagger_that_invents_entities_loses_precision_alone():
-    of = scored(planted_run(sentences(40, after="B-Drug O B-Drug")))
-    assert of["precision"].after.value == 0.5
-    assert of["recall"].drop.value == 0.0
-    assert of["f1"].after.value == pytest.approx(2 / 3)
-    assert of["recall"].may_be_chance
-    assert not of["precision"].may_be_chance
-
-
-def test_false_alarms_in_sentences_without_entities_count():
-    trials = sentences(40) + tagged(99, NOISE, NONE, "O B-Drug O", NONE)
-    assert scored(planted_run(trials))["precision"].before.value == pytest.approx(40 / 41)
-
-
 @pytest.mark.parametrize(("n", "has_interval"), [(1, False), (29, False), (30, True)])
 def test_intervals_need_thirty_documents(n, has_interval):
     trials = [
@@ -168,13 +144,6 @@ def test_the_fall_net_of_the_control_pairs_by_seed_and_sentence():
     assert "no control" in own["f1"].net_drop.method
 
 
-def test_an_attack_without_random_numbers_is_compared_with_every_seed_of_its_control():
-    trials = sentences(40, arm(SWAP, seed=None))
-    trials += sentences(40, controlled(0), after=ONE) + sentences(40, controlled(1), after=NONE)
-    net = scored(planted_run(trials), 1)["recall"].net_drop
-    assert (net.value, net.n) == (0.5, 80)
-
-
 def test_a_control_that_takes_as_much_is_said():
     rng = np.random.default_rng(0)
     lost = rng.random((2, 60)) < 0.5
@@ -191,19 +160,13 @@ def test_a_control_that_takes_as_much_is_said():
 
 def test_every_score_has_a_family_of_its_own():
     both = "B-Drug O B-Gene"
-    of = scored(planted_run(sentences(40, gold=both, before=both, after="B-Drug O O")))
+    run = planted_run(sentences(40, gold=both, before=both, after="B-Drug O O"))
+    of = scored(run)
     assert of["f1"].after.value == pytest.approx(2 / 3)
     assert list(of.parts) == ["Drug", "Gene"]
-    families = [test.family for test in score_tests(of)]
+    families = [test.family for test in run.of(TESTS).rows]
     assert len(families) == len(set(families)) == 6
     assert families[2] == "before_after"
-
-
-def test_seqeval_strict_is_there_only_where_labels_are_not_well_formed():
-    assert "f1_seqeval_strict" not in scored(planted_run(sentences(30)))
-    of = scored(planted_run(sentences(30, before="I-Drug O O")))
-    assert of["f1"].before.value == 1.0
-    assert of["f1_seqeval_strict"].before.value == 0.0
 
 
 def test_a_search_has_no_copy_and_takes_clean_sentences_from_other_arms():
@@ -216,7 +179,7 @@ def test_a_search_has_no_copy_and_takes_clean_sentences_from_other_arms():
     f1 = scored(alone)["f1"]
     assert "10 without a clean answer" in f1.before.method
     assert (f1.before.value, f1.after.value, f1.p) == (1.0, None, None)
-    assert list(score_tests(scored(alone))) == []
+    assert alone.of(TESTS) is None
     # Another arm asked the ten sentences without entities, and the model marks one in each.
     others = [one for i in range(30, 40) for one in tagged(i, NOISE, NONE, ONE, ONE)]
     filled = planted_run([*searched, *others])
@@ -252,14 +215,6 @@ def test_a_fall_of_the_correlation_is_told_from_none():
     assert rules(alike) == ["may_be_chance"]
 
 
-def test_scores_that_are_noise_before_and_after_fall_by_chance_alone():
-    rng = np.random.default_rng(3)
-    of = scored(planted_run(pairs([tuple(row) for row in rng.random((60, 3)).tolist()])))
-    for score in of.values():
-        assert score.before.low < 0 < score.before.high
-        assert score.may_be_chance
-
-
 def test_constant_scores_have_no_correlation_and_it_is_said():
     rows = [(gold, before, 0.5) for gold, before, _ in noisy(40, 0.1, 0.1)]
     run = planted_run(pairs(rows))
@@ -292,35 +247,3 @@ def test_intervals_need_forty_pairs_that_share_no_sentence(n, group, has_interva
     assert of.n_clusters == n // group
     assert (of.main.before.low is not None) is has_interval
     assert (of.main.before.n, of.are_few) == (n, not has_interval)
-
-
-def test_a_pair_that_a_seed_has_not_answered_is_left_out():
-    rows = noisy(10, 0.4, 0.4)
-    first = pairs(rows, replace(MEASURED, seed=0))
-    second = pairs(rows, replace(MEASURED, seed=1))[:-1]
-    assert scored(planted_run([*first, *second])).main.before.n == 9
-
-
-def test_a_judged_search_on_pairs_has_no_copy_and_a_measured_one_has():
-    search: dict[str, Any] = {"label": "search", "whole_copy": False}
-    rows = noisy(40, 0.2, 2.0)
-    measured = scored(planted_run(pairs(rows, arm(replace(SWAP, judged=False, **search)))))
-    assert measured.has_copy
-    assert not scored(planted_run(pairs(rows, arm(replace(SWAP, **search))))).has_copy
-
-
-def test_tables_and_pictures_show_clean_attacked_and_control():
-    trials = sentences(30) + sentences(30, controlled(), after=ONE)
-    run = planted_run(trials)
-    lines = [Line.of(run, cell) for cell in run.cells]
-    (chart,) = charts(lines)
-    marks = {point.series: getattr(point.y, "value", None) for point in chart.points}
-    assert marks == {"clean": 1.0, "under attack": 0.0, "noise outside entities": 1.0}
-    assert chart.unit
-    attack = [line for line in lines if not line.cell.arm.is_control]
-    made = table_of(attack, [])
-    headings = [column.heading for column in made.columns]
-    assert "F1 drop, net of control" in headings
-    assert "Precision after" not in headings  # undefined in every row
-    (pairs_chart,) = charts([Line.of(r := planted_run(pairs(noisy(40, 0.4, 0.4))), r.cells[0])])
-    assert not pairs_chart.unit

@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.shown import as_json
 from medstress.analyses.significance import SIGNIFICANCE, Significance, settings_key
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial, Validity
-from medstress.stats.permutation import control_p
 from medstress.store.reader import StoredInquiry
-from planted_trials import arm, planted_run, trial
+from planted_trials import arm, inquiry, planted_run, trial
 
 FUZZ = AttackRecord(
     label="MedFuzz", name="medfuzz", budget=5, attempts=5, params={"name": "medfuzz"}
@@ -39,15 +37,11 @@ def found(one: Trial, **values: Any) -> dict[str, Any]:
 
 def stored(tests: list[dict[str, Any]], first: Trial, **settings: Any) -> StoredInquiry:
     """The stored tests of a family; without any they could not finish."""
-    return StoredInquiry(
-        **first.arm.place._asdict(),
-        attack=first.arm.attack.label,
-        seed=first.arm.seed,
-        item_id=first.item.id,
-        purpose="test",
-        spec={"trials": [one["trial"] for one in tests], **SETTINGS, **settings},
-        outcomes=[],
-        reached=None,
+    return inquiry(
+        "test",
+        first.arm,
+        first.item.id,
+        {"trials": [one["trial"] for one in tests], **SETTINGS, **settings},
         note=None if tests else "no route to the server",
         findings={"statistic": "share_correct", "tests": tests} if tests else None,
         calls=61,
@@ -66,17 +60,6 @@ def family(trials: list[Trial], *tests: dict[str, Any], **manifest: Any) -> Sign
 
 def adjusted_by(how: str) -> dict[str, Any]:
     return {"tests": {settings_key(SETTINGS): how}}
-
-
-def test_a_success_beyond_thirty_controls_has_p_of_1_in_31():
-    one = fuzzed(1)
-    ((test,),) = (row.items for row in family([one], found(one)).rows)
-    assert (test.p, test.p_paper) == (1 / 31, None)
-    assert (test.count, test.n_controls, test.calls) == (0, 30, 61)
-    assert (test.t_original, test.t_attack, test.guess) == (1.0, 0.0, False)
-    (row,) = family([one], found(one)).rows
-    # A family of one is adjusted over itself.
-    assert (row.n_family, test.p_adjusted, row.n_discoveries) == (1, 1 / 31, 1)
 
 
 def test_the_papers_share_is_beside_p_of_the_papers_null():
@@ -98,14 +81,6 @@ def test_a_family_of_twelve_holds_what_was_attacked(adjust, expected):
     assert (row.n_successes, row.n_discoveries) == (3, 3 if adjust == "none" else 0)
 
 
-def test_named_items_are_the_family():
-    trials = [fuzzed(i, lost=i < 4) for i in range(8)]
-    study = stored([found(one) for one in trials[:2]], trials[0], null="neutral")
-    (row,) = result(trials, study, fixed_family={"items": ["q0", "q1", "q5"]}).rows
-    assert row.n_family == 3
-    assert [one.p_adjusted for one in row.items] == [pytest.approx(3 / 2 / 31)] * 2
-
-
 def test_what_is_not_tested_or_cannot_be_counts_with_p_1_and_leaves_no_row():
     one, invalid, broken = fuzzed(1), fuzzed(2), fuzzed(3)
     assert invalid.pick is not None
@@ -118,21 +93,6 @@ def test_what_is_not_tested_or_cannot_be_counts_with_p_1_and_leaves_no_row():
     ]
     (remark,) = (one for one in shown.remarks() if one.rule == "not_testable")
     assert "'q3': no text" in remark.sentence
-
-
-def test_tests_that_could_not_finish_leave_a_sentence_and_no_table():
-    one = fuzzed(1)
-    shown = result([one], stored([], one))
-    assert not any(table.rows for table in shown.tables())
-    (remark,) = shown.remarks()
-    assert "could not finish: no route to the server. `medstress test` asks" in remark.sentence
-
-
-def test_the_last_tests_of_a_family_count():
-    one, later = fuzzed(1), fuzzed(2)
-    first, second = stored([found(one, n=60)], one), stored([found(one), found(later)], one)
-    (row,) = result([one, later], first, second).rows
-    assert [test.n_controls for test in row.items] == [30, 30]
 
 
 def test_a_success_on_a_question_that_was_not_known_is_a_guess():
@@ -159,25 +119,3 @@ def test_repeated_texts_are_no_new_evidence():
     shown = family([one], found(one, distinct=4))
     assert shown.rows[0].items[0].p == 1 / 5
     assert shown.rows[0].reach.p_min == 1 / 5
-    assert "repeated_controls" in {remark.rule for remark in shown.remarks()}
-
-
-def test_each_attack_is_a_family_of_its_own():
-    aimed = fuzzed(1, attack=replace(FUZZ, label="aimed", goal="B"))
-    plain = fuzzed(1)
-    shown = result([plain, aimed], *(stored([found(one)], one) for one in (plain, aimed)))
-    assert [row.n_family for row in shown.rows] == [1, 1]
-
-
-def test_ten_controls_as_hard_end_a_test():
-    assert control_p(10, 19, stop_at=10) == 10 / 19
-    assert control_p(9, 19, stop_at=10) == 10 / 20
-
-
-def test_json_has_the_fields_of_the_interface():
-    one = fuzzed(1)
-    (row,) = as_json(family([one], found(one)).rows)
-    assert {"dataset", "victim", "attack", "null", "n_family", "items"} == set(row)
-    names = {"trial_id", "p", "p_adjusted", "count", "n_controls", "t_original", "t_attack"}
-    assert names | {"guess", "calls"} == set(row["items"][0])
-    assert row["null"] == "matched"

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
-from medstress.analyses.slices import NONE, SLICES, Slicer, Slices
+from medstress.analyses.slices import SLICES, Slicer, Slices
 from medstress.core.items import Mention
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import sidak
-from planted_trials import NEAR, PLACE, arm, control, planted_run, question, trial
+from planted_trials import PLACE, control, planted_run, question, trial
 
 SPECIFIED = {"by": ["subject"], "label": "pre-specified", "cuts": {}, "types": {}}
 
@@ -64,7 +62,6 @@ def test_nothing_is_said_of_a_difference_where_a_slice_cannot_be_counted():
     slices = of([*rows("a", 5, 100, 0), *wrong])
     assert {row.value: row.asr.n for row in slices.rows} == {"a": 100, "b": 0}
     assert "no_slice_differs" not in rules(slices)
-    assert "1 of 2 slices" in rules(slices)["slices_unknown"]
 
 
 def test_slices_where_all_answers_are_alike_are_not_called_equal_for_no_variance():
@@ -73,21 +70,6 @@ def test_slices_where_all_answers_are_alike_are_not_called_equal_for_no_variance
     assert "slice_differs" in rules(slices)
     slices = of([*rows("a", 0, 30, 0), *rows("b", 0, 30, 100)])
     assert "no_slice_differs" in rules(slices)
-
-
-@pytest.mark.parametrize("n", [1, 4, 6])
-def test_few_questions_say_next_to_nothing(n):
-    slices = of([*rows("a", n, n, 0), *rows("b", 0, n, 100)])
-    assert all(row.is_too_small for row in slices.rows)
-    assert "slice_differs" not in rules(slices)
-
-
-def test_one_slice_is_compared_with_nothing():
-    assert not rules(of(rows("a", 30, 100, 0))).keys() & {
-        "slice_differs",
-        "no_slice_differs",
-        "slices_unknown",
-    }
 
 
 def test_open_answers_count_at_their_worst():
@@ -100,12 +82,6 @@ def test_open_answers_count_at_their_worst():
     assert "slice_differs" not in rules(slices)
 
 
-def test_an_item_may_be_in_several_slices_and_in_none_if_it_cannot_be_attacked():
-    out = [replace(one, verdict=Verdict.NOT_ATTACKABLE) for one in rows("z", 0, 3, 300)]
-    slices = of([*rows(["a", "b"], 1, 10, 0), *rows("a", 1, 10, 100), *rows(None, 0, 5, 200), *out])
-    assert {row.value: row.n_items for row in slices.rows} == {NONE: 5, "a": 20, "b": 10}
-
-
 def test_nets_hold_together_with_those_of_other_slices():
     attack = [*rows("a", 60, 100, 0), *rows("b", 20, 100, 100)]
     harmless = [*rows("a", 10, 100, 0, at=control()), *rows("b", 20, 100, 100, at=control())]
@@ -113,19 +89,6 @@ def test_nets_hold_together_with_those_of_other_slices():
     assert (a.asr_net["no_op"].value, b.asr_net["no_op"].value) == (0.5, 0.0)
     assert f"{100 * sidak(2):.4g} %" in a.asr_net["no_op"].method
     assert a.level == sidak(2)
-
-
-def test_slices_after_the_first_query_are_post_hoc():
-    assert "post_hoc_slices" in rules(of(rows("a", 1, 10, 0), label="post hoc"))
-
-
-def test_nothing_attacked_is_no_rate():
-    none = arm(replace(NEAR, name="none", label="none", draws_names=False), seed=None)
-    trials = [replace(one, arm=none) for one in [*rows("a", 0, 10, 0), *rows("b", 0, 10, 100)]]
-    slices = of(trials)
-    assert [row.asr.n for row in slices.rows] == [0, 0]
-    assert [row.accuracy.hits for row in slices.rows] == [10, 10]
-    assert not rules(slices)
 
 
 def test_properties_of_an_item():

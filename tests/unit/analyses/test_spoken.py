@@ -7,8 +7,7 @@ from rich.console import Console
 
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
-from medstress.analyses.summary import names_in, spoken_of
-from medstress.report.charts import Colours
+from medstress.analyses.summary import spoken_of
 from medstress.report.summary_page import markdown_page, print_summary
 from planted_trials import (
     NEAR,
@@ -54,32 +53,7 @@ def test_pictures_have_the_names_too():
     assert {point.x for point in points} == {"near names", "far names"}
 
 
-def test_a_model_named_by_a_path_has_one_name_above_pictures_too():
-    at = arm(victim="/models/my_model.py:answer")
-    trials = [*attacked(fooled, questions(30), at)]
-    trials += attacked(fooled, questions(30), control(of=at), respaced)
-    shown = dict(spoken_of(planted_run(trials)))
-    headings = {point.panel for point in shown[RESULTS.name].charts()[0].points}
-    assert headings == {"my_model.py:answer"}
-
-
-def test_controls_are_named_after_their_attack():
-    names = names_in(unlabelled(-20, 20))
-    assert names["entity_substitution n=-20 / no_op"] == "near names, harmless edits"
-
-
 def test_rows_are_sorted_by_the_numbers_in_their_labels():
     numbers = [10, -2, 2, -30, -10, 30]
     results = unlabelled(*numbers).of(RESULTS)
     assert [row.key.attack_spec["n"] for row in results.attacks] == sorted(numbers)
-
-
-def test_a_file_keeps_its_name():
-    model = "/home/me/my_model.py:answer"
-    run = planted_run(attacked(fooled, questions(30), arm(victim=model)))
-    assert names_in(run)[model] == "my_model.py:answer"
-    colours = Colours([model, "other"])
-    chart = dict(spoken_of(run))[RESULTS.name].charts()[0]
-    (point, *_) = chart.points
-    by_model = replace(chart, points=(replace(point, series="my_model.py:answer"),))
-    assert colours.of(by_model) == {"my_model.py:answer": 0}

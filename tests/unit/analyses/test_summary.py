@@ -13,17 +13,13 @@ from medstress.analyses.summary import (
     PERFORMANCE,
     decisions_of,
     exit_code,
-    faults_of,
     summary,
-    warnings_of,
 )
 from medstress.core.outcomes import Verdict
 from medstress.store.counts import Spending
 from planted_trials import (
-    arm,
     attacked_run,
     fooled,
-    mute,
     planted_run,
     questions,
     trial,
@@ -105,28 +101,6 @@ def test_rows_over_seeds_and_by_seed():
     assert attack["asr"]["n"] == n == 40
 
 
-def test_an_attack_without_random_numbers_has_no_seed():
-    made = summary(
-        planted_run(trial(i, arm(seed=None), item=q) for i, q in enumerate(questions(3)))
-    )
-    assert made["results"][0]["seeds"] == [None]
-    assert made["by_seed"][0]["seed"] is None
-
-
-def test_a_run_without_trials_has_a_summary():
-    made = summary(planted_run([], complete=False, n_planned=3))
-    assert made["results"] == made["by_seed"] == []
-    assert made["verdict"]["arm"] is None
-    assert [warning["rule"] for warning in made["warnings"]] == ["incomplete"]
-
-
-def test_warnings_come_once_and_notes_stay_on_the_page(monkeypatch):
-    with_criteria(monkeypatch)
-    sentences = [remark.sentence for remark in warnings_of(attacked_run({"m": fooled}, 20))]
-    assert sentences.count("Twice.") == 1
-    assert "A note." not in sentences
-
-
 def spent(role: str, victim: str, calls: int, tokens: tuple[int, int]) -> Spending:
     return Spending(
         role=role,
@@ -168,14 +142,6 @@ def test_costs_by_payer():
     assert len(table.rows) == 3
 
 
-def test_without_prices_nothing_is_said_of_money():
-    cost = attacked_run({"a": fooled}, 4, spending=[spent("victim", "a", 1, (1, 1))]).of(
-        PERFORMANCE
-    )
-    assert cost.usd is None
-    assert cost.queries_per_second is None
-
-
 @pytest.mark.parametrize(
     ("outcomes", "complete", "code"),
     [
@@ -196,14 +162,6 @@ def test_exit_codes_of_criteria(monkeypatch, outcomes, complete, code):
         "ok",
         "ok" if complete else "error",
     ]
-
-
-def test_a_mute_model_is_a_fault_before_any_criterion(monkeypatch):
-    with_criteria(monkeypatch, "failed")
-    run = attacked_run({"mute": mute}, 20)
-    assert exit_code(run) == 1
-    (case,) = [one for one in faults_of(run) if one.outcome == "error"]
-    assert case.sentence == "not one answer of mute under near names could be read"
 
 
 def test_failed_trials_are_a_fault_beyond_what_is_allowed():

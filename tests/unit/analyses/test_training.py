@@ -2,7 +2,6 @@
 
 import pytest
 
-from medstress.analyses.shown import as_json
 from medstress.analyses.training import TRAINING
 from medstress.core.arms import AttackRecord
 from planted_trials import arm, paired, planted_run, tagged
@@ -80,13 +79,6 @@ def test_models_that_read_the_data_twice_are_the_fair_comparison():
     }
 
 
-def test_only_texts_that_all_models_answered_count():
-    trials = [*texts("original-0", 39, 20), *texts("noisy-0", 39, 30, n=39)]
-    (row,) = trained(trials, [ORIGINAL, NOISY]).rows
-    assert row.scores.clean.value == 1.0
-    assert row.scores.gain.value == pytest.approx(10 / 39)
-
-
 def test_three_seeds_are_drawn_with_the_texts():
     models, trials = [], []
     for seed, kept in ((0, 34), (1, 26), (2, 18)):
@@ -121,34 +113,3 @@ def test_a_correlation_that_turns_round_is_recovered():
     original, noisy = (s for s in training.scores if s.is_main)
     assert original.attacked == row.scores.attacked
     assert noisy.attacked.value == pytest.approx(0.998, abs=5e-3)
-
-
-def test_few_pairs_have_no_interval():
-    trials = [*pairs("original-0", -1.0, 20), *pairs("noisy-0", 1.0, 20)]
-    (row,) = trained(trials, [ORIGINAL, NOISY]).rows
-    assert row.scores.gain.value is not None
-    assert row.scores.gain.low is None
-    assert "too few pairs for an interval: 20, and 40 needed" in row.scores.gain.method
-    assert row.scores.recovered.value is None
-
-
-def test_models_that_have_not_answered_yet_are_not_compared():
-    training = trained(texts("original-0", 36, 16), [ORIGINAL, NOISY])
-    assert training.rows == []
-    assert {one.model for one in training.scores} == {"original"}
-
-
-def test_tables_curves_and_sentences():
-    trials = [*texts("original-0", 36, 16), *texts("noisy-0", 32, 28)]
-    training = trained(
-        trials, [ORIGINAL, NOISY], names_met={"swap": 0.86}, n_left_out=3, n_offered=1_200
-    )
-    comparison, alone = training.tables()
-    assert (len(comparison.rows), len(alone.rows)) == (1, 2)
-    assert [one.name for one in training.charts() if one.points] == ["gain"]
-    sentences = [remark.sentence for remark in training.remarks()]
-    assert any(".86 of the mentions that swap replaces" in one for one in sentences)
-    assert any("3 of 1,200 items" in one for one in sentences)
-    row = as_json(training)["rows"][0]
-    assert {"dataset", "attack", "model", "against", "gain", "recovered", "n_seeds"} <= set(row)
-    assert row["gain"]["value"] == pytest.approx(12 / 40)

@@ -80,15 +80,6 @@ def test_both_counts_of_every_pair_are_right():
     assert check.transfer.worst is None
 
 
-def test_a_model_that_is_always_wrong_is_asked_nothing():
-    ours = [won(i) for i in range(3)]
-    wrong = [trial(i, arm(victim="j"), verdict=Verdict.ALREADY_WRONG) for i in range(3)]
-    result = transfer([*ours, *wrong])
-    row = matrix(result)["i", "j"]
-    assert (row.n_right, row.n_asked, row.transfer.value) == (0, 0, None)
-    assert "had none of the items right" in next(iter(result.remarks())).sentence
-
-
 def test_to_a_mute_model_nothing_is_shown_to_carry_and_all_of_it_may():
     ours = [won(i) for i in range(20)]
     mute = [trial(i, arm(victim="j"), asked=8, unreadable=8) for i in range(20)]
@@ -97,15 +88,6 @@ def test_to_a_mute_model_nothing_is_shown_to_carry_and_all_of_it_may():
     assert (row.transfer.value, row.n_unreadable) == (0.0, 20)
     assert row.transfer.worst[1] == 1.0
     assert row.transfer.ends[1] == 1.0
-    assert "20 of 20 answers of j" in next(iter(result.remarks())).sentence
-
-
-def test_one_model_alone_repeats_the_flip_check_and_it_is_said():
-    result = transfer([won(1), won(2, repeats=False)])
-    (row,) = result.rows
-    assert (row.source, row.target, row.transfer.value) == ("i", "i", 0.5)
-    assert result.charts() == ()
-    assert next(iter(result.remarks())).rule == "one_model"
 
 
 @pytest.mark.parametrize(
@@ -124,21 +106,6 @@ def test_the_flip_check_does_not_say_wrong_where_other_answers_count(goal, param
     assert (row.n_asked, row.n_reached, row.n_wrong, row.n_unreadable) == (3, 2, n_wrong, None)
 
 
-def test_without_a_flip_check_the_diagonal_is_unknown_and_says_why():
-    (row,) = transfer([won(1, repeats=None)]).rows
-    assert row.transfer.value is None
-    assert "flip_check = false" in row.transfer.method
-
-
-def test_the_goal_of_the_attack_decides_and_not_a_wrong_answer():
-    """To C: the other model answers B, which is wrong and no success."""
-    attack = AttackRecord(label="to C", name="entity_substitution", goal="C", params={})
-    one = won(1, at=arm(attack, victim="i"))
-    other = trial(1, arm(attack, victim="j"))
-    row = matrix(transfer([one, other], [asked(one, "j", "wrong", reached=False)]))["i", "j"]
-    assert (row.n_wrong, row.n_reached, row.transfer.value) == (1, 0, 0.0)
-
-
 def test_what_failed_is_open_and_a_retry_counts_once():
     ours = [won(i) for i in range(3)]
     others = [trial(i, arm(victim="j")) for i in range(3)]
@@ -151,13 +118,6 @@ def test_what_failed_is_open_and_a_retry_counts_once():
     again = [*first, *(asked(one, "j", "wrong") for one in ours), asked(ours[0], "j", None)]
     row = matrix(transfer([*ours, *others], again))["i", "j"]
     assert (row.n_asked, row.n_open, row.transfer.value) == (3, 0, 1.0)
-
-
-def test_an_answer_about_another_success_of_the_trial_does_not_count():
-    one, other = won(1), trial(1, arm(victim="j"))
-    stale = asked(one, "j", "wrong", edits=won(1, name="another").first.edits)  # type: ignore[union-attr]
-    row = matrix(transfer([one, other], [stale]))["i", "j"]
-    assert (row.n_right, row.n_asked, row.n_open) == (1, 0, 0)
 
 
 def test_every_seed_counts_and_seeds_of_one_item_are_worth_less_than_items():
@@ -184,13 +144,3 @@ def test_groups_attacks_and_data_sets_are_kept_apart_and_share_clean_answers():
     assert rows["diseases", "near names", "j"].n_asked == 0
     assert rows["drugs", "far names", "j"].transfer.value == 1
     assert not any(row.target == "k" for row in result.rows)
-
-
-def test_nothing_was_asked_for_is_no_result_and_a_matrix_is_a_picture():
-    assert planted_run([won(1)]).of(TRANSFER) is None
-    ours, others = [won(i) for i in range(2)], [trial(i, arm(victim="j")) for i in range(2)]
-    result = transfer([*ours, *others], [asked(one, "j", "wrong") for one in ours])
-    (chart,) = result.charts()
-    assert {(p.series, p.x) for p in chart.points} == {("i", "i"), ("i", "j")}
-    (shown,) = result.tables()
-    assert len(shown.rows) == 2

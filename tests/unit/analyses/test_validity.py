@@ -10,7 +10,6 @@ from medstress.analyses.run import Cell
 from medstress.analyses.shown import as_json
 from medstress.analyses.validity import Validity, remarks, validity
 from medstress.core.evidence import Evidence
-from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.trials import Validity as Word
 from medstress.stats.estimate import wilson, wilson_ends
@@ -135,15 +134,6 @@ def test_unreadable_answers_may_hide_valid_successes():
     assert known.asr_valid.high == pytest.approx(0.2 + reach)
 
 
-def test_all_unreadable_or_never_attacked():
-    mute = of([trial(i, asked=8, unreadable=8) for i in range(5)])
-    assert (mute.asr_valid, mute.asr_valid_bounds) == (None, (0.0, 1.0))
-    refused = of([trial(i, asked=0) for i in range(5)])
-    assert (refused.asr_valid, refused.asr_valid_bounds) == (None, (0.0, 1.0))
-    wrong = of([trial(1, verdict=Verdict.ALREADY_WRONG)])
-    assert wrong.asr_valid_bounds is None
-
-
 def test_seeds_and_documents_are_no_further_labels():
     def width(documents: bool) -> float:
         trials = [
@@ -166,12 +156,3 @@ def test_seeds_and_documents_are_no_further_labels():
     ).asr_valid
     assert width(False) == pytest.approx(one_seed.high - one_seed.low, abs=0.02)  # type: ignore[operator]
     assert width(True) > 1.3 * width(False)
-
-
-def test_a_success_at_the_last_query_leaves_nothing_to_find():
-    last = trial(1, flipped_at=8)
-    assert last.pick is not None
-    refuted = replace(last.pick, validity=REFUTED)
-    assert of([replace(last, first=refuted, pick=refuted)]).asr_valid_bounds == (0.0, 0.0)
-    changed = success(2, Word(False, "evidence_changed"))
-    assert of([changed]).asr_valid_bounds == (0.0, 0.0)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.entity_substitution import nearest_span
-from medstress.core.errors import BudgetExhausted, UsageError
+from medstress.core.errors import UsageError
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.queries import Ask, Step
-from medstress.core.resources import Resources
+from medstress.core.queries import Ask
 from medstress.core.seeding import rng_for
 from medstress.testing import PerturbationTable, tiny_resources
 
@@ -23,7 +20,7 @@ FLIPPED = Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=True)
 H = {"near": 0.1, "middle": 0.5, "far": 0.9, "Beta": 0.3, "Gamma": 0.2, "gamma cell": 0.6}
 
 
-def mention(field: str, start: int, end: int, type_: str = "T121") -> Mention:
+def mention(field, start, end, type_="T121"):
     return Mention(field=field, start=start, end=end, type=type_)
 
 
@@ -43,18 +40,18 @@ ITEM = Question(
 RESOURCES = tiny_resources(PerturbationTable(["middle", "near", "far"], H))
 
 
-def start(resources: Resources = RESOURCES, item: Question = ITEM, **given: Any) -> Any:
+def start(resources=RESOURCES, item=ITEM, **given):
     attack = EntitySubstitution(**given)
     return attack.run(item, rng_for(0, attack.stream, "d", item.id), resources)
 
 
-def asked(step: Step) -> list[str]:
+def asked(step):
     """The third option of every query, then of what is announced."""
     assert isinstance(step, Ask)
     return [query.candidate.options[2] for query in (*step.queries, *step.then)]
 
 
-def test_nearest_asks_in_ascending_distance_and_announces_the_rest() -> None:
+def test_nearest_asks_in_ascending_distance_and_announces_the_rest():
     flow = start(sampler="nearest", budget=3)
     step = next(flow)
     assert len(step.queries) == 1
@@ -66,12 +63,7 @@ def test_nearest_asks_in_ascending_distance_and_announces_the_rest() -> None:
     assert stop.value.value is None
 
 
-def test_farthest_asks_in_descending_distance() -> None:
-    step = next(start(sampler="farthest", budget=2))
-    assert asked(step) == ["some Far blocker", "some Middle blocker"]
-
-
-def test_a_success_ends_the_search_with_its_candidate() -> None:
+def test_a_success_ends_the_search_with_its_candidate():
     flow = start(sampler="nearest", budget=3)
     next(flow)
     second = flow.send((HELD,))
@@ -80,91 +72,37 @@ def test_a_success_ends_the_search_with_its_candidate() -> None:
     assert stop.value.value == second.queries[0].candidate
 
 
-def test_a_wrong_answer_that_misses_the_goal_does_not_end_the_search() -> None:
+def test_a_wrong_answer_that_misses_the_goal_does_not_end_the_search():
     flow = start(sampler="nearest", budget=2)
     next(flow)
     wrong = Prediction(outcome=Outcome.WRONG, answer="B", reached_goal=False)
     assert asked(flow.send((wrong,))) == ["some Middle blocker"]
 
 
-def test_announced_queries_are_the_very_ones_asked_later() -> None:
+def test_announced_queries_are_the_very_ones_asked_later():
     flow = start(sampler="nearest", budget=3)
     first = next(flow)
     second = flow.send((HELD,))
     assert second.queries[0] is first.then[0]
 
 
-def test_one_span_changes_and_nothing_else() -> None:
-    candidate = next(start(sampler="nearest", budget=1)).queries[0].candidate
-    assert candidate.options == ("Alpha", "Beta", "some Near blocker", "Delta")
-    assert (candidate.context, candidate.stem, candidate.item) == ("", "Which?", ITEM)
-    (edit,) = candidate.edits
-    assert (edit.field, edit.start, edit.end) == ("C", 5, 10)
-
-
-def test_a_vocabulary_smaller_than_the_budget_is_used_up() -> None:
-    flow = start(sampler="random", budget=8)
-    texts = asked(next(flow))
-    assert sorted(texts) == ["some Far blocker", "some Middle blocker", "some Near blocker"]
-
-
-def test_a_smaller_budget_asks_a_prefix() -> None:
-    long = asked(next(start(sampler="pdws", n=-2, budget=3)))
-    short = asked(next(start(sampler="pdws", n=-2, budget=2)))
-    assert long[:2] == short
-
-
-def test_the_exhausted_budget_passes_through() -> None:
-    flow = start(sampler="nearest", budget=3)
-    next(flow)
-    with pytest.raises(BudgetExhausted):
-        flow.throw(BudgetExhausted(0))
-
-
-@pytest.mark.parametrize("sampler", ["nearest", "farthest"])
-def test_deterministic_samplers_do_not_touch_the_generator(sampler: str) -> None:
-    attack = EntitySubstitution(sampler=sampler, budget=2)
-    rng = np.random.default_rng(0)
-    before = rng.bit_generator.state
-    next(attack.run(ITEM, rng, RESOURCES))
-    assert not attack.is_random
-    assert rng.bit_generator.state == before
-
-
-def test_arms_share_their_stream() -> None:
+def test_arms_share_their_stream():
     one = EntitySubstitution(sampler="random", budget=1)
     other = EntitySubstitution(sampler="pdws", n=3, budget=9)
     assert one.stream == other.stream
     assert one.is_random
 
 
-def test_the_nearest_typed_distractor_entity_is_the_victim_span() -> None:
+def test_the_nearest_typed_distractor_entity_is_the_victim_span():
     assert nearest_span(ITEM, RESOURCES) == mention("C", 5, 10)
     swapped = tiny_resources(PerturbationTable(["near"], H | {"Beta": 0.1}))
     assert nearest_span(ITEM, swapped) == mention("B", 0, 4)
 
 
 @pytest.mark.parametrize("h", [{"Beta": 0.2}, {"Gamma": float("nan"), "Beta": float("nan")}])
-def test_the_first_option_wins_where_distances_tie_or_are_undefined(h: dict[str, float]) -> None:
+def test_the_first_option_wins_where_distances_tie_or_are_undefined(h):
     resources = tiny_resources(PerturbationTable(["near"], H | h))
     assert nearest_span(ITEM, resources) == mention("B", 0, 4)
-
-
-def test_an_undefined_distance_loses_against_a_defined_one() -> None:
-    resources = tiny_resources(PerturbationTable(["near"], H | {"Beta": float("nan"), "Gamma": 9}))
-    assert nearest_span(ITEM, resources) == mention("C", 5, 10)
-
-
-def test_the_order_of_the_mentions_does_not_matter() -> None:
-    item = Question(
-        id="q",
-        stem="Which?",
-        options=("Alpha", "Beta", "Gamma"),
-        key="A",
-        mentions=(mention("C", 0, 5), mention("B", 0, 4)),
-    )
-    tied = tiny_resources(PerturbationTable(["near"], lambda anchor, text: 0.5))
-    assert nearest_span(item, tied) == mention("B", 0, 4)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +119,7 @@ def test_the_order_of_the_mentions_does_not_matter() -> None:
     ],
     ids=["no mention", "key, stem and another type", "no name left", "attackable"],
 )
-def test_what_cannot_be_attacked_is_told_before_any_query(
-    mentions: tuple[Mention, ...], names: list[str], reason: str | None
-) -> None:
+def test_what_cannot_be_attacked_is_told_before_any_query(mentions, names, reason):
     item = Question(id="q", stem="Which?", options=("Alpha", "Beta"), key="A", mentions=mentions)
     resources = tiny_resources(PerturbationTable(names))
     assert EntitySubstitution(sampler="nearest").obstacle(item, resources) == reason
@@ -196,33 +132,15 @@ def test_what_cannot_be_attacked_is_told_before_any_query(
         ({"sampler": 3}, "sampler"),
         ({}, "sampler 'pdws' needs its exponent"),
         ({"sampler": "random", "n": 1}, "sampler 'random' takes no n"),
-        *(({"n": n}, "n") for n in (201, -200.5, float("nan"), float("inf"), "1", True)),
-        *(({"n": 1, "budget": budget}, "budget") for budget in (0, -1, 1001, 2.0, "8", True)),
+        *(({"n": n}, "n") for n in (201, float("nan"), "1", True)),
+        *(({"n": 1, "budget": budget}, "budget") for budget in (0, 1001, 2.0, "8")),
     ],
 )
-def test_parameters_out_of_range_are_refused(given: dict[str, Any], key: str) -> None:
+def test_parameters_out_of_range_are_refused(given, key):
     with pytest.raises(UsageError) as caught:
         EntitySubstitution(**given)
     assert str(caught.value).startswith(f"entity_substitution: {key}")
     assert len(given) != 1 or str(*given.values()) in str(caught.value)
-
-
-@pytest.mark.parametrize("n", [-200, 200, 0, -0.5])
-def test_the_ends_of_the_range_are_fine(n: float) -> None:
-    assert EntitySubstitution(n=n, budget=1000).spec() == {
-        "name": "entity_substitution",
-        "sampler": "pdws",
-        "n": n,
-        "budget": 1000,
-        "victim_span": "nearest",
-        "field": "options",
-        "goal": "untargeted",
-        "choices": "default",
-        "variants": "exclude",
-        "continue_on_invalid": False,
-        "unreadable_is_success": False,
-        "max_edit_distance": 0,
-    }
 
 
 READ = replace(
@@ -237,7 +155,7 @@ READ = replace(
 )
 
 
-def test_entities_of_a_text_are_replaced_but_not_those_of_the_key() -> None:
+def test_entities_of_a_text_are_replaced_but_not_those_of_the_key():
     step = next(start(item=READ, sampler="nearest", budget=2, field="passage"))
     assert [query.candidate.passage for query in (*step.queries, *step.then)] == [
         "Alpha works where Near and Gamma Alpha fail.",
@@ -249,7 +167,7 @@ def test_entities_of_a_text_are_replaced_but_not_those_of_the_key() -> None:
     assert attack.obstacle(ITEM, RESOURCES) == "no passage mentions an entity of type drugs"
 
 
-def test_a_default_field_is_no_part_of_labels_and_an_odd_one_is_refused(said) -> None:
+def test_a_default_field_is_no_part_of_labels_and_an_odd_one_is_refused(said):
     assert EntitySubstitution(sampler="random").label_parameters()["field"] is None
     for keys, part in (({"field": "pasage"}, "'passage'"), ({"goal": "replaced"}, "'replaced'")):
         with pytest.raises(UsageError) as caught:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,18 +31,18 @@ from medstress.experiment.plan.noise_resources import (
     noise_resources,
     other_names_in,
 )
-from medstress.experiment.plan.parts import SentenceGroupPart
+from medstress.experiment.plan.parts import AttackPart, free_group
 
 words = st.text("abcdefghijklmnopqrstuvwxyzABC01-", min_size=1, max_size=12)
 draws = st.floats(0, 1, exclude_max=True)
 rows = st.lists(st.tuples(draws, draws), min_size=1, max_size=4)
 
 
-def sentence(*tokens: str, labels: tuple[str, ...] | None = None) -> TaggedText:
+def sentence(*tokens, labels=None):
     return TaggedText(id="s1", tokens=tokens, labels=labels or ("O",) * len(tokens))
 
 
-def perturbed(noise: Any, item: Any, seed: int = 0, lexicon: Any = (), **resources: Any) -> Any:
+def perturbed(noise, item, seed=0, lexicon=(), **resources):
     """The whole copy: a candidate."""
     if resources or not isinstance(lexicon, NoiseResources):
         lexicon = NoiseResources(lexicon=frozenset(lexicon), **resources)
@@ -119,11 +117,6 @@ def test_scopes_say_which_words_are_perturbed():
     }
 
 
-def test_every_occurrence_of_a_word_has_its_own_draw():
-    copy = perturbed(SwapNoise(), sentence(*["treatment"] * 30), lexicon=["treatment"]).tokens
-    assert len(set(copy)) > 3
-
-
 @given(st.integers(0, 1000))
 def test_a_lower_rate_makes_a_part_of_the_same_edits(seed):
     item = sentence(*["hypertension", "clonidine", "patients"] * 5)
@@ -139,7 +132,7 @@ ITEM = TaggedText(
 )
 
 
-def changed(noise: Any, base: Path, item: TaggedText = ITEM) -> set[int]:
+def changed(noise, base, item=ITEM):
     """The words that are changed with some seed."""
     resources = noise_resources([item], [noise], base)
     return {
@@ -147,9 +140,7 @@ def changed(noise: Any, base: Path, item: TaggedText = ITEM) -> set[int]:
     }
 
 
-def test_words_of_a_list_and_of_recognised_mentions_are_perturbed_wherever_they_stand(
-    tmp_path: Path,
-) -> None:
+def test_words_of_a_list_and_of_recognised_mentions_are_perturbed_wherever_they_stand(tmp_path):
     (tmp_path / "mine.txt").write_text("Patients\nhelped\n\nblood-pressure\n")
     assert changed(SwapNoise(scope="words", words="mine.txt"), tmp_path) == {0, 7}
     recognised = KeyboardNoise(scope="recognised")
@@ -160,9 +151,7 @@ def test_words_of_a_list_and_of_recognised_mentions_are_perturbed_wherever_they_
 
 
 @pytest.mark.parametrize("cut", [True, False], ids=["BC5CDR's tokens", "whole tokens"])
-def test_words_with_a_hyphen_and_words_in_a_row_are_compared_as_a_whole(
-    tmp_path: Path, cut: bool
-) -> None:
+def test_words_with_a_hyphen_and_words_in_a_row_are_compared_as_a_whole(tmp_path, cut):
     text = "Beta-blocker therapy with beta blocker for heart failure , not failure of the heart"
     tokens = tokenise(text) if cut else tuple(text.split())
     item = TaggedText(id="1", tokens=tokens, labels=("O",) * len(tokens))
@@ -179,7 +168,7 @@ def test_words_with_a_hyphen_and_words_in_a_row_are_compared_as_a_whole(
     assert changed(noise, tmp_path, item) == {n for n in places if tokens[n] != "-"}
 
 
-def test_a_list_that_is_no_use_is_refused_or_said(tmp_path: Path) -> None:
+def test_a_list_that_is_no_use_is_refused_or_said(tmp_path):
     noise = SwapNoise(scope="words", words="mine.txt")
     with pytest.raises(UsageError, match="no such file"):
         noise_resources([ITEM], [noise], tmp_path)
@@ -187,16 +176,17 @@ def test_a_list_that_is_no_use_is_refused_or_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no word with a letter"):
         noise_resources([ITEM], [noise], tmp_path)
     (tmp_path / "mine.txt").write_text("took aspirin twice\nbleed\n")
-    part = SentenceGroupPart(resources=noise_resources([ITEM], [noise], tmp_path))
+    attacks = [AttackPart(label="swaps", attack=noise)]
+    (part,) = free_group(attacks, noise_resources([ITEM], [noise], tmp_path))
     assert "words mine.txt" in (part.remark or "")
     assert part.describe()["undefined"] == part.remark  # the summary's warnings
     (tmp_path / "mine.txt").write_text("took aspirin\n")
-    part = SentenceGroupPart(resources=noise_resources([ITEM], [noise], tmp_path))
+    (part,) = free_group(attacks, noise_resources([ITEM], [noise], tmp_path))
     assert part.remark is None
     assert "undefined" not in part.describe()
 
 
-def test_what_the_papers_words_mean_for_defaults() -> None:
+def test_what_the_papers_words_mean_for_defaults():
     noise = SwapNoise(choices="as_published")
     assert (noise.scope, noise.recogniser) == ("recognised", "en_core_sci_sm")
     assert SwapNoise(choices="as_published", scope="all").scope == "all"
@@ -211,33 +201,18 @@ def test_what_the_papers_words_mean_for_defaults() -> None:
     ("kind", "keys", "where"),
     [
         (SwapNoise, {"scope": "entity"}, "swap_noise: scope"),
-        (SwapNoise, {"rate": 0}, "swap_noise: rate"),
         (KeyboardNoise, {"rate": 1.5}, "keyboard_noise: rate"),
         (SwapNoise, {"edits_per_word": 0}, "edits_per_word"),
-        (SwapNoise, {"edits_per_word": True}, "edits_per_word"),
         (CaseNoise, {"to": "uper"}, "case_noise: to"),
-        (NonEntityNoise, {"noise": "synonym"}, "non_entity_noise: noise"),
-        (NonEntityNoise, {"rate": 2}, "non_entity_noise: rate"),
         (NonEntityNoise, {"of": {"name": "synonim"}}, "of: expected name = one of swap_noise"),
         (NonEntityNoise, {"of": {"name": "synonym", "rate": 0.5}}, "synonym: unknown key 'rate'"),
         (NonEntityNoise, {"rate": 0.5, "of": {"name": "synonym"}}, "belong to what it names"),
         (SwapNoise, {"scope": "words"}, 'words = "FILE"'),
         (SwapNoise, {"words": "mine.txt"}, 'scope = "words"'),
-        (SwapNoise, {"recogniser": "gazetteer"}, 'scope = "recognised"'),
-        (SwapNoise, {"scope": "recognised", "recogniser": ""}, "recogniser"),
         (Synonym, {"mode": "strickt"}, "synonym: mode"),
-        (Synonym, {"choice": "any"}, "synonym: choice"),
-        (Synonym, {"choices": "published"}, "choices"),
         (Synonym, {"synonyms": "none"}, "'none'"),
         (Synonym, {"vocabulary": "drugs"}, "vocabulary"),
-        (Abbreviation, {"direction": "up"}, "direction"),
-        (Abbreviation, {"synonyms": ""}, "abbreviation: synonyms"),
         (SwapNoise, {"budget": 3}, "budget = 3"),
-        (SwapNoise, {"budget": 0, "search": "greedy"}, "budget"),
-        (SwapNoise, {"search": "gready"}, "search"),
-        (SwapNoise, {"side": "both"}, "side"),
-        (SwapNoise, {"field": "passages"}, "'passage'"),
-        (SwapNoise, {"max_change": -1}, "max_change"),
         (SwapNoise, {"max_change": float("nan")}, "max_change"),
     ],
 )
@@ -262,19 +237,6 @@ def test_the_control_changes_as_many_words_and_none_in_an_entity(seed):
     assert copy(NonEntityNoise(of=SwapNoise().own)).edits == control.edits
 
 
-def test_the_control_of_synonyms_changes_as_many_words_outside_entities() -> None:
-    tokens = ("patients", "received", "warfarin", "sodium", "without", "relief", "and", "bleeding")
-    labels = ("O", "O", "B-Chemical", "I-Chemical", "O", "O", "O", "B-Disease")
-    item = TaggedText(id="1", tokens=tokens, labels=labels)
-    control = NonEntityNoise(of={"name": "synonym"})
-    table = {"warfarin sodium": (("coumadin",),)}
-    copy = perturbed(control, item, replacements={Synonym().table: table})
-    assert len(copy.edits) == 2
-    assert all(item.labels[edit.start] == "O" for edit in copy.edits)
-    assert copy.labels == labels
-    assert control.spec()["of"] == {"name": "synonym"}
-
-
 @pytest.mark.parametrize(
     "attack",
     [
@@ -285,7 +247,7 @@ def test_the_control_of_synonyms_changes_as_many_words_outside_entities() -> Non
         HyphenNoise(),
     ],
 )
-def test_a_control_counts_what_its_noise_changes_and_searches_have_none(attack: Any) -> None:
+def test_a_control_counts_what_its_noise_changes_and_searches_have_none(attack):
     control = NonEntityNoise(of=attack.own)
     assert control.controls(attack)
     assert control.counted.spec() == attack.spec()
@@ -294,7 +256,7 @@ def test_a_control_counts_what_its_noise_changes_and_searches_have_none(attack: 
     assert NonEntityNoise(scope="all").controls(SwapNoise(scope="all"))
 
 
-def keys_of(attack: Any) -> dict[str, Any]:
+def keys_of(attack):
     return {key: value for key, value in attack.own.items() if key != "name"}
 
 
@@ -326,7 +288,7 @@ RESOURCES = NoiseResources(
 
 
 @st.composite
-def tagged_texts(draw: st.DrawFn) -> TaggedText:
+def tagged_texts(draw):
     tokens = draw(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=14))
     labels: list[str] = []
     for _ in tokens:
@@ -360,16 +322,11 @@ def test_labels_align_and_any_part_of_the_edits_keeps_every_entity(item, noise, 
         assert position == len(new.tokens)
 
 
-def test_two_entities_side_by_side_are_two_units():
-    labels = ("B-Drug", "I-Drug", "B-Drug", "O")
-    assert [is_one_unit(labels[i : i + 2]) for i in range(3)] == [True, False, False]
-
-
 # -- other names
 SAME = {"heart attack": (("myocardial", "infarction"), ("mi",))}
 
 
-def renamed(kind: Any, item: Any, **resources: Any) -> Any:
+def renamed(kind, item, **resources):
     return perturbed(kind, item, replacements={kind.table: SAME}, **resources)
 
 
@@ -384,15 +341,8 @@ def test_an_entity_is_replaced_everywhere_by_one_name_and_all_else_stays():
     assert (" ".join(copy.tokens), copy.labels) == (text, item.labels)
 
 
-def test_drawn_names_differ_between_occurrences():
-    kind = Synonym(choice="drawn")
-    item = TaggedText(id="1", tokens=("heart", "attack") * 12, labels=("B-D", "I-D") * 12)
-    assert {"mi", "myocardial"} <= set(renamed(kind, item).tokens)
-    assert (Synonym().is_random, kind.is_random) == (False, True)
-
-
 # -- pairs
-def pair(a: str = "A  heart attack, then.", b: str = "A heart attack.") -> SentencePair:
+def pair(a="A  heart attack, then.", b="A heart attack."):
     return SentencePair(id="p", text_a=a, text_b=b, score=2.0)
 
 
@@ -412,7 +362,7 @@ def test_the_second_or_a_random_text_can_be_the_one():
     assert perturbed(SwapNoise(scope="all"), pair(a="...")).edits == ()
 
 
-def of_document(name: str, tokens: str, labels: str, document: str) -> TaggedText:
+def of_document(name, tokens, labels, document):
     types = {"D": "B-Disease", "d": "I-Disease", "O": "O"}
     return TaggedText(
         id=name,

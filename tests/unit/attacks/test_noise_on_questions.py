@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from medstress.attacks.noise import NoiseResources, noise_of
+from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import make_attack
-from medstress.attacks.set_search import importance
 from medstress.core.items import Mention, Question
-from medstress.core.outcomes import Outcome, Prediction, Untargeted
-from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
-from medstress.core.text import Edit
-from medstress.entities.groups import NoNames
-from medstress.experiment.plan.noise_resources import mentions_in, noise_resources, other_names_in
-from medstress.testing import tiny_questions
+from medstress.experiment.plan.noise_resources import noise_resources
 
 ITEM = Question(
     id="q",
@@ -38,11 +31,11 @@ NAMES = {"heart attack": (("myocardial", "infarction"),), "aspirin": (("acetylsa
 UPPER = {"name": "case_noise", "to": "upper", "scope": "all"}
 
 
-def made(**keys: Any) -> Any:
+def made(**keys):
     return make_attack(keys.pop("name"), keys)
 
 
-def texts(attack: Any, item: Question = ITEM, noise: NoiseResources | None = None) -> Any:
+def texts(attack, item=ITEM, noise=None):
     found = noise or NoiseResources(replacements={getattr(attack, "table", ""): NAMES})
     return item.candidate(attack.edits(item, rng_for(0, "x", "d", item.id), found))
 
@@ -57,7 +50,7 @@ def texts(attack: Any, item: Question = ITEM, noise: NoiseResources | None = Non
         ("options", {"options"}),
     ],
 )
-def test_one_field_is_perturbed_and_the_others_stay(field: str, changed: set[str]) -> None:
+def test_one_field_is_perturbed_and_the_others_stay(field, changed):
     new = texts(made(**UPPER, field=field))
     names = ("context", "stem", "passage", "options")
     assert {name for name in names if getattr(new, name) != getattr(ITEM, name)} == changed
@@ -65,7 +58,7 @@ def test_one_field_is_perturbed_and_the_others_stay(field: str, changed: set[str
     assert {edit.field for edit in new.edits} == set(shown)
 
 
-def test_the_words_of_the_right_answer_stay_and_nothing_else_changes() -> None:
+def test_the_words_of_the_right_answer_stay_and_nothing_else_changes():
     new = texts(made(**UPPER, field="options"))
     assert new.options == ("REST", "aspirin")
     assert [(edit.field, edit.replacement) for edit in new.edits] == [("A", "REST")]
@@ -76,7 +69,7 @@ def test_the_words_of_the_right_answer_stay_and_nothing_else_changes() -> None:
     assert draws[0].options[1] == "aspirin" != draws[1].options[1]
 
 
-def test_an_edit_that_would_make_two_options_equal_is_not_made() -> None:
+def test_an_edit_that_would_make_two_options_equal_is_not_made():
     item = Question(id="q", stem="Which?", options=("Iron", "IRON", "zinc"), key="A")
     assert texts(made(**UPPER, field="options"), item).options == ("Iron", "IRON", "ZINC")
     twins = Question(id="q", stem="Which?", options=("Zinc", "Iron", "iron", "iRON"), key="A")
@@ -91,7 +84,7 @@ class TestAnAlwaysRightVictim:
     )
     NAMES += "4,naproxen\n4,paracetamol\n"  # a table may be wrong, and say that two things are one
 
-    def attacked(self, tmp_path: Path, key: str, **keys: Any) -> tuple[str, ...]:
+    def attacked(self, tmp_path, key, **keys):
         (tmp_path / "names.csv").write_text(self.NAMES)
         options = ("Paracetamol", "Ibuprofen", "Naproxen", "Rest")
         item = Question(
@@ -107,15 +100,15 @@ class TestAnAlwaysRightVictim:
         attack = made(name="synonym", field="options", synonyms="names.csv", **keys)
         return texts(attack, item, noise_resources([item], [attack], tmp_path)).options
 
-    def test_wrong_options_get_their_other_names(self, tmp_path: Path) -> None:
+    def test_wrong_options_get_their_other_names(self, tmp_path):
         options = self.attacked(tmp_path, "D")
         assert options == ("acetaminophen", "brufenal", "Naproxen", "Rest")
 
-    def test_the_right_answer_stays(self, tmp_path: Path) -> None:
+    def test_the_right_answer_stays(self, tmp_path):
         assert self.attacked(tmp_path, "A")[0] == "Paracetamol"
         assert self.attacked(tmp_path, "B")[1] == "Ibuprofen"
 
-    def test_no_option_comes_to_mean_what_another_means(self, tmp_path: Path) -> None:
+    def test_no_option_comes_to_mean_what_another_means(self, tmp_path):
         # By the table naproxen is paracetamol, and paracetamol is the right answer.
         assert self.attacked(tmp_path, "A")[2] == "Naproxen"
         (tmp_path / "vocabulary.txt").write_text("naproxenol\nacetaminophenol\nibuprofenum\n")
@@ -130,22 +123,12 @@ class TestAnAlwaysRightVictim:
         ("stem", "He had a heart attack. Treat the myocardial infarction how?"),
     ],
 )
-def test_synonyms_replace_mentions_of_the_field_and_of_the_question(field: str, text: str) -> None:
+def test_synonyms_replace_mentions_of_the_field_and_of_the_question(field, text):
     new = texts(made(name="synonym", field=field))
     assert f"{new.context} {new.stem}" == text
 
 
-def test_synonyms_replace_mentions_of_passage_and_options() -> None:
-    # The second mention of the passage, aspirin, is no mention of the item.
-    in_passage = texts(made(name="synonym", field="passage"))
-    assert in_passage.passage == "A myocardial infarction needs aspirin."
-    assert texts(made(name="synonym", field="options"), replace(ITEM, key="A")).options == (
-        "rest",
-        "acetylsalicylic acid",
-    )
-
-
-def test_entities_are_found_in_a_field_without_mentions() -> None:
+def test_entities_are_found_in_a_field_without_mentions():
     plain = Question(
         id="q", passage="Take aspirin.", stem="Which?", options=("ibuprofen", "rest"), key="B"
     )
@@ -163,7 +146,7 @@ def test_entities_are_found_in_a_field_without_mentions() -> None:
 
 
 @pytest.mark.parametrize("scope", ["lexicon", "entities", "recognised", "words"])
-def test_every_scope_finds_its_words_in_a_passage(scope: str, tmp_path: Path) -> None:
+def test_every_scope_finds_its_words_in_a_passage(scope, tmp_path):
     (tmp_path / "list.txt").write_text("aspirin\n")
     keys = {"words": "list.txt"} if scope == "words" else {}
     attack = made(name="case_noise", to="upper", scope=scope, field="passage", **keys)
@@ -174,25 +157,7 @@ def test_every_scope_finds_its_words_in_a_passage(scope: str, tmp_path: Path) ->
     assert texts(attack, plain, noise).passage == "With ASPIRIN."
 
 
-def test_the_lexicon_counts_sentences_and_no_options() -> None:
-    attack = made(name="swap_noise", field="options")
-    item = Question(id="q", stem="Zyxel?", options=("qwopt", "asdfg"), key="A")
-    lexicon = noise_resources([item], [attack], Path()).lexicon
-    assert "zyxel" in lexicon
-    assert lexicon.isdisjoint({"qwopt", "asdfg"})
-
-
-@pytest.mark.parametrize(("field", "n"), [("question", 2), ("passage", 1), ("options", 0)])
-def test_mentions_are_counted_in_the_field_that_an_attack_changes(field: str, n: int) -> None:
-    attack = made(name="synonym", field=field)
-    noise = NoiseResources(replacements={attack.table: NAMES})
-    assert len(list(other_names_in([ITEM], attack, noise))) == n
-    assert mentions_in([ITEM], noise) == {"heart attack", "aspirin"}
-    words = [words.tokens for words in ITEM.words({})]
-    assert [tokens[0] for tokens in words] == ["A", "He", "Treat"]
-
-
-def test_a_field_without_text_is_an_obstacle() -> None:
+def test_a_field_without_text_is_an_obstacle():
     empty = Question(id="q", stem="Which?", options=("a", "b"), key="A", context=" ")
     found = {
         field: made(**UPPER, field=field).obstacle(empty, NoiseResources())
@@ -205,33 +170,3 @@ def test_a_field_without_text_is_an_obstacle() -> None:
         "passage": "the question has no passage",
         "options": None,
     }
-
-
-def test_a_question_is_attacked_like_every_question() -> None:
-    attack = made(name="swap_noise")
-    assert (attack.goal_for(ITEM), attack.asks_copy_of(ITEM)) == (Untargeted(), False)
-    assert attack.is_copy
-    assert "names" not in attack.needs
-    # The default field is no part of labels.
-    fields = [
-        made(name="swap_noise", **keys).label_parameters()["field"]
-        for keys in ({}, {"field": "stem"})
-    ]
-    assert fields == [None, "stem"]
-
-
-def test_noise_without_its_resources_is_a_defect() -> None:
-    bare = Resources(group="all", types=frozenset(), perturbations=NoNames())
-    assert noise_of(bare) is None
-    with pytest.raises(ValueError, match="NoiseResources"):
-        made(name="swap_noise").edits(ITEM, rng_for(0, "x", "d", "q"), bare)
-
-
-def test_a_greedy_search_ranks_edits_by_the_score_of_the_key() -> None:
-    item = tiny_questions(2)[1]
-    assert item.key == "B"
-    clean = Prediction(outcome=Outcome.RIGHT, answer="B", scores=(-2.0, -0.5, -3.0, -3.0))
-    other = Prediction(outcome=Outcome.RIGHT, answer="B", scores=(-2.0, -1.25, -3.0, -3.0))
-    edit = Edit(field="stem", start=0, end=1, replacement="x")
-    assert importance(clean, other, edit, 1) == 0.75
-    assert importance(clean, other, edit) == 0

@@ -10,9 +10,8 @@ import pytest
 
 from medstress.attacks.passages import PassageDistractor, PassageNone, PassageOther, PassageSwap
 from medstress.attacks.protocol import most_queries
-from medstress.core.errors import UsageError
 from medstress.core.items import Candidate, Question
-from medstress.core.passages import Passages, named_at, sentences
+from medstress.core.passages import Passages, named_at
 from medstress.core.resources import Resources
 from medstress.core.seeding import rng_for
 from medstress.testing import tiny_resources
@@ -35,7 +34,7 @@ RESOURCES = replace(tiny_resources(), passages=Passages.of([*OTHERS, "", OTHERS[
 NONE: Resources = tiny_resources()
 
 
-def asked(attack: Any, item: Question = ITEM, seed: int = 0) -> list[Candidate]:
+def asked(attack, item=ITEM, seed=0):
     assert attack.obstacle(item, RESOURCES) is None
     flow = attack.run(item, rng_for(seed, attack.stream, "d", item.id), RESOURCES)
     step: Any = next(flow)
@@ -44,7 +43,7 @@ def asked(attack: Any, item: Question = ITEM, seed: int = 0) -> list[Candidate]:
     return found
 
 
-def test_a_swap_puts_the_distractor_wherever_the_key_was_named_in_its_case() -> None:
+def test_a_swap_puts_the_distractor_wherever_the_key_was_named_in_its_case():
     attack = PassageSwap(distractor="A")
     (found,) = asked(attack)
     assert found.passage == (
@@ -55,14 +54,14 @@ def test_a_swap_puts_the_distractor_wherever_the_key_was_named_in_its_case() -> 
     assert "Iron salts is bad" in dark.passage
 
 
-def test_the_distractor_of_a_swap_is_drawn_evenly_by_the_seed() -> None:
+def test_the_distractor_of_a_swap_is_drawn_evenly_by_the_seed():
     attack = PassageSwap()
     names = [asked(attack, seed=seed)[0].edits[0].replacement for seed in range(300)]
     assert Counter(names).keys() == {"Warfarin", "Iron salts", "Zinc"}
     assert all(abs(n - 100) < 35 for n in Counter(names).values())
 
 
-def test_a_key_inside_a_longer_option_is_not_swapped() -> None:
+def test_a_key_inside_a_longer_option_is_not_swapped():
     item = replace(
         ITEM,
         passage="Iron dextran is given. Iron is not.",
@@ -112,19 +111,11 @@ def test_a_key_inside_a_longer_option_is_not_swapped() -> None:
         ),
     ],
 )
-def test_where_a_probe_has_nothing_to_do_it_says_why(
-    attack: Any, item: Question, why: str | None
-) -> None:
+def test_where_a_probe_has_nothing_to_do_it_says_why(attack, item, why):
     assert attack.obstacle(item, RESOURCES) == why
 
 
-def test_without_passages_of_the_data_set_there_is_no_other_one() -> None:
-    assert PassageOther().obstacle(ITEM, NONE) is not None
-    assert PassageDistractor().obstacle(ITEM, NONE) is not None
-    assert PassageDistractor(says="contradicting").obstacle(ITEM, NONE) is None
-
-
-def test_a_true_sentence_names_a_distractor_and_not_the_key() -> None:
+def test_a_true_sentence_names_a_distractor_and_not_the_key():
     attack = PassageDistractor()
     found = asked(attack)
     added = [each.passage.removeprefix(PASSAGE) for each in found]
@@ -138,7 +129,7 @@ def test_a_true_sentence_names_a_distractor_and_not_the_key() -> None:
     assert attack.validity(found[0], RESOURCES).valid is None
 
 
-def test_a_true_sentence_does_not_point_back_to_a_text_that_is_not_there() -> None:
+def test_a_true_sentence_does_not_point_back_to_a_text_that_is_not_there():
     others = [PASSAGE, "Colds are common. It is treated with zinc.", "Zinc helps in colds."]
     resources = replace(tiny_resources(), passages=Passages.of(others))
     attack = PassageDistractor()
@@ -147,7 +138,7 @@ def test_a_true_sentence_does_not_point_back_to_a_text_that_is_not_there() -> No
     assert query.candidate.passage.endswith("Zinc helps in colds.")
 
 
-def test_a_contradiction_repeats_the_first_sentence_about_the_key_with_a_distractor() -> None:
+def test_a_contradiction_repeats_the_first_sentence_about_the_key_with_a_distractor():
     attack = PassageDistractor(says="contradicting")
     added = {each.passage.removeprefix(PASSAGE) for each in asked(attack)}
     assert added == {
@@ -156,15 +147,7 @@ def test_a_contradiction_repeats_the_first_sentence_about_the_key_with_a_distrac
     assert attack.validity(asked(attack)[0], RESOURCES).reason == "evidence_changed"
 
 
-def test_a_passage_that_ends_without_a_stop_gets_one_before_the_sentence() -> None:
-    (found, *_) = asked(
-        PassageDistractor(says="contradicting"), replace(ITEM, passage="Take aspirin \n")
-    )
-    assert found.passage.startswith("Take aspirin. Take ")
-    assert found.passage.endswith(". \n")
-
-
-def test_another_passage_never_names_the_key_and_comes_from_the_data_set() -> None:
+def test_another_passage_never_names_the_key_and_comes_from_the_data_set():
     attack = PassageOther()
     found = {asked(attack, seed=seed)[0].passage for seed in range(40)}
     assert found == {OTHERS[2]}
@@ -174,37 +157,19 @@ def test_another_passage_never_names_the_key_and_comes_from_the_data_set() -> No
     assert abs(passages[OTHERS[2]] - 100) < 35
 
 
-def test_no_passage_is_an_empty_one() -> None:
-    (found,) = asked(PassageNone())
-    assert (found.passage, found.stem) == ("", ITEM.stem)
-
-
 @pytest.mark.parametrize(
     "attack",
     [PassageSwap(), PassageDistractor(says="contradicting"), PassageOther(), PassageNone()],
     ids=repr,
 )
-def test_a_lost_answer_is_refuted_where_the_evidence_is_changed(attack: Any) -> None:
+def test_a_lost_answer_is_refuted_where_the_evidence_is_changed(attack):
     assert not attack.is_judged
     assert attack.fields == {"passage"}
     found = attack.validity(Candidate(item=ITEM), RESOURCES)
     assert (found.valid, found.reason) == (False, "evidence_changed")
 
 
-@pytest.mark.parametrize(
-    ("kind", "given"),
-    [
-        (PassageSwap, {"distractor": "K"}),
-        (PassageDistractor, {"says": "false"}),
-        (PassageDistractor, {"budget": 10}),
-    ],
-)
-def test_a_parameter_out_of_range_is_refused(kind: Any, given: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        kind(**given)
-
-
-def test_passages_are_sorted_by_content_without_empty_and_repeated_ones() -> None:
+def test_passages_are_sorted_by_content_without_empty_and_repeated_ones():
     assert Passages.of(OTHERS).texts == Passages.of(reversed([*OTHERS, *OTHERS, " "])).texts
     assert len(Passages.of(OTHERS).texts) == 4
     passages = Passages.of(OTHERS)
@@ -221,9 +186,5 @@ def test_passages_are_sorted_by_content_without_empty_and_repeated_ones() -> Non
         ("anything", "  ", []),
     ],
 )
-def test_a_name_is_found_as_whole_words(text: str, name: str, found: list[str]) -> None:
+def test_a_name_is_found_as_whole_words(text, name, found):
     assert [text[start:end] for start, end in named_at(text, name)] == found
-
-
-def test_sentences_are_split_at_stops_and_not_after_abbreviations() -> None:
-    assert sentences(PASSAGE)[1] == "Aspirin is bad, e.g. at night."

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import Any
 
 import numpy as np
 import pytest
 
 from medstress.attacks.probes import (
-    FALSEHOODS,
     FRAMINGS,
     MITIGATION,
-    NAMES,
     BrandGeneric,
     Challenge,
     ContextRemoved,
@@ -23,15 +20,13 @@ from medstress.attacks.probes import (
     NoneOfTheOthers,
     OptionOrder,
     OptionsOnly,
-    Probe,
     shipped_pairs,
 )
 from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
-from medstress.core.items import Candidate, Question
-from medstress.entities.alike import relations, settled
+from medstress.core.items import Question
 from medstress.entities.drug_names import shipped_drug_names
-from medstress.entities.vocabularies import SHIPPED, shipped_rows
+from medstress.entities.vocabularies import shipped_rows
 from medstress.testing import tiny_resources
 
 ITEM = Question(
@@ -44,12 +39,12 @@ ITEM = Question(
 RESOURCES = replace(tiny_resources(), drugs=shipped_drug_names())
 
 
-def asked(probe: Probe, item: Question = ITEM, seed: int = 0) -> list[Candidate]:
+def asked(probe, item=ITEM, seed=0):
     assert probe.obstacle(item, RESOURCES) is None
     return list(probe.variants(item, np.random.default_rng(seed), RESOURCES))
 
 
-def test_cyclic_orders_put_every_option_once_at_every_letter() -> None:
+def test_cyclic_orders_put_every_option_once_at_every_letter():
     orders = [ITEM.options, *(each.options for each in asked(OptionOrder()))]
     for place in range(4):
         assert {order[place] for order in orders} == set(ITEM.options)
@@ -65,9 +60,7 @@ def test_cyclic_orders_put_every_option_once_at_every_letter() -> None:
         *("Both of them", "Answers 1 and 2", "None of the options is right", "No correct answer"),
     ],
 )
-def test_an_option_that_speaks_of_the_others_is_neither_moved_nor_left_beside_none(
-    text: str,
-) -> None:
+def test_an_option_that_speaks_of_the_others_is_neither_moved_nor_left_beside_none(text):
     item = replace(ITEM, options=(*ITEM.options[:3], text))
     assert "option D" in str(OptionOrder().obstacle(item, RESOURCES))
     assert NoneOfTheOthers().obstacle(item, RESOURCES) is not None
@@ -80,13 +73,13 @@ def test_an_option_that_speaks_of_the_others_is_neither_moved_nor_left_beside_no
         *("All or none law", "Hepatitis B, C", "One of the kidneys", "Nothing", "5"),
     ],
 )
-def test_an_option_that_only_sounds_like_it_is_asked(text: str) -> None:
+def test_an_option_that_only_sounds_like_it_is_asked(text):
     item = replace(ITEM, options=(*ITEM.options[:3], text))
     assert OptionOrder().obstacle(item, RESOURCES) is None
     assert NoneOfTheOthers().obstacle(item, RESOURCES) is None
 
 
-def test_none_of_the_others_stands_for_the_key_or_for_a_distractor() -> None:
+def test_none_of_the_others_stands_for_the_key_or_for_a_distractor():
     (found,) = asked(NoneOfTheOthers())
     assert found.options[2] == "None of the other answers"
     (found,) = asked(NoneOfTheOthers(replaces="distractor", text="None of them"))
@@ -96,7 +89,7 @@ def test_none_of_the_others_stands_for_the_key_or_for_a_distractor() -> None:
     assert NoneOfTheOthers().obstacle(own, RESOURCES) is not None
 
 
-def test_parts_go_and_the_rest_stays() -> None:
+def test_parts_go_and_the_rest_stays():
     (found,) = asked(OptionsOnly())
     assert (found.context, found.stem, found.options) == ("", "", ITEM.options)
     (found,) = asked(ContextRemoved())
@@ -104,7 +97,7 @@ def test_parts_go_and_the_rest_stays() -> None:
     assert ContextRemoved().obstacle(replace(ITEM, context=""), RESOURCES) is not None
 
 
-def test_every_drug_gets_a_brand_and_the_same_one_wherever_it_stands() -> None:
+def test_every_drug_gets_a_brand_and_the_same_one_wherever_it_stands():
     for found in asked(BrandGeneric(budget=4)):
         inserted = {edit.field: edit.replacement for edit in found.edits}
         assert inserted["context"] == inserted["A"]
@@ -115,14 +108,14 @@ def test_every_drug_gets_a_brand_and_the_same_one_wherever_it_stands() -> None:
     assert "context" not in {edit.field for edit in only.edits}
 
 
-def test_a_brand_becomes_its_generic_name_in_the_case_of_its_place() -> None:
+def test_a_brand_becomes_its_generic_name_in_the_case_of_its_place():
     context = "On Coumadin. Tylenol is taken; no Glucophage."
     item = replace(ITEM, context=context, options=("A1", "B1"), key="A")
     (found,) = asked(BrandGeneric(to="generic"), item)
     assert found.context == "On warfarin. Acetaminophen is taken; no metformin."
 
 
-def test_two_options_never_read_alike() -> None:
+def test_two_options_never_read_alike():
     names = DrugNames.of([("Coumadin", "warfarin")])
     item = replace(ITEM, options=("Warfarin", "Coumadin"), key="A", context="")
     resources = replace(RESOURCES, drugs=names)
@@ -130,7 +123,7 @@ def test_two_options_never_read_alike() -> None:
     assert not list(probe.variants(item, np.random.default_rng(0), resources))
 
 
-def test_the_shipped_brands_know_common_drugs_and_leave_the_body_alone() -> None:
+def test_the_shipped_brands_know_common_drugs_and_leave_the_body_alone():
     names = shipped_drug_names()
     for brand, generic in (
         *(("lipitor", "atorvastatin"), ("lasix", "furosemide"), ("zocor", "simvastatin")),
@@ -157,7 +150,7 @@ def test_the_shipped_brands_know_common_drugs_and_leave_the_body_alone() -> None
         *("Yesterday he came. Sector scans", "PRES was seen", "Amanda is 31 years old."),
     ],
 )
-def test_words_and_abbreviations_are_no_brands(text: str) -> None:
+def test_words_and_abbreviations_are_no_brands(text):
     assert shipped_drug_names().brands_in(text) == []
 
 
@@ -171,18 +164,11 @@ def test_words_and_abbreviations_are_no_brands(text: str) -> None:
         *(("plasma concentration of digoxin", 1), ("Treatment:\nwarfarin\ndigoxin", 2)),
     ],
 )
-def test_a_name_is_a_drug_unless_what_stands_beside_it_says_else(text: str, n: int) -> None:
+def test_a_name_is_a_drug_unless_what_stands_beside_it_says_else(text, n):
     assert len(shipped_drug_names().generics_in(text)) == n
 
 
-def test_the_brands_that_are_put_in_are_the_drug_by_the_table_that_places_names() -> None:
-    pairs = [(names[0], brand) for brand, names in shipped_drug_names().generics.items()]
-    agreed = [settled(relations(generic, brand)) for generic, brand in pairs[::20]]
-    assert agreed.count(False) == 0
-    assert agreed.count(True) >= 0.99 * len(agreed)
-
-
-def test_a_look_alike_keeps_the_rest_of_the_key() -> None:
+def test_a_look_alike_keeps_the_rest_of_the_key():
     found = asked(Lasa(budget=9))
     assert {edit.replacement for each in found for edit in each.edits} == {"Hydralazine 25 mg"}
     assert sorted(edit.field for each in found for edit in each.edits) == ["A", "B", "D"]
@@ -190,7 +176,7 @@ def test_a_look_alike_keeps_the_rest_of_the_key() -> None:
     assert Lasa().obstacle(there, RESOURCES) is not None
 
 
-def test_the_shipped_look_alikes_are_distinct_drugs_in_order() -> None:
+def test_the_shipped_look_alikes_are_distinct_drugs_in_order():
     rows = shipped_pairs().rows
     for first, second in rows:
         alike = SequenceMatcher(None, first, second).ratio()
@@ -203,13 +189,7 @@ def test_the_shipped_look_alikes_are_distinct_drugs_in_order() -> None:
     assert len(known) > 0.9 * 2 * len(rows)
 
 
-def test_made_up_names_are_in_no_shipped_table() -> None:
-    names = {name for table in SHIPPED for _, name, *_ in shipped_rows(table)}
-    words = {word for name in names for word in name.split()}
-    assert words.isdisjoint(name.casefold() for name in NAMES)
-
-
-def test_a_detail_stands_before_the_stem_and_the_instruction_before_the_case() -> None:
+def test_a_detail_stands_before_the_stem_and_the_instruction_before_the_case():
     case = replace(ITEM, context="A woman takes warfarin. Her INR is 1.1.")
     plain, mended = asked(FabricatedDetail(), case), asked(FabricatedDetail(mitigation=True), case)
     assert len({each.context for each in plain}) == 63
@@ -233,7 +213,7 @@ def test_a_detail_stands_before_the_stem_and_the_instruction_before_the_case() -
         *(("What helps this patient?", True), ("A 3-month-old coughs. Why?", True)),
     ],
 )
-def test_a_detail_is_added_to_a_case_alone(stem: str, is_case: bool) -> None:
+def test_a_detail_is_added_to_a_case_alone(stem, is_case):
     item = replace(ITEM, context="", stem=stem)
     assert (FabricatedDetail().obstacle(item, RESOURCES) is None) == is_case
 
@@ -242,12 +222,12 @@ def test_a_detail_is_added_to_a_case_alone(stem: str, is_case: bool) -> None:
     ("context", "space"),
     [("He is ill.", " "), ('"I am ill."', " "), ("Na: 140\nK: 4.0 mEq/L", "\n")],
 )
-def test_a_sentence_after_a_table_stands_on_a_line_of_its_own(context: str, space: str) -> None:
+def test_a_sentence_after_a_table_stands_on_a_line_of_its_own(context, space):
     found = asked(FalseStatement(), replace(ITEM, context=context))
     assert all(each.context.startswith(f"{context}{space}Note that") for each in found)
 
 
-def test_false_statements_speak_for_distractors_alone() -> None:
+def test_false_statements_speak_for_distractors_alone():
     for found in asked(FalseStatement(options="all", framing="patient")):
         said = found.context.removeprefix(ITEM.context)
         assert all(f'"{ITEM.option(letter)}"' in said for letter in "ABD")
@@ -256,22 +236,7 @@ def test_false_statements_speak_for_distractors_alone() -> None:
     assert len(one) == 5
 
 
-def test_an_option_is_quoted_within_a_sentence_without_its_lines_and_marks() -> None:
-    item = replace(ITEM, options=('Give it.\n"', "Wait \n and see.", "C"), key="C")
-    for found in asked(FalseStatement(options="all"), item):
-        assert '"Give it"' in found.context
-        assert '"Wait and see"' in found.context
-
-
-def test_false_statements_speak_of_the_answer_and_so_never_for_the_key_of_a_negated_question() -> (
-    None
-):
-    for kind, words in FALSEHOODS.items():
-        assert "answer" in words or kind == "relation_inversion"
-        assert "avoid" not in words
-
-
-def test_a_challenge_is_said_after_the_answer() -> None:
+def test_a_challenge_is_said_after_the_answer():
     found = asked(Challenge(framings=list(FRAMINGS)))
     assert found[0].follow_up.startswith("Are you sure?")
     assert all((each.context, each.options) == (ITEM.context, ITEM.options) for each in found)
@@ -285,19 +250,14 @@ def test_a_challenge_is_said_after_the_answer() -> None:
     ("kind", "keys", "named"),
     [
         (OptionOrder, {"orders": "cylic"}, "cyclic"),
-        (OptionOrder, {"budget": 0}, "budget"),
         (NoneOfTheOthers, {"replaces": "D"}, "distractor"),
-        (NoneOfTheOthers, {"text": " "}, "text"),
         (BrandGeneric, {"to": "salt"}, "generic"),
-        (BrandGeneric, {"pairs": 3}, "pairs"),
         (FabricatedDetail, {"budget": 64}, "63"),
-        (FabricatedDetail, {"mitigation": "yes"}, "true or false"),
         (FalseStatement, {"kinds": []}, "list"),
         (FalseStatement, {"framing": "boss"}, "authority"),
         (Challenge, {"framings": ["doubt", "doubt"]}, "twice"),
-        (Challenge, {"framings": ["dout"]}, "doubt"),
     ],
 )
-def test_parameters_are_checked(kind: Any, keys: dict[str, Any], named: str) -> None:
+def test_parameters_are_checked(kind, keys, named):
     with pytest.raises(UsageError, match=named):
         kind(**keys)

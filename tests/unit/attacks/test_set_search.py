@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medstress.attacks.noise import NoiseResources, SwapNoise, Synonym
-from medstress.attacks.noise_control import CONTROLLED
+from medstress.attacks.noise import NoiseResources, SwapNoise
 from medstress.attacks.set_search import greedy, importance, random_growth
-from medstress.core import registry
-from medstress.core.errors import BudgetExhausted
-from medstress.core.outcomes import Measured, Moved, Outcome, Prediction, Untargeted
+from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
@@ -29,26 +26,26 @@ NOTHING = NoiseResources()
 LABELS = "O O B-Drug O O"
 
 
-def rng(seed: int = 0) -> np.random.Generator:
+def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-def found(labels: str = LABELS) -> Prediction:
+def found(labels=LABELS):
     return Prediction(outcome=Outcome.RIGHT, answer="B-Drug", text=labels)
 
 
-def token_edits() -> list[Edit]:
+def token_edits():
     return [
         Edit(field="tokens", start=i, end=i + 1, replacement=word)
         for i, word in enumerate(["ptaients", "tkoo", "wrafarin", "eevry", "dya"])
     ]
 
 
-def _given(answers: dict[tuple[str, ...], Prediction], names: tuple[str, ...]) -> Prediction:
+def _given(answers, names):
     return answers.get(names, found())
 
 
-def asked(flow: Any, answers: Any = None) -> list[list[str]]:
+def asked(flow, answers=None):
     """Drive a search to its end; the replacements of every set asked, in order.
 
     `answers` is a function of a set, or a dict of sets; others leave the entity found.
@@ -75,22 +72,12 @@ LONE = TaggedText(id="e", tokens=("some", "word"), labels=("O", "O")).units()[0]
 
 
 @pytest.mark.parametrize("item", [UNIT, PAIR, LONE], ids=["entity", "pair", "no entity"])
-def test_a_perturbed_copy_is_one_query_with_all_edits(item: Any) -> None:
+def test_a_perturbed_copy_is_one_query_with_all_edits(item):
     (edits,) = asked(SwapNoise(scope="all").run(item, rng(), NOTHING))
     assert len(edits) >= 2
 
 
-def test_entities_of_a_sentence_have_the_same_copy() -> None:
-    text = TaggedText(id="t", tokens=("aspirin", "warfarin"), labels=("B-Drug", "B-Drug"))
-    attack = SwapNoise(scope="entities")
-    first, second = (
-        next(attack.run(unit, rng(3), NOTHING)).queries[0].candidate for unit in text.units()
-    )
-    assert first.tokens == second.tokens
-    assert first.entity != second.entity
-
-
-def test_greedy_asks_single_edits_then_the_most_important_together() -> None:
+def test_greedy_asks_single_edits_then_the_most_important_together():
     edits = token_edits()
     changed = {("tkoo",): found("O B-Drug B-Drug O O"), ("dya",): found("B-Drug O B-Drug O B-Drug")}
     sets = asked(greedy(UNIT, edits, 9), changed)
@@ -104,7 +91,7 @@ def test_greedy_asks_single_edits_then_the_most_important_together() -> None:
 
 
 @pytest.mark.parametrize("budget", range(1, 12))
-def test_searches_never_ask_for_more_than_their_budget(budget: int) -> None:
+def test_searches_never_ask_for_more_than_their_budget(budget):
     edits = token_edits()
     assert len(asked(greedy(UNIT, edits, budget))) <= budget
     assert len(asked(random_growth(UNIT, edits, budget, rng()))) == budget
@@ -112,19 +99,19 @@ def test_searches_never_ask_for_more_than_their_budget(budget: int) -> None:
     assert len(asked(random_growth(UNIT, edits[:1], budget, rng()))) == 1
 
 
-def test_random_growth_begins_alike_whatever_the_budget() -> None:
+def test_random_growth_begins_alike_whatever_the_budget():
     small = asked(random_growth(UNIT, token_edits(), 4, rng(5)))
     large = asked(random_growth(UNIT, token_edits(), 12, rng(5)))
     assert large[:4] == small
     assert [len(each) for each in large[:7]] == [1, 2, 3, 4, 5, 1, 2]
 
 
-def test_random_growth_asks_no_set_twice_and_all_of_them_within_a_large_budget() -> None:
+def test_random_growth_asks_no_set_twice_and_all_of_them_within_a_large_budget():
     sets = [frozenset(each) for each in asked(random_growth(UNIT, token_edits()[:3], 50, rng()))]
     assert len(sets) == len(set(sets)) == 7
 
 
-def success(*needed: str) -> Any:
+def success(*needed):
     """Answers of a victim that misses the entity where these edits are among the others."""
     missed = Prediction(outcome=Outcome.WRONG, answer="O", text="O O O O O", is_success=True)
     return lambda names: missed if set(needed) <= set(names) else found()
@@ -132,7 +119,7 @@ def success(*needed: str) -> Any:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("search", ["greedy", "random"])
-def test_a_set_that_succeeds_is_made_as_small_as_it_can_be(search: str, seed: int) -> None:
+def test_a_set_that_succeeds_is_made_as_small_as_it_can_be(search, seed):
     edits, budget = token_edits(), 40
     flow = (
         greedy(UNIT, edits, budget)
@@ -146,28 +133,13 @@ def test_a_set_that_succeeds_is_made_as_small_as_it_can_be(search: str, seed: in
     assert len({frozenset(each) for each in sets}) == len(sets)
 
 
-def test_a_success_late_in_the_budget_is_made_smaller_only_within_it() -> None:
-    edits = token_edits()
-    for budget in range(2, 12):
-        assert len(asked(greedy(UNIT, edits, budget), success("eevry", "dya"))) <= budget
-        assert len(asked(random_growth(UNIT, edits, budget, rng()), success("dya"))) <= budget
-
-
-def test_a_search_closes_quietly_where_the_budget_is_refused() -> None:
-    flow = greedy(UNIT, token_edits(), 9)
-    next(flow)
-    flow.send((found(),))
-    with pytest.raises(BudgetExhausted):
-        flow.throw(BudgetExhausted(0))
-
-
-def test_edits_in_the_entity_come_first_then_the_nearest() -> None:
+def test_edits_in_the_entity_come_first_then_the_nearest():
     order = [edit.start for edit in UNIT.nearest_first(token_edits())]
     assert order == [2, 1, 3, 0, 4]
     assert PAIR.nearest_first(token_edits()) == token_edits()
 
 
-def test_importance_counts_labels_that_differ_or_the_distance_of_scores() -> None:
+def test_importance_counts_labels_that_differ_or_the_distance_of_scores():
     assert importance(found(), found("O O O O B-Drug")) == 2
     assert importance(found(), found("O O B-Drug O O O O")) == 2
     scores = [Prediction(outcome=Outcome.RIGHT, answer=None, scores=(v,)) for v in (0.5, 0.2)]
@@ -176,30 +148,3 @@ def test_importance_counts_labels_that_differ_or_the_distance_of_scores() -> Non
     longer = Edit(field="tokens", start=0, end=1, replacement="the patients of mine")
     assert importance(found(), found("O O O O O B-Drug O O"), longer) == 0
     assert importance(found(), found("O O O O O O O O"), longer) == 1
-
-
-def test_the_goal_follows_from_the_item() -> None:
-    attack = SwapNoise(max_change=0.5)
-    assert attack.goal_for(PAIR) == Moved(0.5)
-    assert SwapNoise().goal_for(UNIT) == Untargeted()
-    assert SwapNoise().goal_for(PAIR) == Measured()
-    before = Prediction(outcome=Outcome.RIGHT, answer=None, scores=(0.9,))
-    moved = Moved(0.5).relative_to(before)
-    for score, reached in ((0.41, False), (0.39, True), (1.39, False), (1.41, True)):
-        answer = Prediction(outcome=Outcome.RIGHT, answer=None, scores=(score,))
-        assert moved.reached(answer, ()) is reached
-        assert not Measured().relative_to(before).reached(answer, ())
-
-
-def test_every_noise_is_one_copy_of_what_has_an_entity() -> None:
-    for name in (*CONTROLLED, "non_entity_noise"):
-        attack = registry.load("attacks", name)()
-        assert (attack.name, attack.is_copy, attack.budget) == (name, True, 1)
-        assert attack.obstacle(UNIT, NOTHING) is None
-        assert attack.obstacle(LONE, NOTHING) == "the sentence has no gold entity"
-
-
-def test_what_is_not_drawn_runs_once() -> None:
-    assert Synonym(search="random", budget=3).is_random
-    assert Synonym(side="random").is_random
-    assert SwapNoise().is_random

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,17 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.attacks import EntitySubstitution
-from medstress.attacks.names import EditLimit, edit_limit
+from medstress.attacks.names import distractor_spans, is_within
 from medstress.attacks.protocol import most_queries
-from medstress.attacks.spans import distractor_spans, random_span, side_stream
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.items import Mention, Question
-from medstress.core.outcomes import Outcome, Prediction, Targeted, Untargeted, parse_goal
-from medstress.core.queries import Ask
+from medstress.core.outcomes import Outcome, Prediction, parse_goal
 from medstress.core.seeding import rng_for
 from medstress.core.text import Edit
 from medstress.entities.names import normalise
-from medstress.testing import PerturbationTable, tiny_questions, tiny_resources
+from medstress.testing import PerturbationTable, tiny_resources
 
 NAMES = ("near", "middle", "far", "Alpha two", "Beta", "DNA x")
 H = {name: (i + 1) / 10 for i, name in enumerate(NAMES)} | {"Gamma": 0.2, "Eta": 0.5, "Zeta": 0.4}
@@ -34,10 +33,9 @@ SAMPLERS: list[dict[str, Any]] = [
     {"sampler": "farthest"},
 ]
 SPANS = ["nearest", "random", "saliency"]
-GOALS = "expected 'untargeted', 'replaced' or an option letter from A to J"
 
 
-def mention(field: str, start: int, end: int, type_: str = "T121") -> Mention:
+def mention(field, start, end, type_="T121"):
     return Mention(field=field, start=start, end=end, type=type_)
 
 
@@ -59,26 +57,25 @@ TABLE = PerturbationTable(NAMES, H)
 RESOURCES = tiny_resources(TABLE)
 
 
-def held(scores: tuple[float, ...] | None = (math.log(0.2),) * 5) -> Prediction:
+EVEN = (math.log(0.2),) * 5
+
+
+def held(scores=EVEN):
     return Prediction(outcome=Outcome.RIGHT, answer="A", scores=scores)
 
 
-def walk(
-    attack: EntitySubstitution, item: Question = ITEM, seed: int = 0, resources: Any = RESOURCES
-) -> list[Any]:
-    """All queries of a search that never succeeds and is never refused."""
+def walk(attack, item=ITEM, seed=0, resources=RESOURCES):
+    """All queries of a search that never succeeds; every answer has the same scores."""
     flow, found = attack.run(item, rng_for(seed, attack.stream, "d", item.id), resources), []
-    try:
+    with suppress(StopIteration):
         step = next(flow)
         while True:
-            assert isinstance(step, Ask)
             found += step.queries
-            step = flow.send(tuple(held((math.log(0.25),) * len(item.letters)) for _ in "x"))
-    except StopIteration:
-        return found
+            step = flow.send((held((math.log(0.25),) * len(item.letters)),))
+    return found
 
 
-def asked(queries: list[Any]) -> list[tuple[str, str]]:
+def asked(queries):
     """(option, replacement) of every query that is no probe."""
     return [
         (query.candidate.edits[0].field, query.candidate.edits[0].replacement)
@@ -94,7 +91,6 @@ def asked(queries: list[Any]) -> list[tuple[str, str]]:
         ({}, (8, "nearest", "exclude", False, False)),
         ({"choices": "as_published"}, (8, "nearest", "mark", True, False)),
         ({"choices": "as_released"}, (7, "random", "mark", True, True)),
-        ({"choices": "as_released", "sampler": "nearest"}, (7, "nearest", "mark", True, True)),
         ({"variants": "mark"}, (8, "nearest", "mark", True, False)),
         ({"variants": "mark", "continue_on_invalid": False}, (8, "nearest", "mark", False, False)),
         (
@@ -112,16 +108,14 @@ def asked(queries: list[Any]) -> list[tuple[str, str]]:
         ),
     ],
 )  # fmt: skip
-def test_choices_change_defaults_and_what_is_written_wins(
-    given: dict[str, Any], expected: tuple[Any, ...]
-) -> None:
+def test_choices_change_defaults_and_what_is_written_wins(given, expected):
     attack = EntitySubstitution(**{"sampler": "random", **given})
     spec = attack.spec()
     names = ("budget", "victim_span", "variants", "continue_on_invalid", "unreadable_is_success")
     assert tuple(spec[name] for name in names) == expected
 
 
-def test_the_rule_of_exclusion_follows_choices_and_variants() -> None:
+def test_the_rule_of_exclusion_follows_choices_and_variants():
     rules = {
         (choices, variants): EntitySubstitution(
             sampler="random", choices=choices, variants=variants
@@ -139,7 +133,7 @@ def test_the_rule_of_exclusion_follows_choices_and_variants() -> None:
     }
 
 
-def test_labels_name_what_was_written_and_not_what_follows_from_it() -> None:
+def test_labels_name_what_was_written_and_not_what_follows_from_it():
     shown = EntitySubstitution(sampler="random", choices="as_released").label_parameters()
     named = {key for key, value in shown.items() if value is not None}
     assert named == {"name", "sampler", "budget", "goal", "choices", "max_edit_distance"}
@@ -153,35 +147,17 @@ def test_labels_name_what_was_written_and_not_what_follows_from_it() -> None:
     ("given", "key"),
     [
         ({"victim_span": "nearst"}, "victim_span"),
-        ({"choices": "published"}, "choices"),
-        ({"variants": 1}, "variants"),
-        *(({"goal": goal}, "goal") for goal in ("K", "AB", 1)),
-        ({"continue_on_invalid": "yes"}, "continue_on_invalid"),
-        ({"unreadable_is_success": 1}, "unreadable_is_success"),
-        *(
-            ({"max_edit_distance": value}, "max_edit_distance")
-            for value in (
-                *(-1, 2.0, True, "3", {"words": 3}, {"tokens": -1}, {"tokens": 1, "a": 2}, {}),
-            )
-        ),
+        *(({"goal": goal}, "goal") for goal in ("K", 1)),
+        *(({"max_edit_distance": v}, "max_edit_distance") for v in (-1, True, "3", {"words": 3})),
         ({"sampler": "exhaustive", "budget": 8}, "sampler 'exhaustive' takes no budget"),
         ({"sampler": "exhaustive", "n": 2}, "sampler 'exhaustive' takes no n"),
         ({"sampels": "random"}, "unknown key 'sampels'; did you mean 'sampler'?"),
     ],
 )
-def test_a_key_out_of_range_is_refused_in_one_sentence(given: dict[str, Any], key: str) -> None:
+def test_a_key_out_of_range_is_refused_in_one_sentence(given, key):
     with pytest.raises(UsageError) as caught:
         EntitySubstitution(**{"sampler": "random", **given})
     assert str(caught.value).startswith(f"entity_substitution: {key}")
-
-
-# Goals.
-def test_a_goal_is_the_text_of_the_file_or_the_object() -> None:
-    random = {"sampler": "random"}
-    assert EntitySubstitution(**random).success == Untargeted()
-    assert EntitySubstitution(**random, goal="J").success == Targeted("J")
-    released = EntitySubstitution(**random, goal="B", choices="as_released")
-    assert released.success == Targeted("B", unreadable=True)
 
 
 @pytest.mark.parametrize(
@@ -203,9 +179,7 @@ def test_a_goal_is_the_text_of_the_file_or_the_object() -> None:
         (parse_goal("replaced", unreadable=True), Outcome.UNREADABLE, None, True),
     ],
 )
-def test_when_a_goal_is_reached(
-    goal: Any, outcome: Outcome, answer: str | None, reached: bool
-) -> None:
+def test_when_a_goal_is_reached(goal, outcome, answer, reached):
     edits = (Edit(field="C", start=0, end=1, replacement="x"),)
     assert goal.reached(Prediction(outcome=outcome, answer=answer), edits) is reached
 
@@ -219,53 +193,16 @@ def test_when_a_goal_is_reached(
         ("untargeted", None),
     ],
 )
-def test_an_item_whose_key_is_the_target_is_not_attackable(goal: str, reason: str | None) -> None:
+def test_an_item_whose_key_is_the_target_is_not_attackable(goal, reason):
     attack = EntitySubstitution(sampler="nearest", goal=goal)
     assert attack.obstacle(ITEM, RESOURCES) == reason
-
-
-# Several entities and extra text in an option (Appendix A of the paper).
-@pytest.mark.parametrize("span", distractor_spans(ITEM, RESOURCES), ids=str)
-def test_one_entity_of_a_longer_option_changes_and_nothing_else(span: Mention) -> None:
-    h = H | {ITEM.option(span.field)[span.start : span.end]: 0.01}
-    resources = tiny_resources(PerturbationTable(NAMES, h))
-    for query in walk(EntitySubstitution(sampler="nearest", budget=4), resources=resources):
-        (edit,) = query.candidate.edits
-        assert (edit.field, edit.start, edit.end) == (span.field, span.start, span.end)
-        before, after = ITEM.option(span.field), query.candidate.options[ord(span.field) - 65]
-        assert after == before[: span.start] + edit.replacement + before[span.end :]
-        assert edit.replacement[0].isupper()
-        others = [
-            (old, new)
-            for letter, old, new in zip("ABCDE", ITEM.options, query.candidate.options, strict=True)
-            if letter != span.field
-        ]
-        assert all(old == new for old, new in others)
-
-
-def test_items_of_ten_options_are_attacked_to_the_last_letter() -> None:
-    options = tuple(f"Option{i}" for i in range(10))
-    item = Question(
-        id="ten",
-        stem="Which?",
-        options=options,
-        key="A",
-        mentions=tuple(mention(letter, 0, 7) for letter in "ABCDEFGHIJ"),
-    )
-    table = PerturbationTable(["near"], {"near": 0.1, "Option9": 0.05})
-    (query,) = walk(
-        EntitySubstitution(sampler="nearest", goal="J"), item, resources=tiny_resources(table)
-    )
-    assert query.candidate.options == (*options[:9], "Near")
 
 
 words = st.lists(st.sampled_from(["Acid", "zinc-oxide", "é", "DNA", "x", "of"]), max_size=3)
 
 
 @given(st.lists(st.tuples(words, words), min_size=2, max_size=10), st.integers(0, 99))
-def test_any_option_with_any_text_around_its_entity_keeps_that_text(
-    frames: list[tuple[list[str], list[str]]], seed: int
-) -> None:
+def test_any_option_with_any_text_around_its_entity_keeps_that_text(frames, seed):
     options, mentions = [], []
     for i, (before, after) in enumerate(frames):
         head = " ".join([*before, ""])
@@ -284,7 +221,7 @@ def test_any_option_with_any_text_around_its_entity_keeps_that_text(
 
 
 # Rankers of the victim span.
-def test_another_victim_span_does_not_shift_the_draws_of_the_sampler() -> None:
+def test_another_victim_span_does_not_shift_the_draws_of_the_sampler():
     for sampler in SAMPLERS:
         nearest, random = (
             asked(walk(EntitySubstitution(**sampler, budget=3, victim_span=span), seed=5))
@@ -293,7 +230,7 @@ def test_another_victim_span_does_not_shift_the_draws_of_the_sampler() -> None:
         assert [name.casefold() for _, name in nearest] == [name.casefold() for _, name in random]
 
 
-def test_a_random_victim_span_is_a_random_distractor_then_a_random_entity_in_it() -> None:
+def test_a_random_victim_span_is_a_random_distractor_then_a_random_entity_in_it():
     attack = EntitySubstitution(sampler="nearest", budget=1, victim_span="random")
     assert attack.is_random
     found: dict[tuple[str, int], int] = {}
@@ -306,7 +243,7 @@ def test_a_random_victim_span_is_a_random_distractor_then_a_random_entity_in_it(
     assert abs(found["C", 5] - 100) < 55
 
 
-def test_the_released_script_replaces_a_random_entity_of_the_nearest_option() -> None:
+def test_the_released_script_replaces_a_random_entity_of_the_nearest_option():
     resources = tiny_resources(PerturbationTable(NAMES, H | {"Gamma": 0.01}))
     attack = EntitySubstitution(sampler="nearest", budget=1, choices="as_released")
     starts = {
@@ -317,13 +254,7 @@ def test_the_released_script_replaces_a_random_entity_of_the_nearest_option() ->
     assert attack.is_random
 
 
-def test_the_released_script_rewrites_the_case_of_the_whole_name() -> None:
-    given = {"sampler": "farthest", "budget": 1, "victim_span": "nearest"}
-    assert asked(walk(EntitySubstitution(**given)))[0][1] == "DNA x"
-    assert asked(walk(EntitySubstitution(**given, choices="as_released")))[0][1] == "Dna x"
-
-
-def test_saliency_deletes_each_span_once_and_replaces_the_one_the_key_leans_on() -> None:
+def test_saliency_deletes_each_span_once_and_replaces_the_one_the_key_leans_on():
     attack = EntitySubstitution(sampler="nearest", budget=8, victim_span="saliency")
     flow = attack.run(ITEM, rng_for(0, "s", "d", "q"), RESOURCES)
     probes, step = [], next(flow)
@@ -342,21 +273,14 @@ def test_saliency_deletes_each_span_once_and_replaces_the_one_the_key_leans_on()
     assert step.queries[0].candidate.edits[0].field == "D"
 
 
-def test_probes_are_announced_and_are_the_very_ones_asked_later() -> None:
-    attack = EntitySubstitution(sampler="nearest", victim_span="saliency")
-    flow = attack.run(ITEM, rng_for(0, "s", "d", "q"), RESOURCES)
-    first = next(flow)
-    assert flow.send((held(),)).queries[0] is first.then[0]
-
-
-def test_a_single_span_is_not_probed() -> None:
+def test_a_single_span_is_not_probed():
     item = Question(id="q", stem="?", options=("Alpha", "Beta"), key="A",
                     mentions=(mention("B", 0, 4),))  # fmt: skip
     queries = walk(EntitySubstitution(sampler="nearest", victim_span="saliency"), item)
     assert not any(query.probe for query in queries)
 
 
-def test_saliency_refuses_a_victim_without_scores_in_one_sentence(said) -> None:
+def test_saliency_refuses_a_victim_without_scores_in_one_sentence(said):
     attack = EntitySubstitution(sampler="nearest", victim_span="saliency")
     flow = attack.run(ITEM, rng_for(0, "s", "d", "q"), RESOURCES)
     next(flow)
@@ -365,7 +289,7 @@ def test_saliency_refuses_a_victim_without_scores_in_one_sentence(said) -> None:
     said(str(caught.value))
 
 
-def test_of_an_unreadable_probe_nothing_is_known() -> None:
+def test_of_an_unreadable_probe_nothing_is_known():
     attack = EntitySubstitution(sampler="nearest", victim_span="saliency")
     flow = attack.run(ITEM, rng_for(0, "s", "d", "q"), RESOURCES)
     next(flow)
@@ -375,57 +299,30 @@ def test_of_an_unreadable_probe_nothing_is_known() -> None:
     assert step.queries[0].candidate.edits[0].field == "D"
 
 
-def test_spans_of_equal_weight_go_to_the_nearest() -> None:
+def test_spans_of_equal_weight_go_to_the_nearest():
     queries = walk(EntitySubstitution(sampler="nearest", victim_span="saliency"))
     assert asked(queries)[0][0] == "C"
 
 
-def test_a_side_stream_leaves_the_trials_own_where_it_is() -> None:
-    rng, again = rng_for(0, "s", "d", "q"), rng_for(0, "s", "d", "q")
-    assert side_stream(rng).random() != again.random()
-    assert rng.random() == rng_for(0, "s", "d", "q").random()
-    assert random_span(distractor_spans(ITEM, RESOURCES), side_stream(rng)).field in "BCD"
-
-
-# The constraint.
-@pytest.mark.parametrize(
-    ("limit", "original", "replacement", "allowed"),
-    [
-        (EditLimit(largest=1), "Aspirin", "Aspirine", True),
-        (EditLimit(largest=1), "Aspirin", "aspirine", False),
-        (EditLimit(largest=2, unit="tokens"), "acute gout", "chronic renal gout", True),
-        (EditLimit(largest=1, unit="tokens"), "acute gout", "chronic renal gout", False),
-    ],
-)
-def test_an_edit_limit_counts_characters_or_words_as_cased(
-    limit: EditLimit, original: str, replacement: str, allowed: bool
-) -> None:
-    assert limit.allows(original, replacement) is allowed
-
-
-def test_no_limit_is_none() -> None:
-    assert edit_limit(0) is edit_limit({"tokens": 0}) is None
-
-
-def test_names_beyond_the_limit_are_filtered_before_drawing() -> None:
+def test_names_beyond_the_limit_are_filtered_before_drawing():
     # Beta -> Near, Far: 3 and 4 edits; Zeta -> the same; Gamma, Eta: more or less.
     attack = EntitySubstitution(sampler="farthest", max_edit_distance=3, budget=8)
     for field, name in asked(walk(attack)):
         span = next(m for m in distractor_spans(ITEM, RESOURCES) if m.field == field)
         text = ITEM.option(field)[span.start : span.end]
-        assert EditLimit(largest=3).allows(text, name)
+        assert is_within(("characters", 3), text, name)
     candidate = walk(attack)[0].candidate
     counts = attack.n_excluded(candidate, RESOURCES)
     assert counts["edit_distance"] + len(walk(attack)) == TABLE.allowed(ITEM).size
 
 
-def test_a_span_that_no_name_may_replace_is_not_ranked() -> None:
+def test_a_span_that_no_name_may_replace_is_not_ranked():
     table = PerturbationTable(["Bet", "other"], lambda anchor, text: {"Gamma": 0.1}.get(text, 0.5))
     attack = EntitySubstitution(sampler="nearest", max_edit_distance=1)
     assert asked(walk(attack, resources=tiny_resources(table))) == [("B", "Bet")]
 
 
-def test_an_item_without_any_name_in_reach_is_not_attackable() -> None:
+def test_an_item_without_any_name_in_reach_is_not_attackable():
     attack = EntitySubstitution(sampler="nearest", max_edit_distance=1)
     assert (
         attack.obstacle(ITEM, RESOURCES)
@@ -434,7 +331,7 @@ def test_an_item_without_any_name_in_reach_is_not_attackable() -> None:
 
 
 # What is known of a success.
-def test_the_default_rule_refutes_what_it_excludes_and_vouches_for_nothing() -> None:
+def test_the_default_rule_refutes_what_it_excludes_and_vouches_for_nothing():
     attack = EntitySubstitution(sampler="nearest", budget=6, choices="as_published")
     found = {}
     for query in walk(attack):
@@ -446,14 +343,8 @@ def test_the_default_rule_refutes_what_it_excludes_and_vouches_for_nothing() -> 
     assert found["Beta"] == (False, "equal_to_option", "different")
 
 
-def test_a_marked_variant_is_asked_and_a_name_of_another_option_never() -> None:
-    marked = asked(walk(EntitySubstitution(sampler="nearest", variants="mark")))
-    assert "Alpha two" in dict(map(reversed, marked))
-    assert "Beta" not in dict(map(reversed, marked))
-
-
 # Exhaustive.
-def test_exhaustive_asks_every_name_once_in_ascending_distance() -> None:
+def test_exhaustive_asks_every_name_once_in_ascending_distance():
     attack = EntitySubstitution(sampler="exhaustive")
     assert not attack.is_random
     assert attack.ends == "all"
@@ -462,7 +353,7 @@ def test_exhaustive_asks_every_name_once_in_ascending_distance() -> None:
     assert most_queries(attack, ITEM, RESOURCES) == 4
 
 
-def test_exhaustive_holds_only_so_many_queries_at_a_time() -> None:
+def test_exhaustive_holds_only_so_many_queries_at_a_time():
     table = PerturbationTable([f"name{i}" for i in range(500)], lambda *_: 0.5)
     attack = EntitySubstitution(sampler="exhaustive")
     flow = attack.run(ITEM, rng_for(0, "s", "d", "q"), tiny_resources(table))
@@ -473,7 +364,7 @@ def test_exhaustive_holds_only_so_many_queries_at_a_time() -> None:
 # Budgets.
 @pytest.mark.parametrize("span", SPANS)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
-def test_a_smaller_budget_asks_a_prefix_of_a_larger_one(sampler: dict[str, Any], span: str) -> None:
+def test_a_smaller_budget_asks_a_prefix_of_a_larger_one(sampler, span):
     longest = walk(EntitySubstitution(**sampler, victim_span=span, budget=20), seed=3)
     for budget in range(1, 12):
         attack = EntitySubstitution(**sampler, victim_span=span, budget=budget)
@@ -488,7 +379,7 @@ letters = st.sampled_from(["a", "B", "é", "É", "ß", "-", " ", "ae", "s", "'s"
 texts = st.lists(letters, min_size=1, max_size=6).map("".join).filter(lambda t: t.strip())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     vocabulary=st.lists(texts, min_size=1, max_size=12, unique=True),
     options=st.lists(texts, min_size=3, max_size=5, unique_by=str.strip),
@@ -498,13 +389,8 @@ texts = st.lists(letters, min_size=1, max_size=6).map("".join).filter(lambda t: 
     variants=st.sampled_from(["exclude", "mark", None]),
 )
 def test_no_draw_repeats_and_no_key_duplicate_is_ever_drawn(
-    vocabulary: list[str],
-    options: list[str],
-    seed: int,
-    sampler: dict[str, Any],
-    choices: str,
-    variants: str | None,
-) -> None:
+    vocabulary, options, seed, sampler, choices, variants
+):
     from medstress.entities.embeddings import Embedder
     from medstress.entities.perturbations import VectorPerturbationSet
     from medstress.entities.synonyms import SynonymGroups
@@ -540,9 +426,3 @@ def test_no_draw_repeats_and_no_key_duplicate_is_ever_drawn(
         assert {names.variant_class(item, name) for name in drawn} <= {"different"}
     excluded = sum(names.n_excluded(item, attack.rule).values())
     assert excluded + allowed == len(names.names)
-
-
-def test_tiny_items_are_attacked_by_every_sampler_at_the_ends_of_n() -> None:
-    for item in tiny_questions(3):
-        for n in (-200, 200):
-            assert len(walk(EntitySubstitution(n=n, budget=5), item, 0, tiny_resources())) == 5

@@ -25,10 +25,3 @@ def test_collections_are_rare_meanwhile_and_as_before_afterwards():
         interrupted()
     assert seen == [(NET_OBJECTS, 11, 12)]
     assert gc.get_threshold() == (700, 11, 12)
-
-
-@pytest.mark.parametrize("given", [0, 2 * NET_OBJECTS])
-def test_a_collector_that_is_off_or_looks_more_seldom_stays_so(given):
-    gc.set_threshold(given, 10, 10)
-    with rare_collections():
-        assert gc.get_threshold() == (given, 10, 10)

@@ -4,7 +4,6 @@ import pytest
 
 from medstress.core.errors import DataError
 from medstress.core.items import Candidate, Mention, Question
-from medstress.core.text import Edit
 
 
 def question(**given: Any) -> Question:
@@ -45,21 +44,12 @@ def test_a_broken_question_is_refused_with_a_sentence(given, where, said):
     said(str(caught.value), where)
 
 
-def test_two_and_ten_options_are_fine():
-    assert question(options=("x", "y"), key="A").letters == "AB"
-    assert question(options=tuple("abcdefghij"), key="J").key_text == "j"
-
-
 def test_every_field_can_be_read_by_name():
     item = question()
     assert item.text_of("question") == "A man bleeds. Which drug?"
     assert item.text_of("context") == "A man bleeds."
     assert item.text_of("stem") == "Which drug?"
     assert item.text_of("C") == item.option("C") == "Heparin"
-
-
-def test_without_context_the_question_is_the_stem():
-    assert question(context="").question == "Which drug?"
 
 
 def test_the_hash_covers_what_reaches_a_prompt_or_a_judgement():
@@ -76,19 +66,9 @@ def test_the_hash_covers_what_reaches_a_prompt_or_a_judgement():
     assert len(hashes | {base.hash}) == len(changes) + 1
 
 
-def test_neither_id_nor_metadata_is_part_of_the_hash():
-    assert question(id="q2", metadata={"topic": "x"}).hash == question().hash
-
-
 def test_metadata_does_not_tell_items_apart():
     assert question(metadata={"topic": ["x"]}) == question()
     assert hash(question(metadata={"topic": ["x"]})) == hash(question())
-
-
-def test_a_candidate_without_edits_is_the_item():
-    candidate = Candidate(item=question())
-    assert candidate.options == question().options
-    assert (candidate.context, candidate.stem) == ("A man bleeds.", "Which drug?")
 
 
 def test_an_edit_changes_its_field_and_no_other():
@@ -115,14 +95,6 @@ def test_context_and_stem_can_be_edited():
         .edit(mention("stem", 0, 5), "What")
     )
     assert (candidate.context, candidate.stem) == ("A woman bleeds.", "What drug?")
-
-
-def test_candidates_are_values():
-    one, other = (Candidate(item=question()).edit(mention("A", 0, 7), "x") for _ in range(2))
-    assert one == other
-    assert hash(one) == hash(other)
-    assert one != Candidate(item=question()).edit(mention("A", 0, 7), "y")
-    assert one.edits == (Edit(field="A", start=0, end=7, replacement="x"),)
 
 
 def test_other_mentions_are_checked_and_change_the_hash():

@@ -88,30 +88,12 @@ def test_a_sentence_has_a_unit_an_entity_and_without_any_one_for_itself() -> Non
     [
         ({"tokens": (), "labels": ()}, "item 's1'"),
         ({"labels": ("O",)}, "item 's1'"),
-        (
-            {"tokens": ("a", "b c", "d", "e")},
-            "item 's1', token 2",
-        ),
-        (
-            {"tokens": ("a", "", "d", "e")},
-            "item 's1', token 2",
-        ),
-        (
-            {"labels": ("O", "S-Drug", "O", "O")},
-            "item 's1', token 2",
-        ),
-        (
-            {"labels": ("O", "B-", "O", "O")},
-            "item 's1', token 2",
-        ),
-        (
-            {"labels": ("O", "I-Drug", "O", "O")},
-            "item 's1', token 2",
-        ),
-        (
-            {"labels": ("B-Disease", "I-Drug", "O", "O")},
-            "item 's1', token 2",
-        ),
+        ({"tokens": ("a", "b c", "d", "e")}, "item 's1', token 2"),
+        ({"tokens": ("a", "", "d", "e")}, "item 's1', token 2"),
+        ({"labels": ("O", "S-Drug", "O", "O")}, "item 's1', token 2"),
+        ({"labels": ("O", "B-", "O", "O")}, "item 's1', token 2"),
+        ({"labels": ("O", "I-Drug", "O", "O")}, "item 's1', token 2"),
+        ({"labels": ("B-Disease", "I-Drug", "O", "O")}, "item 's1', token 2"),
     ],
 )
 def test_a_broken_tagged_text_is_refused_in_one_sentence(changes, where, said):
@@ -135,10 +117,7 @@ def pair(**changes: Any) -> SentencePair:
     [
         ({"text_b": " "}, "item 'p1', field 'text_b'"),
         ({"score": 4.2}, "item 'p1', field 'score'"),
-        (
-            {"score": float("nan")},
-            "item 'p1', field 'score'",
-        ),
+        ({"score": float("nan")}, "item 'p1', field 'score'"),
         ({"low": 5.0}, "item 'p1'"),
     ],
 )

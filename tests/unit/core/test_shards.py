@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from medstress.core.shards import Shard, cut
+from medstress.core.errors import UsageError
+from medstress.core.shards import Shard, cut, parse_shard
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,20 @@ def test_a_plan_with_passages_that_grows_at_its_end_moves_nothing(size):
 
 def test_shards_are_in_the_order_of_their_numbers():
     assert sorted([Shard(3, 2), Shard(3, 3), Shard(3, 1)]) == [Shard(3, n) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "word"),
+    [
+        *((text, {}, "shard") for text in ("65/64", "0/4", "-1/4", "a/b", "", "2/1", "1/100001")),
+        ("auto/4", {}, "SLURM_ARRAY_TASK_ID is not set"),
+        ("auto/4", {"ID": "x"}, "'x'"),
+        ("auto/4", {"ID": "7", "MIN": "1"}, "got 7"),
+        ("auto/4", {"ID": "3", "MIN": "3", "COUNT": "2"}, "2 tasks and not 4"),
+    ],
+)
+def test_a_shard_that_is_none_is_refused(text, variables, word, said):
+    environment = {f"SLURM_ARRAY_TASK_{name}": value for name, value in variables.items()}
+    with pytest.raises(UsageError) as error:
+        parse_shard(text, environment)
+    said(str(error.value), word)

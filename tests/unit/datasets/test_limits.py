@@ -123,10 +123,8 @@ FILES = [
     ("q.parquet", categories, "268,435,456 bytes of text, got 1,000,000,000"),
     ("q.csv", columns, "1,000 columns, got 40,000"),
     ("q.csv", lines, "5,000,000 lines, got 6,000,000"),
-    ("q.tsv", lines, "5,000,000 lines, got 6,000,000"),
     ("q.jsonl", sparse, "268,435,456 bytes, got 2,147,483,648"),
     ("q.jsonl", one_line, "lines of at most 16,777,216 bytes"),
-    ("q.csv", one_line, "lines of at most 16,777,216 bytes"),
     ("q.json", lists, "10,000,000 values"),
 ]
 
@@ -136,9 +134,7 @@ def test_a_table_that_would_fill_the_memory_is_refused_with_its_limit(tmp_path, 
     path = tmp_path / name
     make(path)
     with pytest.raises(DataError, match=limit):
-        read_table(path)
-    with pytest.raises(DataError, match=limit):  # and so it is not read twice
-        guess_dataset(str(path))
+        guess_dataset(str(path))  # which reads it
 
 
 @pytest.mark.parametrize(("name", "load"), [("t.conll", load_iob), ("t.pubtator", load_pubtator)])

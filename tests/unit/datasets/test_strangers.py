@@ -188,14 +188,6 @@ def test_several_right_answers_are_refused_by_row(read: Read, answer: Any) -> No
     assert len(loaded.skipped) == 1
 
 
-def test_several_right_answers_by_the_names_of_options(read: Read) -> None:
-    names = {"option1": "Aspirin", "option2": "Codeine", "option3": "Allopurinol"}
-    made = [row(n, question=f"{Q} {n}", options=names, answer="option3") for n in range(3)]
-    made.append(row(3, options=names, answer="option1,option2"))
-    with pytest.raises(DataError, match=r"line 4.*right answers"):
-        read(made)
-
-
 def test_an_option_with_a_comma_is_one_answer(read: Read) -> None:
     options = {"A": "Aspirin, Codeine", "B": "Aspirin", "C": "Codeine"}
     made = [row(n, options=options, answer=options["ABC"[n]], question=f"{n}?") for n in range(3)]
@@ -354,33 +346,6 @@ def test_a_broken_file_is_named_by_line(read: Read, name: str) -> None:
         read(text, form)
     assert f"rows.{form}" in str(caught.value)
     assert "on_bad_row" not in str(caught.value)
-
-
-LABEL_STUDIO = [
-    {
-        "id": 1,
-        "data": {"text": "He has gout."},
-        "annotations": [
-            {
-                "id": 3,
-                "result": [
-                    {
-                        "type": "labels",
-                        "from_name": "label",
-                        "to_name": "text",
-                        "value": {"start": 7, "end": 11, "text": "gout", "labels": ["Disease"]},
-                    }
-                ],
-            }
-        ],
-    }
-]
-
-
-def test_a_label_studio_export_is_no_file_of_questions(read: Read) -> None:
-    for form in ("json", "jsonl"):
-        with pytest.raises((DataError, UsageError), match="Label Studio"):
-            read(LABEL_STUDIO, form)
 
 
 def test_options_named_in_a_sentence_are_counted_and_a_list_behind_a_colon_is_cut(

@@ -117,12 +117,3 @@ def test_equal_calls_of_one_consultation_are_samples_of_one_another():
     call_round = next(conduct_study(study(asks)))
     assert call_round.role == "attacker"
     assert call_round.requests == (Request(call, 7), Request(call, 8), Request(call, 9))
-
-
-def test_the_identity_of_a_study_depends_on_what_defines_it():
-    assert (
-        study(three_rounds, {"null": "matched"}).id == study(three_rounds, {"null": "matched"}).id
-    )
-    assert (
-        study(three_rounds, {"null": "matched"}).id != study(three_rounds, {"null": "neutral"}).id
-    )

@@ -10,11 +10,11 @@ from medstress.attacks import EntitySubstitution
 from medstress.attacks.passages import PassageNone
 from medstress.attacks.protocol import Attack
 from medstress.backends.mock import MockBackend
-from medstress.core.calls import Choose, Chosen, Failure, Generate, Generated, Reply, Request
+from medstress.core.calls import Choose, Chosen, Failure, Reply, Request
 from medstress.core.errors import BudgetExhausted
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Verdict
-from medstress.core.queries import Ask, Consult, Predict, ask, clean_answer
+from medstress.core.queries import Ask, Predict, ask, clean_answer
 from medstress.core.text import Edit
 from medstress.engine.referee import TrialResult
 from medstress.engine.trial import FLIP_CHECK_SAMPLE, Trial, conduct
@@ -25,8 +25,6 @@ from medstress.testing import tiny_questions
 ITEM = tiny_questions(1)[0]
 RIGHT, WRONG, UNREADABLE = Chosen(answer="A"), Chosen(answer="B"), Chosen(text="?")
 FAILURE = Failure(error="the server is gone")
-
-Make = Callable[..., Any]
 
 
 def play(trial: Trial, answer: Callable[[CallRound], Reply]) -> tuple[list[CallRound], TrialResult]:
@@ -132,27 +130,12 @@ def test_the_flip_check_says_whether_a_success_repeats_and_changes_no_verdict(
     assert (result.verdict, result.repeats) == (Verdict.FLIPPED, repeats)
 
 
-def test_the_flip_check_can_be_off(by_hand, trial_of):
-    rounds, result = play(trial_of(by_hand(("x",)), flip_check=False), scripted(RIGHT, WRONG))
-    assert len(rounds) == 2
-    assert (result.verdict, result.repeats) == (Verdict.FLIPPED, None)
-
-
 def test_queries_of_a_list_after_a_success_are_not_asked(by_hand, trial_of):
     attack = by_hand(("x", "bad", "y"), ("z",))
     rounds, result = play(trial_of(attack), by_option(bad=WRONG))
     assert (result.first_success, result.n_asked) == (2, 2)
     assert [call_round.query for call_round in rounds] == [0, 1, 2, 2]
     assert attack.told == []
-
-
-def test_a_success_at_the_end_of_a_list_ends_the_trial_whatever_the_attack_would_do_next(
-    by_hand, trial_of
-):
-    attack = by_hand(("x", "bad"), ("z",))
-    _, result = play(trial_of(attack), by_option(bad=WRONG))
-    assert attack.told == []
-    assert (result.verdict, result.n_asked, result.first_success) == (Verdict.FLIPPED, 2, 2)
 
 
 def test_a_list_that_does_not_fit_the_budget_is_refused_whole(by_hand, trial_of):
@@ -177,12 +160,6 @@ def test_an_attack_is_told_how_much_is_left_and_may_use_it(by_hand, trial_of, qu
     assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 3)
 
 
-def test_unreadable_answers_are_counted_and_are_no_success(by_hand, trial_of):
-    attack = by_hand(("odd",), ("x",), ("odd",))
-    _, result = play(trial_of(attack), by_option(odd=UNREADABLE))
-    assert (result.verdict, result.n_asked, result.n_unreadable) == (Verdict.HELD, 3, 2)
-
-
 def test_a_failed_call_ends_the_trial_and_counts_as_asked(by_hand, trial_of):
     attack = by_hand(("x",), ("gone",), ("y",))
     rounds, result = play(trial_of(attack), by_option(gone=FAILURE))
@@ -202,32 +179,6 @@ def test_the_word_of_the_attack_is_not_believed(by_hand, trial_of, query_of):
 
     _, result = play(trial_of(by_hand(body=body)), by_option())
     assert (result.verdict, result.pick) == (Verdict.HELD, None)
-
-
-def test_other_roles_are_asked_outside_the_budget(by_hand, trial_of, query_of):
-    heard = []
-
-    def body(item: Any, rng: Any) -> Any:
-        heard.append((yield Consult("judge", (Generate("p"), Generate("q")), sample=2)))
-        yield Ask((query_of("x"),))
-
-    def answer(call_round: CallRound) -> Reply:
-        return Generated(text="fine") if call_round.role == "judge" else RIGHT
-
-    rounds, result = play(trial_of(by_hand(body=body, budget=1)), answer)
-    consulted = rounds[1]
-    assert (consulted.role, consulted.query, consulted.candidate) == ("judge", None, None)
-    assert consulted.requests == (Request(Generate("p"), 2), Request(Generate("q"), 2))
-    assert heard == [(Generated(text="fine"), Generated(text="fine"))]
-    assert (result.verdict, result.n_asked) == (Verdict.HELD, 1)
-
-
-def test_a_role_that_fails_fails_the_trial(by_hand, trial_of):
-    def body(item: Any, rng: Any) -> Any:
-        yield Consult("judge", (Generate("p"),))
-
-    _, result = play(trial_of(by_hand(body=body)), scripted(RIGHT, FAILURE))
-    assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 0)
 
 
 def test_the_attack_is_closed_when_the_trial_ends_early(by_hand, trial_of, query_of):
@@ -268,13 +219,6 @@ def test_a_victim_may_need_several_rounds_for_one_query(by_hand, trial_of):
     assert result.n_asked == 2
 
 
-def test_a_failure_in_a_later_round_fails_the_query(by_hand, trial_of):
-    victim = Victim(label="v", task=TwoRounds(), backend=MockBackend())  # type: ignore[arg-type]
-    replies = scripted(RIGHT, RIGHT, RIGHT, RIGHT, FAILURE, FAILURE)
-    _, result = play(trial_of(by_hand(("x",)), victim=victim), replies)
-    assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 1)
-
-
 def prompts(call_round: CallRound) -> list[str]:
     return [request.call.prompt for request in call_round.ahead]  # type: ignore[misc]
 
@@ -300,33 +244,6 @@ def test_no_more_is_announced_than_the_budget_has_left(by_hand, trial_of, query_
     next(flow)
     assert len(prompts(flow.send((RIGHT,)))) == 2
     assert len(prompts(flow.send((RIGHT,)))) == 1
-
-
-def test_announced_queries_start_only_when_they_are_pulled(trial_of, by_hand, query_of):
-    started = []
-
-    @dataclass(frozen=True)
-    class Counting:
-        def flow(self, candidate: Any) -> Any:
-            started.append(candidate.options[3])
-            (reply,) = yield (Request(Choose(candidate.options[3], "ABCD")),)
-            return Prediction(outcome=Outcome.RIGHT, answer=reply.answer)
-
-    def body(item: Any, rng: Any) -> Any:
-        queries = [query_of(name) for name in "xyz"]
-        for i, query in enumerate(queries):
-            yield Ask((query,), tuple(queries[i + 1 :]))
-
-    victim = Victim(label="v", task=Counting(), backend=MockBackend())  # type: ignore[arg-type]
-    flow = conduct(trial_of(by_hand(body=body), victim=victim))
-    next(flow)
-    call_round = flow.send((RIGHT,))
-    assert started == [ITEM.options[3], "x"]
-    next(call_round.ahead)
-    assert started == [ITEM.options[3], "x", "y"]
-    flow.send((RIGHT,))
-    flow.send((RIGHT,))
-    assert started == [ITEM.options[3], "x", "y", "z"]
 
 
 def test_one_query_may_be_asked_twice(by_hand, trial_of, query_of):
@@ -355,11 +272,6 @@ def test_the_random_stream_does_not_depend_on_the_arm(by_hand, trial_of):
         trial = trial_of(by_hand(body=body, budget=budget), attack_label=label, seed=seed)
         play(trial, lambda _: RIGHT)
     assert drawn[0] == drawn[1] != drawn[2]
-
-
-def test_predict_is_a_value(query_of):
-    assert query_of("x") == query_of("x")
-    assert isinstance(query_of("x"), Predict)
 
 
 def test_rules_that_crash_leave_the_validity_unknown_and_the_verdict_alone(
@@ -397,17 +309,6 @@ def test_a_query_that_never_becomes_a_call_is_not_counted(by_hand, trial_of):
     rounds, result = play(trial_of(by_hand(body=out_of_range)), by_option())
     assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 0)
     assert [call_round.query for call_round in rounds] == [0]
-
-
-def test_work_ahead_that_cannot_be_prepared_is_left_out(by_hand, trial_of, query_of):
-    def announces(item: Question, rng: object) -> Any:
-        edit = Edit(field="A", start=900, end=901, replacement="x")
-        broken = Predict(Candidate(item=item, edits=(edit,)))
-        yield Ask((query_of("y"),), (query_of("z"), broken, query_of("w")))
-
-    rounds, result = play(trial_of(by_hand(body=announces)), by_option())
-    assert result.verdict is Verdict.HELD
-    assert len(list(rounds[1].ahead)) == 1
 
 
 def test_a_list_of_work_ahead_that_breaks_off_ends_where_it_broke(by_hand, trial_of, query_of):
@@ -453,13 +354,6 @@ def test_a_probe_is_paid_for_and_is_never_a_success(trial_of):
     assert [call_round.query for call_round in rounds] == [0, 1, 2]
     assert result.probes == [1]
     assert (attack.told[1].answer, attack.told[1].reached_goal) == ("B", False)
-
-
-def test_a_success_after_a_probe_has_the_number_of_its_query(trial_of):
-    _, result = play(trial_of(Probing()), by_option(bad=WRONG, y=WRONG))
-    assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 2)
-    assert result.pick is not None
-    assert result.pick.options[1] == "y"
 
 
 def test_the_clean_answer_is_the_baseline_and_costs_nothing(trial_of):

@@ -68,13 +68,6 @@ def test_a_key_outside_the_hierarchy_is_named(distance, title):
     assert names.allowed(question("Aspirin 5 mg")).size == 0
 
 
-def test_path_lengths_need_no_vectors(monkeypatch):
-    names = names_with("mondo")
-    monkeypatch.setattr(Embedder, "vectors", lambda *_, **__: pytest.fail("embedded"))
-    names.prepare(["asthma"], ["gout"])
-    assert np.isfinite(names.distances("asthma")[:5]).all()
-
-
 def test_a_function_gives_the_distance(tmp_path):
     function_file(tmp_path, "return [abs(len(anchor) - len(n)) for n in names]")
     names = names_with("mine.py:h", base=tmp_path)
@@ -123,19 +116,6 @@ def test_what_a_function_gets_wrong_is_told_before_the_run(tmp_path, body, where
     said(str(error.value), where)
 
 
-def test_a_function_that_is_not_there_is_named(tmp_path, said):
-    function_file(tmp_path, "return 1")
-    with pytest.raises(UsageError) as error:
-        names_with("mine.py:g", base=tmp_path)
-    said(str(error.value), "distance 'mine.py:g'", "'g'")
-    with pytest.raises(UsageError) as error:
-        names_with("other.py:g", base=tmp_path)
-    said(str(error.value), "distance")
-    with pytest.raises(UsageError) as error:
-        names_with("math:dist")  # without a source file
-    said(str(error.value), "'math:dist'")
-
-
 @pytest.mark.parametrize("distance", ["cosin", ":h", "mine.py:", "Mondo"])
 def test_a_word_that_names_no_distance_is_refused(distance):
     reason = wrong_distance(distance)
@@ -165,16 +145,3 @@ def test_vector_distances_of_any_names_are_symmetric_and_not_negative(words):
         there, back = names.distance_to(one, other), names.distance_to(other, one)
         assert np.isnan(there) == np.isnan(back)
         assert np.isnan(there) or (there == back and there >= 0)
-
-
-@pytest.mark.parametrize(("distance", "near"), [("cosine", 1e-9), ("euclidean", 4.47e-5)])
-@pytest.mark.parametrize("anchor", ["salt 7", "7 salt", "another", ""])
-def test_names_that_are_the_anchor_are_known_without_its_distances(distance, near, anchor):
-    vocabulary = (*(f"salt {i}" for i in range(300)), "salt  7", "7 salt", "", "Salt 7 ")
-    names = names_with(distance, vocabulary)
-    asked = names._distance
-    same, beyond = asked.duplicates(anchor), asked.undefined_from(anchor)
-    row = asked.to_names(anchor)
-    assert same.tolist() == np.flatnonzero(row < near).tolist()
-    assert beyond.tolist() == np.flatnonzero(np.isnan(row)).tolist()
-    assert (len(same) > 0) == (anchor in vocabulary and bool(anchor))

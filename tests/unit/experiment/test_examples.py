@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.core.hashing import content_hash
-from medstress.core.items import Candidate
 from medstress.experiment.file.config import Victim
-from medstress.experiment.plan.parts import draw_examples, open_victims
+from medstress.experiment.plan.parts import draw_examples
 
 
 def write(folder: Path, n: int = 8) -> None:
@@ -44,8 +42,8 @@ def test_two_more_than_asked_for_are_drawn_by_seed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "where"),
     [
-        ({"shots": 2}, "shots is set and shots_from is not"),
-        ({"shots_from": "sample"}, "shots_from is set and shots is not"),
+        ({"shots": 2}, "shots and shots_from go together"),
+        ({"shots_from": "sample"}, "shots and shots_from go together"),
         (
             {"shots": 7, "shots_from": "pool.jsonl"},
             "'pool.jsonl'",
@@ -61,20 +59,3 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path, given: Any, where: str,
     with pytest.raises(UsageError) as caught:
         drawn(tmp_path, **given)
     said(str(caught.value), where)
-
-
-def test_the_examples_are_part_of_the_victim(tmp_path: Path) -> None:
-    write(tmp_path)
-    specs = []
-    for given in ({}, {"shots": 1}, {"shots": 2}):
-        given = {**given, "shots_from": "pool.jsonl"} if given else {}
-        (victim,) = open_victims([Victim(backend="mock", **given)], tmp_path, lambda _: None)
-        specs.append(content_hash(victim.spec()))
-    assert len(set(specs)) == 3
-    shown = victim.listing(Candidate(item=draw_examples_of(tmp_path)))
-    assert shown.count("[Answer]:") == 3
-
-
-def draw_examples_of(folder: Path) -> Any:
-    table = Victim(backend="mock", shots=2, shots_from="pool.jsonl")
-    return draw_examples(table, folder, "v")[0]

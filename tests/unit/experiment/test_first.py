@@ -12,7 +12,6 @@ from medstress.experiment import first as module
 from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.first import Choices, compose, read_data
 from medstress.files.reading import parse_toml
-from medstress.files.toml_values import toml_value
 
 QUESTION = {"question": "Which drug?", "options": ["aspirin", "ibuprofen"], "answer_idx": 0}
 PAIRS = "text_a\ttext_b\tscore\na b\tc d\t1.0\na c\tc d\t2.0\n"
@@ -152,11 +151,10 @@ def test_a_name_with_odd_characters_is_written_so_that_it_is_read(here):
     assert checked.experiment.name == "a-b-mock"
 
 
-@pytest.mark.parametrize(
-    "value", ['a\x7f"\\\n\té', True, -3, 0.25, ["a", ["b"]], {"a b": {"c": [1]}}]
-)
-def test_values_are_written_so_that_they_are_read(value):
-    assert tomllib.loads(f"value = {toml_value(value)}")["value"] == value
+def test_a_run_is_called_after_the_victim_as_it_is_renamed():
+    given = Choices(data="q.jsonl", model="own.py:answer")
+    assert compose(given).name == "q-own.py-answer.toml"
+    assert compose(given, ["victim.name=mine"]).name == "q-mine.toml"
 
 
 def test_columns_and_answer_base_go_into_the_file(monkeypatch):

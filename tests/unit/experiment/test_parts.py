@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from medstress.api.run import run
-from medstress.attacks import EntitySubstitution, NoOp, Paraphrase
-from medstress.attacks.controls.arm import control_arm
-from medstress.core.calls import BackendTraits
 from medstress.core.errors import UsageError
-from medstress.core.items import Mention, Question
 from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.file.config import (
@@ -18,15 +13,11 @@ from medstress.experiment.file.config import (
     Dataset,
     Victim,
     dataset_labels,
-    unique_labels,
 )
-from medstress.experiment.plan.manifest import command_line, describe
+from medstress.experiment.plan.manifest import describe
 from medstress.experiment.plan.parts import (
-    AttackPart,
-    free_group,
     make_attacks,
     open_victims,
-    with_names,
 )
 from medstress.experiment.prepare import prepare
 from medstress.tasks.multiple_choice import AnswerBy
@@ -76,13 +67,6 @@ def test_an_impossible_combination_is_refused(
     with pytest.raises(UsageError) as caught:
         task(kinds, **given)
     said(str(caught.value), where)
-
-
-def test_equal_labels_are_refused_with_what_to_give(said) -> None:
-    for table, word in (("victim", "names"), ("dataset", "labels")):
-        with pytest.raises(UsageError) as caught:
-            unique_labels(table, [("a", "x", {}), (None, "a", {})])
-        said(str(caught.value), "'a'", word)
 
 
 @pytest.mark.parametrize(
@@ -156,17 +140,6 @@ ZOO: dict[str, Any] = {
 }
 
 
-def test_an_attack_on_probabilities_refuses_a_victim_that_only_writes(tmp_path: Path, said) -> None:
-    with pytest.raises(UsageError) as caught:
-        run(ZOO, out=tmp_path / "run")
-    said(str(caught.value), "'discrete_zoo'", "'v'")
-
-
-def test_with_hard_answers_it_may_write(tmp_path: Path) -> None:
-    hard = ZOO | {"attack": {"name": "discrete_zoo", "budget": 4, "answers": "hard"}}
-    assert run(hard, out=tmp_path / "run").summary()["experiment"]["complete"]
-
-
 def diseases(tmp_path: Path, **entities: Any) -> dict[str, Any]:
     (tmp_path / "names.txt").write_text("asthma\ngout\nscurvy\nno disease at all\n", "utf-8")
     table = {"type": "diseases", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
@@ -197,27 +170,6 @@ def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_bud
     said(str(caught.value), "'diseases'")
 
 
-def test_a_key_outside_an_ontology_makes_the_item_not_attackable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    prepared = prepare(diseases(tmp_path, distance="mesh"))
-    (group,), (part,) = prepared.groups, prepared.attacks
-    mention = Mention(field="B", start=0, end=4, type="T047")
-    for key, reason in (
-        ("asthma", None),
-        ("Aspirin", "the key 'Aspirin' is outside MeSH, so no name has a distance from it"),
-    ):
-        item = Question(id="q", stem="?", options=(key, "gout"), key="A", mentions=(mention,))
-        assert part.attack.obstacle(item, group.resources) == reason
-
-
-def test_a_path_length_is_refused_for_drugs(tmp_path: Path, said) -> None:
-    with pytest.raises(UsageError) as caught:
-        prepare(diseases(tmp_path, type="drugs", distance="mondo"))
-    said(str(caught.value), "'mondo'")
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -237,41 +189,16 @@ def test_a_key_that_the_back_end_would_not_read_is_refused(
         Victim(**given)
 
 
-def test_parameters_that_are_not_given_are_those_the_back_end_counted() -> None:
-    from types import SimpleNamespace
-
-    from medstress.experiment.plan.manifest import _size
-
-    def counting(parameters: int | None) -> Any:
-        traits = BackendTraits(calls=frozenset({"score"}), parameters=parameters)
-        return SimpleNamespace(backend=SimpleNamespace(traits=traits))
-
-    local, served = counting(1234), counting(None)
-    told = Victim(
-        backend="mock", parameters=5e6, family="F", group="specialist", price_in=1.0, price_out=2.0
-    )
-    silent = Victim(backend="mock")
-    assert _size(silent, local)["parameters"] == 1234
-    assert _size(silent, served)["parameters"] is None
-    assert _size(told, local) == {
-        "parameters": 5e6,
-        "family": "F",
-        "group": "specialist",
-        "price_in": 1.0,
-        "price_out": 2.0,
-    }
-
-
 def sampled(tmp_path: Path, dataset: dict[str, Any], limit: int | None) -> set[str]:
     """The attackable questions that a group of diseases attacks."""
     tables = diseases(tmp_path, **({} if limit is None else {"limit": limit}))
     prepared = prepare({**tables, "dataset": {"name": "sample", **dataset}})
-    (group,), (part,) = prepared.question_groups, prepared.attacks
+    (group,), (part,) = prepared.groups, prepared.attacks
     items = prepared.items(prepared.datasets[0], group)
     return {i.id for i in items if part.attack.obstacle(i, group.resources) is None}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 7])
+@pytest.mark.parametrize("seed", [7])
 def test_the_sample_of_a_group_follows_the_data_sets_seed_and_is_nested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -290,33 +217,3 @@ def test_the_sample_of_a_group_follows_the_data_sets_seed_and_is_nested(
     )
     other = sampled(tmp_path, {"sample_seed": seed + 1}, n // 2)
     assert other != sampled(tmp_path, {"sample_seed": seed}, n // 2)
-
-
-def test_names_are_found_where_a_control_of_any_attack_asks_for_them() -> None:
-    pdws = EntitySubstitution(n=-2.0)
-    groups = free_group([AttackPart(label="n", attack=NoOp(), is_labelled=False)])
-    arm = control_arm(Paraphrase(), pdws)
-    with_control = [
-        AttackPart(label="e", attack=pdws, is_labelled=False),
-        AttackPart(label="e / paraphrase", attack=arm, is_labelled=False),
-    ]
-    (without,) = with_names(groups, with_control[:1])
-    assert without.resources.names_in is None
-    (found,) = with_names(groups, with_control)
-    assert found.resources.names_in is not None
-    assert found.resources.names_in("He takes Warfarin daily.") == ["Warfarin"]
-
-
-@pytest.mark.parametrize(
-    ("started", "told"),
-    [
-        ("/usr/bin/medstress", "medstress run e.toml"),
-        ("/site-packages/medstress/__main__.py", "medstress run e.toml"),
-        ("study.py", "study.py run e.toml"),
-    ],
-)
-def test_the_command_can_be_typed_again(
-    started: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", [started, "run", "e.toml"])
-    assert command_line() == told

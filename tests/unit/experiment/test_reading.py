@@ -55,29 +55,18 @@ def refusal(folder: Path, text: str, *overrides: str) -> str:
     ("table", "line", "sentence"),
     [
         ("experiment", "sedes = [1]", "line 4: unknown key 'sedes'; did you mean 'seeds'?"),
-        ("experiment", "zzz = 1", "line 4: unknown key 'zzz' (known: cache, controls, flip_"),
-        ("dataset", "limt = 3", "line 6: unknown key 'limt'; did you mean 'limit'?"),
-        ("entities", "poling = 'cls'", "line 9: unknown key 'poling'; did you mean 'pooling'?"),
         ("attack", "bugdet = 4", "line 14: unknown key 'bugdet' of entity_substitution; did you"),
         ("experiment", "max_failed = -1", "line 4: max_failed = -1"),
-        ("experiment", 'flip_check = "yes"', "line 4"),
-        ("experiment", 'controls = "all"', "line 4"),
         ("experiment", "controls = []", "line 4"),
         ("dataset", "limit = 2.0", "line 6"),
-        ("dataset", "path = 3", "line 6"),
         ("dataset", 'on_bad_row = "ignore"', "line 6"),
-        ("dataset", 'label = ""', "line 6"),
-        ("entities", 'pooling = "max"', "line 9"),
         ("entities", 'recogniser = "spacy"', "line 6"),
         ("entities", 'distance = "mondoo"', "line 9: distance = 'mondoo'"),
         ("victim", 'parser = "exakt"', "line 11: parser = 'exakt'"),
-        ("victim", "temperature = -0.5", "line 11"),
         ("victim", "price_in = 1.0", "line 9"),
         ("victim", 'wrap = ["majorty"]', "line 11: wrap = ['majorty']: 0: Input tag 'majorty'"),
         ("victim", '[victim.prompt]\nsampel = "chat"', "line 9: prompt: no [[dataset]] is called"),
         ("victim", "prompt = {sample = 3}", "line 11: prompt = {'sample': 3}: expected a valid"),
-        ("attack", "label = 3", "line 14"),
-        ("attack", 'use = "no"', "line 14"),
         ("attack", "budget = 0", "line 14"),
     ],
 )
@@ -92,24 +81,18 @@ def test_a_key_or_value_that_is_wrong_is_named_with_its_line(
     [
         ('"random"', '"exhaustive"\nbudget = 8', "line 13: entity_substitution"),
         ('"entity_substitution"', '"entity_substitutoin"', "line 12"),
-        ('type = "drugs"', 'type = "drug"', "line 7"),
         ("[0, 1]", "[0, 1, 0]", "line 3"),
         ("[0, 1]", '[0, "1"]', "line 3"),
-        ("[0, 1]", "7", "line 3"),
-        ("[0, 1]", "[]", "line 3"),
         ('"x"', '"a b"', "line 2"),
         ('name = "x"\n', "", "line 1"),
         ('vocabulary = "drugs"\n', "", "line 6"),
-        ('type = "drugs"', "type = 3", "line 7"),
         ("[[attack]]", "[[atack]]", "unknown table 'atack'; did you mean 'attack'"),
         ("[[attack]]", "[zzz]\n[[attack]]", "line 11: unknown table 'zzz'"),
         ("[[attack]]", "[[victim]]\nuse = false\n[[attack]]\nlabel = 3", "line 14"),
         ('backend = "mock"', 'backend = "mock"\nuse = false', "every [[victim]] entry has use"),
         ('sampler = "random"', 'sampler = "pdws"', "needs its exponent, e.g. n = -20"),
-        ('sampler = "random"', 'sampler = "pwds"\nn = 1', "did you mean 'pdws'?"),
         ('sampler = "random"', 'sampler = "nearest"\nn = 1', "'nearest' takes no n"),
         ('sampler = "random"', "n = 1\nbudget = 1001", "budget: expected at most 1000, got 1001"),
-        ('sampler = "random"', "n = [1, 300]", "n: expected at most 200, got 300"),
         ('sampler = "random"', "n = []", "line 13: n = []"),
     ],
 )
@@ -124,21 +107,6 @@ def test_a_file_that_cannot_be_used_is_refused(
 )
 def test_what_is_no_experiment_is_refused(tmp_path: Path, text: str, said) -> None:
     said(refusal(tmp_path, text), "e.toml")
-
-
-@pytest.mark.parametrize(
-    ("line", "key", "value"),
-    [
-        ('goal = "B"', "goal", "B"),
-        ("continue_on_invalid = true", "continue_on_invalid", True),
-        ("max_edit_distance = {tokens = 3}", "max_edit_distance", {"tokens": 3}),
-    ],
-)
-def test_keys_of_an_attack_are_handed_on_as_written(
-    tmp_path: Path, line: str, key: str, value: object
-) -> None:
-    experiment = read(tmp_path, with_line("attack", line))
-    assert experiment.attack[0].parameters == {"sampler": "random", key: value}
 
 
 def test_wrappers_are_read_with_what_they_leave_out(tmp_path: Path) -> None:
@@ -249,12 +217,6 @@ def test_overrides_set_every_entry_or_the_one_that_is_named(
     assert [table.parameters.get("budget") for table in made] == budgets
 
 
-def test_values_of_overrides_are_toml_or_words(tmp_path: Path) -> None:
-    made = read(tmp_path, LINES, "experiment.seeds=[4, 5]", "attack.sampler=nearest")
-    assert made.experiment.seeds == (4, 5)
-    assert made.attack[0].parameters == {"sampler": "nearest"}
-
-
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
@@ -281,12 +243,6 @@ def test_a_dict_is_checked_like_a_file() -> None:
         check_experiment(tables)
     expected = "experiment, [experiment]: unknown key 'sedes'; did you mean 'seeds'?"
     assert str(caught.value) == expected
-
-
-def test_the_experiment_of_the_real_run_is_read() -> None:
-    made = read_experiment(Path(__file__).parents[3] / "studies" / "xian-medmcqa" / "medmcqa.toml")
-    assert [victim.answer_by for victim in made.victim] == ["head", "text", "letter"]
-    assert {group.limit for group in made.entities} == {500}
 
 
 @pytest.mark.parametrize("name", recipes.names())

@@ -9,7 +9,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.core.validity import REVIEW
-from medstress.experiment.explain.run import Selection, choose
+from medstress.experiment.explain import Selection, choose
 from planted_trials import arm, control, trial
 
 
@@ -52,12 +52,6 @@ def test_all_successes_and_as_many_failures_of_their_arm():
     assert chosen == [one for one in trials if one in chosen]
 
 
-def test_a_larger_limit_adds_to_a_smaller_one():
-    one, both = (set(ids(choose(run(), Selection(limit=n)))) for n in (1, 2))
-    assert (len(one), len(both)) == (2, 4)
-    assert one < both
-
-
 def test_a_trial_is_named_by_its_id_its_beginning_or_its_item():
     trials = run()
     first = trials[0]
@@ -70,9 +64,3 @@ def test_a_name_that_fits_none_or_several_is_refused(name, said):
     with pytest.raises(UsageError) as error:
         choose(run(), Selection(trials=(name,)))
     said(str(error.value), "--trial")
-
-
-def test_a_trial_that_was_only_probed_has_nothing_to_explain():
-    trials = run()
-    with pytest.raises(UsageError):
-        choose(trials, Selection(trials=(trials[10].id,)))

@@ -1,20 +1,15 @@
 """Tokens whose concatenation is the text, masked texts, and the tree over tokens."""
 
-from itertools import product
-
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medstress.core.calls import Choose, Message, Rank, Score
-from medstress.experiment.explain.values import (
+from medstress.core.calls import Message, Score
+from medstress.experiment.shapley import (
     Masker,
-    Tree,
     first_masks,
     pieces,
-    texts_of,
-    tree_of,
     with_texts,
     word_cuts,
 )
@@ -31,6 +26,7 @@ def masked(text: str, shown: str, mask: str = "...") -> str:
     return found
 
 
+@settings(max_examples=25)
 @given(st.lists(HARD, min_size=1, max_size=3), st.lists(st.integers(-5, 60)), st.text(max_size=3))
 def test_with_everything_shown_the_texts_come_back_byte_for_byte(texts, starts, mask):
     for cuts in (word_cuts, lambda _: starts):
@@ -66,22 +62,6 @@ def test_a_run_of_masked_words_becomes_one_mask_and_white_space_stays(text, show
     assert masked(text, shown, mask) == expected
 
 
-@given(st.lists(st.integers(0, 6), max_size=9))
-def test_a_tree_has_every_token_once_in_order(sizes):
-    tree = tree_of(sizes)
-
-    def tokens(branch: Tree) -> list[int]:
-        return [branch] if isinstance(branch, int) else [*tokens(branch[0]), *tokens(branch[1])]
-
-    assert (tokens(tree) if tree is not None else []) == list(range(sum(sizes)))
-
-
-def test_a_longer_segment_leaves_the_tree_above_it_as_it_was():
-    assert tree_of([2, 1, 2]) == ((0, 1), (2, (3, 4)))
-    assert tree_of([2, 3, 2]) == ((0, 1), ((2, (3, 4)), (5, 6)))
-    assert tree_of([2, 0, 2]) == ((0, 1), (2, 3))
-
-
 def test_the_first_masks_are_those_of_all_pairs_of_context_and_half():
     found = {tuple(mask.tolist()) for mask in first_masks(((0, 1), (2, 3)), 4, 1)}
     assert found == {
@@ -99,22 +79,6 @@ SYSTEM, USER = Message("system", "Be brief."), Message("user", "Is it? A. yes")
 FIRST = "User: Is it?\n\nAssistant:"
 
 
-@pytest.mark.parametrize(
-    ("call", "texts"),
-    [
-        (Choose("Is it?", "AB"), ("Is it?",)),
-        (Score((SYSTEM, USER), ("A",)), (USER.content,)),
-        (Rank("Is it?", ("yes", "no")), ("Is it?", "yes", "no")),
-    ],
-)
-def test_every_call_has_texts_that_can_be_replaced(call, texts):
-    assert texts_of(call) == texts  # type: ignore[arg-type]
-    new = tuple(f"<{text}>" for text in texts)
-    changed = with_texts(call, texts, new)  # type: ignore[arg-type]
-    assert texts_of(changed) == new
-    assert with_texts(changed, new, texts) == call
-
-
 def test_later_turns_repeat_the_masked_turn_and_other_calls_stay():
     later = Score((SYSTEM, USER, Message("assistant", "Hm."), Message("user", "Now?")), ("A",))
     (_, shown, *others) = with_texts(later, (USER.content,), ("...",)).prompt  # type: ignore[union-attr]
@@ -124,8 +88,3 @@ def test_later_turns_repeat_the_masked_turn_and_other_calls_stay():
     assert with_texts(flat, (FIRST,), ("...",)).prompt == "... Hm.\n\nUser: Now?"  # type: ignore[union-attr]
     alone = Score("Answer:", (" yes",))
     assert with_texts(alone, ("Is it?",), ("...",)) == alone
-
-
-def test_every_mask_of_a_few_words_is_told_apart():
-    shown = ["".join(bits) for bits in product("01", repeat=3)]
-    assert len({masked("one two three", each) for each in shown}) == len(shown)

@@ -10,8 +10,8 @@ import pytest
 from medstress.core.items import Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
-from medstress.experiment.explain.run import Outputs
-from medstress.experiment.explain.values import Pair, Segment, segments_of
+from medstress.experiment.explain import Outputs
+from medstress.experiment.shapley import Pair, Segment, segments_of
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import Template, load_template
@@ -56,16 +56,6 @@ def test_fields_are_found_where_they_stand_though_their_texts_stand_everywhere(n
     ]
     assert [a.text for a in pair.before if not a.edited] == [
         b.text for b in pair.after if not b.edited
-    ]
-
-
-def test_the_letter_before_an_option_belongs_to_it():
-    task = MultipleChoice(template=load_template("qstab"), answer_by=AnswerBy.LETTER)
-    places = by_place(found(task).before)
-    assert [text.split()[0].strip("().:") for place, text in places if place in "BCD"] == [
-        "B",
-        "C",
-        "D",
     ]
 
 

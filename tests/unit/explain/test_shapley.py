@@ -1,15 +1,10 @@
 """Planted truths: games whose Shapley values are known by hand."""
 
-from collections.abc import Callable
-from itertools import permutations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medstress.experiment.explain.values import owen_values, tree_of
-
-Game = Callable[[NDArray[np.bool_]], list[float]]
+from medstress.experiment.shapley import owen_values, tree_of
 
 
 def owen(game, tree, n, **settings):
@@ -23,18 +18,6 @@ def owen(game, tree, n, **settings):
             masks = search.send(np.array([game(mask) for mask in masks], dtype=np.float64))
         except StopIteration as stop:
             return stop.value, rounds
-
-
-def shapley(game: Game, n: int) -> NDArray[np.float64]:
-    """Shapley values by all orders."""
-    total, orders = np.zeros(n), list(permutations(range(n)))
-    for order in orders:
-        shown = np.zeros(n, dtype=bool)
-        for player in order:
-            before = game(shown)[0]
-            shown[player] = True
-            total[player] += game(shown)[0] - before
-    return total / len(orders)
 
 
 @pytest.mark.release
@@ -68,25 +51,6 @@ def test_two_tokens_share_an_interaction_equally_wherever_they_stand(game, expec
         )
         assert found.values[[first, second], 0].tolist() == pytest.approx(expected)
         assert found.gap < 1e-9
-
-
-def test_a_group_that_acts_as_one_has_what_one_token_has_in_its_place():
-    # Of "any of the first three, and the last": the three share what one would have.
-    found, _ = owen(lambda s: [float(s[:3].any() and s[3])], ((0, (1, 2)), 3), 4)
-    assert found.values[:, 0].sum() == pytest.approx(1.0)
-    assert found.values[:3, 0].sum() == pytest.approx(0.5)
-    assert found.values[3, 0] == pytest.approx(0.5)
-
-
-def test_pairs_of_single_tokens_have_the_shapley_value():
-    rng = np.random.default_rng(3)
-    table = rng.random(4)
-
-    def game(shown: NDArray[np.bool_]) -> list[float]:
-        return [float(table[int(shown[0]) + 2 * int(shown[1])])]
-
-    found, _ = owen(game, (0, 1), 2)
-    assert found.values[:, 0] == pytest.approx(shapley(game, 2))
 
 
 @pytest.mark.parametrize("evaluations", [2, 10, 40, 200])
@@ -134,55 +98,3 @@ def test_a_search_is_the_same_every_time_and_leaves_random_numbers_alone():
     np.random.seed(5)
     assert np.random.rand() == after
     assert masks() == first
-
-
-def test_one_token_needs_no_search():
-    found, rounds = owen(lambda shown: [0.25 + float(shown[0])], 0, 1)
-    assert found.values.tolist() == [[1.0]]
-    assert rounds == [2]
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("batch", [10, 64])
-def test_values_are_those_of_shap(batch):
-    shap = pytest.importorskip("shap", reason="compares with the package shap")
-    weights = np.random.default_rng(2).normal(size=(24, 3))
-
-    def game(masks: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return np.tanh(np.asarray(masks, dtype=float) @ weights)
-
-    class Masker:
-        shape = (1, 24)
-        immutable_outputs = True
-
-        def __init__(self, rows: list[list[float]]) -> None:
-            self.clustering = np.array(rows)
-
-        def __call__(self, mask: NDArray[np.bool_], *_: object) -> tuple[NDArray[np.bool_]]:
-            return (mask.reshape(1, -1),)
-
-    rows: list[list[float]] = []
-
-    def number(part):
-        if isinstance(part, int):
-            return part, 1
-        (left, n_left), (right, n_right) = number(part[0]), number(part[1])
-        rows.append([left, right, 1, n_left + n_right])
-        return 23 + len(rows), n_left + n_right
-
-    tree = tree_of([10, 1, 13])
-    assert tree is not None
-    number(tree)
-    explainer = shap.PartitionExplainer(game, Masker(rows))
-    expected = explainer.explain_row(
-        np.zeros(24),
-        max_evals=120,
-        main_effects=False,
-        error_bounds=False,
-        outputs=None,
-        silent=True,
-        batch_size=batch,
-        fixed_context=None,
-    )
-    found, _ = owen(lambda mask: game(mask).tolist(), tree, 24, evaluations=120, batch=batch)
-    assert found.values == pytest.approx(expected["values"], abs=1e-12)

@@ -1,7 +1,6 @@
 """What a dry run expects: of searches by simulation, of answers by their kind."""
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from medstress.attacks.protocol import Attack
 from medstress.core.calls import Decoding
 from medstress.core.items import Question
-from medstress.experiment.dry_run import Usual, expected, size_of, written
+from medstress.experiment.dry_run import Usual, expected, size_of
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 
@@ -72,19 +71,6 @@ def test_a_victim_that_never_flips_is_asked_for_the_whole_budget():
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("questions", "60 % of the questions right at first"),
-        ("tagged texts", "60 % of the entities marked at first, an edit hides 30 %"),
-        ("sentence pairs", "the score of 30 % of the pairs further than max_change"),
-        ("a plug-in's", "60 % of the questions"),
-    ],
-)
-def test_what_is_expected_is_said_of_what_the_data_hold(kind, words):
-    assert words in replace(USUAL, kind=kind).sentence(0, 1)
-
-
-@pytest.mark.parametrize(
     ("answer_by", "model", "most", "about"),
     [
         (AnswerBy.LETTER, "m", 128, 1),
@@ -93,6 +79,7 @@ def test_what_is_expected_is_said_of_what_the_data_hold(kind, words):
         (AnswerBy.GENERATE, "m", 1, 1),
         (AnswerBy.GENERATE, "m", 2048, 600),
         (AnswerBy.GENERATE, "org/o3-mini", 300, 300),
+        (AnswerBy.GENERATE, "meta-r1b", 128, 2),
     ],
 )
 def test_what_is_written_depends_on_the_kind_of_answer(answer_by, model, most, about):
@@ -104,23 +91,3 @@ def test_what_is_written_depends_on_the_kind_of_answer(answer_by, model, most, a
     size = size_of(task, QUESTION, model)
     assert size.about_out == about
     assert size.about_in > 0
-
-
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("o1", True),
-        ("openai/o4-mini", True),
-        ("gpt-5-nano", True),
-        ("deepseek-r1", True),
-        ("deepseek-reasoner", True),
-        ("qwen3-30b-thinking", True),
-        ("gpt-oss:20b", True),
-        ("gpt-4o", False),
-        ("solo3", False),
-        ("meta-r1b", False),
-        ("llama-3.1-8b", False),
-    ],
-)
-def test_models_that_reason_are_known_by_name(model, expected):
-    assert written(model, 128) == (128 if expected else 2)

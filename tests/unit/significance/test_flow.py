@@ -10,13 +10,12 @@ import pytest
 from medstress.analyses.significance import MOST_TURNS, TURNS, ControlPrice, Null, Statistic
 from medstress.attacks.controls.neutral import Form, Part, Slot
 from medstress.core.calls import Decoding, Generated
-from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
-from medstress.experiment.significance.flow import (
+from medstress.experiment.family_flow import (
     LEAST_STOCK,
     Design,
     Stock,
@@ -166,15 +165,10 @@ def test_a_failed_call_ends_one_test_and_is_said():
         is_second = candidate.item.id == "q1" and candidate.edits and not is_fuzz(candidate)
         return "no route" if is_second else immune(candidate)
 
-    found, _ = family(2, answer)
+    found, _ = family(2, answer, max_calls=400)
     assert found["note"] == "no route"
     assert [test["note"] for test in found["tests"]] == [None, "no route"]
-    assert found["tests"][0]["n"] > 50
-
-
-def test_calls_that_buy_no_control_are_not_spent():
-    with pytest.raises(TrialError, match="max_calls = 300 is too small for one control: give 315"):
-        family(1, immune, max_calls=300)
+    assert found["tests"][0]["n"] > 20
 
 
 def reply(text: str) -> str:
@@ -202,13 +196,3 @@ def test_a_writer_that_repeats_itself_has_texts_enough_or_not(n_texts):
     else:
         # Twenty texts make six loops of three, however many loops are run.
         assert (test["note"], test["distinct"]) == (None, n_texts // 3)
-
-
-def test_the_writer_sees_neither_key_nor_options_nor_the_attack():
-    call = asks_writer(item(1), (SLOT,), ["a drug", "a travel"], Decoding(temperature=1.0))
-    (message,) = call.prompt
-    text = message.content
-    assert "[1] He rests. Why?" in text
-    assert "[1] a whole sentence of 5 words about the patient's work" in text
-    assert "- a drug\n- a travel" in text
-    assert not any(word in text for word in ("Flu", "Cold", FUZZ))

@@ -41,10 +41,3 @@ def test_cases_of_one_item_are_drawn_together():
     # Four items that look alike say nothing of other items.
     assert together.low is None
     assert apart.low is not None
-
-
-def test_a_rater_without_company_is_left_out():
-    found = agreement([(0, 0, MISSING), (1, 0, MISSING), (MISSING, MISSING, 1)], range(3))
-    assert found.n_raters == 2
-    assert found.krippendorff.n == 2
-    assert agreement([(0, MISSING)], ["q"]).raw.value is None

@@ -8,8 +8,6 @@ import pytest
 
 from medstress.stats.paired import Difference, difference
 from medstress.stats.power import (
-    detectable,
-    detectable_mean,
     power_of,
 )
 
@@ -40,25 +38,8 @@ def test_power_rises_with_the_effect_and_is_the_size_without_one():
     assert powers[0] <= 0.053
 
 
-def test_five_pairs_find_nothing():
-    assert detectable(5, 0.5) is None
-    assert detectable(6, 0.5) is not None
-
-
 def test_a_simulation_of_the_test_agrees():
     rng = np.random.default_rng(5)
     b, c, _ = rng.multinomial(300, [0.12, 0.06, 0.82], size=20_000).T
     rejected = np.abs(b - c) > 1.959964 * np.sqrt(b + c)
     assert power_of(300, 0.18, 0.06) == pytest.approx(rejected.mean(), abs=0.01)
-
-
-def test_the_detectable_mean_is_found_four_times_in_five():
-    """Values of 0 and +-1 with mean square .3."""
-    n, square = 400, 0.3
-    gap = detectable_mean(n, square)
-    rng = np.random.default_rng(6)
-    shares = [(square + gap) / 2, (square - gap) / 2, 1 - square]
-    up, down, _ = rng.multinomial(n, shares, size=20_000).T
-    mean = (up - down) / n
-    error = np.sqrt(((up + down) / n - mean**2) / n)
-    assert (mean / error > 1.96).mean() == pytest.approx(0.8, abs=0.03)

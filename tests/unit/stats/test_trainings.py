@@ -6,11 +6,9 @@ from scipy.stats import t as student
 
 from medstress.stats.resampling import resampled_ratio
 from medstress.stats.trainings import (
-    NOTHING,
     Measured,
     estimated,
     least_gain,
-    method_of,
     minus,
     over_seeds,
     recovery,
@@ -44,13 +42,6 @@ def test_what_makes_a_seed_good_on_both_scores_cancels_in_their_difference():
     assert gap.value == pytest.approx(0.1)
 
 
-def test_below_three_seeds_nothing_is_drawn():
-    assert np.ptp(over_seeds(constant(0.2, 0.8)).drawn) == 0
-    assert over_seeds([*constant(0.2, 0.8), NOTHING]).value is None
-    assert "3 training seeds" in method_of("9 clusters", 3)
-    assert "nothing of other seeds" in method_of("9 clusters", 2)
-
-
 def test_too_few_clusters_leave_a_value_without_an_interval():
     bare = [Measured(value=x, drawn=np.zeros(0)) for x in (0.2, 0.4, 0.6)]
     found = estimated(over_seeds(bare), 5, "too few documents")
@@ -60,7 +51,7 @@ def test_too_few_clusters_leave_a_value_without_an_interval():
 
 def test_the_interval_covers_the_mean_of_all_trainings():
     """Planted: each training finds an entity with a chance of its own, in 60 documents of 5."""
-    rng, covered, n = np.random.default_rng(3), 0, 300
+    rng, covered, n = np.random.default_rng(3), 0, 150
     for _ in range(n):
         document = 0.05 * rng.standard_normal(60)  # hard for every training alike
         scores = []
@@ -96,17 +87,9 @@ def test_no_share_is_given_of_a_loss_that_is_not_clear_of_zero():
     assert found.gain.value is not None
 
 
-def test_an_undefined_score_leaves_the_rest_unknown():
-    found = recovery(scored([9, 8]), NOTHING, scored([9, 8]), NOTHING, 2, "")
-    assert found.clean.value == 0.85
-    assert found.clean_loss.value == 0.0
-    assert found.gain.value is found.recovered.value is found.attacked.value is None
-
-
-@pytest.mark.parametrize(("n_seeds", "shown"), [(3, 0.34), (5, 0.8)])
-def test_a_planted_gain_as_large_as_five_seeds_can_show_is_shown_as_often(n_seeds, shown):
+def test_a_planted_gain_as_large_as_five_seeds_can_show_is_shown_as_often():
     """Gains of seeds differ by .02; 100 documents differ too, alike for every seed."""
-    rng, n, n_shown = np.random.default_rng(5), 400, 0
+    rng, n, n_shown, n_seeds, shown = np.random.default_rng(5), 150, 0, 5, 0.8
     gain = least_gain(5, 0.02, 0.005)
     for _ in range(n):
         documents = rng.normal(0, 0.05, 100)
@@ -116,9 +99,3 @@ def test_a_planted_gain_as_large_as_five_seeds_can_show_is_shown_as_often(n_seed
         low = estimated(over_seeds(gains), 100, "").low
         n_shown += low is not None and low > 0
     assert n_shown / n == pytest.approx(shown, abs=3 * np.sqrt(shown * (1 - shown) / n) + 0.02)
-
-
-def test_more_seeds_and_fewer_kinds_show_smaller_gains():
-    few, many = least_gain(3, 0.02, 0.01), least_gain(5, 0.02, 0.01)
-    assert many < few
-    assert least_gain(5, 0.02, 0.01, n_kinds=4) > many

@@ -61,12 +61,3 @@ def test_a_key_takes_eight_bytes_once_it_is_old(monkeypatch):
         index.add([(rng.randbytes(16), row)])
     assert index._older.nbytes == 8 * (6400 - len(index._newest))
     assert 64 <= len(index._newest) < max(128, 6400 // 16)
-
-
-def test_keys_that_only_begin_alike_are_told_apart(monkeypatch):
-    monkeypatch.setattr(key_index, "NEWEST", 2)
-    index = Index()
-    for row in range(8):
-        index.add([(b"alike" + bytes([row]) + bytes(10), row)])
-    fifth, other = b"alike" + bytes([5]) + bytes(10), b"alike" + bytes([9]) + bytes(10)
-    assert index.find([fifth, other]) == {fifth: 5}

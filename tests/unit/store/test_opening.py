@@ -107,12 +107,6 @@ def test_a_truncated_or_overwritten_file_is_named(folder, said):
         said(str(caught.value))
 
 
-def test_reading_leaves_no_file_behind(folder):
-    before = sorted(path.name for path in folder.iterdir())
-    RunReader(folder).close()
-    assert sorted(path.name for path in folder.iterdir()) == before
-
-
 def state(folder):
     """Everything of a folder that reading could change."""
     return {

@@ -82,11 +82,3 @@ def test_readers_beside_a_busy_writer_never_fail_nor_make_it_wait(tmp_path):
     reader = RunReader(folder)
     assert reader.n_trials() == 200
     reader.close()
-
-
-def test_a_reader_leaves_calls_in_flight_alone(writer):
-    writer.trial("one")
-    writer.dispatch("a")
-    writer.read(RunReader.other_counts)
-    assert writer.store._fetch("SELECT COUNT(*) FROM dispatched") == [(1,)]
-    assert writer.store._fetch("SELECT COUNT(*) FROM interrupted") == [(0,)]

@@ -49,14 +49,6 @@ def test_what_is_kept_is_found_by_another_process_without_loss(tmp_path):
         ]
 
 
-def test_closing_writes_what_waits(tmp_path):
-    cache = SharedCache(tmp_path)
-    cache.keep(ONE, {A: TEXT}, 0.1)
-    cache.close()
-    with closing(SharedCache(tmp_path)) as cache:
-        assert cache.lookup([A]) == {A: TEXT}
-
-
 @pytest.mark.parametrize(
     ("column", "value"),
     [("body", '["g","no"]'), ("tokens_in", 1), ("model", "x"), ("check_value", b"0")],
@@ -80,13 +72,8 @@ def test_an_entry_under_another_key_is_damaged(tmp_path):
     cache.close()
 
 
-def test_entries_are_chosen_by_age_and_model_and_removed(tmp_path):
+def test_entries_are_removed(tmp_path):
     cache = filled(tmp_path)
-    damage(tmp_path, "stored", 0)
-    assert cache.chosen(older_than_days=1, model=None) == [A]
-    assert cache.chosen(older_than_days=None, model="one") == [A, B]
-    assert cache.chosen(older_than_days=None, model="h2") == [C]
-    assert cache.chosen(older_than_days=1, model="two") == []
     cache.remove([A, C])
     assert cache.lookup([A, B, C]) == {B: SCORES}
     cache.close()
@@ -120,27 +107,10 @@ def test_what_is_no_cache_is_told_in_one_sentence(tmp_path, said):
     said(str(caught.value), "not a database; the file is damaged")
 
 
-def test_a_cache_of_another_format_is_refused(tmp_path, said):
+def test_a_cache_that_holds_more_than_answers_is_refused(tmp_path):
     filled(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
-        db.execute("PRAGMA user_version = 9")
-    with pytest.raises(StoreError) as caught:
-        SharedCache(tmp_path)
-    said(str(caught.value))
-
-
-ODD = {
-    "trigger": "CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM answers; END",
-    "view": "DROP TABLE files; CREATE VIEW files AS SELECT 1 AS model_hash, 'f' AS file",
-    "table": "CREATE TABLE more (x)",
-}
-
-
-@pytest.mark.parametrize("what", ODD)
-def test_a_cache_that_holds_more_than_answers_is_refused(tmp_path, what):
-    filled(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / FILE)) as db:
-        db.executescript(ODD[what])
+        db.executescript("CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM answers; END")
     with pytest.raises(StoreError, match="is not as medstress makes it"):
         SharedCache(tmp_path)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from importlib.resources import files
 from itertools import chain, combinations, count, islice, product
 from math import factorial, prod
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -16,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from pydantic import Field
 
 from medstress.attacks.protocol import Attack, parameters
-from medstress.attacks.variants import Variants, digits, in_random_order, order_at, reordered
+from medstress.attacks.variants import (
+    Variants,
+    digits,
+    in_random_order,
+    order_at,
+    reordered,
+    shipped,
+)
 from medstress.core.items import Candidate, Question
 from medstress.core.passages import ABBREVIATIONS, sentence_spans
 from medstress.core.queries import Predict, Steps, ask_in_turn
@@ -441,8 +446,7 @@ def insertions(item: Question) -> list[Edit]:
 @lru_cache(maxsize=1)
 def lexicon() -> tuple[str, ...]:
     """Return the sentences of `neutral_insertion`, with and without openings."""
-    path = files("medstress.attacks.controls") / "data" / "neutral_sentences.toml"
-    data = tomllib.loads(path.read_text("utf-8"))
+    data = shipped("neutral_sentences.toml")
     return tuple(
         f"{opening} {text}." if opening else f"{text[0].upper()}{text[1:]}."
         for opening, text in product(data["openings"], data["sentences"])

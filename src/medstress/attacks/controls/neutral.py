@@ -7,15 +7,14 @@ inserted: not its words, the key, the plan or any answer.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from importlib.resources import files
 from itertools import product
 from typing import TYPE_CHECKING
 
+from medstress.attacks.variants import shipped
 from medstress.core.errors import TrialError
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit, comparison_key
@@ -165,8 +164,7 @@ class Facts:
 @lru_cache(maxsize=1)
 def lexicon() -> tuple[Facts, ...]:
     """Return the shipped facts by kind, with every list filled in."""
-    path = files("medstress.attacks.controls") / "data" / "neutral_facts.toml"
-    data = tomllib.loads(path.read_text("utf-8"))
+    data = shipped("neutral_facts.toml")
     return tuple(
         Facts(
             names=tuple(kind["names"]),

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
-from itertools import islice
+from itertools import cycle, islice, product
+from math import ceil, prod
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from medstress.attacks.controls.harmless import Budget, Control
-from medstress.attacks.controls.rewording import Original, Rewording, rewording_of
 from medstress.attacks.protocol import parameters
-from medstress.attacks.variants import whole
+from medstress.attacks.variants import digits, in_random_order, shipped, whole
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.items import Candidate, Question
+from medstress.core.passages import sentence_spans
 from medstress.core.queries import LOOKAHEAD, Predict, Steps, ask_in_turn, consult
 from medstress.core.resources import Resources
+from medstress.core.text import Edit, copy_case, edit_distance
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
 if TYPE_CHECKING:
@@ -161,5 +166,388 @@ def _candidate(item: Question, written: str, original: Original) -> Candidate | 
 
 @lru_cache(maxsize=1)
 def _template() -> str:
-    path = files("medstress.attacks.controls") / "data" / "paraphraser.txt"
-    return path.read_text("utf-8").strip()
+    return (files("medstress.attacks") / "data" / "paraphraser.txt").read_text("utf-8").strip()
+
+
+# -- what is kept ----------------------------------------------------------------------------------
+LEAST_CHANGED = 0.2
+"""Smallest share of words that a paraphrase changes."""
+_NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
+_SPLIT = re.compile(r"[^\W\d]+(?:['’][^\W\d]+)?")
+_EDGES = re.compile(r"^\W+|\W+$")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the white-space words of a text in lower case, without punctuation at their ends.
+
+    >>> words_of("A 45-year-old man, (who coughs).")
+    ['a', '45-year-old', 'man', 'who', 'coughs']
+    """
+    stripped = (_EDGES.sub("", word) for word in text.casefold().split())
+    return [word for word in stripped if word]
+
+
+def share_changed(before: Sequence[str], after: Sequence[str]) -> float:
+    """Return the word-level edit distance as a share of the words before.
+
+    >>> share_changed("a b c d".split(), "a b x d e".split())
+    0.5
+    """
+    return edit_distance(before, after) / max(len(before), 1)
+
+
+def facts_of(text: str) -> tuple[tuple[str, ...], Counter[str]]:
+    """Return the numbers of a text in order, and how many words of each line there are.
+
+    >>> numbers, words = facts_of("A 45-year-old man denies pain; his pulse is 80.")
+    >>> numbers, sorted(words)
+    (('45', '80'), ['denies', 'he', 'man', 'year'])
+    """
+    kept, present = _lines()
+    words = _SPLIT.findall(text.casefold())
+    found = Counter(kept[word] for word in words if word in kept)
+    found.update({present[word] for word in words if word in present})
+    return tuple(_NUMBER.findall(text)), found
+
+
+class Original:
+    """A text that paraphrases are checked against.
+
+    Args:
+        text: the text.
+        names: drugs, diseases and other entities in it.
+    """
+
+    def __init__(self, text: str, names: Sequence[str] = ()) -> None:
+        self.words = words_of(text)
+        self._numbers, self._kept = facts_of(text)
+        small = text.casefold()
+        self._names = {name: small.count(name) for name in map(str.casefold, names)}
+
+    def is_kept_in(self, paraphrase: str) -> bool:
+        """Return whether a text keeps the facts and changes at least a fifth of the words."""
+        changed = share_changed(self.words, words_of(paraphrase))
+        return changed >= LEAST_CHANGED and self.lost_in(paraphrase) is None
+
+    def lost_in(self, paraphrase: str) -> str | None:
+        """Say which fact a paraphrase has not kept, or None.
+
+        >>> Original("No fever for 2 days.").lost_in("Fever over 2 days.")
+        'denial'
+        """
+        numbers, kept = facts_of(paraphrase)
+        if numbers != self._numbers:
+            return "number"
+        if kept != self._kept:
+            return next(iter((self._kept - kept) or (kept - self._kept)))
+        small = paraphrase.casefold()
+        return next((name for name, n in self._names.items() if small.count(name) < n), None)
+
+
+@lru_cache(maxsize=1)
+def _lines() -> tuple[dict[str, str], dict[str, str]]:
+    """Return word -> line, for lines of which the number counts, and for those of the others."""
+    data = shipped("facts.toml")
+    kept, present = (
+        {word: line for line, words in data[table].items() for word in words}
+        for table in ("kept", "present")
+    )
+    return kept, present
+
+
+# -- what may change -------------------------------------------------------------------------------
+ENOUGH = 64
+"""Variants of an item for which no further lead-in is sought."""
+MOST_DROPPED = 200
+"""Variants of one item that may lose a fact before no more are tried: it is a fault of all."""
+_BOUND = r"(?<![\w'’-])(?:{})(?![\w'’-])"
+_AGE = re.compile(
+    r"\b(an?) (\d+)-(day|week|month|year)-old "
+    r"(man|woman|boy|girl|infant|child|newborn)\b(?!['’-])",
+    re.IGNORECASE,
+)
+_NUMBER_FOLLOWS = re.compile(r"\s+\d")
+_FIRST = re.compile(r"[^\W\d_]+(?=[\s,])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One place where a question may be reworded."""
+
+    field: str
+    """`context` or `stem`."""
+    start: int
+    """First character replaced."""
+    end: int
+    """One past the last; equal to `start` for a lead-in before what stays as it is."""
+    old: str
+    """What stands there."""
+    texts: tuple[str, ...]
+    """What may stand there, all different and none the old text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewording:
+    """All rewordings of one question: one text at every site."""
+
+    item: Question
+    """The question."""
+    sites: tuple[Site, ...]
+    """In the order of the text; no two overlap. Empty if too little can be changed."""
+    names: tuple[str, ...] = ()
+    """Drugs, diseases and other entities that are never touched."""
+
+    @property
+    def n(self) -> int:
+        """How many variants there are."""
+        return prod(len(site.texts) for site in self.sites) if self.sites else 0
+
+    def variants(self, rng: Generator) -> Iterator[Candidate]:
+        """Yield all variants in random order, each checked."""
+        before = Original(self.item.question, self.names)
+        bases = [len(site.texts) for site in self.sites]
+        n_dropped = 0
+        for number in in_random_order(self.n, rng):
+            chosen = digits(number, bases)
+            candidate = Candidate(
+                item=self.item,
+                edits=tuple(
+                    Edit(
+                        field=site.field,
+                        start=site.start,
+                        end=site.end,
+                        replacement=site.texts[at],
+                    )
+                    for site, at in zip(self.sites, chosen, strict=True)
+                ),
+            )
+            if before.is_kept_in(candidate.question):
+                yield candidate
+            else:
+                n_dropped += 1
+                if n_dropped >= MOST_DROPPED:
+                    return
+
+
+@lru_cache(maxsize=1024)
+def rewording_of(item: Question, names: tuple[str, ...] = ()) -> Rewording:
+    """Find what may be reworded in a question, so that every variant changes enough words.
+
+    Rewords every phrase that the lexicon knows; if that is too little, puts lead-ins before the
+    question and then before other sentences.
+
+    Args:
+        item: the question.
+        names: drugs, diseases and other entities in it; the item's mentions need not be named.
+    """
+    kept = _kept_places(item, names)
+    sites = [site for field in ("context", "stem") for site in _phrases(item, field, kept[field])]
+    need = ceil(LEAST_CHANGED * len(words_of(item.question)))
+    leads = _lead_ins(item, kept)
+    while True:
+        fitted = _fitted(sites, need)
+        if fitted is not None and prod(len(site.texts) for site in fitted) >= ENOUGH:
+            break
+        if not leads:
+            break
+        sites = _joined(sites, leads.pop(0))
+    ordered = sorted(fitted or (), key=lambda site: (site.field, site.start))
+    return Rewording(item=item, sites=tuple(ordered), names=names)
+
+
+# -- how much a choice of texts changes ------------------------------------------------------------
+def _fitted(sites: Sequence[Site], need: int) -> list[Site] | None:
+    """Leave out texts until any choice changes enough words; None if no choice may.
+
+    A word of a variant that it has more often than the question costs at least one edit. Words
+    that any text takes away may come back in another, so they do not count.
+    """
+    moved = [[_moved(site.old, text) for text in site.texts] for site in sites]
+    lost = {word for each in moved for _, gone in each for word in gone}
+    gains = [[sum(word not in lost for word in more) for more, _ in each] for each in moved]
+    lows = [min(each) for each in gains]
+    while sum(lows) < need:
+        # Where leaving out the texts that change least leaves most.
+        steps = [
+            (sum(gain > low for gain in each), i)
+            for i, (each, low) in enumerate(zip(gains, lows, strict=True))
+            if max(each) > low
+        ]
+        if not steps:
+            return None
+        _, i = max(steps, key=lambda step: (step[0], -step[1]))
+        lows[i] = min(gain for gain in gains[i] if gain > lows[i])
+    return [
+        replace(
+            site,
+            texts=tuple(t for t, gain in zip(site.texts, each, strict=True) if gain >= low),
+        )
+        for site, each, low in zip(sites, gains, lows, strict=True)
+    ]
+
+
+@lru_cache(maxsize=2**16)
+def _moved(old: str, text: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the words that a text has more often than the old one, and those it has less often."""
+    before, after = Counter(words_of(old)), Counter(words_of(text))
+    return tuple((after - before).elements()), frozenset(before - after)
+
+
+# -- phrases ---------------------------------------------------------------------------------------
+def _phrases(item: Question, field: str, kept: Sequence[tuple[int, int]]) -> list[Site]:
+    """Return the phrases of a field that the lexicon rewords, outside names."""
+    text, found = item.text_of(field), []
+    pattern, texts, numbered = _lexicon()
+    at = 0
+    while match := pattern.search(text, at):
+        start, end = match.span()
+        old = match[0]
+        phrase = " ".join(old.casefold().split())
+        choices = texts.get(phrase, ())
+        if phrase in numbered and _NUMBER_FOLLOWS.match(text, end):
+            choices = numbered[phrase]
+        if age := _AGE.fullmatch(old):
+            choices = _ages(*age.groups())
+        if choices and not _overlaps(start, end, kept):
+            made = tuple(copy_case(choice, old) for choice in choices)
+            found.append(Site(field=field, start=start, end=end, old=old, texts=made))
+            at = end
+        else:
+            at = start + 1
+    return found
+
+
+def _ages(article: str, n: str, unit: str, noun: str) -> tuple[str, ...]:
+    article = "an" if noun[0].casefold() in "aeiou" else "a"
+    units = f"{unit.casefold()}s"
+    return (
+        f"{article} {noun} aged {n} {units}",
+        f"{article} {noun} who has reached the age of {n} {units}",
+        f"{article} {noun} whose age is {n} {units}",
+    )
+
+
+@lru_cache(maxsize=1)
+def _lexicon() -> tuple[re.Pattern[str], dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Return the pattern of all phrases, their texts, and those before a number."""
+    plain: dict[str, tuple[str, ...]] = {}
+    numbered: dict[str, tuple[str, ...]] = {}
+    for rule in shipped("rewording.toml")["rule"]:
+        table = numbered if rule.get("before_number") else plain
+        for phrase in rule["of"]:
+            # Of two rules for a phrase the first one counts.
+            table.setdefault(phrase, tuple(text for text in rule["to"] if text != phrase))
+    longest = sorted({*plain, *numbered}, key=lambda phrase: (-len(phrase), phrase))
+    words = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in longest)
+    pattern = re.compile(f"{_AGE.pattern}|{_BOUND.format(words)}", re.IGNORECASE)
+    return pattern, plain, numbered
+
+
+# -- lead-ins --------------------------------------------------------------------------------------
+def _lead_ins(item: Question, kept: dict[str, list[tuple[int, int]]]) -> list[Site]:
+    """Return possible lead-ins, those to be used first in front."""
+    leads = shipped("lead_ins.toml")
+    starts = _starts(item)
+    field, at = starts[-1]
+    final = item.text_of(field)[at:]
+    first = _FIRST.match(final)
+    begins = first is not None and first[0].casefold() in leads["asking"]["words"]
+    asks = begins or final.rstrip(" \"'”’)").endswith("?")
+    completes = not final.rstrip().endswith((".", "!", "?"))
+    found = []
+    small = _small(item, field, at, kept)
+    if len(starts) > 1 and begins and small:
+        found.append(_lead(field, at, leads["question"], small))
+    elif len(starts) == 1 or completes:
+        found.append(_lead(field, at, _tasks(asks=asks or not completes), small))
+    if len(starts) > 1:
+        found.append(_lead(*starts[0], leads["opening"]))
+    for field, at in _spread(starts[1:-1]):
+        small = _small(item, field, at, kept)
+        found.append(_lead(field, at, leads["statement"] if small else leads["colon"], small))
+    return found
+
+
+def _starts(item: Question) -> list[tuple[str, int]]:
+    """Return the beginnings of the sentences of a question, as (field, character)."""
+    n = len(item.context)
+    shift = n + 1 if n else 0
+    starts = [start for start, _ in sentence_spans(item.question)]
+    return [("context", start) if start < n else ("stem", start - shift) for start in starts]
+
+
+def _spread(starts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return places in an order in which the first ones stand far apart."""
+    orders = (range(0, len(starts), step) for step in (4, 2, 1))
+    return list(dict.fromkeys(starts[i] for order in orders for i in order))
+
+
+def _lead(field: str, at: int, texts: Sequence[str], small: str | None = None) -> Site:
+    """Return a lead-in; `small` is the first letter of what follows, to be written small."""
+    old = small.upper() if small else ""
+    return Site(
+        field=field,
+        start=at,
+        end=at + len(old),
+        old=old,
+        texts=tuple(f"{text} {small or ''}" for text in texts),
+    )
+
+
+def _small(
+    item: Question, field: str, at: int, kept: dict[str, list[tuple[int, int]]]
+) -> str | None:
+    """Return the first letter of a sentence in lower case if it may become small, else None."""
+    text = item.text_of(field)
+    word = _FIRST.match(text, at)
+    if word is None or not (word[0].istitle() or len(word[0]) == 1):
+        return None
+    if word[0].casefold() not in shipped("lead_ins.toml")["small"]["words"] or _overlaps(
+        at, word.end(), kept[field]
+    ):
+        return None
+    return word[0][0].lower() if word[0][0].isupper() else None
+
+
+def _joined(sites: Sequence[Site], lead: Site) -> list[Site]:
+    """Add a lead-in; a phrase that begins the same sentence is joined with it."""
+    same = [s for s in sites if s.field == lead.field and s.start == lead.start and s.end > s.start]
+    if not same or lead.end == lead.start:
+        return [*sites, lead]
+    (phrase,) = same
+    small = lead.texts[0][-1]
+    heads = [text[: -len(small)] for text in lead.texts]
+    both = zip(heads, cycle(phrase.texts), strict=False)
+    texts = tuple(f"{head}{text[0].lower()}{text[1:]}" for head, text in both)
+    return [replace(phrase, texts=texts) if site is phrase else site for site in sites]
+
+
+def _tasks(*, asks: bool) -> list[str]:
+    """Return what may stand before a question, or before a statement to complete."""
+    task = shipped("lead_ins.toml")["task"]
+    verbs, objects = ("answer", "question") if asks else ("complete", "statement")
+    parts = product(task["opening"], task[verbs], task[objects])
+    return [f"{' '.join(words)}:" for words in parts]
+
+
+# -- what is never touched -------------------------------------------------------------------------
+def _kept_places(item: Question, names: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """Return where names stand in context and stem."""
+    n = len(item.context)
+    found: dict[str, list[tuple[int, int]]] = {"context": [], "stem": []}
+    for mention in item.mentions:
+        if mention.field in found:
+            found[mention.field].append((mention.start, mention.end))
+        elif mention.field == "question":
+            shift = n + 1 if mention.start >= n > 0 else 0
+            field = "stem" if shift or not n else "context"
+            found[field].append((mention.start - shift, mention.end - shift))
+    for field, places in found.items():
+        text = item.text_of(field)
+        for name in names:
+            places += (match.span() for match in re.finditer(re.escape(name), text))
+    return found
+
+
+def _overlaps(start: int, end: int, places: Sequence[tuple[int, int]]) -> bool:
+    return any(start < last and first < end for first, last in places)

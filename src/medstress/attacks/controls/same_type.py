@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medstress.attacks.controls.harmless import Budget, Control
-from medstress.attacks.discrete_zoo.attack import AttackedEntity, DiscreteZoo, QueryBudget
+from medstress.attacks.discrete_zoo import AttackedEntity, DiscreteZoo, QueryBudget
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.names import MAX_BUDGET, LeavesOut
 from medstress.attacks.protocol import (

@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from medstress.attacks.medfuzz.edits import question_of
 from medstress.attacks.medfuzz.gates import Draft, Objection, objections
-from medstress.attacks.medfuzz.judge import CLEAN_SAMPLE, evidence, key_vote
-from medstress.attacks.medfuzz.roles import Attacker, RoleSession, Written
+from medstress.attacks.medfuzz.roles import (
+    CLEAN_SAMPLE,
+    Attacker,
+    RoleSession,
+    Written,
+    evidence,
+    key_vote,
+)
 from medstress.attacks.names import GoalText
 from medstress.attacks.protocol import Need, TurnAttack, parameters
 from medstress.core.errors import TrialError, UsageError
@@ -234,7 +239,7 @@ class MedFuzz(TurnAttack):
         if judge is None:
             return
         clean = yield from key_vote(JUDGE, judge, item, item.question, CLEAN_SAMPLE)
-        vote = yield from key_vote(JUDGE, judge, item, question_of(candidate), sample)
+        vote = yield from key_vote(JUDGE, judge, item, candidate.question, sample)
         yield from note({"attempt": attempt, "clean_vote": clean, "key_vote": vote})
 
     def _judged(

@@ -85,12 +85,6 @@ def words_of(text: str) -> list[Word]:
     return words
 
 
-def question_of(candidate: Candidate) -> str:
-    """Return context and stem as they are read."""
-    context, stem = candidate.context, candidate.stem
-    return f"{context} {stem}" if context else stem
-
-
 def hidden_in(text: str, original: str) -> str | None:
     """Return the first invisible character of a text that the original does not have.
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from medstress.attacks.medfuzz.edits import plain, question_of, readings
+from medstress.attacks.medfuzz.edits import plain, readings
+from medstress.attacks.variants import shipped
 from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit, comparison_key
 from medstress.tasks.prompt_sets import EvidenceList, Rules
@@ -115,18 +116,8 @@ def length_kept(draft: Draft) -> str | None:
 
 # Facts.
 
-_CLINICAL = (
-    r"%|‰|°\s?[CF]?|º\s?[CF]?|℃|percent(?:ile)?|degrees|k?g|mg|[µμu]g|mcg|[npf]g|lbs?|oz|kilograms?"
-    r"|(?:milli|micro|nano)?grams?|[dmµμuf]?[Ll]|cc|(?:milli)?lit(?:er|re)s?|[cmµμn]m[23²³]?|m[2²]"
-    r"|centimet(?:er|re)s?|millimet(?:er|re)s?|[mµμunp]?mol|[mµμn]?M|m?Eq|m?Osm|[mµμ]?U|m?IU|units"
-    r"|mm\s?Hg|cm\s?H2O|k?Pa|k?cal|bpm|beats|breaths|cells|copies|tablets|puffs|drops"
-)
-_OTHER = (
-    r"km|feet|ft|inch(?:es)?|(?:kilo)?met(?:er|re)s?|m|pounds?|ounces?|s|ms|h|hrs?|d|wks?|mos?"
-    r"|y[or]|yrs?"
-    r"|(?:second|minute|hour|day|week|month|year|decade|pack-year)s?|min|sec|packs|cigarettes"
-    r"|drinks"
-)
+_SHIPPED = shipped("case_facts.toml")
+_CLINICAL, _OTHER = ("|".join(_SHIPPED[name]) for name in ("clinical_units", "other_units"))
 _UNIT = rf"(?:{_CLINICAL}|{_OTHER})(?:-old)?(?!\w)"
 _NUMBER = re.compile(
     rf"\d+(?:[.,/:]\d+)*(?:[\s-]?(?P<unit>{_UNIT})(?:\s?/\s?{_UNIT})*|(?:\s?/\s?{_UNIT})+)?"
@@ -150,84 +141,27 @@ _SENTENCE = re.compile(r"[.!?…]+[\"'”’)]*(?:\s+|$)")
 _CLAUSE_END = re.compile(r"[.,;:!?()—–]+(?!\d)")
 
 
-def _words(texts: str) -> re.Pattern[str]:
+def _words(*texts: str) -> re.Pattern[str]:
     """Return a pattern for whole words or phrases, in either case."""
-    return re.compile(rf"(?<![\w'-])(?:{texts})(?![\w'-])", re.IGNORECASE)
+    return re.compile(rf"(?<![\w'-])(?:{'|'.join(texts)})(?![\w'-])", re.IGNORECASE)
 
 
-_DENIES = _words(
-    "no longer|no|not|never|none|neither|nor|without|cannot|lack(?:s|ing)?(?: of)?|absence of"
-    "|free (?:of|from)|den(?:y|ies|ied|ying)|rather than|instead(?: of)?|far from|anything but"
-    r"|negative for|except(?: for)?|fail(?:s|ed) to|\w+n't|hardly|barely|scarcely|unlikely"
-    r"|possibl[ey]"
-    "|probabl[ey]|perhaps|maybe|suspected|presumed|questionable|former(?:ly)?|resolved"
-    r"|previously|(?<!at )once|(?:alleged|supposed|purported)(?:ly)?"
-    "|mild|faint|borderline|non|(?:fear|suspicion|risk) of|worry about|stopped"
+_DENIES, _SHIFTS, _TAKES_BACK, _LIGHT, _GOES_ON, _SAYS_NOTHING = (
+    _words(*_SHIPPED[name])
+    for name in ("denies", "shifts", "takes_back", "light", "goes_on", "says_nothing")
 )
+
 _OWN_END = re.compile(
     r"\b(?!(?:say|think|believe|swear)s?\b|said\b)([\w'-]+) "
     r"(?:no(?: longer| more)?|not|never|none|once|previously|formerly|perhaps|maybe)\W*$",
     re.IGNORECASE,
 )
 """What ends a sentence and is said of the word before it ("would wait no longer")."""
-_SHIFTS = _words(
-    "only|(?:less|more|fewer|lower|higher|greater) than|at (?:most|least)|below|above|under|over"
-    "|up to"
-    "|almost|nearly|roughly|approximately|about|twice|half|double|just|merely|minus|or (?:less"
-    "|more|fewer)"
-)
-_TAKES_BACK = _words(
-    r"alleged(?:ly)?|supposed(?:ly)?|purported(?:ly)?|ostensibly|so-called|absent|non-?existent"
-    r"|imaginary"
-    r"|fictitious|fictional|made[ -]up|fabricated|invented|untrue|dispro(?:ved|ven)|retracted"
-    r"|ruled out"
-    r"|mis(?:reported|recorded)|disregard|ignore (?:the|this|all|everything|what|any)|no such"
-    r"|(?:does|do|did) not exist|is a hoax|(?:is|are|was|were) (?:now )?gone|(?:is"
-    r"|was) a mistake|in error"
-    r"|(?:is|was|are|were) (?:false|wrong|incorrect|untrue)|not true|another patient's"
-    r"|hypothetical(?:ly)?"
-    r"|pretend(?:s|ed)|feign(?:s|ed)|faked|simulated"
-)
 _OF_SOMEBODY = _words(
     "(?:s?he|who|man|woman|boy|girl|patient|husband|wife|mother|father)"
     " (?:(?:is|are|was|were|has|had) )?(?:alleged|supposed|purported)(?:ly)?"
 )
 """What is only said of a person takes back nothing."""
-_LIGHT = _words(
-    "an?|the|any|some|much|such|th(?:is|at|ese|ose)|it|s?he|they|all|at|of|to|for|in|with|as|by"
-    "|from|on"
-    "|or|and|than|even|ever|really|actually|truly|quite|very|so|too|yet|also|longer|signs?"
-    "|evidence|traces?"
-    "|hint|history|kind|form|cases?|complaints?|ha(?:ve|s|d|ving)|be|been|being|is|was|are|were"
-    "|do|does|did"
-    "|present|there|wh(?:ich|om)|real|true|seen|found|confirmed|observed|noted|measured"
-    "|happen(?:ed)?"
-    "|occur(?:red)?|recent|new|more|further|other|clear|definite|significant|apparent|visible"
-    "|his|her|their"
-)
-_GOES_ON = _words(
-    r"is|was|are|were|ha[sd]|have|who|whose|which|that|and|or|but|with|without|after|before|for"
-    r"|to|from|in"
-    r"|on|at|by|because|since|when|while|due|during|can|could|will|would|does|did|may|might|must"
-    r"|should"
-    r"|being|seen|said|says|came|took|got|gets|gave|gives|went|woke|wakes|felt|feels|fell|falls"
-    r"|began|sought|underwent|brought|found|told|saw|comes|presents|takes|reports|complains|visits"
-    r"|arrives|returns|calls|seeks|develops|begins|starts|notices|states|wants|asks|goes|walks|needs"
-    r"|describes|experiences|\w{3,}ed"
-)
-"""What may go on after an inserted clause: verbs and small words, no finding."""
-_SAYS_NOTHING = _words(
-    "man|woman|boy|girl|patient|child|infant|male|female|person|people|clinic|hospital|office"
-    "|physician|doctor|nurse|emergency|department|room|comes|come|came|presents|brought|visit"
-    "|visits|year|years|month|months|week|weeks|days|hours|today|called|call|calls|mother"
-    "|father|parents|wife|husband|family|work|works|home|take|takes|took|history|asks|asked"
-    "|says|said|name|named|town|goes|time|times|with|which|that|this|these|those|there|their"
-    "|from|have|been|were|when|what|would|could|should|most|next|best|following|likely|other"
-    "|than|then|them|they|into|over|also|does|only|more|less|some|about|well|after|before"
-    "|first|second|last|never|since|while|where|because|speak|speaks|school|live|lives|make"
-    "|makes|like|want|wants|need|needs|used|uses"
-)
-"""Words of the case that say nothing clinical: an insertion may deny something about them."""
 
 
 def facts_kept(draft: Draft) -> str | None:
@@ -370,7 +304,7 @@ def key_not_revealed(draft: Draft) -> str | None:
     """Object if the key's text was inserted, or if an option letter or its place is named."""
     key, old, new = (
         f" {comparison_key(text)} "
-        for text in (draft.item.key_text, draft.item.question, question_of(draft.candidate))
+        for text in (draft.item.key_text, draft.item.question, draft.candidate.question)
     )
     if key.strip() and new.count(key) > old.count(key):
         return "the key's text was inserted"

@@ -36,27 +36,11 @@ from medstress.entities.groups import NoNames, types_of
 from medstress.entities.names import DIFFERENT, variant_class
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.entities.vocabularies import SHIPPED
-from medstress.experiment.file.config import (
-    Analysis as AnalysisTable,
-)
-from medstress.experiment.file.config import (
-    Entities as EntitiesTable,
-)
-from medstress.experiment.file.config import (
-    Experiment,
-    victim_labels,
-)
-from medstress.experiment.file.config import (
-    Role as RoleTable,
-)
-from medstress.experiment.file.config import (
-    Settings as ExperimentTable,
-)
+from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (
     AttackPart,
     GroupPart,
-    SentenceGroupPart,
     draw_examples,
     free_group,
     load_groups,
@@ -271,7 +255,7 @@ class _Folder:
                 name=name,
                 backend=backend_of(one),
                 decoding=Decoding(max_new_tokens=most, temperature=temperature),
-                table=RoleTable.model_construct(),
+                table=config.Role.model_construct(),
                 is_shared=True,
             )
             for name, one in (self.manifest.get("roles") or {}).items()
@@ -334,12 +318,6 @@ class _Folder:
             part = here.get(label)
             if part is not None and part.fingerprint != self.parts["groups"].get(label):
                 part = self._lack(label, "what it reads has another hash here")
-            if not self.kind.draws_names:
-                known = part if isinstance(part, SentenceGroupPart) else None
-                absent = cast("Any", _Absent())
-                rules[label] = absent
-                groups.append(known or SentenceGroupPart(resources=absent, label=label))
-                continue
             names: Any = NoNames()
             types: frozenset[str] = frozenset()
             if isinstance(part, GroupPart):
@@ -396,17 +374,12 @@ class _Folder:
         noise = None
         if noisy and named is None:
             noise = self._tried(NO_NAMES, lambda: sentence_resources(noisy, self.datasets, Path()))
-        if not self.kind.draws_names:
-            labels = list(self.manifest.get("groups") or {})
-            if noise is None:
-                return {label: self._lack(label, named or "") for label in labels}
-            return {label: SentenceGroupPart(resources=noise, label=label) for label in labels}
         found: dict[str, Any] = {}
         for label, table in self._tables().items():
             if (why := _not_shipped(table)) is not None:
                 self._lack(label, why)
                 continue
-            tables = [EntitiesTable.model_validate({**table, "limit": None})]
+            tables = [config.Entities.model_validate({**table, "limit": None})]
             built = self._tried(
                 label, lambda t=tables: load_groups(t, Path(), self.datasets, lambda _: None)
             )
@@ -457,7 +430,7 @@ class _Folder:
         if self.own is None:
             return victim
         tables = self.own.experiment.victim
-        for table, label in zip(tables, victim_labels(tables), strict=True):
+        for table, label in zip(tables, config.victim_labels(tables), strict=True):
             if label != victim.label:
                 continue
             pairs = zip(self.own.datasets, self.own.experiment.dataset, strict=True)
@@ -539,12 +512,14 @@ def recorded(run: RunReader, own: Prepared | None, *, version: bool) -> Bench:
     manifest, attacks = folder.manifest, folder.attacks
     groups, rules, vectors = folder.groups()
     victims, folds = folder.victims()
-    settings = ExperimentTable.model_construct(
+    settings = config.Settings.model_construct(
         seeds=tuple(manifest["seeds"]), flip_check=folder.parts["settings"]["flip_check"]
     )
-    analysis = AnalysisTable.model_validate(manifest["config"].get("analysis") or {})
+    analysis = config.Analysis.model_validate(manifest["config"].get("analysis") or {})
     prepared = Prepared(
-        experiment=Experiment.model_construct(experiment=settings, analysis=analysis, victim=()),
+        experiment=config.Experiment.model_construct(
+            experiment=settings, analysis=analysis, victim=()
+        ),
         given={},
         base=Path(),
         datasets=folder.datasets,

@@ -18,10 +18,10 @@ from medstress.analyses.requirements import NO_BASELINE
 from medstress.analyses.run import Run
 from medstress.analyses.significance import FIXED, SETTINGS
 from medstress.analyses.summary import summary as summary_of
-from medstress.attacks.discrete_zoo.attack import DiscreteZoo
+from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.medfuzz.attack import MedFuzz
-from medstress.attacks.spans import spans_in
+from medstress.attacks.names import spans_in
 from medstress.core.errors import MedstressError
 from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import content_hash, digest
@@ -44,14 +44,14 @@ from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.audit.recorded import Bench, recorded
 from medstress.experiment.criteria import KEY, describe_baseline
-from medstress.experiment.explain.run import Settings as ExplainSettings
-from medstress.experiment.explain.run import explanations, last_edits
+from medstress.experiment.explain import Settings as ExplainSettings
+from medstress.experiment.explain import explanations, last_edits
 from medstress.experiment.file.config import Significance as SignificanceTable
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.significance.plan import Tools, families, mention_studies, tools_of
+from medstress.experiment.significance import Tools, families, mention_studies, tools_of
 from medstress.experiment.transfer import plan
-from medstress.files.inside import check_regular, read_inside
+from medstress.files.bounded import check_regular, read_inside
 from medstress.store.chain import Break
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import interpreting, no_run

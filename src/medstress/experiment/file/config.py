@@ -11,7 +11,7 @@ from functools import cached_property
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -69,6 +69,23 @@ class Table(BaseModel):
             error = refused(failure, type(self))
             raise error from error.__cause__
 
+    @classmethod
+    def read(cls, given: Any, place: str = "") -> Self:
+        """Return the table of what is given: its keys, itself, or what may stand for it.
+
+        Args:
+            given: of a data set also rows, of a victim a function, of an attack the attack.
+            place: what messages begin with; default: the class, as Python writes it.
+
+        Raises:
+            UsageError: as above.
+        """
+        try:
+            return cls.model_validate(given)
+        except ValidationError as failure:
+            error = refused(failure, cls, (lambda *_: place) if place else None)
+            raise error from error.__cause__
+
     # Tables in a table are checked with it, so that an error knows the place of each.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
@@ -123,17 +140,6 @@ def given_keys(value: Any) -> Any:
 # -- errors ----------------------------------------------------------------------------------------
 
 
-LINES = {
-    ("experiment", "name"): 'name = "first"',
-    ("dataset", "name"): 'name = "sample"',
-    ("entities", "type"): 'type = "drugs"',
-    ("entities", "vocabulary"): 'vocabulary = "drugs"',
-    ("victim", "backend"): 'backend = "mock"',
-    ("attack", "name"): 'name = "entity_substitution"',
-    ("require", "metric"): 'metric = "asr"',
-    ("slices", "by"): 'by = ["subject"]',
-}
-"""(table, required key) -> a line that a reader may copy."""
 _WORDS = {
     "dict_type": "expected a table of keys and values",
     "model_type": "expected a table of keys and values",
@@ -205,12 +211,7 @@ def refused(
         what = "table" if of is Experiment and not table else "key"
         sentence = unknown(what, path[-1], [word for word in words if word != path[-1]])
     elif kind == "missing" and path and isinstance(given, Mapping):
-        near = [name for name in given if name not in words and did_you_mean(name, [path[-1]])]
-        name = table or next((name for name, one in TABLES.items() if one is of), "")
-        line = LINES.get((key if inner else name, path[-1]))
-        sentence = f"the key {path[-1]!r} is missing{f', as in {line}' if line else ''}"
-        if near:
-            sentence, key = unknown("key", near[0], [path[-1]]), key if inner else near[0]
+        sentence = f"the key {path[-1]!r} is missing"
     elif kind == "missing":
         sentence = f"expected more values, got {given!r}"
     else:
@@ -293,7 +294,7 @@ class Victim(Table):
     thoughts: tuple[NonEmpty, NonEmpty] | None = None
     """Opening and closing mark of its reasoning, which is not the answer, such as
     `["<notes>", "</notes>"]`; usual ones are known."""
-    max_new_tokens: Count = 128
+    max_new_tokens: Count = 256
     """Most tokens of a written answer: of generate answering, and of confidences and answer in a
     conversation. Of a longer answer, which is cut off, only a statement counts, so a model that
     reasons before it answers needs more."""
@@ -679,9 +680,8 @@ class Train(Table):
     def _goes_together(self) -> Train:
         if self.twice and self.patience:
             raise ValueError(
-                "twice = true compares models with equal numbers of steps, but with patience = "
-                f"{self.patience} each may stop early; set patience to 0 or leave it out, or leave "
-                "out twice"
+                "twice = true compares models with equal numbers of steps, so patience must be 0, "
+                f"and it is {self.patience}"
             )
         if self.folds and isinstance(self.dev, dict):
             raise ValueError(
@@ -766,8 +766,7 @@ class Require(Table):
             )
         if self.metric == "asr_net" and self.max_high is not None:
             raise ValueError(
-                "max_high on asr_net: noise lowers what is net of a control, so a noisy victim "
-                "would meet any upper limit; set max_high on asr, and min_low on asr_net"
+                "noise lowers what is net of a control: set max_high on asr, and min_low on asr_net"
             )
         only: tuple[tuple[str, tuple[str, ...]], ...] = (
             ("control", OF_CONTROLS),

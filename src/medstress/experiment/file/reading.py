@@ -27,8 +27,7 @@ from medstress.experiment.file.config import (
     refused,
     unknown,
 )
-from medstress.files.reading import check_toml, parse_toml, read_text
-from medstress.files.toml_values import toml_key, toml_value
+from medstress.files.reading import check_toml, parse_toml, read_text, toml_key, toml_value
 from medstress.files.writing import DATABASE
 
 NEEDS = ("experiment", "dataset", "victim", "attack")
@@ -246,9 +245,7 @@ def require_tables(
     for table in needs:
         if table not in raw or (table in ARRAYS and not raw[table]):
             shown = f"[[{table}]]" if table in ARRAYS else f"[{table}]"
-            lines = [line for (owner, _), line in config.LINES.items() if owner == table]
-            hint = f"; add {shown} and below it {' and '.join(lines)}" if lines else ""
-            raise UsageError(f"{file}: the table {shown} is missing{hint}")
+            raise UsageError(f"{file}: the table {shown} is missing")
 
 
 def check_table(table: str, values: Mapping[str, Any]) -> Any:
@@ -257,11 +254,7 @@ def check_table(table: str, values: Mapping[str, Any]) -> Any:
     Raises:
         UsageError: one sentence.
     """
-    try:
-        return TABLES[table].model_validate(values)
-    except ValidationError as failure:
-        error = refused(failure, TABLES[table], lambda *_: f"[{table}]")
-        raise error from error.__cause__
+    return TABLES[table].read(values, f"[{table}]")
 
 
 def plain_tables(tables: Mapping[str, Any] | Experiment) -> dict[str, Any]:

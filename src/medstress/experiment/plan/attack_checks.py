@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TypeAlias
@@ -11,16 +11,15 @@ from medstress.attacks.attacked import Attacked, AttackedArm
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm, turn_attack
 from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise_control import NonEntityNoise, has_control
-from medstress.attacks.protocol import QUESTIONS, Attack, make_attack
-from medstress.attacks.unasked import Unasked
-from medstress.core.attacked import NAME, AttackSet
+from medstress.attacks.protocol import QUESTIONS, Attack, Unasked, make_attack
+from medstress.core.attacked import NAME
 from medstress.core.calls import Decoding
 from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import Question
 from medstress.core.seeding import rng_for
 from medstress.datasets.source import Loaded
-from medstress.experiment.file.config import Victim as VictimTable
+from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
 from medstress.tasks.conversation import Conversation
@@ -55,16 +54,29 @@ def stored_attacks(
     parts = [part for part in attacks if isinstance(part.attack, Attacked)]
     if not parts:
         return [], []
-    stored = _the_set(datasets)
+    sets = [
+        one.loaded.attack_set
+        for one in datasets
+        if isinstance(one.loaded, Loaded) and one.loaded.attack_set is not None
+    ]
+    if len(sets) != 1 or all(arm.control is not None for arm in sets[0].arms):
+        raise UsageError(
+            f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" that holds an '
+            f"attack; medstress export DIR --table {NAME} --to FILE.jsonl writes such a file"
+        )
     kept: list[AttackPart] = []
     controls: list[AttackPart] = []
     for part in parts:
         assert isinstance(part.attack, Attacked)
-        arms = part.attack.arms(stored)
-        _check_seeds(arms, seeds)
+        arms = part.attack.arms(sets[0])
         n_attacks = sum(arm.stored.control is None for arm in arms)
         for arm in arms:
-            label, name = arm.stored.label, arm.stored.control
+            label, name, own_seeds = arm.stored.label, arm.stored.control, arm.stored.seeds
+            if own_seeds != (None,) and not set(seeds) <= set(own_seeds):
+                raise UsageError(
+                    f"[experiment] seeds: the file holds the edits of {label!r} for seeds = "
+                    f"[{', '.join(map(str, own_seeds))}] alone; give some of these"
+                )
             if n_attacks > 1 and (len(parts) > 1 or part.is_labelled):
                 label = f"{part.label}: {label}"
             elif len(parts) > 1 or part.is_labelled:
@@ -80,33 +92,6 @@ def stored_attacks(
             f'attack "{NAME}": two arms are called {twice[0]!r}; give the tables labels'
         )
     return kept, controls
-
-
-def _the_set(datasets: Sequence[DatasetPart]) -> AttackSet:
-    sets = [
-        part.loaded.attack_set
-        for part in datasets
-        if isinstance(part.loaded, Loaded) and part.loaded.attack_set is not None
-    ]
-    if len(sets) != 1 or all(arm.control is not None for arm in sets[0].arms):
-        raise UsageError(
-            f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" that holds an '
-            f"attack, and {f'{len(sets)} are' if sets else 'none is'} there; medstress export DIR "
-            f"--table {NAME} --to FILE.jsonl writes such a file"
-        )
-    return sets[0]
-
-
-def _check_seeds(arms: Sequence[AttackedArm], seeds: Sequence[int]) -> None:
-    for arm in arms:
-        stored = arm.stored.seeds
-        lost = [seed for seed in seeds if seed not in stored]
-        if lost and stored != (None,):
-            listed = ", ".join(map(str, stored))
-            raise UsageError(
-                f"[experiment] seeds: the file holds the edits of {arm.stored.label!r} for "
-                f"seeds [{listed}], not for {', '.join(map(str, lost))}; write seeds = [{listed}]"
-            )
 
 
 def without_stored(
@@ -131,12 +116,7 @@ PREFIX = "control of "
 DEFAULT, IN_TURNS = "no_op", "neutral_insertion"
 """The default control of attacks on questions, and of those that hold a conversation."""
 _NOT_TAGGED = "only in tagged texts can noise go round the entities"
-_MOST_NAMED = 3
-"""Most items that a sentence names."""
-_REMEDY = (
-    "lower the budget, leave such short questions out, or name other controls in [experiment] "
-    "controls"
-)
+_REMEDY = "lower the budget, or name other controls in [experiment] controls"
 """What to do so that the attack is net of a control."""
 
 
@@ -202,10 +182,11 @@ def fitting_arms(
         UsageError: the file names such a control.
     """
     kept: list[AttackPart] = []
+    n_variants: dict[tuple[str, int], int] = {}
     for part in arms:
         arm = part.attack
         assert isinstance(arm, ControlArm)
-        reason = _too_few(arm, datasets, groups)
+        reason = _too_few(arm, datasets, groups, n_variants)
         if reason is None:
             kept.append(part)
             continue
@@ -213,16 +194,22 @@ def fitting_arms(
         if not isinstance(wanted, bool | None):
             raise UsageError(
                 f"[experiment] controls: {arm.harmless.name} cannot control attack {attack!r}: "
-                f"{reason}; lower the budget, or leave {arm.harmless.name} out of controls"
+                f"{reason}; {_REMEDY}"
             )
         left_out.setdefault(attack, {})[arm.harmless.name] = f"{reason}; {_REMEDY}"
     return kept
 
 
 def _too_few(
-    arm: ControlArm, datasets: Sequence[DatasetPart], groups: Sequence[GroupPart]
+    arm: ControlArm,
+    datasets: Sequence[DatasetPart],
+    groups: Sequence[GroupPart],
+    n_variants: dict[tuple[str, int], int],
 ) -> str | None:
-    """Say on how many items the control has too few variants; None if these are few."""
+    """Say on how many items the control has too few variants; None if these are few.
+
+    `n_variants` holds those of controls that draw no names, which arms and groups share.
+    """
     asked = [
         (item, resources)
         for dataset in datasets
@@ -232,11 +219,14 @@ def _too_few(
         for item in group.items(dataset)
     ]
     # Most controls have enough variants of nearly every text, whatever the attack asks about it.
-    is_plain = "names" not in arm.harmless.needs
+    name, is_plain = arm.harmless.name, "names" not in arm.harmless.needs
+    for item, resources in asked if is_plain else ():
+        if (name, id(item)) not in n_variants:
+            n_variants[name, id(item)] = arm.harmless.n_variants(item, resources)
     lacking = [
         item.id
         for item, resources in asked
-        if not (is_plain and arm.harmless.n_variants(item, resources) >= arm.of.budget)
+        if not (is_plain and n_variants[name, id(item)] >= arm.of.budget)
         and arm.of.obstacle(item, resources) is None
         and not arm.fills(item, resources)
     ]
@@ -245,12 +235,9 @@ def _too_few(
     n_items = sum(arm.of.obstacle(item, resources) is None for item, resources in asked)
     if n_items - len(lacking) >= LEAST_FILLED * n_items:
         return None
-    ids = list(dict.fromkeys(lacking))
-    named = ", ".join(map(repr, ids[:_MOST_NAMED]))
-    more = f" and {len(ids) - _MOST_NAMED:,} more" if len(ids) > _MOST_NAMED else ""
     return (
         f"it has as many variants as the attack has queries on only {n_items - len(lacking):,} of "
-        f"{n_items:,} items, and too few on {named}{more}"
+        f"{n_items:,} items, and too few on {lacking[0]!r}"
     )
 
 
@@ -291,28 +278,6 @@ def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> tuple[list[Atta
 STREAM = "exemplars"
 
 
-def check_conversations(victims: Sequence[Victim], attacks: Sequence[AttackPart]) -> None:
-    """Check that all victims can hold a conversation, if an attack needs it.
-
-    Raises:
-        UsageError: a victim cannot; the message names it and the attack.
-    """
-    part = next((part for part in attacks if "turns" in part.attack.needs), None)
-    if part is None:
-        return
-    for victim in victims:
-        if not isinstance(victim.task, MultipleChoice):
-            raise UsageError(
-                f"attack {part.label!r} holds its own conversation, which wrap and shots cannot "
-                f"change: leave them out of victim {victim.label!r}"
-            )
-        if "generate" not in victim.backend.traits.calls:
-            raise UsageError(
-                f"attack {part.label!r} needs a victim that writes its reasoning, but the back end "
-                f"of victim {victim.label!r} generates no text"
-            )
-
-
 def victim_of(
     victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
 ) -> Victim:
@@ -340,7 +305,7 @@ def victim_of(
     return replace(victim, task=conversation)
 
 
-def check_probes(
+def check_asking(
     victims: Sequence[Victim], attacks: Sequence[AttackPart], datasets: Iterable[str]
 ) -> None:
     """Check that victims see the options, or hold a conversation, where an attack needs it.
@@ -354,26 +319,36 @@ def check_probes(
         UsageError: a victim does not; the message names it, the attack and what to do.
     """
     asked = [victim.on(label) for label in datasets for victim in victims]
-    checks = {
-        "listing": ("needs the list of options", _hides_options),
-        "follow_up": ("goes on speaking after the answer", _is_mute),
-    }
+    reasons = {"turns": _holds_none, "listing": _hides_options, "follow_up": _is_mute}
     for part, victim in product(attacks, asked):
-        if isinstance(part.attack, Control | ControlArm):
-            continue  # where the options are not shown, an item is not attackable
-        for need, (what, reason_of) in checks.items():
-            if need in part.attack.needs and (reason := reason_of(victim)) is not None:
+        is_control = isinstance(part.attack, Control | ControlArm)
+        for need, reason_of in reasons.items():
+            if need not in part.attack.needs or (is_control and need != "turns"):
+                continue  # where the options are not shown, an item is not attackable
+            if (reason := reason_of(victim)) is not None:
                 raise UsageError(
-                    f"attack {part.label!r} {what}, which victim {victim.label!r} cannot: "
-                    f"{reason}; "
-                    "or leave the victim or the attack out"
+                    f"attack {part.label!r} does not fit victim {victim.label!r}: {reason}; or "
+                    "leave one of them out"
                 )
+
+
+_WRAPPED = "wrap and shots change what is asked, and not what is said after it: leave them out"
+_WRITES_NONE = "its back end generates no text, so it holds no conversation"
+
+
+def _holds_none(victim: Victim) -> str | None:
+    """Say why the attack cannot hold its own conversation with the victim; None if it can."""
+    if not isinstance(victim.task, MultipleChoice):
+        return _WRAPPED
+    return None if "generate" in victim.backend.traits.calls else _WRITES_NONE
 
 
 def _hides_options(victim: Victim) -> str | None:
     """Say that a victim answers without a list of options; None if it is shown one."""
-    task = _own(victim)
-    if task is not None and task.answer_by is AnswerBy.HEAD:
+    task = victim.task
+    while isinstance(task, Wrapper):
+        task = task.inner
+    if isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.HEAD:
         return 'answer_by = "head" scores every option by itself; use answer_by = "letter"'
     if victim.shows("options"):
         return None
@@ -384,28 +359,15 @@ def _is_mute(victim: Victim) -> str | None:
     """Say why nothing can be said after the victim's answer; None if it holds a conversation."""
     task, traits = victim.task, victim.backend.traits
     if not isinstance(task, MultipleChoice):
-        return "wrap and shots change what is asked, not what is said after it; leave them out"
+        return _WRAPPED
     by = task.answer_by
     if by in (AnswerBy.TEXT, AnswerBy.HEAD):
-        return (
-            f'answer_by = "{by.value}" scores texts; use answer_by = "generate", or "letter" with '
-            "a chat prompt"
-        )
+        return f'answer_by = "{by.value}" scores texts; use answer_by = "generate"'
     if by is AnswerBy.LETTER and not task.template.chat:
         return 'its prompt is one text; use prompt = "chat", or answer_by = "generate"'
     if not traits.in_turns:
         return "its model has no turns; use a chat model"
-    if by is not AnswerBy.LETTER and "generate" not in traits.calls:
-        return "its back end generates no text"
-    return None
-
-
-def _own(victim: Victim) -> MultipleChoice | None:
-    """Return the victim's own task, below its wrappers; None if it does not answer questions."""
-    task = victim.task
-    while isinstance(task, Wrapper):
-        task = task.inner
-    return task if isinstance(task, MultipleChoice) else None
+    return _WRITES_NONE if by is not AnswerBy.LETTER and "generate" not in traits.calls else None
 
 
 def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) -> None:
@@ -426,47 +388,25 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
             if "names" in attack.needs and attack.budget > size and attack.ends != "all":
                 raise UsageError(
                     f"attack {part.label!r}: budget {attack.budget} is larger than the "
-                    f"vocabulary of group {group.label!r} ({size} names{without}); lower "
-                    "the budget or give a larger vocabulary"
+                    f"vocabulary of group {group.label!r} ({size} names{without})"
                 )
 
 
-def check_scores(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> None:
+def check_scores(attacks: Sequence[AttackPart], victims: Sequence[config.Victim]) -> None:
     """Check that attacks that need scores have victims that give them.
 
-    Whether a function gives scores is known only when it is asked (`score_lines`); then each trial
-    fails with the same sentence.
+    Whether a function gives scores is known only when it is asked; then each trial fails with the
+    same sentence.
 
     Raises:
         UsageError: a victim gives no scores; the message names it and the attack.
     """
-    scoreless = [t for t in victims if not _may_score(t)]
-    for part in attacks:
-        if scoreless and "scores" in part.attack.needs:
-            victim = scoreless[0]
-            how = "by generate" if victim.answer_by == "generate" else "with a letter alone"
-            raise UsageError(
-                f"attack {part.label!r} needs the victim's scores, and "
-                f"victim {victim.called!r} answers {how}, which has none: "
-                'use answer_by = "letter" or "text", or other keys of the attack'
-            )
-
-
-def score_lines(attacks: Sequence[AttackPart], victims: Sequence[VictimTable]) -> Iterator[str]:
-    """Yield a line for each function that must give scores, which only its answers show."""
     wanting = [part.label for part in attacks if "scores" in part.attack.needs]
     for victim in victims if wanting else ():
-        if victim.backend == "python" and not gives_scores(victim.wrap):
-            yield (
-                f"attack {wanting[0]!r} needs scores: {victim.called} must "
-                "return {'scores': {'A': 0.7, ...}} for each prompt; after any other answer every "
-                "trial of it fails"
+        none = ("generate", None) if victim.backend == "mock" else ("generate",)
+        if victim.answer_by in none and not gives_scores(victim.wrap):
+            raise UsageError(
+                f"attack {wanting[0]!r} needs the victim's scores, and the answers of victim "
+                f'{victim.called!r} have none: use answer_by = "letter" or "text", or other keys '
+                "of the attack"
             )
-
-
-def _may_score(victim: VictimTable) -> bool:
-    if gives_scores(victim.wrap):
-        return True
-    if victim.backend == "mock":
-        return victim.answer_by not in (None, "generate")
-    return victim.answer_by != "generate"

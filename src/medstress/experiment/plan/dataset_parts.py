@@ -17,16 +17,7 @@ from medstress.core.items import Question, check_words
 from medstress.core.passages import sentence_spans
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, draw, draw_documents
 from medstress.entities.groups import typed_options, types_of
-from medstress.experiment.file.config import (
-    Dataset as DatasetTable,
-)
-from medstress.experiment.file.config import (
-    Entities as EntitiesTable,
-)
-from medstress.experiment.file.config import (
-    dataset_labels,
-    group_labels,
-)
+from medstress.experiment.file import config
 
 if TYPE_CHECKING:
     from medstress.attacks.protocol import Attack
@@ -60,7 +51,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
     if n_passages and not readers and not getattr(part.loaded, "has_optional_passages", False):
         notes.append(
             f"{n_passages} questions have a passage, but no victim's prompt shows it: set prompt = "
-            '"open_book" or "open_book_cloze", or place {{ passage }} in a prompt of yours'
+            '"open_book" or "open_book_cloze"'
         )
     for victim in readers:
         if n_missing := len(part.questions) - n_passages:
@@ -77,8 +68,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
         if n_cut:
             notes.append(
                 f"{n_cut} of {n_passages} passages do not fit the {window.tokens:,} tokens that "
-                f"victim {victim.label!r} reads at once; they are cut at the end of a sentence, or "
-                "of a word where not even the first sentence fits, for all victims"
+                f"victim {victim.label!r} reads at once; they are cut for all victims"
             )
             part = replace(part, questions=questions)
             if isinstance(part.loaded, Loaded):
@@ -207,11 +197,11 @@ class DatasetPart:
 
 
 def load_datasets(
-    tables: Sequence[DatasetTable], base: Path, limit: int | None
+    tables: Sequence[config.Dataset], base: Path, limit: int | None
 ) -> list[DatasetPart]:
     """Load every data set and draw its sample; `limit` (--limit) caps each one."""
     parts = []
-    for table, label in zip(tables, dataset_labels(tables), strict=True):
+    for table, label in zip(tables, config.dataset_labels(tables), strict=True):
         loaded = _loaded(table, base)
         seed = table.sample_seed
         whole = DatasetPart(
@@ -228,7 +218,7 @@ def load_datasets(
     return parts
 
 
-def _loaded(table: DatasetTable, base: Path) -> Loaded | LoadedTexts:
+def _loaded(table: config.Dataset, base: Path) -> Loaded | LoadedTexts:
     """Load a data set; a bad row names the command that shows how rows are understood."""
     load, keys = registry.load("datasets", table.name), vars(table)
     own = {field.name: keys[field.name] for field in fields(DatasetOptions)}
@@ -242,7 +232,7 @@ def _loaded(table: DatasetTable, base: Path) -> Loaded | LoadedTexts:
     return loaded
 
 
-def _checking(table: DatasetTable, base: Path) -> str:
+def _checking(table: config.Dataset, base: Path) -> str:
     """Return the command that shows how a data set is understood."""
     given = _path(base, table.path) or table.hub or table.name
     return shlex.join(["medstress", "check", str(given)])
@@ -256,7 +246,7 @@ GIVEN: dict[str, Any] = {"name": "given"}
 
 
 def recognise_mentions(
-    tables: Sequence[EntitiesTable],
+    tables: Sequence[config.Entities],
     base: Path,
     datasets: Sequence[DatasetPart],
     note: Callable[[str], None],
@@ -289,7 +279,7 @@ def recognise_mentions(
     carried = any(item.mentions for part in datasets for item in part.all_items)
     usual = {"recogniser": "given" if carried else "gazetteer"}
     tables = [one if one.recogniser else one.model_copy(update=usual) for one in tables]
-    labels = group_labels(tables)
+    labels = config.group_labels(tables)
     _check_types(tables, labels)
     specs: dict[str, dict[str, Any]] = {}
     found = list(datasets)
@@ -317,7 +307,7 @@ def recognise_mentions(
     return found, [specs[_key(table)] for table in tables]
 
 
-def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
+def _open(tables: Sequence[config.Entities], base: Path) -> Recogniser:
     """Open one recogniser for all groups that use it."""
     table = tables[0]
     if table.recogniser == "spacy":
@@ -325,12 +315,7 @@ def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
 
         assert table.model is not None  # checked by the table
         return SpacyPipeline(table.model, base, table.labels, table.linker)
-    from medstress.entities.recognisers import (
-        Gazetteer,
-        Source,
-        shipped_gazetteer,
-        shipped_sources,
-    )
+    from medstress.entities.recognisers import Gazetteer, Source, shipped_gazetteer
     from medstress.entities.vocabularies import SHIPPED, load_vocabulary
 
     own = []
@@ -340,23 +325,22 @@ def _open(tables: Sequence[EntitiesTable], base: Path) -> Recogniser:
         first, *others = [each.type] if isinstance(each.type, str) else each.type
         if others:
             raise UsageError(
-                f"entities, type = {each.type!r}: recogniser 'gazetteer' gives every name of the "
-                f"vocabulary {each.vocabulary!r} one type; give one type, or recogniser = 'given' "
-                "or 'spacy'"
+                f"entities, type = {each.type!r}: recogniser 'gazetteer' gives every name of "
+                f"{each.vocabulary!r} one type; give one"
             )
         names = load_vocabulary(each.vocabulary, base, each.column).names
         own.append(Source(names=names, type=first))
-    return Gazetteer([*shipped_sources(), *own]) if own else shipped_gazetteer()
+    return Gazetteer(own, with_shipped=True) if own else shipped_gazetteer()
 
 
-def _key(table: EntitiesTable) -> str:
+def _key(table: config.Entities) -> str:
     """Return a key that is equal for groups with the same recogniser."""
     if table.recogniser != "spacy":
         return str(table.recogniser)
     return repr([table.model, sorted((table.labels or {}).items()), table.linker])
 
 
-def _check_types(tables: Sequence[EntitiesTable], labels: Sequence[str]) -> None:
+def _check_types(tables: Sequence[config.Entities], labels: Sequence[str]) -> None:
     users: dict[str, tuple[str, str, str]] = {}
     for table, label in zip(tables, labels, strict=True):
         for type_ in sorted(types_of(table.type)):
@@ -364,8 +348,7 @@ def _check_types(tables: Sequence[EntitiesTable], labels: Sequence[str]) -> None
             if key != _key(table):
                 raise UsageError(
                     f"groups {first!r} ({name}) and {label!r} ({table.recogniser}) share the type "
-                    f"{type_} but not the recogniser; give both the same, or compare recognisers "
-                    "in two experiments"
+                    f"{type_} but not the recogniser; give both the same"
                 )
 
 
@@ -376,14 +359,13 @@ def _require_mentions(datasets: Sequence[DatasetPart]) -> None:
             check_words(item)
         if not any(item.mentions for item in dataset.all_items):
             raise UsageError(
-                f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them: "
-                'add mentions to the rows, or set annotations = "...", or find them with '
-                'recogniser = "gazetteer"'
+                f"dataset {dataset.label!r} has no mentions, but recogniser = 'given' needs them; "
+                'find them with recogniser = "gazetteer"'
             ).with_command(dataset.check)
 
 
 def require_attackable(
-    tables: Sequence[EntitiesTable], datasets: Sequence[DatasetPart], attacks: Iterable[Attack]
+    tables: Sequence[config.Entities], datasets: Sequence[DatasetPart], attacks: Iterable[Attack]
 ) -> None:
     """Check that some option of some item names an entity of some group, if attacks draw names.
 

@@ -19,12 +19,12 @@ from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError, another_folder
 from medstress.core.hashing import content_hash
-from medstress.experiment.file.config import Victim as VictimTable
+from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import other_names_in
-from medstress.experiment.plan.parts import AttackPart, used_tables
-from medstress.experiment.plan.plan import Prepared, RolePart, target_hash, watched
-from medstress.files.versions import versions
+from medstress.experiment.plan.parts import AttackPart
+from medstress.experiment.plan.plan import Prepared, RolePart, target_hash
+from medstress.files.extras import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 
@@ -82,7 +82,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "given": prepared.given,
         "base": str(prepared.base),
-        "config": used_tables(prepared.experiment),
+        "config": prepared.experiment.model_dump(mode="json", exclude_none=True),
         "parts": dict(parts),
         "fingerprint": content_hash(parts),
         "seeds": list(prepared.experiment.experiment.seeds),
@@ -185,12 +185,12 @@ def _role(part: RolePart) -> dict[str, Any]:
         "price_in": part.table.price_in,
         "price_out": part.table.price_out,
         "backend": _deciding(part.backend),
-        **_watched(part.backend),
+        **_target(part.backend),
     }
 
 
 def _dataset(part: DatasetPart, prepared: Prepared) -> dict[str, Any]:
-    drawn = (group for group in prepared.question_groups if group.needs_passages)
+    drawn = (group for group in prepared.groups if group.needs_passages)
     passages = [group.resources_on(part).passages.hash for group in drawn]
     return {
         "n_items": len(part.questions),
@@ -214,7 +214,7 @@ def _victim(victim: Victim) -> dict[str, Any]:
             else {}
         ),
         "backend": _deciding(victim.backend),
-        **_watched(victim.backend),
+        **_target(victim.backend),
     }
 
 
@@ -229,11 +229,9 @@ def _deciding(backend: Backend) -> dict[str, Any]:
     }
 
 
-def _watched(backend: Backend) -> dict[str, Any]:
-    """Describe the files watched for a user's function."""
-    if not isinstance(backend, PythonBackend):
-        return {}
-    return {"watched": watched(backend), "target_hash": target_hash(backend)}
+def _target(backend: Backend) -> dict[str, Any]:
+    """Return what tells whether a user's function is in the same file."""
+    return {"target_hash": target_hash(backend)} if isinstance(backend, PythonBackend) else {}
 
 
 def _task(victim: Victim) -> dict[str, Any]:
@@ -241,7 +239,7 @@ def _task(victim: Victim) -> dict[str, Any]:
     return {"task": victim.task.spec(), "prompt": victim.prompt}
 
 
-def _size(table: VictimTable, victim: Victim) -> dict[str, Any]:
+def _size(table: config.Victim, victim: Victim) -> dict[str, Any]:
     """Return what figures by size and costs need; no part of the fingerprint.
 
     The number of parameters is the user's, or else what a local back end counted.

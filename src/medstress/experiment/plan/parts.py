@@ -21,22 +21,8 @@ from medstress.core.items import Question
 from medstress.core.passages import Passages
 from medstress.core.resources import Resources
 from medstress.datasets.source import DatasetOptions, Loaded, draw
-from medstress.entities.groups import LABEL, NoNames, typed_options
-from medstress.experiment.file.config import (
-    Attack as AttackTable,
-)
-from medstress.experiment.file.config import (
-    Entities as EntitiesTable,
-)
-from medstress.experiment.file.config import (
-    Experiment,
-    group_labels,
-    unique_labels,
-    victim_labels,
-)
-from medstress.experiment.file.config import (
-    Victim as VictimTable,
-)
+from medstress.entities.groups import LABEL, NoNames, typed_options, types_of
+from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import (
     absence_remark,
@@ -61,8 +47,9 @@ class GroupPart:
 
     label: str
     """Name in results."""
-    table: EntitiesTable | None
-    """Its table; None for the group of attacks that draw no names."""
+    table: config.Entities | None
+    """Its table; None for the group of attacks that draw no names, which tagged texts and pairs
+    have alone."""
     resources: Resources
     """What attacks on it may read."""
     perturbations: VectorPerturbationSet | NoNames
@@ -143,7 +130,7 @@ class AttackPart:
 
 
 def load_groups(
-    tables: Sequence[EntitiesTable],
+    tables: Sequence[config.Entities],
     base: Path,
     datasets: Sequence[DatasetPart],
     note: Note,
@@ -156,12 +143,11 @@ def load_groups(
     """
     from medstress.entities.distances import check_types
     from medstress.entities.embeddings import Embedder
-    from medstress.entities.groups import types_of
     from medstress.entities.perturbations import VectorPerturbationSet
     from medstress.entities.synonyms import load_synonyms
     from medstress.entities.vocabularies import load_vocabulary
 
-    labels = group_labels(tables)
+    labels = config.group_labels(tables)
     questions = [item for dataset in datasets for item in dataset.questions]
     parts = []
     for table, label in zip(tables, labels, strict=True):
@@ -169,12 +155,7 @@ def load_groups(
         check_types(table.distance, types)
         vocabulary = load_vocabulary(table.vocabulary, base, table.column)
         note(f"vectors of {len(vocabulary.names):,} names ({label}, {table.embedding})")
-        embedder = Embedder(
-            table.embedding,
-            table.pooling,
-            base=base,
-            choices=table.choices,
-        )
+        embedder = Embedder(table.embedding, table.pooling, base=base, choices=table.choices)
         # Synonyms are looked up for the right answers and the entities in them, too.
         needed = {*vocabulary.names, *(item.key_text for item in questions)}
         for item in questions:
@@ -237,14 +218,14 @@ def tied_names(label: str, perturbations: VectorPerturbationSet, keys: Sequence[
 _OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
 
 
-def backend_options(table: VictimTable) -> dict[str, Any]:
+def backend_options(table: config.Victim) -> dict[str, Any]:
     """Return the keys that determine a back end; of `answer_by` only `head` matters."""
     keys = {"backend": table.backend, **table.model_dump(include=_OPTIONS)}
     return {**keys, "answer_by": table.answer_by == "head"}
 
 
 def open_victims(
-    tables: Sequence[VictimTable],
+    tables: Sequence[config.Victim],
     base: Path,
     note: Note,
     kind: Kind = KINDS[0],
@@ -271,7 +252,7 @@ def open_victims(
     """
     victims: list[Victim] = []
     with ExitStack() as opened:
-        for table, label in zip(tables, victim_labels(tables), strict=True):
+        for table, label in zip(tables, config.victim_labels(tables), strict=True):
             note(f"victim {label} ({table.backend})")
             options = BackendOptions(
                 base=base,
@@ -305,7 +286,7 @@ def open_victims(
     return victims
 
 
-def draw_examples(table: VictimTable, base: Path, label: str) -> tuple[Question, ...]:
+def draw_examples(table: config.Victim, base: Path, label: str) -> tuple[Question, ...]:
     """Draw a victim's examples, and two more in case the item is among them.
 
     Questions of the same text are drawn once.
@@ -317,8 +298,7 @@ def draw_examples(table: VictimTable, base: Path, label: str) -> tuple[Question,
     if not n and source is None:
         return ()
     if not n or source is None:
-        lacks, has = ("shots", "shots_from") if source else ("shots_from", "shots")
-        raise UsageError(f"victim {label!r}: {has} is set and {lacks} is not: give both or neither")
+        raise UsageError(f"victim {label!r}: shots and shots_from go together: give both")
     name, colon, place = source.partition(":")
     if not colon:
         ending = "table" if Path(source).suffix in (".jsonl", ".parquet") else None
@@ -335,13 +315,13 @@ def draw_examples(table: VictimTable, base: Path, label: str) -> tuple[Question,
         distinct.setdefault(question.question, question)
     if len(distinct) < n + SPARE:
         raise UsageError(
-            f"victim {label!r}: shots = {n} needs {n + SPARE} different questions, two of them in "
-            f"reserve, and shots_from = {source!r} holds {len(distinct)}"
+            f"victim {label!r}: shots = {n} needs {n + SPARE} different questions, and "
+            f"shots_from = {source!r} holds {len(distinct)}"
         )
     return draw(tuple(distinct.values()), n + SPARE, table.shots_seed)
 
 
-def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> list[AttackPart]:
+def make_attacks(tables: Sequence[config.Attack], base: Path | None = None) -> list[AttackPart]:
     """Build the attacks of all tables, with their labels and files.
 
     Args:
@@ -360,7 +340,7 @@ def make_attacks(tables: Sequence[AttackTable], base: Path | None = None) -> lis
             one_of_several = isinstance(table.parameters.get("n"), tuple)
             label = f"{table.label} n={n:g}" if table.label and one_of_several else table.label
             entries.append((label, table.name, attack.label_parameters()))
-    labels = unique_labels("attack", entries)
+    labels = config.unique_labels("attack", entries)
     return [
         AttackPart(label=label, attack=attack, is_labelled=given is not None)
         for label, attack, (given, _, _) in zip(labels, attacks, entries, strict=True)
@@ -373,11 +353,6 @@ def undefined_names(label: str, perturbations: VectorPerturbationSet | NoNames) 
     if not n:
         return None
     return f"group {label!r}: {n:,} of {total:,} names are {perturbations.lack}: never drawn"
-
-
-def used_tables(experiment: Experiment) -> dict[str, Any]:
-    """Return the completed configuration as JSON values, without unset keys."""
-    return experiment.model_dump(mode="json", exclude_none=True)
 
 
 def free_group(
@@ -434,43 +409,6 @@ def _names_in(text: str) -> list[str]:
     return [text[mention.start : mention.end] for mention in mentions]
 
 
-GROUP = "all"
-"""The one group of all sentences."""
-_TABLES = ("entities", "tune")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentenceGroupPart:
-    """The group of all sentences, with the resources of noise."""
-
-    resources: NoiseResources
-    """Lexicon, and other names of mentions."""
-    label: str = GROUP
-    """Name in results."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of what attacks may read."""
-        return self.resources.hash
-
-    @property
-    def remark(self) -> str | None:
-        """A warning about word lists without a word that occurs in the data, or None."""
-        return absence_remark(self.resources)
-
-    def describe(self) -> dict[str, Any]:
-        """Return its entry in the manifest."""
-        return describe_noise(self.resources)
-
-    def resources_on(self, dataset: DatasetPart) -> NoiseResources:
-        """Return what attacks may read: the same on every data set."""
-        return self.resources
-
-    def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
-        """Return all items of the data set."""
-        return dataset.questions
-
-
 def kind_of_datasets(datasets: Sequence[DatasetPart]) -> Kind:
     """Return the kind of the items in data sets.
 
@@ -502,7 +440,10 @@ def sentence_resources(
 
 
 def check_kind(
-    experiment: Experiment, attacks: Sequence[AttackPart], kind: Kind, classes: tuple[str, ...]
+    experiment: config.Experiment,
+    attacks: Sequence[AttackPart],
+    kind: Kind,
+    classes: tuple[str, ...],
 ) -> None:
     """Check that tables and attacks fit the kind of the items.
 
@@ -516,32 +457,25 @@ def check_kind(
         UsageError: a table or attack is for another kind; the message names it.
     """
     for part in attacks:
-        kinds = part.attack.takes
-        if not kind.is_taken(kinds):
-            raise UsageError(
-                f"attack {part.label!r} is for {' and '.join(sorted(kinds))}, but the data are "
-                f"{kind.name}"
-            )
-        if kind.is_judged and part.attack.spec().get("max_change") is not None:
-            raise UsageError(
-                f"attack {part.label!r}: max_change is for scored pairs, whose answers are neither "
-                f"right nor wrong, but the data are {kind.name}; leave it out"
-            )
+        kinds, wrong = part.attack.takes, ""
         field = part.attack.field if isinstance(part.attack, Noise) else DEFAULT_FIELD
-        if field != DEFAULT_FIELD and not kind.draws_names:
-            raise UsageError(
-                f"attack {part.label!r}: field = {field!r} is for questions, but the data are "
-                f"{kind.name}; leave it out"
-            )
+        if not kind.is_taken(kinds):
+            wrong = f"it is for {' and '.join(sorted(kinds))}"
+        elif kind.is_judged and part.attack.spec().get("max_change") is not None:
+            wrong = "max_change is for scored pairs"
+        elif field != DEFAULT_FIELD and not kind.draws_names:
+            wrong = f"field = {field!r} is for questions"
+        if wrong:
+            raise UsageError(f"attack {part.label!r}: {wrong}, but the data are {kind.name}")
     if kind.draws_names:
         if not experiment.entities and any("names" in p.attack.needs for p in attacks):
             raise UsageError("experiment: the table [[entities]] is missing")
         return
-    for table in _TABLES:
-        if getattr(experiment, table):
+    analysis = experiment.analysis
+    asks = analysis.transfer or analysis.reuse or analysis.prompt_similarity
+    tables = {"entities": experiment.entities, "tune": experiment.tune, "analysis": asks}
+    for table, is_there in tables.items():
+        if is_there:
             raise UsageError(f"the table [{table}] is for questions, but the data are {kind.name}")
-    settings = experiment.analysis
-    if settings.transfer or settings.reuse or settings.prompt_similarity:
-        raise UsageError(f"the table [analysis] is for questions, but the data are {kind.name}")
     if experiment.victim:  # classes are what a model answers
         kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))

@@ -24,29 +24,12 @@ from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.shards import Shard, cut
 from medstress.engine.progress import DRAIN_SECONDS, Limits
 from medstress.engine.trial import Trial
-from medstress.experiment.file.config import (
-    LIMITS,
-    Experiment,
-    victim_labels,
-)
-from medstress.experiment.file.config import (
-    Role as RoleTable,
-)
-from medstress.experiment.file.config import (
-    Roles as RolesTable,
-)
-from medstress.experiment.file.config import (
-    Significance as SignificanceTable,
-)
-from medstress.experiment.file.config import (
-    Victim as VictimTable,
-)
+from medstress.experiment.file import config
 from medstress.experiment.plan.attack_checks import LeftOut, victim_of
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (
     AttackPart,
     GroupPart,
-    SentenceGroupPart,
     backend_options,
 )
 from medstress.store.counts import Price, Spending
@@ -111,7 +94,7 @@ class Portion:
 class Prepared:
     """An experiment with everything loaded but the models."""
 
-    experiment: Experiment
+    experiment: config.Experiment
     """As checked, defaults filled in."""
     given: dict[str, Any]
     """As the user gave it: text or table, and overrides."""
@@ -119,7 +102,7 @@ class Prepared:
     """Folder that relative paths start from."""
     datasets: list[DatasetPart]
     """Loaded, with their samples drawn."""
-    groups: Sequence[GroupPart | SentenceGroupPart]
+    groups: Sequence[GroupPart]
     """With their vectors."""
     attacks: list[AttackPart]
     """With their labels; control arms last."""
@@ -174,19 +157,14 @@ class Prepared:
         """The victims' back ends."""
         return [victim.backend for victim in self.victims]
 
-    @property
-    def question_groups(self) -> list[GroupPart]:
-        """The groups of questions; empty if the data are sentences."""
-        return [group for group in self.groups if isinstance(group, GroupPart)]
-
-    def items(self, dataset: DatasetPart, group: GroupPart | SentenceGroupPart) -> tuple[Any, ...]:
+    def items(self, dataset: DatasetPart, group: GroupPart) -> tuple[Any, ...]:
         """Return the items that a group's trials run over."""
         return tuple(filter(self.portion.keep, group.items(dataset)))
 
     def without_victims(self, labels: Collection[str]) -> Prepared:
         """Return the same experiment without some of its victims."""
         tables = self.experiment.victim
-        named = zip(tables, victim_labels(tables), strict=True)
+        named = zip(tables, config.victim_labels(tables), strict=True)
         kept = tuple(table for table, label in named if label not in labels)
         victims = [victim for victim in self.victims if victim.label not in labels]
         experiment = self.experiment.model_copy(update={"victim": kept})
@@ -244,7 +222,7 @@ class Prepared:
     def holds(
         self,
         dataset: DatasetPart,
-        group: GroupPart | SentenceGroupPart,
+        group: GroupPart,
         victim: str,
         part: AttackPart,
     ) -> bool:
@@ -253,7 +231,7 @@ class Prepared:
         Attacks that draw no names have a group of their own.
         """
         needs = "names" in part.attack.needs
-        if isinstance(group, GroupPart) and needs == (group.table is None):
+        if needs == (group.table is None):
             return False
         return self.portion.holds(dataset.label, group.label, victim, part)
 
@@ -268,7 +246,7 @@ class Prepared:
 
     def n_trials(self) -> int:
         """Return the number of trials; the victims need not be open."""
-        victims = [v.label for v in self.victims] or victim_labels(self.experiment.victim)
+        victims = [v.label for v in self.victims] or config.victim_labels(self.experiment.victim)
         n = 0
         for dataset, group, victim in product(self.datasets, self.groups, victims):
             arms = sum(
@@ -320,7 +298,7 @@ def take_shard(prepared: Prepared, shard: Shard) -> None:
 def _part_of_limits(prepared: Prepared, shard: Shard) -> dict[str, Any]:
     """Return a shard's part of the experiment's limits; the parts of all shards sum to them."""
     settings = prepared.experiment.experiment
-    limits = {name: getattr(settings, name) for name in LIMITS}
+    limits = {name: getattr(settings, name) for name in config.LIMITS}
     return {
         name: shard.share(whole) if isinstance(whole, int) else whole / shard.of
         for name, whole in limits.items()
@@ -361,7 +339,7 @@ class RolePart:
     """Answers its calls."""
     decoding: Decoding
     """How it generates."""
-    table: RoleTable
+    table: config.Role
     """Its table in the experiment file."""
     is_shared: bool
     """True if a victim or another role has the same back end, and closes it."""
@@ -378,7 +356,7 @@ class RolePart:
         return f"role.{self.name}"
 
 
-def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
+def tables_of(roles: config.Roles | None) -> dict[str, config.Role]:
     """Return the roles that are switched on, by name."""
     if roles is None:
         return {}
@@ -387,9 +365,9 @@ def tables_of(roles: RolesTable | None) -> dict[str, RoleTable]:
 
 
 def check_roles(
-    roles: RolesTable | None,
+    roles: config.Roles | None,
     attacks: Sequence[AttackPart],
-    test: SignificanceTable | None = None,
+    test: config.Significance | None = None,
 ) -> None:
     """Check that attacks have the roles that they need, and that every role is asked.
 
@@ -408,27 +386,23 @@ def check_roles(
         used |= part.attack.needs & ROLES
         if ATTACKER in part.attack.needs and ATTACKER not in known:
             raise UsageError(
-                f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}] "
-                "with the keys of a victim, such as backend and model"
+                f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}]"
             )
     if idle := [name for name in known if name not in used]:
-        raise UsageError(
-            f"[role.{idle[0]}]: no attack of this experiment asks the role {idle[0]!r}; leave the "
-            "table out"
-        )
+        raise UsageError(f"[role.{idle[0]}]: nothing asks this role; leave the table out")
 
 
-def with_roles(groups: Sequence[GroupPart], roles: RolesTable | None) -> list[GroupPart]:
+def with_roles(groups: Sequence[GroupPart], roles: config.Roles | None) -> list[GroupPart]:
     """Tell the attacks of every group which roles they can ask."""
     decodings = {name: decoding_of(table) for name, table in tables_of(roles).items()}
     return [replace(group, resources=replace(group.resources, roles=decodings)) for group in groups]
 
 
 def open_roles(
-    roles: RolesTable | None,
+    roles: config.Roles | None,
     base: Path,
     note: Callable[[str], None],
-    victims: Sequence[tuple[VictimTable, Victim]] = (),
+    victims: Sequence[tuple[config.Victim, Victim]] = (),
     timeout_seconds: float = ANSWER_SECONDS,
     *,
     greets: bool = True,
@@ -462,10 +436,7 @@ def open_roles(
                 opened.callback(backend.close)
                 backends.append((table, backend))
             if "generate" not in backend.traits.calls:
-                raise UsageError(
-                    f"[role.{name}]: backend {table.backend!r} generates no text, but a role "
-                    "writes replies"
-                )
+                raise UsageError(f"[role.{name}]: backend {table.backend!r} generates no text")
             parts.append(
                 RolePart(
                     name=name,
@@ -479,7 +450,7 @@ def open_roles(
     return parts
 
 
-def decoding_of(table: RoleTable) -> Decoding:
+def decoding_of(table: config.Role) -> Decoding:
     """Return how a role generates."""
     return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
 
@@ -487,14 +458,14 @@ def decoding_of(table: RoleTable) -> Decoding:
 # -- prices and limits -----------------------------------------------------------------------------
 
 
-def payers(experiment: Experiment) -> dict[str, VictimTable]:
+def payers(experiment: config.Experiment) -> dict[str, config.Victim]:
     """Return the table of every victim, by label, and of every role, by `role.NAME`."""
     tables = experiment.victim
-    victims: dict[str, VictimTable] = dict(zip(victim_labels(tables), tables, strict=True))
+    victims: dict[str, config.Victim] = dict(zip(config.victim_labels(tables), tables, strict=True))
     return victims | {f"role.{k}": table for k, table in tables_of(experiment.role).items()}
 
 
-def all_prices(experiment: Experiment) -> dict[str, Price]:
+def all_prices(experiment: config.Experiment) -> dict[str, Price]:
     """Return the price of every victim and role that has one, by payer."""
     return {
         payer: Price(usd_in=table.price_in, usd_out=table.price_out)
@@ -503,7 +474,7 @@ def all_prices(experiment: Experiment) -> dict[str, Price]:
     }
 
 
-def check_prices(experiment: Experiment) -> None:
+def check_prices(experiment: config.Experiment) -> None:
     """Check that `max_usd` can be enforced.
 
     Raises:
@@ -518,8 +489,7 @@ def check_prices(experiment: Experiment) -> None:
         if payer not in prices and not is_free:
             raise UsageError(
                 f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'victim {payer!r}'} has "
-                "no price; give price_in and price_out, US dollars per million tokens (0 where it "
-                "costs nothing)"
+                "no price; give price_in and price_out, US dollars per million tokens"
             )
 
 
@@ -546,7 +516,7 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     """Return when the run must stop, given what it and other runs of the command have used."""
     settings = prepared.experiment.experiment
     so_far, elsewhere = usage_of(store, prepared), prepared.portion.used
-    caps = prepared.portion.caps or {name: getattr(settings, name) for name in LIMITS}
+    caps = prepared.portion.caps or {name: getattr(settings, name) for name in config.LIMITS}
     max_seconds = caps.get("max_seconds")
     prices = all_prices(prepared.experiment)
     # Where roles and victims share a back end, the dearest counts during the run.
@@ -618,15 +588,13 @@ def check_targets(backends: Sequence[Named]) -> None:
             what = "the same source" if first.version is None else f"version {first.version!r}"
             raise UsageError(
                 f"{one} and {other}: targets {first.identity.name!r} and {second.identity.name!r} "
-                f"have files and functions of the same names and {what}, so each would get the "
-                "other's answers; give them different versions or file names"
+                f"have the same names and {what}; give them different versions or file names"
             )
         for name, path in _modules(first).items():
             if _modules(second).get(name, path) != path:
                 raise UsageError(
                     f"{one} and {other}: both import a module {name!r}, from {path} and from "
-                    f"{_modules(second)[name]}, but Python can load only one module of a name; "
-                    "rename one, or use two experiments"
+                    f"{_modules(second)[name]}; rename one, or use two experiments"
                 )
 
 
@@ -648,7 +616,7 @@ def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Pat
     current = [(f"victim {v.label!r}", v.label, v.backend) for v in prepared.victims]
     current += [(part.label, part.label, part.backend) for part in prepared.roles]
     for what, label, backend in current:
-        if "watched" not in stored.get(label, ()) or not isinstance(backend, PythonBackend):
+        if "target_hash" not in stored.get(label, ()) or not isinstance(backend, PythonBackend):
             continue
         was, now = stored[label]["model"], backend.identity.name
         old_path, path = _place(was, Path(known["base"])), _place(now, prepared.base)
@@ -681,8 +649,7 @@ def claim_answers(prepared: Prepared) -> None:
             raise UsageError(
                 f"{what}: target {identity.name!r} is {path}, but the cache "
                 f"{prepared.shared.folder} holds answers of version {backend.version!r} of "
-                f"{file}, whose file and function have the same names; give it another version "
-                "or cache"
+                f"{file}; give it another version or cache"
             )
         prepared.shared.keep_file(identity.hash, path, target_hash(backend))
 
@@ -696,35 +663,6 @@ def target_hash(backend: PythonBackend) -> str | None:
 def _place(target: str, base: Path) -> Path:
     """Return the path that a target names, without opening it; dotted names differ from paths."""
     return (base / target.rpartition(":")[0]).resolve()
-
-
-def watched(backend: Backend) -> list[str] | None:
-    """List the files and packages that identify a function; None for other back ends."""
-    if not isinstance(backend, PythonBackend):
-        return None
-    if backend.version is not None or backend.loaded is None:
-        return []
-    loaded = backend.loaded
-    own = loaded.label
-    if loaded.path is not None and not own.endswith(".py"):
-        own = f"{own} ({loaded.path.name})"
-    behind = [f"{name} ({path.name})" for name, path in loaded.dependencies.items()]
-    return [own, *behind, *loaded.packages]
-
-
-def watched_lines(backends: Sequence[Named]) -> Iterator[str]:
-    """Yield a line for each function: which files are watched for changes, and which are not."""
-    for label, backend in backends:
-        if not isinstance(backend, PythonBackend):
-            continue
-        if backend.version is not None:
-            yield (f"{label}: identified by version {backend.version!r}, so no file is watched")
-            continue
-        yield (
-            f"{label}: watched for changes: {', '.join(watched(backend) or ())}; not watched: "
-            "other installed packages, modules imported by computed names, and files that it "
-            "reads, such as weights"
-        )
 
 
 def _function(backend: PythonBackend) -> tuple[Path | None, str]:

@@ -25,17 +25,17 @@ AFTER_MAN = len("A 45-year-old man")
 AFTER_KNEE = len("A 45-year-old man comes to the clinic with a sore knee.")
 
 
-def inserted(*texts: tuple[int, str]) -> Candidate:
+def inserted(*texts):
     edits = (Edit(field="context", start=at, end=at, replacement=text) for at, text in texts)
     return Candidate(item=ITEM, edits=tuple(edits))
 
 
-def words_of(edit: Edit) -> str:
+def words_of(edit):
     """An insertion without what joins it to the text around."""
     return re.sub(r"^\W+|\W+$", "", edit.replacement)
 
 
-def is_about(text: str, category: str) -> bool:
+def is_about(text, category):
     """Whether a text has a fact of a category."""
     (kind,) = (one for one in lexicon() if category in one.names)
     return any(fact in text for group in kind.facts for fact in group)
@@ -49,14 +49,14 @@ ADDED = [("work", "lost his job as a miner"), ("language", "through an interpret
 FACTS = [fact for kind in lexicon() for group in kind.facts for fact in (*group, *kind.words)]
 
 
-def test_slots_tell_place_form_length_and_category() -> None:
+def test_slots_tell_place_form_length_and_category():
     first, second = slots_of(FUZZ, ADDED)
     assert (first.at, first.lead, first.trail) == (AFTER_MAN, ", ", ",")
     parts = [(part.form, part.n_words, part.category) for part in (*first.parts, *second.parts)]
     assert parts == [(Form.CLAUSE, 8, "work"), (Form.SENTENCE, 7, "language")]
 
 
-def test_a_sentence_that_a_diff_begins_with_the_full_stop_before_it_is_a_sentence() -> None:
+def test_a_sentence_that_a_diff_begins_with_the_full_stop_before_it_is_a_sentence():
     (slot,) = slots_of(inserted((AFTER_KNEE - 1, ". He works as a miner")))
     assert (slot.parts[0].form, slot.lead, slot.trail) == (Form.SENTENCE, ". ", "")
     control = neutral_control(ITEM, (slot,), np.random.default_rng(0))
@@ -71,9 +71,7 @@ def test_a_sentence_that_a_diff_begins_with_the_full_stop_before_it_is_a_sentenc
     st.integers(4, 80),
     st.integers(4, 25),
 )
-def test_controls_keep_number_places_categories_and_length(
-    seed: int, categories: list[str], n_first: int, n_second: int
-) -> None:
+def test_controls_keep_number_places_categories_and_length(seed, categories, n_first, n_second):
     first = "who " + " ".join(["word"] * (n_first - 1))
     second = "He " + " ".join(["term"] * (n_second - 1))
     fuzz = inserted((AFTER_MAN, f", {first},"), (AFTER_KNEE, f" {second}."))
@@ -87,7 +85,7 @@ def test_controls_keep_number_places_categories_and_length(
         assert is_about(text, category) or n < 6
 
 
-def test_several_sentences_in_a_row_are_answered_by_as_many() -> None:
+def test_several_sentences_in_a_row_are_answered_by_as_many():
     told = (
         "He moved here from abroad last year and still sends most of his wages home. "
         "He insists on speaking through an interpreter. Dr. Hall has known him for years."
@@ -107,23 +105,14 @@ def test_several_sentences_in_a_row_are_answered_by_as_many() -> None:
     assert is_about(texts[1], "language")
 
 
-@pytest.mark.parametrize("told", ["Drinks", "He drinks", "He drinks tea", "He smokes daily"])
-def test_the_shortest_sentences_get_controls_of_their_length(told: str) -> None:
-    slots = slots_of(inserted((AFTER_KNEE, f" {told}.")), [("habits", told)])
-    rng = np.random.default_rng(2)
-    for _ in range(30):
-        (edit,) = neutral_control(ITEM, slots, rng).edits
-        assert abs(len(words_of(edit).split()) - len(told.split())) <= 2
-
-
-def test_a_length_that_the_lexicon_does_not_have_is_said() -> None:
+def test_a_length_that_the_lexicon_does_not_have_is_said():
     told = "He " + " ".join(["word"] * 1_999)
     slots = slots_of(inserted((AFTER_KNEE, f" {told}.")))
     with pytest.raises(TrialError, match="no text of 2000 words"):
         neutral_control(ITEM, slots, np.random.default_rng(0))
 
 
-def test_a_loop_of_a_hundred_rounds_hardly_needs_a_text_twice() -> None:
+def test_a_loop_of_a_hundred_rounds_hardly_needs_a_text_twice():
     slots = slots_of(FUZZ, ADDED)
     draws = [
         [neutral_control(ITEM, slots, rng).context for _ in range(500)]
@@ -133,7 +122,7 @@ def test_a_loop_of_a_hundred_rounds_hardly_needs_a_text_twice() -> None:
     assert len(set(draws[0])) > 490
 
 
-def test_the_generator_reads_neither_key_nor_options() -> None:
+def test_the_generator_reads_neither_key_nor_options():
     slots = slots_of(FUZZ, ADDED)
     other = Question(
         id="q", context=ITEM.context, stem=ITEM.stem, options=("Ice", "Heat", "Tape"), key="C"
@@ -142,7 +131,7 @@ def test_the_generator_reads_neither_key_nor_options() -> None:
     assert draws[0].edits == draws[1].edits
 
 
-def test_facts_are_facts() -> None:
+def test_facts_are_facts():
     """No filler, no hearsay, no number, and nothing that announces its own irrelevance."""
     banned = (
         r"incidentally|by the way|as it happens|reportedly|apparently|supposedly|allegedly|says?|"
@@ -150,11 +139,3 @@ def test_facts_are_facts() -> None:
         r"these days|as a rule|at present|by all accounts|in passing|\d"
     )
     assert [fact for fact in FACTS if re.search(rf"\b(?:{banned})\b", fact)] == []
-
-
-def test_categories_of_other_sets_get_facts_of_their_kind_or_of_any() -> None:
-    told = "He cannot pay for it."
-    for category in ("socio-economic status", "country of origin", "beliefs and remedies", "xyz"):
-        slots = slots_of(inserted((AFTER_KNEE, f" {told}")), [(category, told)])
-        (edit,) = neutral_control(ITEM, slots, np.random.default_rng(0)).edits
-        assert words_of(edit).startswith("He ")

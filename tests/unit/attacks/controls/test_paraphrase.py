@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 from numpy.random import default_rng
 
-from medstress.attacks.controls import rewording as lexicon
-from medstress.attacks.controls.paraphrase import Paraphrase
-from medstress.attacks.controls.rewording import (
+from medstress.attacks.controls.paraphrase import (
     Original,
+    Paraphrase,
     facts_of,
-    question_of,
     rewording_of,
     share_changed,
     words_of,
 )
+from medstress.attacks.variants import shipped
 from medstress.core.calls import Decoding, Generated
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
@@ -34,7 +33,7 @@ VIGNETTE = (
 )
 
 
-def question(stem: str, context: str = "", **more: Any) -> Question:
+def question(stem, context="", **more):
     return Question(id="q", stem=stem, context=context, options=("a", "b"), key="A", **more)
 
 
@@ -42,15 +41,13 @@ CASE = question("Which of the following is the most likely diagnosis?", VIGNETTE
 SHORT = question("Drug of choice for absence seizures is:")
 
 
-def texts(item: Question, n: int, seed: int = 0) -> list[str]:
+def texts(item, n, seed=0):
     drawn = Paraphrase().variants(item, default_rng(seed), RESOURCES)
-    return [question_of(candidate) for candidate in islice(drawn, n)]
+    return [candidate.question for candidate in islice(drawn, n)]
 
 
 @pytest.mark.parametrize("item", [CASE, SHORT, *tiny_questions(3)])
-def test_variants_are_distinct_change_a_fifth_of_the_words_and_keep_every_fact(
-    item: Question,
-) -> None:
+def test_variants_are_distinct_change_a_fifth_of_the_words_and_keep_every_fact(item):
     n = Paraphrase().n_variants(item, RESOURCES)
     assert n >= 4 * Paraphrase().budget
     found = texts(item, 200)
@@ -60,19 +57,19 @@ def test_variants_are_distinct_change_a_fifth_of_the_words_and_keep_every_fact(
         assert facts_of(text) == facts_of(item.question)
 
 
-def test_the_draws_do_not_depend_on_how_many_are_taken() -> None:
+def test_the_draws_do_not_depend_on_how_many_are_taken():
     assert texts(CASE, 100)[:8] == texts(CASE, 8) != texts(CASE, 8, seed=1)
 
 
-def test_every_phrase_and_lead_in_of_the_lexicon_keeps_the_facts() -> None:
-    for rule in lexicon._read("rewording.toml")["rule"]:
+def test_every_phrase_and_lead_in_of_the_lexicon_keeps_the_facts():
+    for rule in shipped("rewording.toml")["rule"]:
         assert rule["to"], rule
         for old in rule["of"]:
             for new in rule["to"]:
                 assert Original(old).lost_in(new) is None, (old, new)
-    known = lexicon._leads()
-    leads = (*known.opening, *known.statement, *known.colon, *known.question)
-    for text in (*leads, *known.tasks(asks=True), *known.tasks(asks=False)):
+    leads = shipped("lead_ins.toml")
+    task = (text for texts in leads["task"].values() for text in texts)
+    for text in (*(one for name in list(leads)[:4] for one in leads[name]), *task):
         assert Original("").lost_in(text) is None, text
 
 
@@ -92,12 +89,12 @@ def test_every_phrase_and_lead_in_of_the_lexicon_keeps_the_facts() -> None:
         ("it was absent", "it was there", "absence"),
     ],
 )
-def test_a_lost_fact_is_found(before: str, after: str, lost: str) -> None:
+def test_a_lost_fact_is_found(before, after, lost):
     assert Original(before, ("Heparin",) if lost == "heparin" else ()).lost_in(after) == lost
     assert Original(before, ("Heparin",)).lost_in(before) is None
 
 
-def test_names_and_mentions_are_never_touched() -> None:
+def test_names_and_mentions_are_never_touched():
     stem = "Because of A 3-year-old boy drug of choice is also due to what?"
     touched = {site.old for site in rewording_of(question(stem)).sites}
     assert {"drug of choice", "also"} <= touched
@@ -107,7 +104,7 @@ def test_names_and_mentions_are_never_touched() -> None:
     assert Paraphrase().needs == {"mentions", "paraphraser"}
 
 
-def test_an_item_that_cannot_be_reworded_is_not_attackable() -> None:
+def test_an_item_that_cannot_be_reworded_is_not_attackable():
     item = question("Values.\n" + "\n".join(f"Na+ {i} mEq/L" for i in range(140, 300)))
     assert "fifth of its words" in str(Paraphrase().obstacle(item, RESOURCES))
     assert Paraphrase().obstacle(CASE, RESOURCES) is None
@@ -127,7 +124,7 @@ WRITTEN = {
 }  # fmt: skip
 
 
-def play(replies: list[str], temperature: float = 1.0, budget: int = 8) -> tuple[list[Any], int]:
+def play(replies, temperature=1.0, budget=8):
     """Return what is asked of a victim that never errs, and how often the role was asked."""
     resources = replace(RESOURCES, roles={"paraphraser": Decoding(temperature=temperature)})
     flow = Paraphrase(budget=budget).run(CASE, default_rng(0), resources)
@@ -148,28 +145,22 @@ def play(replies: list[str], temperature: float = 1.0, budget: int = 8) -> tuple
         return asked, n_calls
 
 
-def reply(name: str) -> str:
+def reply(name):
     context, stem = WRITTEN[name]
     return json.dumps({"context": context, "question": stem})
 
 
-def test_a_role_writes_the_paraphrase_and_the_check_drops_what_loses_a_fact() -> None:
+def test_a_role_writes_the_paraphrase_and_the_check_drops_what_loses_a_fact():
     assert WRITTEN["good"][0].count("45") == 1
     asked, n_calls = play([reply("good"), reply("wrong number"), reply("nearly equal"), "no JSON"])
     assert (len(asked), n_calls) == (8, 8)
     assert [(each.context, each.stem) for each in asked[:1]] == [WRITTEN["good"]]
-    assert [question_of(each) for each in asked[1:]] == texts_of_spare(7)
+    assert [each.question for each in asked[1:]] == texts_of_spare(7)
 
 
-def texts_of_spare(n: int) -> list[str]:
+def texts_of_spare(n):
     """The lexicon's variants after the draw of the role's sample index."""
     rng = default_rng(0)
     rng.integers(1, 2**31)
     drawn = Paraphrase().variants(CASE, rng, RESOURCES)
-    return [question_of(candidate) for candidate in islice(drawn, n)]
-
-
-def test_a_role_at_temperature_zero_is_asked_once() -> None:
-    asked, n_calls = play([reply("good")], temperature=0, budget=20)
-    assert (len(asked), n_calls) == (20, 1)
-    assert len({question_of(each) for each in asked}) == 20
+    return [candidate.question for candidate in islice(drawn, n)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import pytest
 
@@ -14,36 +13,24 @@ from medstress.attacks.controls.harmless import NoOp, OptionShuffle, Repeat
 from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.noise import SwapNoise
 from medstress.attacks.passages import PassageSwap
-from medstress.attacks.protocol import most_queries
-from medstress.core.items import Mention
+from medstress.attacks.protocol import most_queries, never_wrong
 from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted
-from medstress.core.queries import Ask
 from medstress.core.seeding import rng_for
-from medstress.testing import REPLACEMENTS, PerturbationTable, tiny_questions, tiny_resources
+from medstress.testing import tiny_questions, tiny_resources
 
 RESOURCES = tiny_resources()
 ITEMS = tiny_questions(6)
 PDWS = EntitySubstitution(n=-3.0)
 
 
-def asked(attack: Any, item: Any, seed: int = 0, resources: Any = RESOURCES) -> list[Any]:
+def asked(attack, item, seed=0):
     """What is asked of a victim that never errs, with the stream the scheduler gives."""
     rng = rng_for(seed, f"{attack.stream}/g", "d", item.id, 0)
-    flow, found = attack.run(item, rng, resources), []
-    scores = tuple(0.0 if x == item.key else -1.0 for x in item.letters)
-    held = Prediction(outcome=Outcome.RIGHT, answer=item.key, scores=scores)
-    try:
-        step = next(flow)
-        while True:
-            queries = step.queries if isinstance(step, Ask) else (None,)
-            found += [query for query in queries if query is not None]
-            step = flow.send((held,) * len(queries))
-    except StopIteration:
-        return found
+    return list(never_wrong(attack, item, rng, RESOURCES))
 
 
 @pytest.mark.parametrize("item", ITEMS)
-def test_on_its_own_it_is_random_sampling_on_the_nearest_span(item: Any) -> None:
+def test_on_its_own_it_is_random_sampling_on_the_nearest_span(item):
     assert asked(SameType(), item) == asked(EntitySubstitution(sampler="random"), item)
     assert asked(SameType(budget=30), item)[:8] == asked(SameType(), item)
     variants = SameType().variants(
@@ -65,9 +52,7 @@ def test_on_its_own_it_is_random_sampling_on_the_nearest_span(item: Any) -> None
         EntitySubstitution(sampler="nearest", victim_span="random", goal="replaced"),
     ],
 )
-def test_beside_an_attack_it_asks_in_the_same_span_as_often_and_only_allowed_names(
-    attack: EntitySubstitution, item: Any
-) -> None:
+def test_beside_an_attack_it_asks_in_the_same_span_as_often_and_only_allowed_names(attack, item):
     arm = control_arm(SameType(), attack)
     if attack.obstacle(item, RESOURCES) is not None:
         assert arm.obstacle(item, RESOURCES) is not None
@@ -83,7 +68,7 @@ def test_beside_an_attack_it_asks_in_the_same_span_as_often_and_only_allowed_nam
 
 
 @pytest.mark.parametrize("word_ranking", ["random", "importance", "given"])
-def test_beside_discrete_zoo_it_asks_random_names_at_the_same_entities(word_ranking: str) -> None:
+def test_beside_discrete_zoo_it_asks_random_names_at_the_same_entities(word_ranking):
     item = ITEMS[0]
     zoo = DiscreteZoo(budget=20, word_ranking=word_ranking)
     theirs, ours = asked(zoo, item), asked(control_arm(SameType(), zoo), item)
@@ -92,18 +77,6 @@ def test_beside_discrete_zoo_it_asks_random_names_at_the_same_entities(word_rank
     assert len(ours) == 20
     edits = [query.candidate.edits for query in ours]
     assert len(set(edits)) == len(edits)
-
-
-def test_beside_discrete_zoo_names_are_drawn_from_the_whole_vocabulary() -> None:
-    names = [f"{name}{i}" for i in range(30) for name in REPLACEMENTS]
-    resources = tiny_resources(PerturbationTable(names))
-    arm = control_arm(SameType(), DiscreteZoo(budget=4, multiplier=1))
-    drawn = {
-        query.candidate.edits[0].replacement.casefold()
-        for seed in range(40)
-        for query in asked(arm, ITEMS[0], seed, resources)
-    }
-    assert len(drawn) > 100  # 160 draws of 360 names; the attack's own pool holds 3
 
 
 @pytest.mark.parametrize(
@@ -119,31 +92,20 @@ def test_beside_discrete_zoo_names_are_drawn_from_the_whole_vocabulary() -> None
         (DiscreteZoo(), None),
     ],
 )
-def test_it_says_where_it_is_no_control(attack: Any, why: str | None) -> None:
+def test_it_says_where_it_is_no_control(attack, why):
     found = SameType().unfit(attack)
     assert found is None if why is None else why in str(found)
-
-
-def test_rules_for_names_hold_for_random_names_too() -> None:
-    marked = EntitySubstitution(n=-3.0, variants="mark")
-    arm = control_arm(SameType(), marked)
-    span = ITEMS[0].mentions[1]
-    candidate = ITEMS[0].candidate().edit(span, f"{ITEMS[0].key_text} acetate")
-    assert arm.validity(candidate, RESOURCES) == marked.validity(candidate, RESOURCES)
-    assert arm.spec()["name"] == "same_type"
-    assert arm.spec()["control_of"]["sampler"] == "pdws"
-    assert "names" in arm.needs
 
 
 WRONG = {x: Prediction(outcome=Outcome.WRONG, answer=x) for x in "ABCD"}
 
 
-def goal_beside(control: Any, attack: Any, item: Any = ITEMS[0], seed: int = 0) -> Any:
+def goal_beside(control, attack, item=ITEMS[0], seed=0):
     rng = rng_for(seed, f"{attack.stream}/g", "d", item.id, 0)
     return control_arm(control, attack).at(item, rng, RESOURCES).goal_for(item)
 
 
-def test_replaced_is_for_a_control_the_option_that_the_attack_edits_in_that_trial() -> None:
+def test_replaced_is_for_a_control_the_option_that_the_attack_edits_in_that_trial():
     one = replace(PDWS, goal="replaced")  # the key is A
     (field,) = {query.candidate.edits[0].field for query in asked(one, ITEMS[0])}
     for control in (NoOp(), Repeat(), OptionShuffle()):
@@ -160,10 +122,3 @@ def test_replaced_is_for_a_control_the_option_that_the_attack_edits_in_that_tria
     # Random names edit an option themselves: the one that was edited counts, as for the attack.
     assert goal_beside(SameType(), anywhere) == Replaced()
     assert goal_beside(NoOp(), replace(PDWS, goal="B")) == Targeted("B")
-
-
-def test_only_options_with_an_allowed_span_count_as_edited() -> None:
-    item = ITEMS[0].with_mentions([Mention(field="C", start=0, end=3, type="T121")])
-    for attack in (DiscreteZoo(goal="replaced"), replace(PDWS, goal="replaced")):
-        if attack.obstacle(item, RESOURCES) is None:
-            assert goal_beside(NoOp(), attack, item) == Replaced(options=frozenset("C"))

@@ -17,14 +17,14 @@ from medstress.attacks.medfuzz.edits import (
     readings,
     words_of,
 )
-from medstress.core.items import Candidate, Question
+from medstress.core.items import Question
 
 
-def question(context: str, stem: str = "What is it?") -> Question:
+def question(context, stem="What is it?"):
     return Question(id="q", context=context, stem=stem, options=("Flu", "Cold"), key="A")
 
 
-def texts(made: Candidate) -> list[str]:
+def texts(made):
     return [edit.replacement.strip() for edit in made.edits]
 
 
@@ -135,15 +135,6 @@ def test_words_stand_after_those_that_are_named(after, text, found):
     assert made.stem == CASE.stem
 
 
-def test_insertions_come_in_any_order_and_may_share_a_place():
-    texts = [("man", "a clerk"), ("clinic.", "He reads."), ("start", "Today.")]
-    made = inserted(CASE, [("clinic.", "He sings."), *texts])
-    assert made.context.startswith(
-        "Today. A 45-year-old man a clerk comes to the clinic. He sings."
-    )
-    assert "He sings. He reads. He has" in made.context
-
-
 @pytest.mark.parametrize(
     ("where", "text", "cause"),
     [
@@ -168,14 +159,6 @@ def test_words_that_are_there_twice_are_no_place_and_more_of_them_are():
     with pytest.raises(EditError, match="2 times"):
         inserted(item, [("He is", "very")])
     assert inserted(item, [("ill. He is", "very")]).context == "He is ill. He is very old."
-
-
-def test_a_question_of_one_sentence_takes_insertions_at_its_start_alone():
-    item = question("", "What is the cause of gout?")
-    for place in ("start", "end"):
-        assert inserted(item, [(place, "He sings.")]).stem == f"He sings. {item.stem}"
-    with pytest.raises(EditError, match="sentence that asks"):
-        inserted(item, [("What is the", "very")])
 
 
 @pytest.mark.parametrize(
@@ -208,15 +191,14 @@ def test_every_word_stays_in_order_or_none_can(old, new):
         assert places == sorted(set(places))
 
 
-@pytest.mark.parametrize("piece", ["a ", "a, ", "His wife. ", ") ", "\"' ", "a b c d e f g. "])
-@pytest.mark.parametrize("n_times", [3, 60])
-def test_a_question_of_any_length_is_compared_in_seconds(piece, n_times):
+@pytest.mark.parametrize("piece", ["a ", "His wife. ", "\"' "])
+def test_a_question_of_any_length_is_compared_in_seconds(piece):
     item = question((piece * 100)[: 100 * len(piece) - 1])
-    new = (piece * 100 * n_times)[:100_000]
-    started = time.monotonic()
+    new = (piece * 6_000)[:100_000]
+    started = time.process_time()
     made = edits_between(item, f"{new} What is it?")
     list(readings(new, new, new))
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 30
     assert f"{made.context} {made.stem}".split() == f"{new} What is it?".split()
 
 

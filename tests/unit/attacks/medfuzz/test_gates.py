@@ -23,9 +23,7 @@ ITEM = Question(
 )
 
 
-def said(
-    candidate: Candidate, options: dict[str, str] | None = None, *, by_list: bool = False, **more
-) -> dict[str, str]:
+def said(candidate, options=None, *, by_list=False, **more):
     """Gate -> its reason, of the gates that object."""
     own = dict(zip(candidate.item.letters, candidate.item.options, strict=True))
     given = own if options is None else options
@@ -33,17 +31,17 @@ def said(
     return {one.gate: one.reason for one in objections(draft, by_list=by_list)}
 
 
-def edited(old: str, new: str, item: Question = ITEM) -> Candidate:
+def edited(old, new, item=ITEM):
     """Replace words of the context by longer ones, as an attacker that rewrites does."""
     assert item.context.count(old) == 1
     return edits_between(item, f"{item.context.replace(old, new)} {item.stem}")
 
 
-def asked(context: str) -> Question:
+def asked(context):
     return Question(id="q", context=context, stem=STEM, options=ITEM.options, key="B")
 
 
-def replaced(start: int, end: int, text: str, field: str = "context") -> Candidate:
+def replaced(start, end, text, field="context"):
     return Candidate(item=ITEM, edits=(Edit(field=field, start=start, end=end, replacement=text),))
 
 

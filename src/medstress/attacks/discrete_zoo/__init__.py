@@ -1,1 +1,0 @@
-"""DiscreteZOO: a gradient estimated from a few names, and the name that it points to."""

@@ -1,1 +1,0 @@
-"""Explanations: token-wise Shapley values of prompts before and after an attack."""

@@ -1,1 +1,0 @@
-"""`medstress test`: is a success more than what any change of its kind would bring?"""
