@@ -488,7 +488,6 @@ class Connection:
         def say(state: t.RetryCallState) -> None:
             """Say what fails once it failed twice, or while the server makes us wait for long."""
             is_long = state.upcoming_sleep > patience.first or state.attempt_number > 1
-            is_long = is_long and self._has_begun  # a greeting that fails is refused in these words
             if is_long and time.monotonic() - self._said_at > _SAID_AGAIN and state.outcome:
                 self._said_at, error = time.monotonic(), state.outcome.exception()
                 log.warning("%s; each request is tried up to %d times", error, patience.attempts)
