@@ -206,10 +206,11 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
         return entries
     matching = [entry for entry in entries if name in (entry.get("name"), entry.get("label"))]
     if not matching:
-        names = [str(entry.get("label") or entry.get("name")) for entry in entries]
+        given = (entry.get("label") or entry.get("name") for entry in entries)
+        names = [str(one) for one in given if one is not None]
         raise UsageError(
             f"{here}: no [[{table}]] entry is called {name!r}{did_you_mean(name, names)} "
-            f"(there are: {', '.join(names)})"
+            f"(there are: {', '.join(names) or 'none with a name'})"
         )
     return matching
 
