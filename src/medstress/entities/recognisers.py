@@ -256,8 +256,8 @@ class Gazetteer:
             named = list(self._unread.get(first, ()))
             for table, by_first in self._lines.items():
                 for line in by_first.get(first, ()):
-                    _, name, _, _, case, _ = line.split("\t")
-                    named.append((name, table, Case(int(case))))
+                    _, name, _, _, written, _ = line.split("\t")
+                    named.append((name, table, Case(int(written))))
             for name, type_, case in named:
                 words = tuple(forms(name))
                 # Too many short names and numbers mean something else.
