@@ -562,7 +562,7 @@ def demo() -> Experiment:
     """Return the embedded default: one model asked with a passage and without, under attack."""
     model: dict[str, Any] = {"backend": "transformers", "model": "smollm2", "answer_by": "text"}
     model |= {"parameters": 135e6, "family": "SmolLM2", "group": "generalist"}
-    names = {
+    names: dict[str, dict[str, Any]] = {
         "far names": {"n": 20},
         "random names": {"sampler": "random"},
         "near names": {"n": -20},

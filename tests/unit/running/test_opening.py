@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -178,28 +177,6 @@ def test_items_that_changed_with_a_dropped_group_are_not_named():
     ]
     lost = list(differences(old, new, RUN, begun, {"d": []}))
     assert any("missing: 'q1'" in one for one in lost)
-
-
-def test_the_words_of_a_change_come_from_both_manifests():
-    def of(**keys: Any) -> Fingerprint:
-        manifest = {
-            "parts": {"seeds": [0], "settings": {}, "items": {}, "groups": {}, "attacks": {}},
-            "victims": {"m": {"model": "f.py:g", "target_hash": keys.pop("file", "1")}},
-            "config": {"victim": [{"label": "m", **keys}]},
-        }
-        manifest["parts"]["victims"] = {"m": content_hash([keys, manifest["victims"]])}
-        return Fingerprint.read(manifest)
-
-    def change(**keys: Any) -> str:
-        return "; ".join(differences(of(prompt="qstab"), of(**{"prompt": "qstab", **keys})))
-
-    assert change() == ""
-    assert change(prompt="cloze") == 'victim \'m\' changed (prompt was "qstab", is "cloze")'
-    assert "the file of f.py:g was edited" in change(file="2")
-    assert (
-        change(price_in=3)
-        == "victim 'm' changed (its prompt or the way to read answers is another)"
-    )
 
 
 def test_an_extension_says_what_it_adds():
