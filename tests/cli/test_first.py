@@ -90,16 +90,12 @@ RUN = "medstress run --data q.jsonl --model"
         (("q.jsonl", "mock", "--budget", "0"), f"{RUN} mock"),
         (("q.jsonl",), f"{RUN} my_model.py:answer"),
         (("qq.jsonl", "mock"), "medstress run --data q.jsonl --model mock"),
-        (("two", "mock"), "medstress run --data two/a.csv --model mock"),
         (("medqa", "mock"), "medstress run --data medqa --model mock --set dataset.path=FILE"),
     ],
     ids=str,
 )
 def test_the_next_command_is_the_mended_one(medstress, here, arguments, following):
     (here / "own.py").write_text(f"import re\n{OWN}    options = 1\n", "utf-8")
-    (here / "two").mkdir()
-    for name in ("a.csv", "b.csv"):
-        (here / "two" / name).write_text("question,A,B,answer\nWhich?,x,y,A\n", "utf-8")
     words = [word for pair in zip(("--data", "--model"), arguments, strict=False) for word in pair]
     told = medstress("run", *words, *arguments[2:])
     assert (told.code, told.next) == (2, following), told

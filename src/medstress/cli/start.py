@@ -282,8 +282,6 @@ def _dry_run(
         folder = run_folder(prepared, out, shard)
         with opened_victims(prepared, watcher.note):
             costs, notes = dry_run(prepared, folder), list(dry_run_remarks(prepared))
-    if isinstance(source, Source):
-        print(source.text)
     if shard is not None:
         n_planned = prepared.n_trials()
         take_shard(prepared, shard)
