@@ -294,10 +294,71 @@ RULES: dict[str, Any] = {
 }
 
 
+# fmt: off
+VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
+    "experiment": {
+        "controls": (True, ["no_op"], ["no_op", "repeat", "option_shuffle"], ["non_entity_noise"]),
+        "seeds": ([0, 1], [7], []), "flip_check": (True, False), "max_failed": (0, 1, 10**6),
+        "max_queries": (0, 1, 3, 10**6), "max_usd": (0.0, 1.5), "max_seconds": (0, 1e-9, 60),
+        "trial_seconds": (0, 1e-9, 60), "cache": ("", "answers"),
+    },
+    "dataset": {
+        "limit": (0, 1, 2, 10**6), "sample_seed": (0, 5), "label": ("x", "a b/c"),
+        "on_bad_row": ("error", "skip"),
+    },
+    "entities": {
+        "type": ("drugs", "diseases", ["T121"]), "recogniser": ("gazetteer", "given"),
+        "distance": ("cosine", "euclidean"), "synonyms": ("default", "none"), "limit": (1, 3),
+        "choices": ("default", "as_published", "as_released"),
+    },
+    "victim": {
+        "answer_by": ("letter", "text", "generate"), "prompt": ("qstab", "medmcqa", "cloze"),
+        "wrap": ([], ["shuffled_options"], [{"name": "majority", "k": 3}], ["instructed"]),
+        "batch_size": (1, 64), "parameters": (1, 7e9), "shots": (0, 1), "max_new_tokens": (1, 9),
+    },
+    "attack": {
+        "sampler": ("random", "pdws", "nearest", "farthest", "exhaustive"), "n": (-1, 0.5, [1, 2]),
+        "budget": (1, 2, 99), "victim_span": ("nearest", "random", "saliency"),
+        "field": ("options", "context", "stem"), "goal": ("untargeted", "replaced", "A", "B"),
+        "variants": ("exclude", "mark"), "continue_on_invalid": (True, False),
+        "unreadable_is_success": (True, False), "max_edit_distance": (0, 1, 50), "label": ("near",),
+        "scope": ("all", "entities"), "search": ("greedy", "random"), "rate": (0.0, 0.5, 1.0),
+        "attempts": (1, 2), "runs": (1, 2), "max_change": (0.0, 0.1, 1.0),
+        "side": ("first", "second", "random"),
+    },
+    "analysis": {"transfer": (True, False), "reuse": ([], [1], [1, 2, 3])},
+    "slices": {"by": (["key"], ["type"], ["subject"], ["year", "key"])},
+    "require": {"metric": ("asr", "asr_net", "accuracy", "f1_after"), "max_high": (0.0, 0.5, 1.0)},
+}
+"""Table and key -> values that are right by themselves, though not beside all others."""
+# fmt: on
+
+
+def _with_values(rng: Random, tables: dict[str, Any]) -> str:
+    """Give some keys other values that are right by themselves; return what was done."""
+    done = []
+    for _ in range(rng.randint(1, 3)):
+        table = rng.choice([*tables, "slices", "require", "analysis", "attack", "attack"])
+        if table not in VALUES:
+            continue
+        if table == "require":
+            tables.setdefault(table, [{"metric": "asr", "max_high": 0.9}])
+        is_list = table not in ("experiment", "analysis", "slices")
+        row = tables.setdefault(table, [{}] if is_list else {})
+        row = rng.choice(row) if is_list else row
+        keys = [key for key in VALUES[table] if key in row]  # of an attack, those it has
+        key = rng.choice(keys if keys and rng.random() < 0.7 else list(VALUES[table]))
+        row[key] = rng.choice(VALUES[table][key])
+        done.append(f"{table}.{key} = {row[key]}")
+    return ", ".join(done)
+
+
 def toml(rng: Random) -> Case:
     """Experiment files, `--set`, and rules of a set of prompts."""
     tables = rng.choice((questions, _pdws, _zoo, _medfuzz, _noise, pairs))()
-    match rng.choices(("tables", "bytes", "set", "rules"), (12, 2, 3, 2))[0]:
+    match rng.choices(("tables", "values", "bytes", "set", "rules"), (7, 8, 1, 2, 1))[0]:
+        case "values":
+            return _case(rng, _with_values(rng, tables), tables, {})
         case "tables":
             name, tables = mutated(rng, tables, TOML_RAW)
             return _case(rng, name, tables, {})

@@ -2,9 +2,7 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-HELPERS = Path(__file__).parents[1] / "servers"
 NAMES = ["asthma", "status asthmaticus", "scurvy", "rickets", "vitamin D deficiency"]
 
 

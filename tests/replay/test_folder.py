@@ -105,28 +105,6 @@ def test_a_read_only_folder_is_refused_in_one_sentence_and_can_still_be_read(ben
 # -- a full disk ----------------------------------------------------------------------------------
 
 
-def test_a_full_disk_stops_the_run_in_one_sentence_and_it_resumes(bench, whole, capsys):
-    with mounted(bench.root / "mount", "size=20m") as folder:
-        out = folder / "run"
-        stopped, size = 0, 120
-        while True:  # the disk grows until the run fits
-            remount(folder, f"size={size}k")
-            code = bench.run(out=out)
-            told = capsys.readouterr()
-            if code == 0:
-                break
-            assert code == 2
-            assert told.err.startswith(SENTENCE.format(folder=out))
-            assert one_line(told.err)
-            assert told.out == ""
-            stopped += 1
-            size += 600
-            assert size < 5000
-        assert stopped >= 2
-        assert sound(out)
-        assert bench.rows(out) == whole.rows
-
-
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))

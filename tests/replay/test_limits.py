@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 import medstress as ms
-from experiments import MEDFUZZ, entity, medfuzz, substitution, victim
-from medstress.experiment.plan.plan import limits_of
-from medstress.experiment.prepare import opened_victims, prepare
-from medstress.store.run_store import RunStore
+from experiments import MEDFUZZ, entity, substitution, victim
 
 
 @pytest.fixture
@@ -129,22 +126,3 @@ def test_explain_obeys_the_limits_of_the_run(workplace):
     explain[1] = "whole"
     assert medstress_cli(explain) == 0
     assert ms.open("whole").summary()["root"] == parts["root"]
-
-
-def test_a_role_beside_a_victim_is_counted_at_the_dearer_price(workplace):
-    """They share a back end, which does not know who asks."""
-    files = medfuzz("")
-    same = 'target = "roles.py:target"\n'
-    files["e.toml"] = (
-        files["e.toml"]
-        .replace(same, f"{same}price_in = 1\nprice_out = 1\n")
-        .replace('target = "roles.py:judge"\n', f"{same}price_in = 9\nprice_out = 9\n")
-    )
-    write(files)
-    run("run", max_queries=1)
-    prepared = prepare(Path("e.toml"))
-    with opened_victims(prepared, lambda _: None), RunStore(Path("run")) as store:
-        judge = next(part for part in prepared.roles if part.name == "judge")
-        assert judge.backend is prepared.victims[0].backend
-        answer = type("Answer", (), {"tokens_in": 1_000_000, "tokens_out": 0})()
-        assert limits_of(store, prepared).usd_of(judge.backend, answer) == 9

@@ -1,10 +1,8 @@
 """Running again on a folder: resume, extend, refuse, throw away, retry."""
 
-import json
 import os
 import shutil
 import sqlite3
-from collections import Counter
 from contextlib import closing
 from xml.etree import ElementTree
 
@@ -172,6 +170,7 @@ def test_a_changed_experiment_is_refused_by_name_and_nothing_is_touched(
     bench, workbench, six, capsys, parted, change, named
 ):
     shutil.copytree(six.root, bench.root, dirs_exist_ok=True)
+    bench.tables["entities"] = six.tables["entities"]
     rows, n_calls = bench.rows(), len(bench.received())
     capsys.readouterr()
     change(bench, workbench)
@@ -257,28 +256,3 @@ def test_a_limit_of_queries_is_never_exceeded_and_a_higher_one_goes_on(bench, wo
     assert bench.rows() == whole.rows
     assert len(bench.received()) == whole.n_calls
     assert workbench.ledger(bench.summary())["interrupted"] == 0
-
-
-def test_the_manifest_is_written_before_the_first_call(bench):
-    code = bench.run("--set", "victim.target='victim.py:missing'")
-    assert code == 2
-    assert bench.received() == []
-    text = (bench.root / "victim.py").read_text("utf-8")
-    (bench.root / "victim.py").write_text(
-        text.replace(
-            "    time.sleep(",
-            "    from pathlib import Path\n"
-            "    from medstress.api.results import Run\n"
-            f"    manifest = Run(Path({str(bench.out)!r})).manifest()\n"
-            "    with open(os.environ['VICTIM_LOG'] + '.seen', 'a') as seen:\n"
-            "        seen.write(json.dumps([manifest['fingerprint'], manifest['complete']]))\n"
-            "        seen.write('\\n')\n"
-            "    time.sleep(",
-        ),
-        encoding="utf-8",
-    )
-    assert bench.run() == 0
-    seen = bench.log.with_name(bench.log.name + ".seen").read_text("utf-8").splitlines()
-    fingerprint = bench.summary()["experiment"]["fingerprint"]
-    assert Counter(seen) == {json.dumps([fingerprint, False]): len(seen)}
-    assert len(seen) > 0

@@ -455,15 +455,6 @@ def test_where_the_attack_reads_vectors_another_draw_is_counted(copy, own):
     assert (found.n_redrawn, dict(found.why)) == (95, {OTHERWISE: 1})
 
 
-def test_another_experiment_redraws_nothing_and_refutes_nothing(copy, made):
-    (made.root / "more.txt").write_text("\n".join(map("name{}".format, range(9))), "utf-8")
-    text = (made.root / "experiment.toml").read_text("utf-8").replace("names.txt", "more.txt")
-    (made.root / "other.toml").write_text(text, "utf-8")
-    found = verify_folder(copy, own=prepare(made.root / "other.toml"))
-    assert found.holds
-    assert dict(found.why) == {"what it reads has another hash here": 96}
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -520,27 +511,6 @@ def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
     with closing(sqlite3.connect(copy / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
     assert "table commits of reviews.sqlite, row 1: expected digest" in told(copy)
-
-
-def test_which_options_count_beside_a_control_is_kept_so_that_it_is_judged_again(
-    workbench, tmp_path, monkeypatch
-):
-    bench = workbench.Bench(tmp_path)
-    bench.tables["experiment"]["controls"] = ["no_op"]
-    bench.tables["attack"] = [{**bench.tables["attack"][0], "goal": "replaced"}]
-    for name, value in bench.environment().items():
-        monkeypatch.setenv(name, value)
-    assert bench.run() == 0
-    found = verify_folder(bench.out)
-    assert found.holds, (found.broken, found.not_judged)
-    assert query(bench.out, "SELECT COUNT(*) FROM verdicts WHERE result LIKE '%\"counted\"%'")[0]
-    rebuild(
-        bench.out,
-        "UPDATE verdicts SET verdict = 'held' WHERE id = (SELECT MIN(id) FROM verdicts "
-        "WHERE verdict = 'flipped' AND result LIKE '%\"counted\"%')",
-    )
-    broken = verify_folder(bench.out).broken
-    assert (broken.expected, broken.found) == ("flipped", "held")
 
 
 def test_a_list_of_synonyms_of_the_users_decides_validity_as_stored_until_it_is_named(

@@ -1,24 +1,6 @@
 """How a shard ends is said in full: what failed, which limit stopped it."""
 
-import pytest
-
 from medstress.cli.app import medstress_cli
-
-
-@pytest.mark.parametrize(("allowed", "code"), [(0, 1), (100, 0)])
-def test_a_shard_says_how_many_trials_failed(bench, capsys, allowed, code):
-    (bench.root / "victim.py").write_text("def answer(prompts):\n    raise RuntimeError('down')\n")
-    bench.tables["victim"] = bench.tables["victim"][:1]
-    bench.tables["experiment"]["max_failed"] = allowed
-    folders = [bench.root / "s" / "1", bench.root / "s" / "2"]
-    for number, folder in enumerate(folders, 1):
-        assert bench.run("--shard", f"{number}/2", out=folder) == code
-    told = capsys.readouterr().out
-    assert "18 of 18 trials, 15 of them failed" in told
-    assert ("--retry-failed" in told) is bool(code)
-    merged = str(bench.root / "merged")
-    assert medstress_cli(["merge", *map(str, folders), "--out", merged, "--quiet"]) == 0
-    assert "36 of 36 trials, 0 answers, 33 of them failed" in capsys.readouterr().out
 
 
 def test_a_shard_at_its_cap_names_it_and_is_merged_as_the_run_at_once_would_end(

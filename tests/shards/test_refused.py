@@ -62,11 +62,6 @@ def test_a_folder_of_another_shard_or_of_a_whole_run_is_refused(bench, shards, r
     assert len(bench.received()) == n
 
 
-def test_what_is_about_all_trials_is_not_asked_in_a_shard(bench, shards, refused):
-    given = ["explain", "--all", shards[0], "--experiment", bench.write()]
-    refused(given, "holds shard 1/3")
-
-
 def test_a_tuned_experiment_is_tuned_before_it_is_cut(bench, refused):
     bench.tables["tune"] = {"share": 0.5}
     bench.tables["attack"] = [bench.attack("pdws", n=-5)]
@@ -113,18 +108,6 @@ def test_missing_doubled_and_foreign_shards_are_refused(workbench, bench, shards
     merge(one, two, three, bench.out, words=["a whole run"])
     with lock_folder(two):
         merge(one, two, three, words=["another medstress process is working"])
-
-
-@pytest.mark.parametrize("what", ["seeds", "require"])
-def test_shards_of_different_experiments_are_refused(bench, shards, refused, what):
-    other = bench.root / "other"
-    if what == "seeds":
-        bench.tables["experiment"]["seeds"] = [5]
-    if what == "require":
-        bench.tables["require"] = [{"metric": "asr", "max_high": 0.3}]
-    assert bench.run("--shard", "3/3", out=other) == 0
-    refused(["merge", *shards[:2], other, "--out", bench.root / "merged"], "different experiments")
-    assert not (bench.root / "merged").exists()
 
 
 def test_a_half_finished_shard_is_refused_by_default(bench, shards, refused, monkeypatch):

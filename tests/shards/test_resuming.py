@@ -4,7 +4,6 @@ import pytest
 
 from medstress.api.run import Run, merge
 from medstress.experiment.audit.verify import verify_folder
-from medstress.store.shards import read_shard
 
 
 @pytest.mark.kills
@@ -52,28 +51,6 @@ def test_shards_are_extended_by_seeds_and_items_as_a_run_is(workbench, bench, sa
     assert bench.run() == 0
     assert len(bench.received()) == 2 * in_shards - n
     same(bench.out, merged)
-
-
-def test_failed_trials_are_run_again_in_their_shard(bench, same):
-    (bench.root / "victim.py").write_text(
-        "import os\n\n\ndef answer(prompts):\n"
-        "    if os.path.exists('broken') and any('case 6?' in prompt for prompt in prompts):\n"
-        "        raise RuntimeError('down')\n    return ['A' for _ in prompts]\n"
-    )
-    bench.tables["victim"] = [{**bench.tables["victim"][0], "version": "1"}]
-    assert bench.run() == 0
-    folders = [bench.root / str(number) for number in (1, 2)]
-    (bench.root / "broken").touch()
-    assert bench.run("--shard", "1/2", out=folders[0]) == 1
-    (bench.root / "broken").unlink()
-    assert read_shard(folders[0]).n_failed > 0
-    assert bench.run("--shard", "1/2", "--retry-failed", out=folders[0]) == 0
-    assert bench.run("--shard", "2/2", out=folders[1]) == 0
-    merged = bench.root / "merged"
-    merge(folders, merged)
-    assert bench.run(out=merged) == 0
-    assert verify_folder(merged).holds
-    assert Run(merged).summary()["root"] == Run(bench.out).summary()["root"]
 
 
 def test_a_shard_is_read_like_any_run_and_says_what_it_is(bench):

@@ -149,6 +149,43 @@ def test_a_killed_process_goes_on_and_ends_with_the_same_models(workplace, encod
     assert not begun.exists()
 
 
+DIES = """
+import os, signal, sys, torch
+import medstress.store.database as database
+from medstress.cli.app import medstress_cli
+
+torch.set_num_threads(1)
+link, left = database.link, int(sys.argv[1])
+
+
+def dying(db, chained):
+    global left
+    left -= 1
+    link(db, chained)
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+database.link = dying
+sys.exit(medstress_cli(["train", "e.toml", "--out", "broken", "--quiet"]))
+"""
+"""Kills itself in its n-th commit."""
+
+
+@pytest.mark.kills
+def test_a_training_that_is_killed_while_it_attacks_goes_on_there(workplace, encoder):
+    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=1))
+    for n in (3, 4):
+        command = [sys.executable, "-c", DIES, str(n)]
+        assert subprocess.run(command, cwd=workplace, check=False).returncode == -signal.SIGKILL
+        assert (workplace / "broken" / "run.sqlite").exists()
+    for name in ("broken", "whole"):
+        assert medstress_cli(["train", "e.toml", "--out", name, "--quiet"]) == 0
+    broken, whole = (ms.open(name).summary() for name in ("broken", "whole"))
+    assert broken["root"] == whole["root"] is not None
+    assert broken["training"] == whole["training"]
+
+
 @pytest.mark.release
 def test_the_command_prints_the_comparison_and_where_everything_is(workplace, encoder, capsys):
     (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=1))

@@ -20,28 +20,8 @@ DECIDES = "passage_decides"
 """Field of a row: false for a passage that does not decide its question."""
 ABBREVIATIONS = frozenset(
     (
-        "al",
-        "approx",
-        "ca",
-        "cf",
-        "dr",
-        "e.g",
-        "eg",
-        "fig",
-        "figs",
-        "i.e",
-        "ie",
-        "no",
-        "nos",
-        "p",
-        "pp",
-        "ref",
-        "refs",
-        "resp",
-        "sp",
-        "spp",
-        "st",
-        "vs",
+        *("al", "approx", "ca", "cf", "dr", "e.g", "eg", "fig", "figs", "i.e", "ie", "no", "nos"),
+        *("p", "pp", "ref", "refs", "resp", "sp", "spp", "st", "vs"),
     )
 )
 

@@ -98,19 +98,17 @@ class Deadlines:
 
     Args:
         limits: of the run.
-        clock: monotonic, in seconds.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._clock = clock
         self._seconds = limits.trial_seconds
 
     def begin(self, entries: Iterable[QueuedCall]) -> None:
         """Start the clocks of the trials whose calls are handed over now."""
         if self._seconds is None:
             return
-        now = self._clock()
+        now = time.monotonic()
         for entry in entries:
             for running, _ in entry.waiters:
                 if running.until is None and running.work.has_deadline:
@@ -120,7 +118,7 @@ class Deadlines:
         """Return the trials whose time is up."""
         if self._seconds is None:
             return []
-        now = self._clock()
+        now = time.monotonic()
         return [
             running for running in all_running if running.until is not None and running.until <= now
         ]
@@ -133,15 +131,15 @@ class Deadlines:
             else []
         )
         if self._limits.until is not None:
-            over = self._clock() >= self._limits.until
+            over = time.monotonic() >= self._limits.until
             ends.append(self._limits.until + (self._limits.drain_seconds if over else 0.0))
-        return max(min(ends) - self._clock(), 0.0) if ends else None
+        return max(min(ends) - time.monotonic(), 0.0) if ends else None
 
     @property
     def drain_is_over(self) -> bool:
         """True if the run's time is up, and the time to wait for calls in flight as well."""
         until = self._limits.until
-        return until is not None and self._clock() >= until + self._limits.drain_seconds
+        return until is not None and time.monotonic() >= until + self._limits.drain_seconds
 
     @property
     def reason(self) -> str:

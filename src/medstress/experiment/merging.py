@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,12 +11,12 @@ from typing import Any
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from medstress.core.errors import StoreError, UsageError, reason, setting
+from medstress.core.errors import StoreError, UsageError, setting
 from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.opening import Fingerprint, differences
 from medstress.experiment.plan import manifest as manifests
-from medstress.files.writing import atomic_path, free, unfinished_parts
+from medstress.files.writing import atomic_path, unfinished_parts
 from medstress.store.database import FILE, LOCK, translated
 from medstress.store.opening import interpreting, no_run
 from medstress.store.root import plan_of
@@ -109,27 +108,20 @@ def _check_free(given: str | Path, to: Path) -> None:
         raise UsageError(
             f"merge {setting('out', str(to))}: it exists already and is not changed; choose a "
             "new folder"
-        ).with_flag("--out", str(free(to)))
+        )
 
 
 def _check_apart(folders: Sequence[str | Path], to: Path) -> None:
     """Check that what is given are runs, and that the new one is in none of them."""
     for folder in map(Path, folders):
         if not (folder / FILE).is_file():
-            error = no_run(folder)
-            error.command = "medstress merge --help"
-            if next(folder.glob(f"*/{FILE}"), None) is not None:
-                inside, out = shlex.quote(str(folder)), shlex.quote(str(to))
-                error.command = f"medstress merge {inside}/* --out {out}"
-            raise error
+            raise no_run(folder)
     for folder in map(Path, folders):
         if to.resolve().is_relative_to(folder.resolve()):
-            new = free(folder.with_name(f"{folder.name}-merged"))
             raise UsageError(
-                f"merge {setting('out', str(to))}: it lies in {folder}, which is to be "
-                "merged; choose a folder "
-                "outside of all shards"
-            ).with_flag("--out", str(new))
+                f"merge {setting('out', str(to))}: it lies in {folder}, which is to be merged; "
+                "choose a folder outside of all shards"
+            )
 
 
 def _check_at_rest(folder: Path) -> None:
@@ -262,17 +254,7 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
 
 def _write(to: Path, shards: Sequence[StoredShard]) -> Counts:
     is_new = not to.exists()
-    try:
-        lock = lock_folder(to)
-    except StoreError as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
-        # Nothing is there yet that could be resumed.
-        raise UsageError(
-            f"merge {setting('out', str(to))}: it cannot be written "
-            f"({reason(error.__cause__)}); choose another "
-            "folder"
-        ) from error
+    lock = lock_folder(to)
     try:
         _check_free(to, to)  # another merge may have come first
         for part in unfinished_parts(to):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,19 +50,15 @@ def translated(folder: Path) -> Iterator[None]:
     except PlaceTaken as error:
         raise StoreError(f"cannot write {error.filename}: {error.strerror}") from error
     except Exception as error:
-        text = str(error)
+        text, other = str(error), f"choose another with {setting('out')}"
         if "readonly" in text or isinstance(error, PermissionError):
-            hint = f"the folder or its files are read-only; choose another with {setting('out')}"
+            hint = f"the folder or its files are read-only; {other}"
         elif isinstance(error, FileExistsError | NotADirectoryError):
-            hint = (
-                f"a file is where a folder is needed; choose another folder with {setting('out')}"
-            )
-        elif "full" in text or getattr(error, "errno", None) == 28:
-            hint = "the disk is full; free some space and run the same command again to resume"
-        elif "disk I/O" in text:
-            hint = "the disk failed or is full; run the same command again to resume"
+            hint = f"a file is where a folder is needed; {other}"
         else:
-            hint = "what was committed before is safe; run the same command again to resume"
+            is_full = "full" in text or getattr(error, "errno", None) == errno.ENOSPC
+            why = "the disk is full" if is_full else "what was committed before is safe"
+            hint = f"{why}; run the same command again to resume"
         raise StoreError(f"cannot write the run in {folder}: {text}; {hint}") from error
 
 

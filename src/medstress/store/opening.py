@@ -33,12 +33,11 @@ from medstress.store.chain import (
     first_break,
     wrong_rows,
 )
-from medstress.store.database import SIDES
+from medstress.store.database import LOCK, SIDES
 from medstress.store.root import compute_root, current_root
 
 Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 """What a write to a file or its log changes."""
-LOCK = "run.lock"
 FORMAT = 6
 """The format of runs that is written and read."""
 LONGEST_VALUE = 128 << 20
@@ -471,16 +470,15 @@ def no_run(folder: Path) -> StoreError:
         error = StoreError(f"{folder} is a file; expected the folder of a run")
         is_experiment = folder.suffix == ".toml"
         return error.with_command(command("run", folder) if is_experiment else FIRST_COMMAND)
-    inside = sorted(_runs_in(folder))
-    if inside:
+    if inside := sorted(_runs_in(folder)):
         names = ", ".join(path.name for path in inside[:5])
-        near = f"; it is the parent of the runs {names}"
-    else:
-        near = did_you_mean(str(folder), map(str, [*_runs_in(folder.parent), *_runs_in(_RUNS)]))
+        error = StoreError(f"there is no run in {folder}; it is the parent of the runs {names}")
+        # Of several the user means one, and what lies in a folder such as /tmp may be anybody's.
+        one = inside[0] if len(inside) == 1 else folder / "NAME"
+        return error.with_command(command("summary", one))
+    near = did_you_mean(str(folder), map(str, [*_runs_in(folder.parent), *_runs_in(_RUNS)]))
     error = StoreError(f"there is no run in {folder} (no {DATABASE}){near}")
-    # Of several the user means one, and what lies in a folder such as /tmp may be anybody's.
-    one = inside[0] if len(inside) == 1 else folder / "NAME"
-    return error.with_command(command("summary", one) if inside else FIRST_COMMAND)
+    return error.with_command(FIRST_COMMAND)
 
 
 def never_began(folder: Path) -> StoreError:

@@ -66,10 +66,6 @@ def test_the_hash_covers_what_reaches_a_prompt_or_a_judgement():
     assert len(hashes | {base.hash}) == len(changes) + 1
 
 
-def test_neither_id_nor_metadata_is_part_of_the_hash():
-    assert question(id="q2", metadata={"topic": "x"}).hash == question().hash
-
-
 def test_metadata_does_not_tell_items_apart():
     assert question(metadata={"topic": ["x"]}) == question()
     assert hash(question(metadata={"topic": ["x"]})) == hash(question())

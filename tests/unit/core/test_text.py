@@ -80,17 +80,3 @@ def test_only_the_first_character_takes_the_case(replacement, original):
     assert result.casefold() == replacement.casefold()
     if original[0].isalpha() and replacement[0].isalpha():
         assert result[0].isupper() == original[0].isupper()
-
-
-@pytest.mark.parametrize(
-    ("replacement", "original", "expected"),
-    [
-        ("DNA polymerase", "Aspirin", "DNA polymerase"),
-        ("5-fluorouracil", "Aspirin", "5-fluorouracil"),
-        ("Warfarin", "5-fluorouracil", "Warfarin"),
-        ("", "Aspirin", ""),
-        ("Warfarin", "", "Warfarin"),
-    ],
-)
-def test_what_has_no_case_changes_nothing(replacement, original, expected):
-    assert copy_case(replacement, original) == expected

@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 from medstress.testing import ScriptedBackend, planted, tiny_questions
 
-Make = Callable[..., Any]
 ITEMS = tiny_questions(6)
 ATTACKS = (
     EntitySubstitution(sampler="nearest", budget=4),

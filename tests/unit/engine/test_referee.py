@@ -8,7 +8,6 @@ import pytest
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.protocol import Validity
 from medstress.core.calls import Chosen, Failure, Reply
-from medstress.core.errors import TrialError
 from medstress.core.outcomes import Verdict
 from medstress.engine.referee import TrialResult
 from medstress.engine.trial import Trial, conduct
@@ -177,21 +176,6 @@ def test_only_those_who_can_vouch_make_a_success_valid(
     _, result = play(trial_of(attack), {"bad": WRONG})
     assert result.valid is expected
     assert result.validity_reason == said.reason
-
-
-def test_an_unreadable_answer_is_never_valid_by_rule(attacked):
-    _, result = attacked({"one": ODD}, unreadable_is_success=True)
-    assert (result.verdict, result.valid) == (Verdict.FLIPPED, None)
-    assert result.first_unrefuted_success == 1
-
-
-def test_an_attack_that_cannot_go_on_fails_its_trial_with_its_own_sentence(by_hand, trial_of):
-    def body(item: Any, rng: Any) -> Any:
-        raise TrialError("it needs scores")
-        yield
-
-    _, result = play(trial_of(by_hand(body=body)), {})
-    assert (result.verdict, result.at, result.note) == (Verdict.FAILED, "attack", "it needs scores")
 
 
 def test_what_was_left_out_is_recorded(attacked):

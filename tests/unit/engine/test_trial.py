@@ -26,8 +26,6 @@ ITEM = tiny_questions(1)[0]
 RIGHT, WRONG, UNREADABLE = Chosen(answer="A"), Chosen(answer="B"), Chosen(text="?")
 FAILURE = Failure(error="the server is gone")
 
-Make = Callable[..., Any]
-
 
 def play(trial: Trial, answer: Callable[[CallRound], Reply]) -> tuple[list[CallRound], TrialResult]:
     """Drive a trial; each request of a need gets the same reply."""
@@ -132,12 +130,6 @@ def test_the_flip_check_says_whether_a_success_repeats_and_changes_no_verdict(
     assert (result.verdict, result.repeats) == (Verdict.FLIPPED, repeats)
 
 
-def test_the_flip_check_can_be_off(by_hand, trial_of):
-    rounds, result = play(trial_of(by_hand(("x",)), flip_check=False), scripted(RIGHT, WRONG))
-    assert len(rounds) == 2
-    assert (result.verdict, result.repeats) == (Verdict.FLIPPED, None)
-
-
 def test_queries_of_a_list_after_a_success_are_not_asked(by_hand, trial_of):
     attack = by_hand(("x", "bad", "y"), ("z",))
     rounds, result = play(trial_of(attack), by_option(bad=WRONG))
@@ -227,13 +219,6 @@ def test_a_victim_may_need_several_rounds_for_one_query(by_hand, trial_of):
     assert result.n_asked == 2
 
 
-def test_a_failure_in_a_later_round_fails_the_query(by_hand, trial_of):
-    victim = Victim(label="v", task=TwoRounds(), backend=MockBackend())  # type: ignore[arg-type]
-    replies = scripted(RIGHT, RIGHT, RIGHT, RIGHT, FAILURE, FAILURE)
-    _, result = play(trial_of(by_hand(("x",)), victim=victim), replies)
-    assert (result.verdict, result.at, result.n_asked) == (Verdict.FAILED, "attack", 1)
-
-
 def prompts(call_round: CallRound) -> list[str]:
     return [request.call.prompt for request in call_round.ahead]  # type: ignore[misc]
 
@@ -259,33 +244,6 @@ def test_no_more_is_announced_than_the_budget_has_left(by_hand, trial_of, query_
     next(flow)
     assert len(prompts(flow.send((RIGHT,)))) == 2
     assert len(prompts(flow.send((RIGHT,)))) == 1
-
-
-def test_announced_queries_start_only_when_they_are_pulled(trial_of, by_hand, query_of):
-    started = []
-
-    @dataclass(frozen=True)
-    class Counting:
-        def flow(self, candidate: Any) -> Any:
-            started.append(candidate.options[3])
-            (reply,) = yield (Request(Choose(candidate.options[3], "ABCD")),)
-            return Prediction(outcome=Outcome.RIGHT, answer=reply.answer)
-
-    def body(item: Any, rng: Any) -> Any:
-        queries = [query_of(name) for name in "xyz"]
-        for i, query in enumerate(queries):
-            yield Ask((query,), tuple(queries[i + 1 :]))
-
-    victim = Victim(label="v", task=Counting(), backend=MockBackend())  # type: ignore[arg-type]
-    flow = conduct(trial_of(by_hand(body=body), victim=victim))
-    next(flow)
-    call_round = flow.send((RIGHT,))
-    assert started == [ITEM.options[3], "x"]
-    next(call_round.ahead)
-    assert started == [ITEM.options[3], "x", "y"]
-    flow.send((RIGHT,))
-    flow.send((RIGHT,))
-    assert started == [ITEM.options[3], "x", "y", "z"]
 
 
 def test_one_query_may_be_asked_twice(by_hand, trial_of, query_of):
@@ -396,13 +354,6 @@ def test_a_probe_is_paid_for_and_is_never_a_success(trial_of):
     assert [call_round.query for call_round in rounds] == [0, 1, 2]
     assert result.probes == [1]
     assert (attack.told[1].answer, attack.told[1].reached_goal) == ("B", False)
-
-
-def test_a_success_after_a_probe_has_the_number_of_its_query(trial_of):
-    _, result = play(trial_of(Probing()), by_option(bad=WRONG, y=WRONG))
-    assert (result.verdict, result.first_success) == (Verdict.FLIPPED, 2)
-    assert result.pick is not None
-    assert result.pick.options[1] == "y"
 
 
 def test_the_clean_answer_is_the_baseline_and_costs_nothing(trial_of):

@@ -89,19 +89,6 @@ def test_medstress_without_a_package_of_its_own_is_no_bug(installed):
     )
 
 
-def test_a_folder_of_sources_needs_no_metadata(monkeypatch):
-    def absent(_: str) -> list[str]:
-        raise PackageNotFoundError
-
-    monkeypatch.setattr(extras, "requires", absent)
-    monkeypatch.setattr("importlib.metadata.version", absent)
-    assert (requirements("transformers"), lacking_of("transformers")) == ({}, [])
-    # pip would ask an index for a package of that name.
-    assert sentence(ModuleNotFoundError(name="torch")).endswith(
-        "install it with: pip install 'PATH_OF_WHEEL_OR_CHECKOUT[transformers]'"
-    )
-
-
 def test_python_without_a_package_of_the_base_is_one_sentence(monkeypatch):
     def fails(_: str) -> None:
         raise ModuleNotFoundError("No module named 'nowhere_numpy'", name="nowhere_numpy")

@@ -144,31 +144,12 @@ def test_modules_of_one_name_in_two_folders_are_not_taken_for_each_other(tmp_pat
         load_module("target.py:answer", tmp_path / "c", "python victim")
 
 
-def test_a_module_that_python_has_under_its_name_already_is_not_the_users(tmp_path, monkeypatch):
-    write(tmp_path, json="", dataclasses="")
-    assert found(tmp_path, "import json, dataclasses, sys, time", monkeypatch) == []
-
-
 def test_a_folder_that_the_file_itself_adds_is_searched(tmp_path):
     adds = "import sys\nsys.path.append(__file__[:-9] + 'lib')\n"
     text = adds + "import added_folder\ndef answer():\n    return added_folder.x"
     write(tmp_path, {"target": text, "lib/added_folder": "x = 4"})
     answer, loaded = load_function("target.py:answer", tmp_path, "python victim")
     assert (answer(), list(loaded.imports)) == (4, ["added_folder"])
-
-
-def test_a_module_that_cannot_be_read_is_named(tmp_path, monkeypatch):
-    write(tmp_path, target="import beside", beside="")
-
-    def refuse(path: Path) -> str:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr("medstress.files.local_modules.file_hash", refuse)
-    before = list(sys.path)
-    with pytest.raises(UsageError) as caught:
-        load_module("target.py:answer", tmp_path, "python victim")
-    told = f"python victim: cannot read {tmp_path / 'beside.py'}: Permission denied"
-    assert (str(caught.value), sys.path) == (told, before)
 
 
 @pytest.mark.parametrize("target", [":x", "a..b:x", "a.*:x"])

@@ -16,7 +16,6 @@ from medstress.files.writing import (
     create_in_place,
     make_folder,
     make_private,
-    refuse_occupied,
     write_bytes,
     write_text,
 )
@@ -99,15 +98,6 @@ def test_beside_a_run_whoever_may_read_the_run_may_read_the_file(tmp_path):
     assert mode(tmp_path / "report.html") == 0o640
 
 
-def test_new_folders_are_their_owners_and_those_above_ordinary(tmp_path, umask):
-    make_folder(tmp_path / "runs" / "first")
-    assert mode(tmp_path / "runs" / "first") == 0o700
-    assert mode(tmp_path / "runs") == 0o777 & ~umask
-    (tmp_path / "runs" / "first").chmod(0o755)
-    make_folder(tmp_path / "runs" / "first")
-    assert mode(tmp_path / "runs" / "first") == 0o755
-
-
 @pytest.mark.parametrize("write", [write_text, lambda path, _: create_in_place(path)])
 @pytest.mark.parametrize("is_dangling", [True, False])
 def test_no_link_is_written_through(tmp_path, write, is_dangling):
@@ -121,16 +111,6 @@ def test_no_link_is_written_through(tmp_path, write, is_dangling):
     assert link.is_symlink()
     assert outside.exists() is not is_dangling
     assert is_dangling or outside.read_text() == "mine"
-
-
-def test_a_second_name_of_a_file_is_replaced_and_not_written_through(tmp_path):
-    outside, name = tmp_path / "outside", tmp_path / "report.html"
-    outside.write_text("mine")
-    os.link(outside, name)
-    with pytest.raises(PlaceTaken, match="hard link"):
-        refuse_occupied(name)
-    write_text(name, "text")
-    assert (outside.read_text(), name.read_text()) == ("mine", "text")
 
 
 def test_a_linked_folder_above_is_normal_and_a_linked_folder_itself_is_refused(tmp_path):

@@ -124,12 +124,3 @@ def test_an_item_comes_back_with_its_hash_and_metadata(item):
     assert back == item
     assert back.hash == item.hash
     assert back.metadata == item.metadata
-
-
-def test_what_is_stored_is_compact_json_that_others_can_read():
-    body = encode_answer(Chosen(answer="B", scores=(0.25, 0.75)))
-    assert body == '["c",null,"B",[0.25,0.75]]'
-    item = Question(id="é", stem="Why?", options=("a", "b"), key="A")
-    text = encode_item(item)
-    assert "é" in text
-    assert json.loads(text)["options"] == ["a", "b"]

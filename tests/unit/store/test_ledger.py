@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from itertools import permutations
 
 import pytest
@@ -181,15 +180,6 @@ def test_calls_in_flight_count_as_interrupted_once_the_next_process_opens_the_fo
     assert others(writer)["interrupted"] == 4
 
 
-def test_a_failure_leaves_the_journal_and_no_answer(writer):
-    writer.trial("one")
-    writer.dispatch("a")
-    writer.answer("a", failed=True)
-    writer.open_again()
-    assert "interrupted" not in others(writer)
-    assert writer.store.lookup([b"a"]) == {}
-
-
 def test_forgetting_failed_trials_keeps_their_answers_and_drops_what_they_consumed(writer):
     for name in ("one", "two"):
         writer.trial(name)
@@ -205,15 +195,6 @@ def test_forgetting_failed_trials_keeps_their_answers_and_drops_what_they_consum
     assert set(writer.store.lookup([b"a", b"b", b"x"])) == {b"a", b"b"}
     assert writer.begin("one") == (1, False, {})
     assert writer.begin("two") == (2, True, {})
-
-
-def test_trials_come_in_the_order_of_the_plan(writer):
-    for name in ("c", "a", "b"):
-        writer.trial(name)
-    for trial in (2, 3, 1):
-        writer.finish(trial)
-    assert list(counts(writer)) == ["c", "a", "b"]
-    assert Counter(counts(writer).values()) == {(0, 0, 0): 3}
 
 
 def test_an_answer_is_stored_once_whoever_brings_it_again(writer):

@@ -60,12 +60,6 @@ def test_many_threads_lose_nothing(tmp_path):
         assert len(store.reviews()) == 100
 
 
-def test_there_are_no_reviews_without_their_file(tmp_path):
-    assert stored_reviews(tmp_path) == []
-    (tmp_path / FILE).touch()
-    assert stored_reviews(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     "change",
     [

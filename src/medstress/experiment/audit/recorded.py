@@ -36,22 +36,7 @@ from medstress.entities.groups import NoNames, types_of
 from medstress.entities.names import DIFFERENT, variant_class
 from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.entities.vocabularies import SHIPPED
-from medstress.experiment.file.config import (
-    Analysis as AnalysisTable,
-)
-from medstress.experiment.file.config import (
-    Entities as EntitiesTable,
-)
-from medstress.experiment.file.config import (
-    Experiment,
-    victim_labels,
-)
-from medstress.experiment.file.config import (
-    Role as RoleTable,
-)
-from medstress.experiment.file.config import (
-    Settings as ExperimentTable,
-)
+from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (
     AttackPart,
@@ -270,7 +255,7 @@ class _Folder:
                 name=name,
                 backend=backend_of(one),
                 decoding=Decoding(max_new_tokens=most, temperature=temperature),
-                table=RoleTable.model_construct(),
+                table=config.Role.model_construct(),
                 is_shared=True,
             )
             for name, one in (self.manifest.get("roles") or {}).items()
@@ -394,7 +379,7 @@ class _Folder:
             if (why := _not_shipped(table)) is not None:
                 self._lack(label, why)
                 continue
-            tables = [EntitiesTable.model_validate({**table, "limit": None})]
+            tables = [config.Entities.model_validate({**table, "limit": None})]
             built = self._tried(
                 label, lambda t=tables: load_groups(t, Path(), self.datasets, lambda _: None)
             )
@@ -445,7 +430,7 @@ class _Folder:
         if self.own is None:
             return victim
         tables = self.own.experiment.victim
-        for table, label in zip(tables, victim_labels(tables), strict=True):
+        for table, label in zip(tables, config.victim_labels(tables), strict=True):
             if label != victim.label:
                 continue
             pairs = zip(self.own.datasets, self.own.experiment.dataset, strict=True)
@@ -527,12 +512,14 @@ def recorded(run: RunReader, own: Prepared | None, *, version: bool) -> Bench:
     manifest, attacks = folder.manifest, folder.attacks
     groups, rules, vectors = folder.groups()
     victims, folds = folder.victims()
-    settings = ExperimentTable.model_construct(
+    settings = config.Settings.model_construct(
         seeds=tuple(manifest["seeds"]), flip_check=folder.parts["settings"]["flip_check"]
     )
-    analysis = AnalysisTable.model_validate(manifest["config"].get("analysis") or {})
+    analysis = config.Analysis.model_validate(manifest["config"].get("analysis") or {})
     prepared = Prepared(
-        experiment=Experiment.model_construct(experiment=settings, analysis=analysis, victim=()),
+        experiment=config.Experiment.model_construct(
+            experiment=settings, analysis=analysis, victim=()
+        ),
         given={},
         base=Path(),
         datasets=folder.datasets,
