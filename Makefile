@@ -64,7 +64,7 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 
-# Figures beside the guides of docs/design.md.
+# Figures against the guides of docs/design.md.
 sizes:
 	@$(PYTHON) scripts/sizes.py
 

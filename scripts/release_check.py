@@ -37,9 +37,10 @@ import tempfile
 import time
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.requirements import Requirement
 
@@ -144,7 +145,7 @@ def main() -> int:
     return int(failed)
 
 
-def run(*command: str, cwd: Path = ROOT, **changed: str) -> str:
+def run(*command: str, cwd: Path = ROOT, env: Mapping[str, str] = MappingProxyType({})) -> str:
     """Run a command without this checkout's PYTHONPATH and return what it prints.
 
     Raises:
@@ -152,7 +153,7 @@ def run(*command: str, cwd: Path = ROOT, **changed: str) -> str:
     """
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
-        command, capture_output=True, check=False, text=True, cwd=cwd, env={**kept, **changed},
+        command, capture_output=True, check=False, text=True, cwd=cwd, env={**kept, **env},
         errors="replace",
     )  # fmt: skip
     if done.returncode:
@@ -161,9 +162,9 @@ def run(*command: str, cwd: Path = ROOT, **changed: str) -> str:
     return done.stdout
 
 
-def python(*arguments: str, cwd: Path = ROOT, **changed: str) -> str:
+def python(*arguments: str, env: Mapping[str, str] = MappingProxyType({})) -> str:
     """Run this Python."""
-    return run(sys.executable, *arguments, cwd=cwd, **changed)
+    return run(sys.executable, *arguments, env=env)
 
 
 # -- figures, inputs, notebooks, site, tests -------------------------------------------------------
@@ -248,7 +249,7 @@ def check_notebooks() -> str:
     for path in notebooks:
         with tempfile.TemporaryDirectory() as folder:
             network["MEDSTRESS_CACHE"] = f"{folder}/cache"
-            python("-c", NOTEBOOK, str(path), folder, str(SECONDS), **network)
+            python("-c", NOTEBOOK, str(path), folder, str(SECONDS), env=network)
     return ", ".join(path.stem for path in notebooks)
 
 
@@ -343,7 +344,7 @@ def environment(*what: str, constraints: Path | None = None) -> Iterator[Callabl
         here = (str(next(Path(folder).glob("[bS]*/python*"))), "-P")
         limits = {"PIP_CONSTRAINT": str(constraints)} if constraints else {}
         # What is never imported is not compiled.
-        run(*here, "-m", "pip", "install", "--quiet", "--no-compile", *what, **limits)
+        run(*here, "-m", "pip", "install", "--quiet", "--no-compile", *what, env=limits)
         yield lambda *arguments, cwd=ROOT: run(*here, *arguments, cwd=cwd)
 
 

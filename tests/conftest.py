@@ -126,7 +126,7 @@ def pytest_configure() -> None:
     pytest.MonkeyPatch().setattr(metadata, "version", cache(metadata.version))
 
 
-NEXT = re.compile(r"(?:; (?:next|once mended)| (?:Next|Once mended)): (.+)$", re.MULTILINE)
+NEXT = re.compile(r"(?:; next| Next): (.+)$", re.MULTILINE)
 """The end of a refusal on the command line."""
 
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +45,6 @@ SEEDS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What one simulated run says."""
-
-    labelled: tuple[float, float] | None
-    """Ends of the labelled estimate."""
-    invalid: float
-    """Share of the successes that are invalid."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """All runs of one design."""
 
@@ -71,10 +62,6 @@ class Cell:
     """How often the labelled estimate holds the truth."""
     width: float
     """Its mean width."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return its fields."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 def truth_of(share: float) -> float:
@@ -94,30 +81,19 @@ def cell(share: float, n_labels: int, alike: bool, runs: int, seed: int = 0) -> 
         seed: of this design.
     """
     rng = np.random.default_rng([seed, round(1000 * share), n_labels, alike])
-    maker = _Maker()
     truth = truth_of(share) if not alike else _truth_alike(share)
-    found = [_run(rng, maker, share, n_labels, alike) for _ in range(runs)]
-
-    ends = [one.labelled for one in found]
-    widths = [end[1] - end[0] for end in ends if end is not None]
+    ends, invalid = zip(*(_run(rng, share, n_labels, alike) for _ in range(runs)), strict=True)
+    known = [end for end in ends if end is not None]
     return Cell(
         share=share,
         n_labels=n_labels,
         alike=alike,
         runs=runs,
         truth=truth,
-        invalid=float(np.mean([one.invalid for one in found])),
-        coverage=float(np.mean([end is not None and end[0] <= truth <= end[1] for end in ends])),
-        width=float(np.mean(widths)),
+        invalid=float(np.mean(invalid)),
+        coverage=sum(low <= truth <= high for low, high in known) / runs,
+        width=float(np.mean([high - low for low, high in known])),
     )
-
-
-def cells(runs: int) -> Iterator[Cell]:
-    """Simulate all designs; alike items take long and have a fifth of the runs."""
-    for alike in (False, True):
-        for share in SHARES:
-            for n_labels in LABELS:
-                yield cell(share, n_labels, alike, runs // 5 if alike else runs)
 
 
 _ALIKE = 4.0
@@ -134,8 +110,9 @@ def _truth_alike(share: float, n: int = 400_000) -> float:
 
 
 def _run(
-    rng: np.random.Generator, maker: _Maker, share: float, n_labels: int, alike: bool
-) -> Found:
+    rng: np.random.Generator, share: float, n_labels: int, alike: bool
+) -> tuple[tuple[float, float] | None, float]:
+    """Return the ends of the labelled estimate, and the share of the successes that are invalid."""
     trials = SEEDS if alike else 1
     s, w = np.full(N_ITEMS, share), np.full(N_ITEMS, FOOLED)
     if alike:
@@ -145,13 +122,15 @@ def _run(
     places = np.argwhere(flipped)
     n = min(n_labels, len(places))
     labelled = {tuple(places[i]) for i in rng.choice(len(places), n, replace=False)}
-    found = validity(analyses.Cell.of(maker.trials(flipped, valid, labelled)))
-    assert found is not None
-    rate = found.asr_valid
-    return Found(
-        labelled=None if rate is None else (float(rate.low or 0.0), float(rate.high or 0.0)),
-        invalid=float(1 - valid[flipped].mean()),
-    )
+    made = [
+        _trial(*at, bool(flipped[at]), bool(valid[at]) if at in labelled else None)
+        for at in np.ndindex(flipped.shape)
+    ]
+    result = validity(analyses.Cell.of(made))
+    assert result is not None
+    rate = result.asr_valid
+    ends = None if rate is None else (float(rate.low or 0.0), float(rate.high or 0.0))
+    return ends, float(1 - valid[flipped].mean())
 
 
 def _searched(rng: np.random.Generator, s: Any, w: Any, trials: int) -> tuple[Any, Any]:
@@ -161,43 +140,12 @@ def _searched(rng: np.random.Generator, s: Any, w: Any, trials: int) -> tuple[An
     return fooled.any(axis=0), ~np.take_along_axis(draws, fooled.argmax(axis=0)[None], axis=0)[0]
 
 
-class _Maker:
-    """Makes trials, each once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Trial] = {}
-
-    def trials(self, flipped: Any, valid: Any, labelled: set[Any]) -> list[Trial]:
-        """Return the trials of one run.
-
-        Args:
-            flipped: shape (n_seeds, n_items).
-            valid: shape (n_seeds, n_items).
-            labelled: (seed, item) of the successes that people labelled.
-        """
-        return [
-            self._trial(
-                seed,
-                i,
-                bool(flipped[seed, i]),
-                bool(valid[seed, i]) if (seed, i) in labelled else None,
-            )
-            for seed in range(flipped.shape[0])
-            for i in range(flipped.shape[1])
-        ]
-
-    def _trial(self, seed: int, item: int, flipped: bool, people: bool | None) -> Trial:
-        key = seed, item, flipped, people
-        if key not in self._known:
-            self._known[key] = _trial(seed, item, flipped, people)
-        return self._known[key]
-
-
 _ATTACK = AttackRecord(label="nearest", name="entity_substitution", budget=1)
 
 
+@cache
 def _trial(seed: int, item: int, flipped: bool, people: bool | None) -> Trial:
-    """Return a trial; of a success that nobody labelled nothing is known."""
+    """Return a trial; nothing is known of a success without a label."""
     made = trial(
         item,
         arm(_ATTACK, seed=seed),
@@ -218,7 +166,11 @@ def main() -> None:
     given = parser.parse_args()
     given.to.mkdir(parents=True, exist_ok=True)
     path = given.to / "validity.json"
-    rows = [json.dumps(cell.as_json()) for cell in cells(given.runs)]
+    # Alike items take long and have a fifth of the runs.
+    rows = [
+        json.dumps(asdict(cell(share, n, alike, given.runs // 5 if alike else given.runs)))
+        for alike, share, n in product((False, True), SHARES, LABELS)
+    ]
     path.write_text("[\n" + ",\n".join(rows) + "\n]\n", "utf-8")
     print(path)
 

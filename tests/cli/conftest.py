@@ -42,10 +42,6 @@ def medstress(capsys, monkeypatch, parted):
         code = medstress_cli([str(argument) for argument in arguments])
         told = capsys.readouterr()
         err, command = parted(told.err)
-        if code == 2:
-            # Every refusal ends with a command to type; a line to install one is its own.
-            own = command or err.rstrip().rpartition(": ")[2]
-            assert own.startswith(("medstress ", "pip install ")) or "pip install" in err, err
         return Told(code, told.out, err, command)
 
     return call

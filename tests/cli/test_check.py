@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+import medstress as ms
 from medstress.experiment.check_data import check_data
 from medstress.experiment.first import Choices
 
@@ -115,19 +116,8 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
         (2, "data.jsonl, line 8"),
         (1, "data.jsonl, line 10"),
     ]
-    told = medstress("check", "data.jsonl")
-    assert "on_bad_row" not in told.out + told.err
-    assert (told.code, told.err.count("\n")) == (2, 1)
-    assert told.next == "medstress check data.jsonl"
-    shown = told.out
-    assert "! 3 rows cannot be read" in shown
-    assert "! 2 rows: " in shown
-    assert "; also line 9" in shown
-    left_out = medstress("check", "data.jsonl", "--set", 'dataset.on_bad_row="skip"')
-    assert (left_out.code, left_out.err) == (0, "")
-    skipping = left_out.out
-    assert "a run leaves them out" in skipping
-    assert "stops there" not in skipping
+    assert medstress("check", "data.jsonl").code == 2
+    assert medstress("check", "data.jsonl", "--set", "dataset.on_bad_row=skip").code == 0
 
 
 @pytest.mark.parametrize(
@@ -140,12 +130,8 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
 def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, counts):
     found = checked(rows, *flags, name=name)
     assert found.kind == kind
-    counts = (
-        counts
-        if isinstance(counts, dict)
-        else dict(zip(("swap_noise", "synonym"), counts, strict=True))
-    )
-    assert {attack: n for (attack, _), n in attackable(found).items()} == counts
+    shown = {attack: n for (attack, _), n in attackable(found).items()}
+    assert shown == dict(zip(("swap_noise", "synonym"), counts, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -153,10 +139,8 @@ def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, cou
     [
         (QUESTIONS, [], []),
         (QUESTIONS[:5], [], ["--entities", "drugs"]),
-        (QUESTIONS, ["--entities", "diseases"], ["--entities", "diseases"]),
         (QUESTIONS[2:5], [], ["--attack", "swap_noise"]),
         ([question("q", stem="How?"), QUESTIONS[6]], [], ["--attack", "passage_swap"]),
-        ([{**q, "why": q["question"]} for q in QUESTIONS], ["--limit", "6"], []),
     ],
 )
 def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
@@ -172,19 +156,51 @@ def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
     assert medstress(*arguments, "--dry-run", "--set", "experiment.seeds=[0]").code == 0
 
 
-@pytest.mark.parametrize(
-    ("flags", "word"),
-    [
-        (["--entities", "drug"], "drugs"),
-        (["--entities", ","], "--entities"),
-        (["--columns", "question"], "--columns"),
-        (["--columns", "qestion=stem"], "qestion"),
-        (["--limit", "0"], "--limit"),
-        (["--answer-base", "2"], "--answer-base"),
-        (["--set", "dataset.lable=x"], "lable"),
-    ],
-)
-def test_wrong_flags_are_refused_in_one_sentence(medstress, write, said, flags, word):
-    told = medstress("check", write("data.jsonl", QUESTIONS), *flags)
-    assert (told.code, told.out) == (2, "")
-    said(told.err, word)
+NAMED = [
+    {
+        "id": "q1",
+        "question": "A boy with asthma takes ibuprofen. Which drug comes next?",
+        "options": ["gout", "Aspirin and codeine", "Lipitor"],
+        "answer_idx": "A",
+        "year": 2024,
+    },
+    {"id": 7, "stem": "Which?", "options": ["aspirin", "rest", "gout", "sleep"], "answer": "B"},
+]
+
+
+def test_questions_are_written_with_their_mentions_and_read_back_as_the_same_items(
+    medstress, write, tmp_path
+):
+    told = medstress("check", write("rows.jsonl", NAMED), "--to", "out.jsonl")
+    assert (told.code, told.err) == (0, "")
+    following = "next: medstress run --data out.jsonl --model NAME --set entities.recogniser=given"
+    assert told.out.splitlines()[-1] == following
+    items = ms.load_dataset("table", tmp_path / "out.jsonl")
+    given = ms.load_dataset("table", tmp_path / "rows.jsonl")
+    for read, original in zip(items, given, strict=True):
+        assert (read.id, read.stem, read.options, read.key) == (
+            *(original.id, original.stem, original.options, original.key),
+        )
+    mentions = [
+        (m.field, items[0].text_of(m.field)[m.start : m.end], m.type) for m in items[0].mentions
+    ]
+    assert mentions == [
+        ("A", "gout", "diseases"),
+        ("B", "Aspirin", "drugs"),
+        ("B", "codeine", "drugs"),
+        ("C", "Lipitor", "drugs"),
+        ("context", "asthma", "diseases"),
+        ("context", "ibuprofen", "drugs"),
+    ]
+    assert items[0].metadata["year"] == 2024
+
+
+def test_nothing_is_written_where_a_row_cannot_be_read(medstress, write, tmp_path):
+    bad = {"id": "bad", "stem": "Which?", "options": ["a"], "answer": "Z"}
+    told = medstress("check", write("rows.jsonl", [*NAMED, bad]), "--to", "out.jsonl")
+    assert (told.code, (tmp_path / "out.jsonl").exists()) == (2, False)
+    skip = ("--set", "dataset.on_bad_row=skip")
+    assert medstress("check", "rows.jsonl", "--to", "out.jsonl", *skip).code == 0
+    assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
+    told = medstress("check", "rows.jsonl", "--to", "rows.jsonl", *skip)
+    assert (told.code, "input file" in told.err) == (2, True)

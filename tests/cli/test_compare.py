@@ -77,19 +77,6 @@ def test_a_run_that_cannot_be_read_is_an_error_in_junit(two, medstress, said):
     assert ET.parse(two.root / "j.xml").getroot().get("errors") == "1"
 
 
-def test_two_attacks(two, medstress):
-    two.tables["attack"] = [two.attack("nearest")]
-    assert two.run(out=two.root / "c") == 0
-    assert medstress("compare", "b", "c").code == 2
-    told = medstress("compare", "b", "c", "--factor", "attack", "--margin", "0.2", "--json")
-    found = json.loads(told.out)
-    assert (found["factor"], found["margin"]) == ("attack", 0.2)
-    (row,) = found["rows"]
-    assert (row["metric"], row["decides"]) == ("asr", True)
-    assert [row[side]["attack"] for side in ("a", "b")] == ["random", "nearest"]
-    assert "deterministic" in row["names_reason"]
-
-
 def test_another_vocabulary_is_refused_unless_it_is_what_is_compared(two, medstress, said):
     names = two.root / "few.txt"
     known = (two.root / "names.txt").read_text("utf-8").splitlines()
@@ -120,26 +107,3 @@ def test_two_victims_of_one_run(two, medstress, workbench, said):
     assert mixed["rows"][0]["difference"] == apart["rows"][0]["difference"]
     said(medstress("compare", "c#olld", "c#careful").err, "did you mean 'old'")
     assert medstress("compare", "c#old", "c#old").code == 2
-
-
-def test_stored_name_substitutions_have_an_interval_over_names(two, medstress, workbench):
-    """Names are in the edits; those of harmless changes are none."""
-    (two.root / "old.py").write_text(workbench.VICTIM, encoding="utf-8")
-    assert medstress("export", "a", "--table", "attacked", "--to", "set.jsonl").code == 0
-    for name, module in (("old", "old"), ("new", "victim")):
-        (two.root / f"{name}.toml").write_text(
-            f'[experiment]\nname = "{name}"\nseeds = [0, 1]\n'
-            '[[dataset]]\nname = "attacked"\npath = "set.jsonl"\n'
-            f'[[victim]]\nname = "m"\nbackend = "python"\ntarget = "{module}.py:answer"\n'
-            '[[attack]]\nname = "attacked"\n',
-            encoding="utf-8",
-        )
-        told = medstress("run", f"{name}.toml", "--out", f"f_{name}", "--quiet")
-        assert told.code == 0, told.err
-    (row,) = [
-        row
-        for row in json.loads(medstress("compare", "f_old", "f_new", "--json").out)["rows"]
-        if row["decides"]
-    ]
-    names = row["names_like_these"]
-    assert names["low"] < row["difference"]["value"] < names["high"]

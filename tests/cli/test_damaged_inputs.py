@@ -41,8 +41,10 @@ def pages_of(db: sqlite3.Connection, table: str) -> tuple[int, int]:
     return (root - 1) * size, size
 
 
-@pytest.mark.parametrize("command", ["summary", "report", "export"])
-@pytest.mark.parametrize("table", ["items", "trials", "exchanges", "answers"])
+@pytest.mark.parametrize(
+    ("command", "table"),
+    [("summary", "items"), ("report", "trials"), ("export", "exchanges"), ("report", "answers")],
+)
 def test_sqlite_errors_while_rows_are_read_name_the_file(
     finished, medstress, tmp_path, command, table
 ):
@@ -62,19 +64,8 @@ def test_sqlite_errors_while_rows_are_read_name_the_file(
     assert not list(tmp_path.glob("re*.html"))
 
 
-def test_a_damaged_cache_of_answers_is_named(bench, medstress, tmp_path):
-    bench.tables["experiment"]["cache"] = str(tmp_path / "answers")
-    assert bench.run() == 0
-    shutil.rmtree(bench.out)
-    path = tmp_path / "answers" / "answers.sqlite"
-    content = bytearray(path.read_bytes())
-    content[100:] = b"\xff" * (len(content) - 100)
-    path.write_bytes(content)
-    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), str(path.parent))
-
-
 @pytest.mark.skipif(not find_spec("gguf"), reason="the package gguf is not installed")
-@pytest.mark.parametrize("kept", [3, 24, 60])
+@pytest.mark.parametrize("kept", [3, 60])
 def test_a_truncated_gguf_is_named(bench, medstress, tmp_path, kept):
     whole = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 20) + b"general.architecture"
     (tmp_path / "cut.gguf").write_bytes((whole + struct.pack("<IQ", 8, 5) + b"llama")[:kept])
@@ -120,18 +111,10 @@ def test_a_refused_pickle_is_one_sentence_and_is_not_executed(bench, medstress, 
     assert not (tmp_path / "executed").exists()
 
 
-def test_toml_nested_a_thousand_deep_is_one_sentence(bench, medstress, tmp_path):
-    path = tmp_path / "deep.toml"
-    path.write_text("a = " + "[" * 1_000 + "]" * 1_000)
-    refused(medstress("run", path), "deep.toml", "nested too deep")
-    path.write_text("[experiment]\ncontrols = false\nname = " + "[" * 40 + "]" * 40)
-    refused(medstress("run", path), "deep.toml", "experiment.name", "32")
-
-
 @pytest.mark.parametrize(
     ("code", "reason"),
-    [("import nowhere_to_be_found", "nowhere_to_be_found"), ("1 / 0", "division"), ("x = (", "")],
-    ids=["absent", "raises", "syntax"],
+    [("import nowhere_to_be_found", "nowhere_to_be_found"), ("x = (", "")],
+    ids=["absent", "syntax"],
 )
 def test_a_plug_in_that_cannot_be_imported_is_named_with_the_reason(
     bench, medstress, tmp_path, monkeypatch, code, reason
@@ -150,13 +133,6 @@ def test_a_plug_in_that_cannot_be_imported_is_named_with_the_reason(
     said = refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "'broken'")
     assert reason in said
     assert "broken_plug_in:Attack" in said
-
-
-def test_a_file_that_the_system_refuses_is_no_bug(bench, medstress, tmp_path):
-    folder = tmp_path / "folder.toml"
-    folder.mkdir()
-    refused(medstress("run", folder), "folder.toml", "is a folder")
-    refused(medstress("summary", tmp_path / ("x" * 300)), "x" * 300)
 
 
 @pytest.mark.models
@@ -189,7 +165,7 @@ def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [("manifest", "value"), ("items", "body"), ("arms", "spec"), ("verdicts", "result")],
+    [("manifest", "value"), ("verdicts", "result")],
 )
 def test_json_nested_without_measure_within_a_folder_is_one_sentence(
     finished, medstress, workbench, tmp_path, table, column
@@ -203,15 +179,6 @@ def test_json_nested_without_measure_within_a_folder_is_one_sentence(
     refused(told, "run.sqlite")
 
 
-@pytest.mark.parametrize("piece", ["x", "x.", "e.g. A ", "A. ", "(", "x\u0301"])
-def test_a_document_of_a_million_letters_is_read_in_seconds(piece):
-    from medstress.core.passages import sentence_spans
-
-    started = time.process_time()
-    sentence_spans(piece * (1_000_000 // len(piece)))
-    assert time.process_time() - started < 10
-
-
 def seconds_of(work) -> float:
     started = time.process_time()
     work()
@@ -221,28 +188,25 @@ def seconds_of(work) -> float:
 def test_texts_that_took_quadratic_time_are_read_in_seconds():
     from medstress.core.passages import sentence_spans
     from medstress.core.text import cut_word, edit_distance
-    from medstress.entities.synonyms import _plain
-    from medstress.report.cases import _compare
+    from medstress.report.cases import mark_changes
 
-    assert seconds_of(lambda: _plain("a" + " " * 90_000 + "b")) < 2
     word = "a" * 40_000
     assert seconds_of(lambda: [cut_word(word, i, i + 3) for i in range(400)]) < 2
     text, places = "Aspirin helps a lot. " * 8_000, [(21 * i, 21 * i + 7) for i in range(8_000)]
     assert seconds_of(lambda: sentence_spans(text, places)) < 2
     assert seconds_of(lambda: edit_distance("ab" * 500_000, "ba" * 500_000 + "c")) < 5
-    old = [part for i in range(490) for part in (f"!{i % 2}x!", " ")]
-    new = [part for i in range(490) for part in (f"!{i % 2}x!" if i % 3 else f"!{i}y!", " ")]
-    assert seconds_of(lambda: list(_compare(old, new))) < 3
+    old = " ".join(f"{i % 2}x" for i in range(490))
+    new = " ".join(f"{i % 2}x" if i % 3 else f"{i}y" for i in range(490))
+    assert seconds_of(lambda: mark_changes(old, new)) < 3
 
 
-@pytest.mark.parametrize("text", ["a." * 60_000 + "a=1", "x = { " + "a." * 60_000 + "a = 1 }"])
-def test_a_key_of_thousands_of_tables_is_refused_in_seconds(medstress, tmp_path, text):
+def test_a_key_of_thousands_of_tables_is_refused_in_seconds(medstress, tmp_path):
     path = tmp_path / "dotted.toml"
-    path.write_text(text)
+    path.write_text("a." * 60_000 + "a=1")
     assert seconds_of(lambda: refused(medstress("run", path), "dotted.toml", "dots")) < 5
 
 
-@pytest.mark.parametrize("depth", [150, 300, 600, 900])
+@pytest.mark.parametrize("depth", [150, 900])
 def test_a_row_nested_too_deep_is_named_and_nothing_is_begun(bench, medstress, tmp_path, depth):
     path = tmp_path / "items.jsonl"
     first, *rest = path.read_text().splitlines()
@@ -265,24 +229,3 @@ def test_packed_names_that_are_damaged_or_without_measure_are_refused(
     refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "names.csv.gz")
     assert tracemalloc.get_traced_memory()[1] < 300 << 20
     tracemalloc.stop()
-
-
-def test_word_vectors_with_a_number_without_end_are_refused(bench, medstress, tmp_path):
-    (tmp_path / "v.txt").write_text("1 " + "9" * 5_000 + "\n")
-    bench.tables["entities"][0]["embedding"] = "v.txt"
-    bench.tables["attack"] = [bench.attack("pdws", n=2)]
-    refused(medstress("run", bench.write(), "--out", bench.out, "--quiet"), "v.txt")
-
-
-def test_a_small_folder_that_asks_for_gigabytes_of_prompts_is_refused(
-    bench, medstress, tmp_path, monkeypatch
-):
-    from medstress.store import prompts
-
-    assert bench.run() == 0
-    assert medstress("summary", bench.out).code == 0
-    monkeypatch.setattr(prompts, "_SHOWN_AT_LEAST", 100)
-    monkeypatch.setattr(prompts, "_SHOWN_A_BYTE", 0)
-    to = bench.root / "t.csv"
-    told = medstress("export", bench.out, "--table", "trials", "--to", to)
-    refused(told, "run.sqlite", "more prompts")

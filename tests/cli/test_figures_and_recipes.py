@@ -2,8 +2,6 @@
 
 import tomllib
 
-import pytest
-
 
 def test_labels_of_other_scripts_are_written_and_latex_stays_ascii(bench, medstress, tmp_path):
     bench.tables["attack"] = [{**bench.attack("random", budget=3), "label": "随机 ж"}]
@@ -29,26 +27,3 @@ def test_an_experiment_is_written_by_a_dry_run_but_never_over_a_file(medstress, 
     assert told.code == 2
     assert told.err.startswith(f"medstress: --to {path}: it exists already")
     assert path.read_text("utf-8") == "edited"
-
-
-@pytest.mark.parametrize("arguments", [["run", "xian2025-tabel1"], ["tune", "xian2025-tabel1"]])
-def test_a_misspelt_recipe_is_named_with_its_likeliest_neighbour(
-    medstress, arguments, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    told = medstress(*arguments)
-    assert (told.code, told.out) == (2, "")
-    assert "did you mean 'xian2025-table1'?" in told.err
-    assert told.err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_entry_that_is_switched_off_may_name_what_is_not_built(medstress, bench):
-    table = {"name": "of_tomorrow", "label": "later", "use": False}
-    bench.tables["attack"].append(table)
-    told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
-    assert (told.code, told.err) == (0, "")
-    table["use"] = True
-    told = medstress("run", bench.write(), "--out", bench.out, "--dry-run")
-    assert told.code == 2
-    assert "unknown attack 'of_tomorrow'" in told.err

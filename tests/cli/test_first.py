@@ -60,18 +60,10 @@ def test_no_attack_asks_the_clean_questions_alone(medstress, here):
     assert (row["queries"]["baseline"], row["queries"]["asked"]) == (4, 0)
 
 
-def test_limit_set_and_out_apply(medstress, here):
-    done = medstress("run", *GIVEN, *FAST, "--limit", 2, "--set", "attack.budget=1", "--out", "x")
-    assert done.code == 0, done.err
-    assert Run(here / "x").summary()["results"][0]["n_items"] == 2
-    assert Run(here / "x").manifest()["config"]["attack"][0]["budget"] == 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
         ((), "--data FILE --model NAME"),
-        (("q.jsonl",), "--data q.jsonl"),
         (("x.toml", "--model", "mock"), "--set"),
         (("--data", "q.jsonl"), "--model"),
         (("--model", "mock"), "--data"),
@@ -93,12 +85,8 @@ RUN = "medstress run --data q.jsonl --model"
     [
         (("q.jsonl", "own.py:answr"), f"{RUN} own.py:answer"),
         (("q.jsonl", "own.py"), f"{RUN} own.py:answer"),
-        (("q.jsonl", "own.py:options"), f"{RUN} own.py:answer"),
         (("q.jsonl", "owm.py:answer"), f"{RUN} own.py:answer"),
-        (("q.jsonl", "broken.py:answer"), f"{RUN} broken.py:answer"),
-        (("q.jsonl", "no.gguf"), f"{RUN} no.gguf"),
         (("q.jsonl", "mok"), f"{RUN} mock"),
-        (("q.jsonl", "smollm"), f"{RUN} smollm2"),
         (("q.jsonl", "mock", "--budget", "0"), f"{RUN} mock"),
         (("q.jsonl",), f"{RUN} my_model.py:answer"),
         (("qq.jsonl", "mock"), "medstress run --data q.jsonl --model mock"),
@@ -109,7 +97,6 @@ RUN = "medstress run --data q.jsonl --model"
 )
 def test_the_next_command_is_the_mended_one(medstress, here, arguments, following):
     (here / "own.py").write_text(f"import re\n{OWN}    options = 1\n", "utf-8")
-    (here / "broken.py").write_text("def answer(:\n", "utf-8")
     (here / "two").mkdir()
     for name in ("a.csv", "b.csv"):
         (here / "two" / name).write_text("question,A,B,answer\nWhich?,x,y,A\n", "utf-8")

@@ -68,7 +68,7 @@ def too_wide(text, columns, folder):
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("kind", ["letter", "documents", "medfuzz", "pairs"])
+@pytest.mark.parametrize("kind", ["documents", "medfuzz", "pairs"])
 def test_every_kind_of_run_fits_80_columns_and_keeps_its_numbers_whole(kind, tmp_path, terminal):
     folder = tmp_path / "run"
     with written_to(tmp_path, GOLDENS[kind]):

@@ -13,7 +13,7 @@ import pytest
 
 from medstress.store.run_store import RunStore
 
-FILES = ("run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.sqlite-journal", "run.lock")
+FILES = ("run.sqlite", "run.sqlite-wal", "run.lock")
 
 
 def most_held() -> int:
@@ -70,11 +70,10 @@ def test_a_run_writes_through_no_link_in_its_folder(bench, medstress, outside, t
         assert after == before
 
 
-@pytest.mark.parametrize("name", ["run.sqlite", "run.lock"])
-def test_a_run_changes_no_file_that_has_another_name(bench, medstress, outside, name):
+def test_a_run_changes_no_file_that_has_another_name(bench, medstress, outside):
     assert bench.run() == 0
-    (bench.out / name).unlink(missing_ok=True)
-    os.link(outside, bench.out / name)
+    (bench.out / "run.sqlite").unlink()
+    os.link(outside, bench.out / "run.sqlite")
     told = medstress("run", bench.write(), "--out", bench.out, "--quiet")
     assert told.code == 2
     assert "hard link" in told.err
@@ -93,81 +92,39 @@ def test_a_folder_that_is_a_link_is_refused_and_a_linked_one_above_is_normal(
     assert (told.code, told.err) == (0, "")
 
 
-def tuned(bench, workbench) -> None:
-    bench.write_items(workbench.questions(30))
-    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 2}]
-    bench.tables["tune"] = {"grid": [-5, 5], "share": 0.5}
-
-
-def test_tuning_throws_away_and_writes_nothing_behind_a_link(bench, medstress, workbench, tmp_path):
-    assert bench.run() == 0
-    tuned(bench, workbench)
-    other = Path(shutil.copytree(bench.out, tmp_path / "other"))
-    held = {path.name: path.read_bytes() for path in other.iterdir()}
-    for name, flags in product(("tuning", "tune.json"), ((), ("--fresh",))):
-        (bench.out / name).symlink_to(other)
-        told = medstress("tune", bench.write(), "--out", bench.out, "--quiet", *flags)
-        assert told.code == 2
-        assert "it is a link" in told.err
-        assert {path.name: path.read_bytes() for path in other.iterdir()} == held
-        (bench.out / name).unlink()
-
-
 OUTPUTS = {
     "report": ("report", "{run}", "--out", "{to}.html"),
     "export": ("export", "{run}", "--table", "trials", "--to", "{to}.csv"),
-    "export as parquet": ("export", "{run}", "--table", "items", "--to", "{to}.parquet"),
+    "parquet": ("export", "{run}", "--table", "items", "--to", "{to}.parquet"),
     "review": ("review", "{run}", "--export", "{to}.csv"),
-    "review page": ("review", "{run}", "--export", "{to}.html"),
     "markdown": ("summary", "{run}", "--markdown", "{to}.md"),
     "figures": ("figures", "{run}", "--format", "svg", "--out", "{to}"),
 }
-
-
-@pytest.mark.parametrize("what", OUTPUTS)
-@pytest.mark.parametrize("is_dangling", [True, False], ids=str)
-def test_no_output_goes_through_a_link(run_of, medstress, tmp_path, outside, what, is_dangling):
-    arguments = [each.format(run=run_of, to=tmp_path / "to") for each in OUTPUTS[what]]
-    link = Path(arguments[-1])
-    if is_dangling:
-        outside.unlink()
-    link.symlink_to(outside)
-    told = medstress(*arguments)
-    assert told.code == 2
-    assert told.err.count("\n") == 1
-    assert link.is_symlink()
-    assert outside.exists() is not is_dangling
-    assert is_dangling or outside.read_bytes() == b"mine\n" * 100
-
-
-def test_reviews_are_read_into_no_link(run_of, medstress, tmp_path):
-    sheet = tmp_path / "sheet.csv"
-    assert medstress("review", run_of, "--export", sheet).code == 0
-    elsewhere = tmp_path / "elsewhere.sqlite"
-    (run_of / "reviews.sqlite").rename(elsewhere)
-    (run_of / "reviews.sqlite").symlink_to(elsewhere)
-    before = elsewhere.read_bytes()
-    told = medstress("review", run_of, "--import", sheet)
-    assert told.code == 2
-    assert "reviews.sqlite is a link" in told.err
-    assert elsewhere.read_bytes() == before
-
-
 READINGS = {
     "summary": ("summary", "{run}"),
-    "json": ("summary", "{run}", "--json"),
     "report": ("report", "{run}", "--out", "{to}.html"),
-    "case": ("case", "{run}"),
-    "compare": ("compare", "{run}", "{run}"),
     "export": ("export", "{run}", "--table", "trials", "--to", "{to}.jsonl"),
-    "figures": ("figures", "{run}", "--format", "svg", "--out", "{to}"),
-    "review": ("review", "{run}", "--export", "{to}-room.csv"),
     "verify": ("verify", "{run}"),
     "merge": ("merge", "{run}", "--out", "{to}-merged"),
-    "test": ("test", "{run}"),
-    "explain": ("explain", "{run}", "--all"),
 }
 """Commands that read or pack a folder."""
+
+
+def filled(arguments, run, to):
+    return [part.format(run=run, to=to) for part in arguments]
+
+
+def test_no_output_goes_through_a_link(run_of, medstress, tmp_path, outside):
+    for what, arguments in OUTPUTS.items():
+        words = filled(arguments, run_of, tmp_path / what)
+        for target in (outside, tmp_path / "nowhere"):
+            link = Path(words[-1])
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
+            assert medstress(*words).code == 2, what
+            assert link.is_symlink()
+    assert not (tmp_path / "nowhere").exists()
+    assert outside.read_bytes() == b"mine\n" * 100
 
 
 def to_nowhere(place: Path, outside: Path, how: str) -> None:
@@ -198,8 +155,10 @@ def at_once():
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("how", ["link", "pipe"])
-@pytest.mark.parametrize("name", ["run.sqlite", "run.sqlite-wal", "reviews.sqlite"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("run.sqlite", "link"), ("run.sqlite-wal", "pipe"), ("reviews.sqlite", "link")],
+)
 def test_no_command_follows_or_opens_what_is_no_file(
     run_of, medstress, tmp_path, outside, name, how
 ):
@@ -207,37 +166,24 @@ def test_no_command_follows_or_opens_what_is_no_file(
     to_nowhere(run_of / name, outside, how)
     before, held = sorted(run_of.iterdir()), outside.read_bytes()
     for arguments in READINGS.values():
-        told = medstress(*(each.format(run=run_of, to=tmp_path / "to") for each in arguments))
+        told = medstress(*filled(arguments, run_of, tmp_path / "to"))
         assert (told.code, told.out) == (2, ""), arguments
-        assert told.err.count("\n") == 1
     assert sorted(run_of.iterdir()) == before
     assert outside.read_bytes() == held
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("how", ["link", "pipe", "giant"])
+@pytest.mark.parametrize("how", ["pipe", "giant"])
 def test_a_kept_summary_that_is_no_file_of_ours_is_read_by_nobody(
     run_of, medstress, tmp_path, outside, how
 ):
     to_nowhere(run_of / "summary.json", outside, how)
     held = most_held()
-    for name in ("summary", "json", "report", "case", "export", "verify"):
-        arguments = [each.format(run=run_of, to=tmp_path / "to") for each in READINGS[name]]
-        told = medstress(*arguments)
+    for name in ("summary", "verify"):
+        told = medstress(*filled(READINGS[name], run_of, tmp_path / "to"))
         assert told.code == (2 if name == "verify" else 0), told.err
         assert "mine" not in told.out + told.err
     assert most_held() - held < 300 << 20
-
-
-def test_a_folder_that_is_a_link_is_read_by_nobody(run_of, medstress, tmp_path):
-    (tmp_path / "linked").symlink_to(run_of)
-    for name in ("summary", "report", "export", "verify"):
-        given = [
-            each.format(run=tmp_path / "linked", to=tmp_path / "to") for each in READINGS[name]
-        ]
-        told = medstress(*given)
-        assert told.code == 2
-        assert "is a link" in told.err
 
 
 # -- modes -----------------------------------------------------------------------------------------
@@ -269,9 +215,9 @@ def test_a_run_folder_is_its_owners_alone(bench, medstress):
 @pytest.mark.usefixtures("umask")
 def test_outputs_elsewhere_are_their_owners_alone(run_of, medstress, tmp_path):
     for what, arguments in OUTPUTS.items():
-        told = [each.format(run=run_of, to=tmp_path / what) for each in arguments]
-        assert medstress(*told).code == 0
-        place = Path(told[-1])
+        words = filled(arguments, run_of, tmp_path / what)
+        assert medstress(*words).code == 0
+        place = Path(words[-1])
         found = stat.S_IMODE(place.stat().st_mode)
         assert found == {"markdown": 0o666, "figures": 0o700}.get(what, 0o600), what
     assert set(modes(tmp_path / "figures").values()) == {0o700, 0o600}
@@ -292,23 +238,10 @@ def test_a_run_that_its_owner_opened_to_the_group_stays_open_to_it(bench, medstr
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_shared_cache_is_its_owners_alone(bench, medstress, tmp_path):
-    bench.tables["experiment"]["cache"] = str(tmp_path / "answers")
-    assert bench.run() == 0
-    assert modes(tmp_path / "answers") == {".": 0o700, "answers.sqlite": 0o600}
-
-
-@pytest.mark.usefixtures("umask")
-@pytest.mark.parametrize("root", [None, "moved"])
-def test_the_default_cache_is_its_owners_alone_whatever_is_kept_there(
-    bench, monkeypatch, tmp_path, root
-):
-    """Vectors of names and answers; made new, by default and where MEDSTRESS_CACHE says."""
+def test_the_default_cache_is_its_owners_alone_whatever_is_kept_there(bench, monkeypatch, tmp_path):
+    """Vectors of names and answers."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    if root is None:
-        monkeypatch.delenv("MEDSTRESS_CACHE")
-    else:
-        monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "user" / "medstress"))
+    monkeypatch.delenv("MEDSTRESS_CACHE")
     bench.embed_words()
     bench.tables["experiment"]["cache"] = "default"
     assert bench.run() == 0
@@ -316,6 +249,3 @@ def test_the_default_cache_is_its_owners_alone_whatever_is_kept_there(
     kept = {path: stat.S_IMODE(path.stat().st_mode) for path in [cache, *cache.rglob("*")]}
     assert {path.name for path in kept} >= {"answers", "answers.sqlite", "vectors"}
     assert all(mode == (0o700 if path.is_dir() else 0o600) for path, mode in kept.items())
-
-
-# -- full disks ------------------------------------------------------------------------------------

@@ -7,9 +7,6 @@ import re
 import polars
 import pytest
 
-from medstress.api.run import Run
-from medstress.core.errors import UsageError
-from medstress.files.frames import refuse_inputs
 from rows import rows_of
 
 ESTIMATE = {"value", "n", "hits", "low", "high", "method"}
@@ -84,77 +81,14 @@ def test_the_identities_of_the_interface_hold_in_every_row(summary):
                 row["n_flipped"] / (row["n_flipped"] + row["n_held"])
             )
             assert row["asr_at"][-1]["value"] == pytest.approx(row["asr"]["value"])
-    rows = [row for row in summary["by_seed"] if row["attack"] == "random"]
-    for row in summary["results"]:
-        if row["attack"] == "random":
-            same = [r for r in rows if r["victim"] == row["victim"]]
-            assert row["seeds"] == [0, 1]
-            for name in ("n_trials", "n_flipped", "n_held", "n_already_wrong"):
-                assert row[name] == sum(r[name] for r in same)
-            assert row["queries"]["asked"] == sum(r["queries"]["asked"] for r in same)
-            assert row["n_items"] == same[0]["n_items"]
 
 
-def test_every_trial_is_consistent_with_its_own_counts(finished):
-    for row in rows_of(finished.out):
-        assert row.n_asked == row.n_paid + row.n_cached + row.n_failed
-        assert row.n_asked <= 5
-        if row.verdict == "flipped":
-            assert row.n_asked == row.first_success
-            assert row.answer_after != row.key == row.answer_before
-            assert row.replacement in row.prompt_after
-        if row.verdict == "held":
-            assert row.n_asked == 5
-        if row.verdict in ("not_attackable", "already_wrong", "unreadable"):
-            assert row.n_asked == 0
-
-
-def test_looking_does_not_change_the_run(medstress, finished, summary):
-    before = (finished.out / "run.sqlite").read_bytes()
-    medstress("summary", finished.out)
-    medstress("export", finished.out, "--table", "trials", "--to", finished.root / "t.csv")
-    assert (finished.out / "run.sqlite").read_bytes() == before
-
-
-def test_an_export_replaces_an_earlier_one_and_never_what_the_run_reads(
-    medstress, finished, monkeypatch
-):
-    arguments = ("export", finished.out, "--table", "items", "--to")
-    for _ in range(2):
-        assert medstress(*arguments, finished.root / "i.jsonl").code == 0
-    monkeypatch.chdir(finished.out)
-    before = (finished.root / "items.jsonl").read_bytes()
-    told = medstress(*arguments, "../items.jsonl")
-    assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
-    assert "--to ../items.jsonl: this is also an input file" in told.err
-    assert (finished.root / "items.jsonl").read_bytes() == before
-
-
-def test_a_file_in_a_folder_of_data_is_not_replaced(tmp_path):
-    refuse_inputs(tmp_path / "new.csv", [tmp_path])
-    (tmp_path / "data.csv").touch()
-    with pytest.raises(UsageError, match="is a folder of input files"):
-        refuse_inputs(tmp_path / "data.csv", [tmp_path / "other", tmp_path])
-
-
-LOOKS = (["summary"], ["summary", "--json"], ["report"], ["figures", "--out", "figures"])
-
-
-@pytest.mark.parametrize("look", [*LOOKS, ["export", "--table", "trials", "--to", "x.csv"]])
-def test_a_folder_without_a_run_is_named(medstress, tmp_path, look, said):
+def test_a_folder_without_a_run_is_named(medstress, tmp_path):
     for folder in (tmp_path, tmp_path / "missing"):
-        told = medstress(*look, folder)
-        assert (told.code, told.out) == (2, "")
-        said(told.err)
+        for look in (["summary"], ["report"], ["export", "--table", "trials", "--to", "x.csv"]):
+            told = medstress(*look, folder)
+            assert (told.code, told.out) == (2, "")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("look", [*LOOKS, ["export", "--table", "trials", "--to", "x.csv"]])
-def test_a_file_that_is_no_run_is_named(medstress, tmp_path, look):
-    (tmp_path / "run.sqlite").write_text("not a database, but long enough " * 50, encoding="utf-8")
-    told = medstress(*look, tmp_path)
-    assert (told.code, told.out) == (2, "")
-    assert "run.sqlite is not a readable run: file is not a database" in told.err
 
 
 # -- report ---------------------------------------------------------------------------------------
@@ -176,45 +110,14 @@ def test_the_report_is_written_into_the_folder_or_where_it_is_asked(medstress, f
 # -- export ---------------------------------------------------------------------------------------
 
 
-def count(run, table):
-    if table == "items":
-        return 12
-    if table == "trials":
-        return 12 * 6
-    reader_rows = run.summary()
-    queries = [row["queries"] for row in reader_rows["results"]]
-    # One call a query in this run.
-    return sum(q["asked"] + q["baseline"] + q["other"] + q["ahead"] for q in queries)
-
-
-@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-@pytest.mark.parametrize("table", ["items", "trials", "exchanges"])
-def test_every_table_is_exported_in_every_format(medstress, finished, tmp_path, table, form):
-    to = tmp_path / f"{table}.{form}"
-    told = medstress("export", finished.out, "--table", table, "--to", to)
-    n = count(Run(finished.out), table)
-    assert (told.code, told.out, told.err) == (0, f"{n} rows: {to}\n", "")
-    if form == "parquet":
-        rows = polars.read_parquet(to).to_dicts()
-    elif form == "csv":
-        with to.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-    else:
-        rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
-    assert len(rows) == n
-    if table == "exchanges":
-        assert set(rows[0]) == set(EXCHANGE_FIELDS.split())
-    if table == "trials":
-        assert list(rows[0]) == INTERFACE.split()
-        assert rows[0]["dataset"] == "cases"
-
-
 def test_the_three_formats_hold_the_same_rows(medstress, finished, tmp_path):
     for form in ("jsonl", "csv", "parquet"):
         medstress("export", finished.out, "--table", "trials", "--to", tmp_path / f"t.{form}")
     lines = (tmp_path / "t.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     assert polars.read_parquet(tmp_path / "t.parquet").to_dicts() == rows
+    assert len(rows) == 12 * 6
+    assert list(rows[0]) == INTERFACE.split()
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
         texts = list(csv.DictReader(stream))
     written = [
@@ -236,6 +139,7 @@ def test_exchanges_tell_what_was_asked_and_answered(medstress, finished, tmp_pat
     to = tmp_path / "e.jsonl"
     medstress("export", finished.out, "--table", "exchanges", "--to", to)
     rows = [json.loads(line) for line in to.read_text("utf-8").splitlines()]
+    assert set(rows[0]) == set(EXCHANGE_FIELDS.split())
     trials = {row.trial_id: row for row in rows_of(finished.out)}
     assert {row["purpose"] for row in rows} == {"baseline", "attack", "flip_check"}
     asked: dict[str, int] = {}

@@ -8,10 +8,8 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.core.clusters import clusters_of
-from medstress.core.errors import DataError, UsageError
 from medstress.datasets import pairs, questions, tagged
 from medstress.datasets.source import DatasetOptions
-from medstress.experiment.perturb import perturb as perturb_to
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
 FILE = """
@@ -115,59 +113,6 @@ def test_what_is_written_has_the_units_of_what_was_read(folder):
     assert new == units(folder / "gold.tsv")
 
 
-def test_a_sentence_that_no_document_is_known_of_stays_without(folder):
-    given = {"Abcd fell .": 1, "Ijkl slept .": 3, "Common words .": None}
-    rows_ = [
-        {"tokens": text.split(), "tags": ["O"] * 3, "pmid": pmid} for text, pmid in given.items()
-    ]
-    (folder / "gold.jsonl").write_text("\n".join(map(json.dumps, rows_)), encoding="utf-8")
-    changes = ["--set", "dataset.documents=pmid", "--set", "dataset.path=gold.jsonl"]
-    assert perturb("e.toml", "--to", "out.jsonl", *changes) == 0
-    items = tagged.load(DatasetOptions(path=folder / "out.jsonl")).items
-    of_common = [i.metadata.get("document") for i in items if len(i.tokens[0]) == len("Common")]
-    assert of_common == [None]
-    assert len(set(clusters_of(items).values())) == 3
-
-
-def test_a_row_of_tokens_has_the_document_that_it_names(folder, said):
-    rows_ = [
-        {"tokens": ["a"], "tags": ["O"], "document": 7, "document_id": "p"},
-        {"tokens": ["a"], "tags": ["O"], "document": 7},
-        {"tokens": ["a"], "tags": ["O"], "document": None},
-    ]
-    path = folder / "rows.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows_)), encoding="utf-8")
-    items = tagged.load(DatasetOptions(path=path)).items
-    assert [dict(item.metadata) for item in items] == [{"document": "p"}, {"document": "7"}, {}]
-    path.write_text(json.dumps({"tokens": ["a"], "tags": ["O"], "document": ["x"]}), "utf-8")
-    with pytest.raises(DataError) as caught:
-        tagged.load(DatasetOptions(path=path))
-    said(str(caught.value))
-
-
-def test_a_vignette_can_be_perturbed_too(folder):
-    changes = ["--set", 'attack.name="swap_noise"', "--limit", "2"]
-    text = QUESTIONS.replace('sampler = "random"\nbudget = 3', 'scope = "all"')
-    (folder / "v.toml").write_text(text, encoding="utf-8")
-    assert perturb("v.toml", "--to", "v.jsonl", *changes) == 0
-    read = [json.loads(line) for line in (folder / "v.jsonl").read_text().splitlines()]
-    assert len(read) == 2
-    assert all({edit["field"] for edit in row["edits"]} <= {"context", "stem"} for row in read)
-
-
-def test_attacks_that_draw_no_names_need_no_entities(folder):
-    table = '[[attack]]\nname = "passage_other"\n[[attack]]\nname = "no_op"\nbudget = 2\n'
-    head = QUESTIONS.partition("[[entities]]")[0]
-    (folder / "p.toml").write_text(head + table, encoding="utf-8")
-    assert perturb("p.toml", "--to", "p.jsonl") == 0
-    read = [json.loads(line) for line in (folder / "p.jsonl").read_text().splitlines()]
-    other = [row for row in read if row["attack"] == "passage_other"]
-    assert (len(other), len(read)) == (4, 12)
-    for row in other:
-        (edit,) = row["edits"]
-        assert edit["replacement"] == row["passage"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -185,24 +130,3 @@ def test_what_cannot_be_written_is_refused_in_one_sentence(folder, capsys, argum
     told = capsys.readouterr().err
     assert says in told
     assert told.count("\n") == 1
-
-
-def test_labels_that_were_repaired_are_told(folder, capsys):
-    (folder / "gold.tsv").write_text("a\tO\nzorblax\tI-Drug\n")
-    assert perturb("e.toml", "--to", "out.jsonl") == 2
-    assert "gold.tsv, line 2: expected 'B-Drug'" in capsys.readouterr().err
-    assert perturb("e.toml", "--to", "out.jsonl", "--set", 'dataset.on_bad_labels="repair"') == 0
-    assert "! " in (told := capsys.readouterr().out)
-    assert "repaired 1 labels that continued or ended no entity" in told
-
-
-def test_an_attack_whose_edits_a_model_writes_is_refused(folder):
-    experiment = {
-        "experiment": {"name": "x"},
-        "dataset": {"name": "sample"},
-        "role": {"attacker": {"backend": "mock"}},
-        "attack": {"name": "medfuzz"},
-    }
-    with pytest.raises(UsageError, match="'medfuzz': it asks a model to write its edits"):
-        perturb_to(experiment, folder / "out.jsonl")
-    assert not (folder / "out.jsonl").exists()

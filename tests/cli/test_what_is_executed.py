@@ -33,9 +33,7 @@ def executed(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("command", "own"),
     [
-        (["run", "--quiet"], {"victim", "far"}),
         (["run", "--dry-run"], {"victim", "far"}),
-        (["tune", "--quiet"], {"victim", "far"}),
         (["perturb", "--to", "perturbed.jsonl"], {"far"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -64,13 +62,10 @@ def test_a_check_executes_nothing_of_the_users_own(bench, workbench, medstress, 
 
 READINGS = (
     ["summary"],
-    ["summary", "--json"],
     ["report", "--out", "report.html"],
     pytest.param(["figures", "--out", "figures"], marks=pytest.mark.release),
     ["export", "--table", "trials", "--to", "rows.jsonl"],
-    ["export", "--table", "exchanges", "--to", "rows.csv"],
     ["review", "--export", "cases.csv"],
-    ["review", "--export", "cases.html"],
 )
 
 

@@ -21,7 +21,7 @@ from medstress.core.calls import (
 from medstress.core.errors import BudgetExhausted, DataError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
-from medstress.core.queries import Ask, Consult, Predict
+from medstress.core.queries import Ask, Predict
 from medstress.core.text import Edit
 from medstress.datasets import tagged
 from medstress.plugin import (
@@ -137,13 +137,6 @@ def stubborn(self, item, rng):
         return
 
 
-def crashes_when_refused(self, item, rng):
-    try:
-        yield Ask((swap(item),))
-    except BudgetExhausted:
-        raise KeyError("left") from None
-
-
 def needs_scores(self, item, rng):
     (answer,) = yield Ask((swap(item),))
     max(answer.scores)
@@ -162,31 +155,21 @@ def returns_text(self, item, rng):
     return "mirozide"
 
 
-def endless(self, item, rng):
-    while True:
-        yield Consult("judge", (Choose("p", "AB"),))
-
-
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
         (lambda s, item, rng: (yield Ask(())), "a step is empty; never yield an empty list"),
         (asks(lambda item: Predict(Candidate(item=item, edits=[]))), "a step is not hashable"),
-        (lambda s, item, rng: (yield [swap(item)]), "expected a step (Ask, Consult, Note or"),
-        (asks(lambda item: swap(item).candidate), "expected queries (Predict)"),
         (too_many, "Bad asks 3 queries about item 'tiny-0' with a budget of 2"),
         (global_random, "when run again, or after other items"),
         (shared_state, "when items are interleaved"),
         (asks(outside), "the edits do not apply"),
         (of_the_key, "A (key) may not change"),
-        (asks(lambda item: swap(item, field="question")), "an edit of 'question' reaches no"),
         (asks(lambda item: swap(replace(item, id="another"))), "belongs to item 'another'"),
         (stubborn, "does not end after BudgetExhausted was thrown"),
-        (crashes_when_refused, "raised KeyError after BudgetExhausted on item 'tiny-0': 'left'"),
         (needs_scores, "raised TypeError after 1 steps on item 'tiny-0'"),
         (will_not_close, "does not close cleanly on item 'tiny-0'"),
         (returns_text, "must return a candidate of item 'tiny-0' or None, got 'mirozide'"),
-        (endless, "Bad does not end: item 'tiny-0'"),
     ],
 )
 def test_a_fault_of_an_attack_is_named(body, sentence):
@@ -203,9 +186,7 @@ def test_fields_that_may_change_are_allowed_by_name():
     [
         ({"is_random": False}, "but says that the seed changes nothing"),
         ({"budget": 0}, "Bad has a budget of 0"),
-        ({"name": ""}, "Bad has no proper name"),
         ({"spec": lambda: {"x": {1}}}, "Bad.spec() must consist of JSON values"),
-        ({"spec": iter([{"a": 1}, {"a": 2}]).__next__}, "Bad.spec() changes from call to call"),
         ({"obstacle": lambda item, resources: "no"}, "Bad can attack none of the items"),
     ],
 )
@@ -341,11 +322,6 @@ def always_a(candidate):
     return prediction(candidate.item, "A")
 
 
-def never_ends(candidate):
-    while True:
-        yield (Request(Choose("p", "ABCD")),)
-
-
 def keeps_open(candidate):
     try:
         (answer,) = yield (Request(Choose(options(candidate), "ABCD")),)
@@ -363,9 +339,7 @@ def test_a_faultless_task_passes():
     [
         (lambda candidate: [], "flow() must be a generator, got list"),
         (lambda candidate: (yield ()), "expected a non-empty tuple of requests, got ()"),
-        (lambda candidate: (yield (CHOICE.call,)), "expected requests, got Choose("),
         (lambda candidate: (yield (CHOICE,)), "a Prediction"),
-        (never_ends, "no prediction after 100 rounds of requests"),
         (keeps_open, "the flow does not close cleanly after round 1"),
         (always_a, "answers that prefer option B are read as 'A'"),
         (with_prompt(lambda c: options(c) + " "), "ends in white space"),

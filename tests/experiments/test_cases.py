@@ -7,9 +7,10 @@ import pytest
 
 import medstress as ms
 from asked import ask
+from medstress.analyses.names import control_words
 from medstress.analyses.run import Run
 from medstress.core.outcomes import Verdict
-from medstress.report.cases import Cases
+from medstress.report.cases import OUTCOMES, Cases
 from medstress.report.view import Viewer, protected, routes
 from medstress.testing import tiny_questions
 
@@ -75,18 +76,19 @@ def test_a_success_holds_what_was_sent_tried_and_answered(finished):
             assert after.replace(swap.replacement, tried.replacement) in asked
             assert one.answer in (trial.item.key, None)
         assert case.line.before == case.line.key == trial.item.key != case.line.after
-        assert case.slices == (("key", trial.item.key),)
+        assert ("key", trial.item.key) in case.facts
         assert case.n_left_out == 0
 
 
 def test_a_control_says_how_it_ended_on_the_same_item(finished):
     outcomes = {
-        (one.arm.control_of, one.item.id): one.verdict.value
+        (one.arm.control_of, one.item.id): OUTCOMES[one.verdict]
         for one, _ in built(finished.out, lambda one: one.arm.is_control)
     }
     assert outcomes
     for trial, case in built(finished.out, lambda one: not one.arm.is_control):
-        assert case.controls == (("no_op", outcomes[trial.arm.attack.label, trial.item.id]),)
+        outcome = outcomes[trial.arm.attack.label, trial.item.id]
+        assert (control_words("no_op"), outcome) in case.facts
 
 
 MODELS = """

@@ -249,7 +249,6 @@ def test_a_dry_run_asks_nothing_and_says_how_much_there_is(folder, capsys):
         (["--experiment", "e.toml"], "--all"),
         (["--experiment", "e.toml", "--trial", "zzz"], "zzz"),
         (["--experiment", "e.toml", "--all", "--limit", "0"], "--limit 0"),
-        (["--experiment", "e.toml", "--all", "--out", "x.pdf"], "x.pdf"),
         (["--experiment", "other.toml", "--all"], "careful"),
         (["--experiment", "e.toml", "--trial", "already"], "already_wrong"),
         (["--experiment", "e.toml", "--trial", "q1"], "give one of"),

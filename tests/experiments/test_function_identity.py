@@ -8,7 +8,6 @@ from medstress.api.run import run
 from medstress.backends.options import BackendOptions
 from medstress.backends.python import PythonBackend, open_backend
 from medstress.core.errors import StoreError, UsageError
-from medstress.experiment.plan.plan import watched
 
 RIGHT = """
 import re
@@ -126,8 +125,6 @@ def test_a_changed_helper_is_asked_everything_again(small):
     victims(small, "mine.py:answer")
     before = run(small.write(), small.root / "before")
     assert asr(before) == 0
-    watching = before.manifest()["victims"]["v0"]["watched"]
-    assert watching == ["mine.py", "helper (helper.py)"]
     source(small, "helper.py", ERRS)
     with pytest.raises(StoreError, match=r"changed \(the weights, settings or code of mine"):
         run(small.write(), small.root / "before")
@@ -163,7 +160,5 @@ def test_an_installed_function_is_known_by_its_source_and_its_version(monkeypatc
         opened()
     target = BackendOptions(target="jinja2.filters:do_forceescape")
     one = open_backend(target)
-    (_, package) = watched(one) or ()
-    assert package.lower().startswith("jinja2 ")
     monkeypatch.setattr("medstress.files.functions.metadata.version", lambda _: "99")
     assert open_backend(target).identity.hash != one.identity.hash

@@ -87,7 +87,7 @@ def judge_all(opened, rater, doubts=()):
     opened.start(rater)
     for name in opened.room.cases:
         control = opened.planted.get(name)
-        right = "no" if name in doubts or control in ("wrong_key", "second_answer") else "yes"
+        right = "no" if name in doubts or control == "wrong_key" else "yes"
         told = dict.fromkeys(QUESTIONS, "yes") | {"key_right": right}
         assert opened.say(rater, name, **told)[0] == 200
 
@@ -142,7 +142,6 @@ def test_nothing_on_the_page_tells_what_is_blinded(folder):
         secret = ["VICTIM-LABEL", "RUN-LABEL", "ATTACK-", "blake2b", "control_of", "unchanged"]
         secret += [
             "wrong_key",
-            "second_answer",
             "pdws",
             "nearest",
             str(folder),

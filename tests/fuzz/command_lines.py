@@ -42,7 +42,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("verify", "run", "--json", "--experiment", "experiment.toml"),
     ("merge", "run", "run", "--out", "new"),
     ("cache", "info"),
-    ("cache", "prune", "--older-than", "1", "--model", "mock"),
+    ("cache", "prune"),
     ("list", "attacks"),
 )
 ODD = (

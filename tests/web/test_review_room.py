@@ -103,39 +103,6 @@ def test_two_raters_judge_and_what_they_say_becomes_validity(
     assert "Krippendorff" in capsys.readouterr().out
 
 
-@pytest.mark.kills
-def test_what_was_said_is_there_after_the_server_was_killed(browser, folder, served):
-    tab = enter(browser, served.room(folder), "Ada")
-    tab.page.keyboard.press("y")
-    tab.page.locator("#saved", has_text="Saved").wait_for()
-    before = texts(tab)
-    served.kill()
-    tab = enter(browser, served.room(folder), "ada")
-    while texts(tab) != before:
-        tab.page.keyboard.press("ArrowRight")
-    pressed = tab.page.locator("[aria-pressed=true]")
-    assert pressed.get_attribute("data-judgement") == "key_right"
-    assert pressed.get_attribute("data-value") == "yes"
-
-
-def test_one_goes_back_and_forward_and_changes_an_answer(browser, alone):
-    tab = enter(browser, alone, "Ada")
-    first = texts(tab)
-    assert tab.page.get_by_role("button", name="Back").is_disabled()
-    for key in ("y", "n", "3", "u", "ArrowRight"):
-        tab.page.keyboard.press(key)
-    assert texts(tab) != first
-    tab.page.keyboard.press("ArrowLeft")
-    assert texts(tab) == first
-    pressed = tab.page.locator("[aria-pressed=true]")
-    assert pressed.evaluate_all(ANSWERS) == [
-        ["key_right", "yes"], ["misleading", "no"], ["plausible", "cannot say"],
-    ]  # fmt: skip
-    tab.page.keyboard.press("1")
-    tab.page.keyboard.press("n")
-    assert pressed.first.get_attribute("data-value") == "no"
-
-
 def test_the_file_alone_is_judged_downloaded_and_imported(
     browser, example, folder, alone, tmp_path
 ):
@@ -153,64 +120,8 @@ def test_the_file_alone_is_judged_downloaded_and_imported(
     assert validity(example, folder).count(True) == 3
 
 
-def test_people_answer_questions_without_knowing_which_were_changed(browser, folder, tmp_path):
-    page = tmp_path / "room.html"
-    wish = ("review", str(folder), "--sample", "3", "--mode", "answer", "--export", str(page))
-    assert medstress_cli(list(wish)) == 0
-    tab = enter(browser, page, "Ada")
-    assert tab.page.locator("#case-title").inner_text() == "Question 1"
-    assert tab.page.locator(".key").count() == 0
-    tab.page.keyboard.press("b")
-    tab.page.locator("#saved", has_text="Saved").wait_for()
-    pressed = tab.page.locator("[aria-pressed=true]")
-    assert pressed.get_attribute("data-answer") == "B"
-    assert tab.faults() == {}
-
-
-@pytest.mark.parametrize("mode", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
-def test_the_room_fits_its_window_and_has_no_serious_fault(browser, alone, width, mode):
-    tab = enter(browser, alone, "Ada", width=width, height=900, mode=mode)
-    assert tab.ask("document.documentElement.scrollWidth - innerWidth") <= 0
-    assert tab.faults() == {}
-    tab.page.keyboard.press("y")
-    assert tab.faults() == {}
-    assert tab.complaints == []
-
-
-def test_models_and_attacks_are_not_on_the_page(browser, example, alone):
-    tab = enter(browser, alone, "Ada")
-    source = tab.page.content()
-    for one in example.lost:
-        assert one.id not in source
-        assert one.arm.attack.label not in source
-    assert "hasty" not in source
-
-
 def saved(tab):
     tab.page.locator("#saved", has_text="Saved").wait_for()
-
-
-def test_a_note_is_saved_while_it_is_written(browser, folder, served):
-    address = served.room(folder)
-    tab = enter(browser, address, "Ada")
-    tab.page.get_by_label("Note").press_sequentially("odd")
-    saved(tab)
-    other = enter(browser, address, "ada")
-    assert other.page.get_by_label("Note").input_value() == "odd"
-
-
-def test_two_tabs_of_one_rater_do_not_erase_each_other(browser, folder, served):
-    address = served.room(folder)
-    tabs = [enter(browser, address, "Ada") for _ in range(2)]
-    assert texts(tabs[0]) == texts(tabs[1])
-    for tab, name in zip(tabs, QUESTIONS, strict=False):
-        tab.page.locator(f"[data-judgement={name}][data-value='yes']").click()
-        saved(tab)
-    pressed = tabs[1].page.locator("[aria-pressed=true]")
-    assert [name for name, _ in pressed.evaluate_all(ANSWERS)] == list(QUESTIONS[:2])
-    third = enter(browser, address, "Ada")
-    assert third.page.locator("[aria-pressed=true]").count() == 2
 
 
 @pytest.mark.kills
@@ -223,9 +134,8 @@ def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, fo
     tab.page.keyboard.press("n")
     problem = tab.page.locator("#problem", has_text="kept in this browser")
     problem.wait_for()
-    port = address.split(":")[2].split("/")[0]
-    assert f"--port {port}" in problem.inner_text()
-    again = served.room(folder, port)
+    again = served.room(folder)
+    assert again.split("/")[2] == address.split("/")[2], "what a browser keeps is of one port"
     # The page that is still open asks an address that is gone.
     tab.page.keyboard.press("n")
     problem.wait_for()
@@ -237,39 +147,3 @@ def test_what_could_not_be_saved_is_sent_when_the_room_is_open_again(browser, fo
     assert elsewhere.page.locator("[aria-pressed=true]").evaluate_all(ANSWERS)[:2] == [
         ["key_right", "yes"], ["misleading", "no"],
     ]  # fmt: skip
-
-
-def test_the_last_page_lists_what_is_open_and_goes_there(browser, alone):
-    tab = enter(browser, alone, "Ada")
-    judge_by_keyboard(tab, agreeing)
-    tab.page.keyboard.press("ArrowLeft")
-    assert tab.page.locator("#case-title").inner_text() == f"Case {N_CASES}"
-    other = enter(browser, alone, "Ben")
-    for number in range(N_CASES):
-        if number not in (1, 3):
-            for _ in QUESTIONS:
-                other.page.keyboard.press("y")
-        other.page.keyboard.press("ArrowRight")
-    assert other.page.locator("#open button").all_inner_texts() == ["Case 2", "Case 4"]
-    assert other.faults() == {}
-    other.page.get_by_role("button", name="Case 4").click()
-    assert other.page.locator("#case-title").inner_text() == "Case 4"
-    other.page.go_back()
-    other.page.get_by_role("button", name="first that is open").click()
-    assert other.page.locator("#case-title").inner_text() == "Case 2"
-
-
-def test_the_browsers_back_goes_to_the_case_before(browser, alone):
-    tab = enter(browser, alone, "Ada")
-    title = tab.page.locator("#case-title")
-    tab.page.keyboard.press("ArrowRight")
-    tab.page.keyboard.press("ArrowRight")
-    assert title.inner_text() == "Case 3"
-    tab.page.go_back()
-    assert title.inner_text() == "Case 2"
-    tab.page.go_back()
-    tab.page.go_back()
-    assert tab.page.get_by_label("Your name or initials").is_visible()
-    tab.page.go_forward()
-    assert title.inner_text() == "Case 1"
-    assert tab.complaints == []

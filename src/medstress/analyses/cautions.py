@@ -221,7 +221,7 @@ def _unread(run: Run) -> Iterator[Remark]:
                 "where its reasoning was cut off."
                 if 2 * n_cut >= max(n_unread, 1)
                 else "Let the function return a letter, or the text of an option."
-                if "watched" in run.manifest.get("victims", {}).get(victim, {})
+                if "target_hash" in run.manifest.get("victims", {}).get(victim, {})
                 else "Another prompt, parser or answer_by may bring answers that can be read."
             )
             replies: Sequence[str] = [t.last.text or "" for t in trials if t.is_mute and t.last]

@@ -55,12 +55,11 @@ class Differs:
 def differences(first: Run, a: Cell, second: Run, b: Cell) -> list[Differs]:
     """List what differs between an arm of A and an arm of B."""
     one, other = first.manifest, second.manifest
-    is_replay = _replays(one, a, other, b) or _replays(other, b, one, a)
     return [
         *_models(one, a.place.victim, other, b.place.victim),
         *_tasks(_task(one, a), _task(other, b)),
-        *([] if is_replay else _attack(one, a, other, b)),
-        *([] if is_replay else _names(one, a, other, b)),
+        *_attack(one, a, other, b),
+        *_names(one, a, other, b),
         *_differing("", one["versions"], other["versions"]),
         *_differing("[experiment] ", _part(one, "settings"), _part(other, "settings")),
     ]
@@ -189,14 +188,6 @@ def note_on_stored(spec: Spec) -> str:
         f"stored attacks of {victim}: its answers led to the edits, so a model that errs as "
         f"{victim} does looks worse than one that errs elsewhere"
     )
-
-
-def _replays(manifest: Spec, arm: Cell, other: Spec, of_arm: Cell) -> bool:
-    """Return whether an arm asks the edits that another arm asked when they were stored."""
-    spec, params = stored_spec(arm), of_arm.attack.params
-    if spec is None or spec["source"]["fingerprint"] != other["fingerprint"]:
-        return False
-    return _is_same({key: value for key, value in spec["of"].items() if key in params}, params)
 
 
 def _attack(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:

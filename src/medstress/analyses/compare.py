@@ -269,10 +269,12 @@ def compare(
     rows = [words.settled(row) for row in _adjusted(rows)]
     deciding = [row for row in rows if row.decides]
     verdict = min((row.verdict for row in deciding), key=DECISIONS.index)
+    n = sum(row.verdict == verdict for row in deciding)
+    several = f"{verdict.capitalize()} in {n} of {len(deciding)} results."
     return Comparison(
         verdict=verdict,
         fails=any(fails(row.verdict, margin) for row in deciding),
-        sentence=_overall(deciding, verdict),
+        sentence=deciding[0].sentence if len(deciding) == 1 else several,
         factor=factor,
         metric=", ".join(dict.fromkeys(row.metric for row in deciding)),
         margin=margin,
@@ -466,7 +468,8 @@ class _Words(NamedTuple):
         if row.difference.low is None:
             change += f", {row.difference.method}"
         if row.p_adjusted is not None:
-            change += f", p {_p(row.p_adjusted)}"
+            p = row.p_adjusted
+            change += ", p < .001" if p < 0.001 else f", p = {decimal(p)}"
         n = row.noun.count(row.n_items)
         pairs = n if row.n_pairs == row.n_items else f"{row.n_pairs:,} pairs of {n}"
         text = f"{self.shown(verdict, why)} {self.place(row)}: {clause} ({change}; {pairs})."
@@ -511,14 +514,6 @@ def _power(power: Sequence[Detectable]) -> str:
     return f"So many find with 80 % power a difference of {' or '.join(parts)}."
 
 
-def _overall(deciding: Sequence[Contrast], verdict: Decision) -> str:
-    """Return the first sentence: a row's own, or how many of several have the verdict."""
-    if len(deciding) == 1:
-        return deciding[0].sentence
-    n = sum(row.verdict == verdict for row in deciding)
-    return f"{verdict.capitalize()} in {n} of {len(deciding)} results."
-
-
 def _ends(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
@@ -535,10 +530,6 @@ def decimal(value: float | None) -> str:
         return "–"
     text = f"{abs(value):.3f}".removeprefix("0")
     return f"−{text}" if value < 0 and text != ".000" else text
-
-
-def _p(value: float) -> str:
-    return "< .001" if value < 0.001 else f"= {decimal(value)}"
 
 
 def _notes(

@@ -29,10 +29,8 @@ from medstress.analyses.shown import (
     column,
     label,
     panel,
-    place_labels,
     table,
 )
-from medstress.core.arms import Place
 from medstress.core.items import Question
 from medstress.core.text import Edit, edit_distance
 from medstress.core.trials import Trial
@@ -60,18 +58,13 @@ class Named(OfAttack):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class Coverage(OfAttack):
     """How much of what it may put in an attack tried; a name counts once a span.
 
     Spans of an item that were never asked count in the denominator: an attack that tries all names
     in one of three options has not tried "every allowed name".
     """
 
-    dataset: str
-    group: str
-    victim: str
-    attack: str | None
-    """None: all attacks of the place together."""
     n_items: int
     """Items with a query."""
     n_spans: int
@@ -198,17 +191,11 @@ def _named(run: Run, cell: Cell) -> Named:
 
 
 def coverage(run: Run, cells: Sequence[Cell]) -> list[Coverage]:
-    """Return the coverage of every attack, then of all attacks of each place together."""
+    """Return the coverage of every attack that asked something."""
     groups: Mapping[str, Mapping[str, Any]] = run.manifest["groups"]
     counted = [cell for cell in cells if groups.get(cell.place.group, {}).get("n_names")]
-    together: dict[Place, list[Cell]] = defaultdict(list)
-    for cell in counted:
-        together[cell.place].append(cell)
-    rows = [(cell.attack.label, [cell]) for cell in counted]
-    both = [*rows, *((None, arms) for arms in together.values() if len(arms) > 1)]
     reader = _Spans(run, counted)
-    made = (reader.coverage(attack, arms) for attack, arms in both)
-    return [row for row in made if row is not None]
+    return [row for cell in counted if (row := reader.coverage(cell)) is not None]
 
 
 class _Spans:
@@ -238,18 +225,17 @@ class _Spans:
                 m.type for m in item.mentions if (m.field, m.start, m.end) == lines.spans[span]
             )
 
-    def coverage(self, attack: str | None, cells: Sequence[Cell]) -> Coverage | None:
-        """Return the coverage of some attacks of one place; None if none of them asked anything."""
-        place, lines = cells[0].place, self._lines
-        n_names = int(self._groups[place.group]["n_names"])
-        asked = [t for cell in cells for t in cell.trials if t.number in self._start]
+    def coverage(self, cell: Cell) -> Coverage | None:
+        """Return the coverage of an attack; None if it asked nothing."""
+        lines, field = self._lines, str(cell.attack.params.get("field") or "options")
+        n_names = int(self._groups[cell.place.group]["n_names"])
+        asked = [trial for trial in cell.trials if trial.number in self._start]
         if not asked:
             return None
         items = {item: i for i, item in enumerate(sorted({t.item.id for t in asked}))}
         spans: list[set[int]] = [set() for _ in items]
         allowed = np.zeros(len(items), dtype=np.int64)
         within: dict[tuple[int, int], int] = {}
-        read: set[tuple[int, str]] = set()
         for trial in asked:
             i, excluded = items[trial.item.id], trial.excluded or {}
             beyond = excluded.get(EDIT_DISTANCE)
@@ -259,10 +245,7 @@ class _Spans:
                 # What lies beyond the limit of edit distance is counted for the first span alone.
                 at = i, int(lines.span[self._start[trial.number]])
                 within[at] = max(within.get(at, 0), n - beyond, 0)
-            field_of = trial.arm.attack.params.get("field") or "options"
-            if (i, field_of) not in read:
-                read.add((i, field_of))
-                spans[i].update(self._replaceable(trial, field_of))
+            spans[i].update(self._replaceable(trial, field))
         place_of_trial = np.full(int(lines.trial.max()) + 1, -1)
         place_of_trial[[t.number for t in asked]] = [items[t.item.id] for t in asked]
         item = place_of_trial[lines.trial]
@@ -284,8 +267,7 @@ class _Spans:
             for i, of_item in enumerate(spans)
         ]
         return Coverage(
-            **place._asdict(),
-            attack=attack,
+            **cell.labels,
             n_items=len(items),
             n_spans=sum(map(len, every)),
             n_spans_asked=len(tried),
@@ -412,8 +394,7 @@ NAMED: Sequence[Field[Named]] = (
     column("Prompt similarity", "indices.prompt_similarity", "score", "mean cosine", wide=True),
 )
 COVERAGE: Sequence[Field[Coverage]] = (
-    column("Attack", lambda row: "all of them" if row.attack is None else label(row.attack)),
-    *place_labels(),
+    *attack_labels(),
     column("Items", "n_items", "count", wide=True),
     column("Spans asked", "n_spans_asked", "count"),
     column("of", "n_spans", "count"),

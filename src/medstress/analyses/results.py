@@ -393,20 +393,17 @@ def tests_of(run: Run) -> PairedTests | None:
     """
     results = run.of(RESULTS)
     rows = results.attacks if results else []
-    tests = [test for row in rows for test in _against_controls(run, row)]
+    tests = [
+        _test(CONTROLS, row.cell, run.controls(row.cell)[name].attack.label, test)
+        for row in rows
+        for name, test in (row.loss.tests if row.loss else {}).items()
+    ]
     tests += _samplers([row.cell for row in rows if row.success is not None])
     tests += [test for row in rows for test in _before_after(row)]
     return PairedTests(rows=adjusted(tests)) if tests else None
 
 
 TESTS = Analysis("tests", tests_of)
-
-
-def _against_controls(run: Run, row: Row) -> Iterator[PairedTest]:
-    tests = row.loss.tests if row.loss else {}
-    controls = run.controls(row.cell)
-    for name, test in tests.items():
-        yield _test(CONTROLS, row.cell, controls[name].attack.label, test)
 
 
 def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:
@@ -416,15 +413,10 @@ def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:
         of_place[cell.place, goal_of(cell.attack)].append(cell)
     for same in of_place.values():
         for first, second in combinations(same, 2):
-            yield _test(SAMPLERS, first, second.attack.label, flips(first, second))
-
-
-def flips(first: Cell, second: Cell) -> Difference:
-    """Return how much more often one attack flips than another, each within its own budget, on the
-    trials that are eligible under both."""
-    pairs = pair(first, second)
-    ours, others = first.read("asr").at(pairs.first), second.read("asr").at(pairs.second)
-    return contrast(ours, others, pairs.units)
+            pairs = pair(first, second)
+            ours, others = first.read("asr").at(pairs.first), second.read("asr").at(pairs.second)
+            test = contrast(ours, others, pairs.units)
+            yield _test(SAMPLERS, first, second.attack.label, test)
 
 
 def goal_of(attack: AttackRecord) -> str:

@@ -38,7 +38,6 @@ from medstress.store.reviews import (
     KEY_RIGHT,
     NO,
     RIGHT,
-    SECOND_ANSWER,
     SHOWN,
     UNCHANGED,
     WRONG_KEY,
@@ -61,7 +60,6 @@ _PLANTED: Mapping[str, str] = {
     ALL: "all",
     UNCHANGED: "unchanged, so it is right",
     WRONG_KEY: "another option marked as right",
-    SECOND_ANSWER: "a second option that is right too",
 }
 _CATEGORIES = (YES, NO, CANNOT_SAY)
 Path: TypeAlias = tuple[str, ...]

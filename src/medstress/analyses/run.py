@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -324,7 +325,7 @@ class Cell:
 
     def where(self, kept: Mask) -> Cell | None:
         """Return the cell with some of its trials; None if there is none."""
-        trials = [trial for trial, keep in zip(self.trials, kept, strict=True) if keep]
+        trials = list(compress(self.trials, kept.tolist()))
         if not trials:
             return None
         columns = {name: getattr(self, name)[kept] for name in self._COLUMNS}

@@ -17,7 +17,6 @@ from typing import Any
 from medstress.analyses.attempts import ATTEMPTS
 from medstress.analyses.cautions import CAUTIONS, unread_models
 from medstress.analyses.names import attack_names, control_words, model_names
-from medstress.analyses.requirements import REQUIREMENTS
 from medstress.analyses.results import RESULTS, TESTS, Row
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.scaling import SCALING
@@ -38,7 +37,6 @@ from medstress.analyses.shown import (
     spaced,
     table,
 )
-from medstress.analyses.slices import SLICES
 from medstress.analyses.transfer import REUSE, TRANSFER
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict as Ended
@@ -77,8 +75,8 @@ def _has_passages(run: Run) -> bool:
 
 ANALYSES: Sequence[Analysis[Shown]] = (
     RESULTS,
-    REQUIREMENTS,
-    SLICES,
+    _rare("requirements", "requirements:REQUIREMENTS", lambda r: bool(r.manifest.get("require"))),
+    _rare("slices", "slices:SLICES", lambda r: bool(r.manifest.get("slices"))),
     TESTS,
     SCALING,
     TRANSFER,

@@ -114,8 +114,9 @@ def attack_one(
         UsageError, DataError, BackendError: one sentence.
     """
     if not isinstance(question, Question):
-        (part,) = load_datasets([Dataset.read([question])], Path.cwd(), None)
-        (question,) = part.questions
+        (rows,) = load_datasets([Dataset.read([question])], Path.cwd(), None)
+        (question,) = rows.questions
+    assert isinstance(question, Question)
     part = _part(attack)
     loaded = Loaded(questions=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)

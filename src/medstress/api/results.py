@@ -197,8 +197,8 @@ class Run:
 class Case(cases.Case):
     """One trial: what was changed, what was sent, what was answered.
 
-    The attributes are those of `medstress case --json`; `print(case)` shows what `medstress case`
-    prints.
+    The attributes are those of `medstress.report.cases.Case`; `print(case)` shows what
+    `medstress case` prints.
     """
 
     def __str__(self) -> str:

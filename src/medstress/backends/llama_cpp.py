@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -109,17 +109,16 @@ class LlamaCppBackend(Backend):
 
     def too_long(self, calls: Sequence[Call]) -> list[str | None]:
         """As the engine counts."""
-        reasons: list[str | None] = []
-        for call in calls:
-            try:
-                if not surely_fits(call, self._n_context):
-                    self._prepared(call)
-                reasons.append(None)
-            except _TooLongError as error:
-                reasons.append(str(error))
-            except PermanentBackendError:
-                reasons.append(None)
-        return reasons
+        return [
+            None if surely_fits(call, self._n_context) else self._excess(call) for call in calls
+        ]
+
+    def _excess(self, call: Call) -> str | None:
+        try:
+            self._prepared(call)
+        except PermanentBackendError as error:
+            return str(error) if isinstance(error, _TooLongError) else None
+        return None
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; prompts with a common beginning are read consecutively.
@@ -194,8 +193,9 @@ class LlamaCppBackend(Backend):
     def _generated(self, call: Generate, prompt: Tokens) -> Generated:
         seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
         self._n_naive += len(prompt)
-        text, n_tokens, cut = self._engine.continuation(prompt, call.decoding, seed, call.is_over)
-        ended = LENGTH if cut else None
+        text, n_tokens, cut = self._engine.continuation(prompt, call.decoding, seed)
+        # Of a text that is over, no more would have been read.
+        ended = LENGTH if cut and not (call.is_over and call.is_over(text)) else None
         return Generated(text=text, finish_reason=ended, tokens_in=len(prompt), tokens_out=n_tokens)
 
     def _scored(self, prompt: Tokens, targets: list[Target]) -> Scored:
@@ -314,31 +314,23 @@ class Engine:
         return {int(one["id"]): float(one["logprob"]) for one in listed}
 
     def continuation(
-        self,
-        context: Sequence[int],
-        decoding: Decoding,
-        seed: int,
-        is_over: Callable[[str], bool] | None = None,
+        self, context: Sequence[int], decoding: Decoding, seed: int
     ) -> tuple[str, int, bool]:
         """Generate text with a temperature only: no top-k, no penalties.
 
         Returns:
-            The text, which may stop once it `is_over`, its number of tokens,
-            and whether it was truncated.
+            The text, its number of tokens, and whether it was truncated.
         """
         reply = self._complete(
             context,
-            until=is_over,
             max_tokens=decoding.max_new_tokens,
             temperature=decoding.temperature,
             samplers=["temperature"],
             seed=seed,
         )
         (choice,) = reply["choices"]
-        text = str(choice["text"])
-        # Of a text that is over, the truncated rest would not have been read.
-        is_cut = choice.get("finish_reason") == LENGTH and not (is_over and is_over(text))
-        return text, int(reply["usage"]["completion_tokens"]), is_cut
+        is_cut = choice.get("finish_reason") == LENGTH
+        return str(choice["text"]), int(reply["usage"]["completion_tokens"]), is_cut
 
     def close(self) -> None:
         """Stop the server and drop the model."""
@@ -358,48 +350,17 @@ class Engine:
         self._blocks = tuple(context[: len(context) // _BLOCK * _BLOCK])
         return reply
 
-    def _post(
-        self,
-        context: Sequence[int],
-        *,
-        cache: bool,
-        until: Callable[[str], bool] | None = None,
-        **how: Any,
-    ) -> Any:
+    def _post(self, context: Sequence[int], *, cache: bool, **how: Any) -> Any:
         body = {"prompt": list(context), "cache_prompt": cache, **how}
-        reply = self._streamed(body, until) if until else self._server.handle_completions(body)
+        reply = self._server.handle_completions(body)
         if "error" in reply:
             raise PermanentBackendError(f"llama.cpp: {reply['error'].get('message')}")
         self.n_evaluated += int(reply["timings"]["prompt_n"])
         return reply
 
-    def _streamed(self, body: dict[str, Any], until: Callable[[str], bool]) -> dict[str, Any]:
-        """Stream a completion and stop once no more of its text is read."""
-        texts: list[str] = []
-        last: dict[str, Any] = {}
-        ended: list[str | None] = [None]
-
-        def take(chunk: Any) -> bool:
-            for one in chunk if isinstance(chunk, list) else [chunk]:
-                if "error" in one:
-                    last["error"] = one["error"]
-                    return True
-                texts.extend(choice["text"] for choice in one["choices"])
-                ended.extend(choice.get("finish_reason") for choice in one["choices"])
-                last.update({key: one[key] for key in ("timings",) if key in one})
-            return until("".join(texts))
-
-        self._server.handle_completions({**body, "stream": True, "timings_per_token": True}, take)
-        if "error" in last:
-            return last
-        n = last["timings"]["predicted_n"]
-        text = "".join(texts)
-        choice = {"text": text, "finish_reason": ended[-1]}
-        return {**last, "choices": [choice], "usage": {"completion_tokens": n}}
-
     def _ask(self, path: str, body: dict[str, Any]) -> Any:
-        connection = HTTPConnection(self._host, self._port, timeout=60)
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        connection = HTTPConnection(self._host, self._port, timeout=60)
         try:
             connection.request("POST", path, json.dumps(body), headers)
             response = connection.getresponse()
@@ -409,8 +370,7 @@ class Engine:
         finally:
             connection.close()
         if response.status != 200:
-            message = reply.get("error", {}).get("message", response.status)
-            raise PermanentBackendError(f"llama.cpp refuses {path}: {message}")
+            raise PermanentBackendError(f"llama.cpp refuses {path}: {reply.get('error')}")
         return reply
 
 

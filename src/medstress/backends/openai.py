@@ -227,18 +227,16 @@ class OpenAiBackend(Backend):
             if call.first_token:
                 return [text], {"max_tokens": 1, "temperature": 0.0, "logprobs": _TOP}
             if not isinstance(call.prompt, str):
-                raise ServerTrouble(
-                    'answer_by = "text" needs log probabilities of the prompt, which no server '
-                    "gives for conversations: use a prompt without a system line, or answer_by = "
-                    '"letter"',
-                    Then.STOP,
-                )
+                sentence = "no server gives log probabilities of texts after a conversation"
+                raise ServerTrouble(f'{sentence}: use answer_by = "letter"', Then.STOP)
             texts = [text, *(text + more for more in call.continuations)]
             scores = {"max_tokens": 0, "temperature": 0.0, "echo": True, "logprobs": 1}
             return texts, {**scores, "prompt": texts}
-        how = call.decoding
-        seed = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
-        fields = {"max_tokens": how.max_new_tokens, "temperature": how.temperature, "seed": seed}
+        fields: Json = {
+            "max_tokens": call.decoding.max_new_tokens,
+            "temperature": call.decoding.temperature,
+            "seed": int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1,
+        }
         if call.schema:
             form = {"name": "answer", "strict": True, "schema": orjson.loads(call.schema)}
             fields["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -395,7 +393,10 @@ class OpenAiBackend(Backend):
         # `transformers serve` loads any folder, and lists only what is in its cache.
         if not names or self._model.startswith("/") or any(map(self._takes, names)):
             return
-        hint = suggested(self._model, names[: server.MOST_NAMES])
+        # Never a model of another size.
+        size, *sizes = (re.findall(r"\d+", x.rpartition("/")[2]) for x in (self._model, *names))
+        alike = [name for name, one in zip(names, sizes, strict=True) if one == size]
+        hint = did_you_mean(self._model, alike[: server.MOST_NAMES])
         more = ", ..." if len(names) > _SHOWN else ""
         raise UsageError(
             f"{self._where} lists no model {self._model!r}{hint} (it lists: "
@@ -611,17 +612,3 @@ def is_same_model(name: str, requested: str) -> bool:
         for end in ends
         for base in (wanted, alias)
     )
-
-
-def suggested(requested: str, names: Sequence[str]) -> str:
-    """Return a suggestion for a name that a server does not list; never a model of another size.
-
-    >>> suggested("qwen-7b", ["org/qwen-70b", "org/qwen-7b:latest"])
-    "; did you mean 'org/qwen-7b:latest'?"
-    >>> suggested("qwen-7b", ["qwen-70b"])
-    ''
-    """
-    size = lambda name: re.findall(r"\d+", name.rpartition("/")[2])  # noqa: E731
-    alike = [name for name in names if is_same_model(name, requested)]
-    same = [name for name in names if size(name) == size(requested)]
-    return f"; did you mean {alike[0]!r}?" if alike else did_you_mean(requested, same)

@@ -175,14 +175,14 @@ class PythonBackend(Backend):
             if isinstance(call, Generate):
                 return Generated(text=answer)
         assert isinstance(call, Choose | Classify)
+        names: Sequence[str] = call.letters if isinstance(call, Choose) else call.labels
         is_choice = isinstance(call, Choose)
-        names = call.letters if is_choice else call.labels
         if isinstance(answer, str):
-            if not is_choice and answer in names:
-                return Chosen(answer=answer)
-            # A function may return the prompt with the answer. Only the answer is stored, so that
-            # it can be read again without the prompt.
-            return Chosen(text=answer.removeprefix(call.prompt) if is_choice else answer)
+            if isinstance(call, Choose):
+                # A function may return the prompt with the answer. Only the answer is stored, so
+                # that it can be read again without the prompt.
+                return Chosen(text=answer.removeprefix(call.prompt))
+            return Chosen(answer=answer) if answer in names else Chosen(text=answer)
         keys = set(answer) if isinstance(answer, Mapping) else set()
         if is_choice and keys == {"answer"} and answer["answer"] in [*names]:
             return Chosen(answer=answer["answer"])

@@ -129,20 +129,15 @@ class RuleBackend(Backend):
                 return self._scored(rule, len(options))
 
     def _scored(self, rule: Rule, n: int) -> Reply:
-        values = rule.scores
-        if values is None:
-            reply = rule.text.strip()
-            if reply not in LETTERS[:n] or len(reply) != 1:
-                return Failure(
-                    error=f"the reply {reply!r} of {self.identity.name!r} is not an option letter; "
-                    "this way of answering needs a letter or scores"
-                )
+        values, letter = rule.scores, rule.text.strip()
+        if values is None and letter in [*LETTERS[:n]]:
             rest = (1 - _SHARE) / max(n - 1, 1)
-            values = tuple(_SHARE if letter == reply else rest for letter in LETTERS[:n])
-        if len(values) != n or not sum(values):
+            values = tuple(_SHARE if one == letter else rest for one in LETTERS[:n])
+        if values is None or len(values) != n or not sum(values):
+            shown = repr(letter) if values is None else list(values)
             return Failure(
-                error=f"a rule of {self.identity.name!r} has the scores {list(values)} for {n} "
-                "options; expected one score per option, not all 0"
+                error=f"a rule of {self.identity.name!r} replies {shown}; this way of answering "
+                f"needs one of {n} letters, or {n} scores that are not all 0"
             )
         logs = (math.log(max(value / sum(values), 1e-12)) for value in values)
         return Scored(log_probs=tuple(logs), n_tokens=(1,) * n)

@@ -16,7 +16,6 @@ import ssl
 import threading
 import time
 import zlib
-from collections import deque
 from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -138,10 +137,12 @@ class Server:
         if self.key:
             line = line.replace(self.key, KEY_SHOWN)
             # Servers often show the ends of a wrong key.
-            ends = (self.key[:6].casefold(), self.key[-4:].casefold())
-            ends = ends if len(self.key) >= SHORTEST_KEY else ()
-            hidden = lambda word: any(end in word.casefold() for end in ends)  # noqa: E731
-            line = " ".join(KEY_SHOWN if hidden(word) else word for word in line.split())
+            ends = [self.key[:6].casefold(), self.key[-4:].casefold()]
+            ends = ends if len(self.key) >= SHORTEST_KEY else []
+            line = " ".join(
+                KEY_SHOWN if any(end in word.casefold() for end in ends) else word
+                for word in line.split()
+            )
         line = " ".join(line.split())
         return line[:_WORDS] + ("..." if len(line) > _WORDS else "")
 
@@ -175,8 +176,6 @@ class ServerTrouble(Exception):
     """Status of the HTTP reply if it was an error; one below 500 used no tokens."""
     unreachable: bool = False
     """No reply came, or not in time."""
-    late: bool = False
-    """The reply did not come in time."""
 
     def __str__(self) -> str:
         return self.sentence
@@ -266,10 +265,9 @@ def _code_and_words(raw: str) -> tuple[str, str]:
     if not isinstance(inner, dict):
         return "", inner if isinstance(inner, str) else raw
     code, said = inner.get("code") or inner.get("type"), inner.get("message") or inner.get("detail")
-    details = said.get("detail") if isinstance(said, dict) else said
-    if isinstance(details, list) and all(isinstance(one, dict) for one in details):
+    if isinstance(said, list) and all(isinstance(one, dict) for one in said):
         # FastAPI's: the fields, and what is wrong. What was sent is repeated, but not shown.
-        said = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in details)
+        said = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in said)
     if not isinstance(said, str):
         said = raw if said else ""
     if isinstance(param := inner.get("param"), str) and param not in said:
@@ -343,51 +341,49 @@ class RateLimits:
     wait: Callable[[asyncio.Event, float], Coroutine[Any, Any, None]] = _or_later
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _open: list[int] = field(default_factory=list)
-    _ended: deque[tuple[float, int]] = field(default_factory=deque)
+    _made: list[list[float]] = field(default_factory=list)
+    """When each request ended, and its tokens."""
     _paused_until: float = 0.0
 
-    async def start(self, tokens: int) -> int:
+    async def start(self, tokens: int) -> list[float]:
         """Wait until a request may be made, and count it.
 
         Args:
             tokens: an upper bound; reduced to the limit of a minute if it exceeds it.
 
         Returns:
-            The tokens reserved, for `end`.
+            The request, for `end`.
         """
-        reserved = min(tokens, self.tokens or tokens)
+        request = [math.inf, float(min(tokens, self.tokens or tokens))]
         async with self._turn:  # first come, first served
-            while seconds := self._seconds_to_wait(reserved):
+            while seconds := self._seconds_to_wait(request[1]):
                 self._changed.clear()
                 await self.wait(self._changed, seconds)
-            self._open.append(reserved)
-        return reserved
+            self._made.append(request)
+        return request
 
-    def end(self, reserved: int, used: int) -> None:
+    def end(self, request: list[float], used: float) -> None:
         """Record that a request has ended, successfully or not; `used` tokens count from now."""
-        self._open.remove(reserved)
-        self._ended.append((self.clock(), used))
+        request[:] = self.clock(), used
         self._changed.set()
 
     def pause(self, seconds: float) -> None:
         """Hold back all requests for so many seconds, because the server asked for it."""
         self._paused_until = max(self._paused_until, self.clock() + seconds)
 
-    def _seconds_to_wait(self, tokens: int) -> float:
+    def _seconds_to_wait(self, tokens: float) -> float:
         now = self.clock()
-        while self._ended and self._ended[0][0] + self.minute < now:
-            self._ended.popleft()
+        self._made = [one for one in self._made if one[0] + self.minute >= now]
         if now < self._paused_until:
             return self._paused_until - now
-        n = len(self._open) + len(self._ended)
-        counted = sum(self._open) + sum(used for _, used in self._ended)
+        counted = sum(used for _, used in self._made)
         # Usage may exceed a reservation that was reduced to the limit of a minute.
         is_long = self.tokens is not None and counted > 0 and counted + tokens > self.tokens
-        if not is_long and (self.requests is None or n < self.requests):
+        if not is_long and (self.requests is None or len(self._made) < self.requests):
             return 0.0
         # Strictly after the minute, so that a window with both its ends stays within the limit.
-        return (self._ended[0][0] if self._ended else now) + self.minute - now + 1e-3
+        first = min(ended for ended, _ in self._made)
+        return (first if first < math.inf else now) + self.minute - now + 1e-3
 
 
 # -- requests --------------------------------------------------------------------------------
@@ -517,19 +513,18 @@ class Connection:
             is_repeated: whether it was made before.
         """
         async with self._slots:
-            reserved = used = await self._limits.start(tokens)
+            counted = await self._limits.start(tokens)
+            used = counted[1]
             try:
                 if self._stopped:
                     raise ServerTrouble(self._stopped, Then.STOP)
                 self.counters["requests"] += 1
                 self.counters["requests_repeated"] += is_repeated
                 answer = read(await self._json(path, body))
-                used, self._n_unreachable = answer.tokens_in + answer.tokens_out, 0
+                used, self._n_unreachable = float(answer.tokens_in + answer.tokens_out), 0
                 return answer
             except ServerTrouble as trouble:
-                used = 0 if 400 <= trouble.status < 500 else reserved
-                if trouble.late:
-                    self.counters["requests_late"] = self.counters.get("requests_late", 0) + 1
+                used = 0.0 if 400 <= trouble.status < 500 else used
                 # The limit belongs to the key, not to the request, so all wait.
                 self._limits.pause(trouble.wait)
                 raise
@@ -537,7 +532,7 @@ class Connection:
                 sentence = f"{self.server.where} sent an answer of an unexpected form"
                 raise ServerTrouble(sentence, Then.AGAIN) from None
             finally:
-                self._limits.end(reserved, used)
+                self._limits.end(counted, used)
 
     async def _json(self, path: str, body: Json | None = None) -> Json:
         """Make one HTTP request within one deadline; return the reply without the keys.
@@ -557,13 +552,15 @@ class Connection:
         except TimeoutError:
             sentence = f"{where} did not send its whole answer within {seconds:g} seconds"
             sentence += " (timeout_seconds)"
-            raise ServerTrouble(sentence, Then.AGAIN, unreachable=True, late=True) from None
+            if body is not None:
+                self.counters["requests_late"] = self.counters.get("requests_late", 0) + 1
+            raise ServerTrouble(sentence, Then.AGAIN, unreachable=True) from None
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise _trouble_of_client(error, self.server, self.models) from None
         try:
             # Written anew, so that no escape hides a key.
             reply = orjson.loads(without_keys(orjson.dumps(orjson.loads(content)).decode()))
-        except (ValueError, RecursionError):  # not JSON, or nested too deep
+        except (TypeError, ValueError, RecursionError):  # not JSON, or nested too deep
             reply = None
         if isinstance(reply, dict | list):
             return reply if isinstance(reply, dict) else {"data": reply}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,11 +15,12 @@ import typer
 from medstress.cli import decide, look, machine, share, start, study
 from medstress.cli.flags import Group, app, place_of, refused
 from medstress.cli.process import Stopping, outlive_reader, visible_output
-from medstress.cli.refusals import with_next_command
 from medstress.core.errors import (
     MedstressError,
     UsageError,
+    command_of,
     did_you_mean,
+    flag_of,
     flags_are_said,
     reason,
 )
@@ -124,6 +129,70 @@ def _refuse(sentence: str, arguments: Sequence[str], error: MedstressError | Non
     whole = with_next_command(sentence, arguments, error)
     print(f"medstress: {' '.join(whole.splitlines())}", file=sys.stderr)
     return 2
+
+
+_MEANT = re.compile(r"(?:'([^']+)'[^']*)?; did you mean '([^']+)'\?")
+
+
+def with_next_command(
+    sentence: str, arguments: Sequence[str], error: BaseException | None = None
+) -> str:
+    """Return a refusal with the next command to type at its end, where one is known.
+
+    It is the same command line with the flag or the word put right that the error corrects, or the
+    command that the error names.
+
+    >>> with_next_command("unknown command 'rum'; did you mean 'run'?", ["rum", "a.toml"])
+    "unknown command 'rum'; did you mean 'run'? Next: medstress run a.toml"
+    >>> with_next_command("a.toml, line 3: budget = 0: expected 1 or more", ["run", "a.toml"])
+    'a.toml, line 3: budget = 0: expected 1 or more'
+    """
+    sentence, flag = sentence.rstrip(), flag_of(error)
+    mended = _corrected(sentence, arguments) if flag is None else _with_flag(arguments, *flag)
+    following = shlex.join(["medstress", *mended]) if mended else command_of(error)
+    if following is None or mended == list(arguments) or sentence.endswith(following):
+        return sentence
+    is_whole = sentence.endswith((".", "?", "!"))
+    return f"{sentence} Next: {following}" if is_whole else f"{sentence}; next: {following}"
+
+
+def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
+    """Return the command line with the word put right that a sentence corrects, if it has it."""
+    if (meant := _MEANT.search(sentence)) is None:
+        return None
+    wrong, right = meant.groups()
+    before = sentence[: meant.start(2)]
+    for i, word in enumerate(arguments):
+        name, mended = Path(word).name, word
+        if "=" in word and wrong:  # a key or a name in a value, such as --set attack.bugdet=3
+            mended = re.sub(rf"(?<![\w-]){re.escape(wrong)}(?![\w-])", lambda _: right, word)
+        elif name in before and get_close_matches(name, [Path(right).name], cutoff=0.6):
+            is_path = "://" not in word and Path(right).name == right
+            mended = str(Path(word).with_name(right)) if is_path else right
+        if mended != word:
+            return [*arguments[:i], mended, *arguments[i + 1 :]]
+    return None
+
+
+def _with_flag(arguments: Sequence[str], flag: str, value: str | None) -> list[str]:
+    """Return a command line with another value of a flag; None: without the flag.
+
+    >>> _with_flag(["run", "--limit", "0", "--set=a.b=1"], "--limit", None)
+    ['run', '--set=a.b=1']
+    >>> _with_flag(["run", "--set", "a.b=1"], "--set", "a.c=2")  # which is repeatable
+    ['run', '--set', 'a.b=1', '--set', 'a.c=2']
+    """
+    kept: list[str] = []
+    words, at = iter(arguments), None
+    for word in words:
+        if flag == "--set" or word.partition("=")[0] != flag:
+            kept.append(word)
+            continue
+        at = len(kept) if at is None else at
+        if word == flag:
+            next(words, None)
+    kept[at or len(kept) : at or len(kept)] = [] if value is None else [flag, value]
+    return kept
 
 
 def _log(error: Exception) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from medstress.analyses.shown import Decision, Table
 
 _decide = partial(flags.app.command, cls=flags.Command, rich_help_panel="Decide")
-_FACTOR = "what is compared: models, attacks, or what these draw names from"
+_FACTOR = "what is compared: models, attacks, or the groups that these draw names from"
 _METRIC = (
     "the measure that decides: accuracy_after (the default for models), accuracy, asr (the default "
     "for attacks and groups), asr_net, or a score such as f1_after"
@@ -48,7 +48,7 @@ def compare(
     from medstress.cli.terminal import screen, write_file
     from medstress.report.summary_page import junit as junit_of
     from medstress.report.summary_page import markdown as markdown_of
-    from medstress.report.terminal import print_table
+    from medstress.report.terminal import print_table, say
 
     def write(cases: Sequence[Decision], lines: Sequence[str], tables: Sequence[Table]) -> None:
         if junit is not None:
@@ -79,11 +79,11 @@ def compare(
     if as_json:
         print(json.dumps(comparison.as_json(), indent=1, allow_nan=False))
     else:
-        out.say(lines[0], "bold")
+        say(out, lines[0], "bold")
         for table in tables:
             print(flush=True)
-            print_table(out.console, table)
+            print_table(out, table)
         print()
         for line in lines[1:]:
-            out.say(line)
+            say(out, line)
     return MISSED if comparison.fails else 0

@@ -31,7 +31,7 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line, without braces around what is required."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and flags, each under its panel."""
@@ -77,6 +77,7 @@ def _entry(param: Any, ctx: Any) -> tuple[str, str, str]:
     if param.param_type_name == "argument":
         return "Arguments", param.metavar, param.help or ""
     name, text = param.get_help_record(ctx)
+    text = re.sub(r"  \[[^]]*x[<>]=[^]]*]$", "", text)  # the range of a number
     return getattr(param, "rich_help_panel", None) or "Options", name, text
 
 
@@ -170,11 +171,8 @@ Retry = Annotated[bool, option(None, "run failed trials again", "--retry-failed"
 Yes = Annotated[bool, option(None, "ask the models without a question", "--yes")]
 Own = Annotated[str | None, option("EXPERIMENT.toml", "the run's own (default: what you ran here)")]
 Json = Annotated[bool, option(None, "as JSON", "--json")]
-Port = Annotated[int, option("PORT", "0: a free one", min=0, max=65535)]
 Junit = Annotated[str | None, option("FILE", "write the verdicts as JUnit XML")]
 Markdown = Annotated[str | None, option("FILE", "write verdict and numbers as a page of Markdown")]
-WITHOUT_FILE = "An experiment without a file"
-MANY = "Many machines"
 
 
 def groups_of(text: str | None) -> tuple[str, ...] | None:

@@ -52,7 +52,7 @@ def summary(
 
 @_look()
 def report(
-    folders: Annotated[list[str], flags.argument("DIR...", "run folders")],
+    folders: Annotated[list[str], flags.argument("DIR", "run folders")],
     out: Annotated[
         str | None, flags.option("FILE", "default: DIR/report.html, or ./report.html")
     ] = None,
@@ -70,17 +70,20 @@ def report(
 
 
 @_look()
-def view(folder: flags.Folder, port: flags.Port = 0) -> int:
+def view(
+    folder: flags.Folder,
+    port: Annotated[int, flags.option("PORT", "0: a free one", min=0, max=65535)] = 0,
+) -> int:
     """The report in a browser, with all cases, also while the run goes on.
 
     Serves the report on this machine, under an address that nobody else knows. It follows a run in
     progress and writes no file. Ctrl+C ends it.
     """
-    from medstress.report.view import view as serve
+    from medstress.report.view import Viewer, routes, serve
 
     # Ctrl+C is how it ends: nothing was interrupted.
     with suppress(KeyboardInterrupt):
-        serve(Path(folder), port=port, announce=partial(print, flush=True))
+        serve(routes(Viewer(Path(folder))), port=port, announce=partial(print, flush=True))
     return 0
 
 
@@ -98,7 +101,7 @@ def case(
     from medstress.report.case_text import print_case, print_cases
     from medstress.report.cases import Cases
 
-    cases, console = Cases(Run.open(Path(folder))), screen().console
+    cases, console = Cases(Run.open(Path(folder))), screen()
     if id_ is None:
         print_cases(console, cases)
     else:

@@ -13,10 +13,10 @@ from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from medstress.cli import flags
-from medstress.core.errors import UsageError, install_command, reason
+from medstress.core.errors import install_command, reason
 from medstress.core.words import command, quoted
 
 _machine = partial(flags.app.command, cls=flags.Command, rich_help_panel="Machine")
@@ -24,7 +24,7 @@ _machine = partial(flags.app.command, cls=flags.Command, rich_help_panel="Machin
 
 @_machine()
 def merge(
-    folders: Annotated[list[str], flags.argument("DIR...", "the folders of all shards")],
+    folders: Annotated[list[str], flags.argument("DIR", "the folders of all shards")],
     out: Annotated[str, flags.option("DIR", "a new folder")],
     quiet: flags.Quiet = False,
 ) -> int:
@@ -59,45 +59,30 @@ def merge(
 def cache(
     action: Annotated[
         Literal["info", "prune"],
-        flags.argument("info|prune", "list entries by model, or remove some"),
+        flags.argument("info|prune", "list answers by model, or remove those that are damaged"),
     ],
-    path: Annotated[str, flags.option("DIR", "what the experiment names as its cache")] = "default",
-    older_than: Annotated[float | None, flags.option("DAYS", "prune: older entries", min=0)] = None,
-    model: Annotated[str | None, flags.option("NAME", "prune: of this model, or its hash")] = None,
 ) -> int:
-    """The answers that runs share.
+    """The answers that runs share if [experiment] says cache = "default".
 
-    Runs share them if [experiment] says cache = PATH. `prune` always removes those that are
-    damaged. Run folders have copies and do not need the cache.
+    A run folder has a copy of its answers and does not need the cache: the whole folder may be
+    deleted.
     """
     from medstress.store.shared_cache import SharedCache, cache_folder
 
-    if action != "prune":
-        for flag, value in (("--older-than", older_than), ("--model", model)):
-            if value is not None:
-                raise UsageError(f"{flag} applies only to: medstress cache prune")
-    with closing(SharedCache(cache_folder(path, Path.cwd()), create=False)) as shared:
+    with closing(SharedCache(cache_folder("default", Path.cwd()), create=False)) as shared:
         models = shared.models()
         total = sum(one.n for one in models)
-        if action == "info":
-            print(f"{shared.folder}: {total:,} answers, {shared.n_bytes() / 1e6:,.1f} MB")
-            for one in models:
-                print(
-                    f"  {one.model}: {one.n:,} answers, {one.n_tokens:,} tokens, "
-                    f"{1000 * one.seconds_per_call:,.3g} ms each ({one.model_hash})"
-                )
+        if action == "prune":
+            damaged = shared.damaged()
+            shared.remove(damaged)
+            print(f"{shared.folder}: {len(damaged):,} of {total:,} answers removed")
             return 0
-        keys = set(shared.damaged())
-        if older_than is not None or model is not None:
-            chosen = shared.chosen(older_than_days=older_than, model=model)
-            names = ", ".join(sorted({one.model for one in models})) or "none"
-            if model is not None and not chosen and older_than is None:
-                raise UsageError(
-                    f"--model {model!r}: the cache has no answers of this model (it has: {names})"
-                )
-            keys |= set(chosen)
-        shared.remove(list(keys))
-        print(f"{shared.folder}: {len(keys):,} of {total:,} answers removed")
+        print(f"{shared.folder}: {total:,} answers, {shared.n_bytes() / 1e6:,.1f} MB")
+        for one in models:
+            print(
+                f"  {one.model}: {one.n:,} answers, {one.n_tokens:,} tokens, "
+                f"{1000 * one.seconds_per_call:,.3g} ms each ({one.model_hash})"
+            )
     return 0
 
 
@@ -117,7 +102,20 @@ Kind = Literal[
     "wrappers",
     "recipes",
 ]
-KINDS = get_args(Kind)
+KINDS: Mapping[str, str] = {
+    "attacks": "what changes an item, controls and probes included",
+    "samplers": "how entity_substitution draws names",
+    "datasets": "what [[dataset]] and --data read",
+    "backends": "what runs a model",
+    "embeddings": "what measures how near two names are",
+    "recognisers": "what finds the names in a text",
+    "vocabularies": "the names to draw from",
+    "prompts": "what a model is asked",
+    "parsers": "how a reply is read",
+    "text_scores": "how the text of an option is scored",
+    "wrappers": "what may stand before a model",
+    "recipes": "experiments of the papers, to run by name",
+}
 _SUMMARIES = {
     "samplers": ("medstress.attacks.samplers", "SUMMARIES"),
     "parsers": ("medstress.tasks.reading", "SUMMARIES"),
@@ -144,12 +142,16 @@ _PLAIN: dict[str, dict[str, str]] = {
 
 
 @_machine("list")
-def list_(kind: Annotated[Kind, flags.argument("THING", ", ".join(KINDS))]) -> int:
-    """What is installed, plug-ins included."""
-    rows = _listing(kind)
+def list_(
+    kind: Annotated[Kind | None, flags.argument("THING", f"{', '.join(KINDS)}")] = None,
+) -> int:
+    """What is installed, plug-ins included; without THING, what can be listed."""
+    rows = KINDS if kind is None else _listing(kind)
     width = max(map(len, rows))
     for name, line in rows.items():
         print(f"{name:<{width}}  {line}")
+    if kind is None:
+        print(f"next: {command('list', 'attacks')}")
     return 0
 
 

@@ -15,11 +15,11 @@ from medstress.core.words import command, plural, quoted
 
 _share = partial(flags.app.command, cls=flags.Command, rich_help_panel="Share")
 _PAPER = "the layout of xian2025, medfuzz2024 or araujo2020"
-_MODE = "answer: people answer clean and attacked items, as the model did"
+_MODE = "judge cases, or answer clean and attacked items as the model did"
 _ROOM = "FILE.html: the room in one file; FILE.csv: its cases as a table to fill in"
 _BACK = "FILE.json from the page, or a filled-in FILE.csv"
-_ROOT = "a root kept elsewhere, as in a paper: had the run it once, and what came since"
-_READS = "the run's own: names what it reads of yours, so that attacks run again"
+_ROOT = "a root that was kept elsewhere: did the run have it, and what came since?"
+_READS = "the experiment of the run; its files of yours let attacks run again"
 
 
 @_share()
@@ -77,11 +77,10 @@ def figures(
 def review(
     folder: flags.Folder,
     mode: Annotated[Literal["judge", "answer"], flags.option(None, _MODE)] = "judge",
-    sample: Annotated[int | None, flags.option("N", "so many cases (default: 50, or all)")] = None,
+    sample: Annotated[int | None, flags.option("N", "cases to draw (default: 50, or all)")] = None,
     seed: Annotated[int, flags.option("S", "of the sample")] = 0,
     export_to: Annotated[str | None, flags.option("FILE", _ROOM, "--export")] = None,
     read: Annotated[str | None, flags.option("FILE", _BACK, "--import")] = None,
-    port: flags.Port = 0,
 ) -> int:
     """A room where experts judge cases, in the browser or in one file.
 
@@ -115,7 +114,7 @@ def review(
                 print(f"room: {quoted(export_to)}   its answers back: {again}")
                 return 0
             with suppress(KeyboardInterrupt):
-                serve(routes(room, store), port=port)
+                serve(routes(room, store), usual=room.id)
     keep_summary(Path(folder))
     if read is not None:
         print(f"{plural(n, 'answer')} read, {n_new} new; next: {command('summary', folder)}")

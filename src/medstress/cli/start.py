@@ -21,13 +21,13 @@ from medstress.core.errors import (
 from medstress.core.words import command, listed, plural, quoted, shorten
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from medstress.analyses.run import Run
-    from medstress.cli.terminal import Screen
     from medstress.core.shards import Shard
-    from medstress.experiment.check_data import Attackable, DataCheck, Reason
+    from medstress.experiment.check_data import DataCheck, Reason
     from medstress.experiment.file.reading import Source
     from medstress.experiment.first import Choices
-    from medstress.stats.estimate import Estimate
 
 _start = partial(flags.app.command, cls=flags.Command, rich_help_panel="Start")
 _bare = partial(flags.option, rich_help_panel="An experiment without a file")
@@ -157,15 +157,15 @@ def run(
 ) -> int:
     """Run, resume or extend an experiment, or data and a model without a file.
 
-    The same experiment is resumed in its folder; fewer items, seeds, models or attacks are
-    extended; other settings are refused.
+    In its folder the same experiment is resumed, and one with more items, seeds, models or attacks
+    is extended. Other changes are refused.
     """
     wrong = {
         "--to goes with --dry-run, which prints what would run": to and not dry_run,
         "--junit: verdicts are of the merged run; give it there, not with --shard": shard and junit,
         "--shards goes with --ray ADDRESS; for one part give --shard K/N": shards and not ray,
-        "--ray makes all shards itself; give --shards N in place of --shard": ray and shard,
-        "--ray: expected --shards N, a few for each worker, such as 64": ray and not shards,
+        "--ray: expected --shards N, a few for each worker, and no --shard": ray
+        and (shard or not shards),
         "--ray goes on with what is there; in place of --fresh give another --out": ray and fresh,
     }
     for sentence, is_so in wrong.items():
@@ -282,8 +282,6 @@ def _dry_run(
         folder = run_folder(prepared, out, shard)
         with opened_victims(prepared, watcher.note):
             costs, notes = dry_run(prepared, folder), list(dry_run_remarks(prepared))
-    if isinstance(source, Source):
-        print(source.text)
     if shard is not None:
         n_planned = prepared.n_trials()
         take_shard(prepared, shard)
@@ -294,6 +292,8 @@ def _dry_run(
             prepared.experiment, prepared.base, Path(to), common["limit"], prepared.given
         )
         write_file("--to", to, text, new=True)
+    if isinstance(source, Source):
+        print(source.text)
     show_dry_run(costs, notes)
     if to is not None:
         print(f"experiment: {quoted(to)}   next: {command('run', to)}")
@@ -322,7 +322,7 @@ def _shard_ended(path: Path, shard: Shard) -> int:
     stored = read_shard(path)
     settings, limits = stored.manifest["config"]["experiment"], stored.stopped_by
     is_over = stored.n_failed > settings["max_failed"]
-    more, following = "merge it with the others", "medstress merge DIR... --out DIR"
+    parent = path.parent if path.name == str(shard.number) else None
     if not stored.is_finished:
         reached = ", ".join(f"{name} = {settings[name]:g}" for name in limits)
         more = f"stopped by its part (1/{shard.of}) of {reached}" if limits else "to go on"
@@ -330,9 +330,10 @@ def _shard_ended(path: Path, shard: Shard) -> int:
     elif is_over:
         more = f"more than max_failed = {settings['max_failed']}"
         following = run_again(path, "--retry-failed")
-    elif path.name == str(shard.number):
-        parent = quoted(path.parent)
-        following = f"medstress merge {parent}/* --out {parent}-merged"
+    else:
+        more = "merge it with the others"
+        following = f"medstress merge {quoted(parent)}/* --out {quoted(f'{parent}-merged')}"
+        following = following if parent else "medstress merge DIR... --out DIR"
     failed = f", {stored.n_failed:,} of them failed" if stored.n_failed else ""
     print(f"shard {shard}: {stored.n_ended:,} of {stored.n_planned:,} trials{failed}; {more}")
     print(f"run: {quoted(path)}   next: {following}")
@@ -345,8 +346,8 @@ _EXAMPLE = 60
 """Characters of an example."""
 _MOST_REASONS = 3
 """Reasons that are printed for each attack."""
-_MOST_PLACES = 4
-"""Further rows that are named for each reason."""
+_MOST_PLACES = 5
+"""Rows that are named for each reason."""
 
 
 def _next_command(
@@ -360,110 +361,104 @@ def _next_command(
     from medstress.core.attacked import NAME
     from medstress.experiment.check_data import ATTACKER
 
-    words = ["run", "--data", to if to and checked.written else choices.data, "--model", "NAME"]
-    changes = list(sets)
-    if checked.table.name == NAME and not checked.written:
-        words += ["--attack", NAME]
-        changes = [change for change in changes if change.strip().startswith("dataset.")]
-        return command(*words, *(word for change in changes for word in ("--set", change)))
-    if not any(one.n for one in checked.attackable):
-        return command("list", "recognisers")
+    written = to if checked.written else None
+    words = ["run", "--data", written or choices.data, "--model", "NAME"]
+    is_attacked = checked.table.name == NAME and not written
+    of_data = ("dataset.", "entities.")
+    changes = [one for one in sets if not written or not one.strip().startswith(of_data)]
     drawing = [one for one in checked.attackable if one.draws_names]
     groups = [one.group for one in drawing if one.n]
-    if drawing and not groups:
-        ready = [one for one in checked.attackable if one.n and one.needs != ATTACKER]
-        if not ready:
-            return command("list", "attacks")
+    ready = [one for one in checked.attackable if one.n and one.needs != ATTACKER]
+    if is_attacked:
+        words += ["--attack", NAME]
+        changes = [one for one in changes if one.strip().startswith("dataset.")]
+    elif not ready:
+        return command("list", "attacks")
+    elif drawing and not groups:
         words += ["--attack", min(ready, key=lambda one: one.needs).attack]
     elif len(groups) < len(drawing) or (drawing and choices.entities):
         words += ["--entities", ",".join(groups)]
-    if checked.written:  # in the format that medstress documents
-        of_data = ("dataset.", "entities.")
-        changes = [change for change in changes if not change.strip().startswith(of_data)]
+    if written:  # in the format that medstress documents
         changes += ["entities.recogniser=given"] if groups else []
-    else:
+    elif not is_attacked:
         words += [word for column in columns for word in ("--columns", column)]
-        if choices.answer_base is not None:
-            words += ["--answer-base", str(choices.answer_base)]
+        base = choices.answer_base
+        words += [] if base is None else ["--answer-base", str(base)]
     return command(*words, *(word for change in changes for word in ("--set", change)))
 
 
-def _show(checked: DataCheck, out: Screen, *, is_skipping: bool) -> None:
+def _show(checked: DataCheck, out: Console, *, is_skipping: bool) -> None:
+    from rich.text import Text
+
     from medstress.analyses.shown import column, table
     from medstress.cli.process import one_line
-    from medstress.cli.terminal import cut
-    from medstress.report.terminal import print_table
+    from medstress.report.terminal import print_table, say
 
-    out.say(f"understood: {checked.understood or 'the format that medstress documents'}")
+    def row(text: str = "", style: str = "") -> None:
+        out.print(Text(one_line(text), style), no_wrap=True, overflow="ellipsis")
+
+    say(out, f"understood: {checked.understood or 'the format that medstress documents'}")
     counted = plural(checked.n_items, checked.kind.removesuffix("s"), checked.kind)
     if checked.classes:
         counted += f" ({shorten(', '.join(checked.classes), _EXAMPLE)})"
     if checked.n_checked < checked.n_items:
         counted += f"; a random sample of {checked.n_checked:,} is checked (--limit)"
-    out.say(counted)
-    for note in checked.notes:
-        out.say(f"! {note}")
+    for line in (counted, *(f"! {note}" for note in checked.notes)):
+        say(out, line)
     for number, item in enumerate(checked.first, start=1):
-        key = f", right answer {item.key}" if item.key else ""
-        out.row()
-        out.row(f"{number}  {item.id}{key}", "bold")
+        row()
+        row(f"{number}  {item.id}{f', right answer {item.key}' if item.key else ''}", "bold")
         width = max(map(len, item.texts), default=0)
         for name, text in item.texts.items():
             is_option = name in item.letters
-            mark = "*" if is_option and name == item.key else " "
             groups = item.names.get(name, {}) if is_option else {}
             names = "; ".join(f"{group}: {', '.join(own)}" for group, own in groups.items())
-            behind = f"  [{cut(one_line(names), out.width // 3)}]" if names else ""
-            out.row(f" {mark} {name:<{width}}  {text}", behind=behind)
+            # What is attacked in it has to be seen.
+            shown = f"{shorten(text, _EXAMPLE // 2)}  [{names}]" if names else text
+            row(f" {'*' if is_option and name == item.key else ' '} {name:<{width}}  {shown}")
+    row()
     if checked.n_skipped:
         left = 'leaves them out, as on_bad_row = "skip" is set'
         does = left if is_skipping else "stops there: mend the file"
-        out.row()
-        out.say(f"! {plural(checked.n_skipped, 'row')} cannot be read, and a run {does}")
+        say(out, f"! {plural(checked.n_skipped, 'row')} cannot be read, and a run {does}")
     for reason in checked.skipped:
-        others = ", ".join(reason.places[1 : 1 + _MOST_PLACES])
-        n_more = reason.n - 1 - _MOST_PLACES
+        others = ", ".join(reason.places[1:_MOST_PLACES])
+        n_more = reason.n - _MOST_PLACES
         also = f"; also {others}" if others else ""
         also += f" and {n_more:,} more" if n_more > 0 else ""
-        out.say(f"! {plural(reason.n, 'row')}: {reason.example}{also}")
-    out.row()
+        say(out, f"! {plural(reason.n, 'row')}: {reason.example}{also}")
+    if checked.n_skipped:
+        row()
     fields = [column("Attack", "attack"), column("Group", "group")]
-    fields.append(column("Can be attacked", _share, "share"))
+    fields.append(column("Can be attacked", lambda one: f"{one.n:,} of {one.n_items:,}"))
     what = "What can be attacked"
-    print_table(out.console, table("attackable", what, checked.attackable, fields, n_labels=2))
-    # Attacks with the same reasons share their lines.
+    print_table(out, table("attackable", what, checked.attackable, fields, n_labels=2))
+    # Attacks with the same reasons or needs share their lines.
     attacks: dict[tuple[Reason, ...], list[str]] = {}
+    needs: dict[str, list[str]] = {}
     for one in checked.attackable:
         label = f"{one.attack} of {one.group}" if one.draws_names else one.attack
         attacks.setdefault(one.reasons, []).append(label)
-    attacks.pop((), None)
-    for reasons, labels in attacks.items():
-        out.row()
-        out.row(f"not by {listed(labels)}", "bold")
-        for reason in reasons[:_MOST_REASONS]:
-            looks = f" ({shorten(reason.looks, _EXAMPLE)})" if reason.looks else ""
-            out.say(f"  {reason.n:,}  {reason.text}; such as {reason.example}{looks}")
-        if len(reasons) > _MOST_REASONS:
-            out.row(f"  {plural(len(reasons) - _MOST_REASONS, 'more reason')}", "yellow")
-    out.row()
-    if checked.n_given and checked.recogniser not in ("", "given"):
-        out.say(
-            f"{checked.n_given:,} of them bring mentions of their own, which recogniser = "
-            f'"given" uses; the counts above are those of recogniser = "{checked.recogniser}"'
-        )
-    needs: dict[str, list[str]] = {}
-    for one in checked.attackable:
         if one.needs and one.n:
             needs.setdefault(one.needs, []).append(one.attack)
+    attacks.pop((), None)
+    for reasons, labels in attacks.items():
+        row()
+        row(f"not by {listed(labels)}", "bold")
+        for reason in reasons[:_MOST_REASONS]:
+            looks = f" ({shorten(reason.looks, _EXAMPLE)})" if reason.looks else ""
+            what = plural(reason.n, "item")
+            say(out, f"{what}: {reason.text}; such as {reason.example}{looks}")
+        if len(reasons) > _MOST_REASONS:
+            row(f"{plural(len(reasons) - _MOST_REASONS, 'more reason')}", "yellow")
+    row()
+    if checked.n_given and checked.recogniser not in ("", "given"):
+        say(
+            out,
+            f"{checked.n_given:,} of them bring mentions of their own, which recogniser = "
+            f'"given" uses; the counts above are those of recogniser = "{checked.recogniser}"',
+        )
     for need, labels in needs.items():
-        out.say(f"{listed(labels)} {'needs' if len(labels) == 1 else 'need'} {need}")
+        say(out, f"{listed(labels)} {'needs' if len(labels) == 1 else 'need'} {need}")
     if not any(one.n for one in checked.attackable):
-        out.say("nothing here can be attacked: give other data, or another recogniser")
-
-
-def _share(of: Attackable) -> Estimate:
-    """Return a count as a share; it is of the items themselves, so it has no interval."""
-    from medstress.stats.estimate import Estimate
-
-    value = of.n / of.n_items if of.n_items else None
-    return Estimate(value=value, n=of.n_items, low=None, high=None, method="counted", hits=of.n)
+        say(out, "nothing here can be attacked: give other data, or another recogniser")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from medstress.cli import flags
 from medstress.cli.process import one_line
 from medstress.core.errors import UsageError
 from medstress.core.words import command, quoted
 
+if TYPE_CHECKING:
+    from medstress.analyses.run import Run
+    from medstress.analyses.shown import Shown
+
 _study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
-_TUNED = "of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
+_TUNED = "folder of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
 _TRAINED = "run folder, with the models in DIR/models (default: runs/<name>-trained)"
-_WRITTEN = "also write FILE.html (heat maps) or FILE.jsonl, .csv, .parquet"
-_TRIALS = "trials by id, the start of one or their item; lost or held"
+_TRIALS = "a trial's id or its beginning, or an item; several may follow"
 _ALL = "all successes, and as many attacks of the same arms that failed"
 _DRAWN = "with --all: draw N successes, and as many that failed"
 
@@ -31,7 +34,6 @@ def tune(
     sets: flags.Sets = [],
     dry_run: flags.DryRun = False,
     fresh: flags.Fresh = False,
-    retry_failed: flags.Retry = False,
     quiet: flags.Quiet = False,
 ) -> int:
     """Choose n on a split, then report on the rest.
@@ -54,8 +56,7 @@ def tune(
             with opened_victims(plan.prepared, watcher.note):
                 costs, notes = tuning_costs(plan), list(dry_run_remarks(plan.prepared))
         else:
-            wish = Wish(fresh=fresh, retry_failed=retry_failed)
-            tuned = tune_experiment(Path(experiment), out, wish, **common)
+            tuned = tune_experiment(Path(experiment), out, Wish(fresh=fresh), **common)
     if dry_run:
         for i, (what, dry) in enumerate(costs, 1):
             print(f"{what}:")
@@ -113,22 +114,49 @@ def train(
     return code
 
 
-def _confirm(name: str, models: Sequence[str], *, yes: bool) -> None:
-    """Show who is asked and want a yes, unless --yes says it.
+def _ask_again(
+    name: str,
+    folder: str,
+    ask: Callable[..., str | None],
+    result_of: Callable[[Run], Shown | None],
+    *more: str,
+    dry_run: bool,
+    yes: bool,
+    quiet: bool,
+) -> int:
+    """Ask the models of a run again, after a yes, and print what comes of it; or print the plan."""
+    from medstress.cli.terminal import display, screen
+    from medstress.experiment.kept_summary import keep_summary
+    from medstress.report.terminal import print_table, say
 
-    Raises:
-        UsageError: the answer is another, or nobody is there to give one.
-    """
-    print("This asks the models of your run again:", file=sys.stderr)
-    for line in models:
-        print(f"  {one_line(line)}", file=sys.stderr)
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"{name}: nobody is there to say yes: add --yes to ask them")
-    print("Go on? (yes/no) ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
-        raise UsageError(f"{name}: nothing was asked")
+    def confirm(models: Sequence[str]) -> None:
+        print("This asks the models of your run again:", file=sys.stderr)
+        for line in models:
+            print(f"  {one_line(line)}", file=sys.stderr)
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise UsageError(f"{name}: nobody is there to say yes: add --yes to ask them")
+        print("Go on? (yes/no) ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
+            raise UsageError(f"{name}: nothing was asked")
+
+    plan = list[str]()
+    with display(quiet=quiet) as watcher:
+        own = replace(watcher, announce=plan.append) if dry_run else watcher
+        stopped = ask(watcher=own, confirm=confirm, dry_run=dry_run)
+    for line in plan:
+        print(one_line(line))
+    if dry_run:
+        return 0
+    result, out = result_of(keep_summary(Path(folder))), screen()
+    for table in [one for one in result.tables() if one.rows] if result else ():
+        print_table(out, table)
+        print()
+    remarks = [remark.sentence for remark in result.remarks()] if result else []
+    for line in (*remarks, *more, *([stopped] if stopped else [])):
+        say(out, line)
+    return 0
 
 
 @_study("test")
@@ -146,37 +174,13 @@ def significance(
     change do? Models, keys and settings ([test]) come from your experiment, never from the folder.
     The same command resumes.
     """
-    from medstress.analyses.run import Run
     from medstress.analyses.significance import SIGNIFICANCE
-    from medstress.cli.terminal import display, screen
-    from medstress.experiment.kept_summary import keep_summary
     from medstress.experiment.run import run_tests
-    from medstress.report.terminal import print_table
 
-    plan = list[str]()
-    with display(quiet=quiet) as watcher:
-        stopped = run_tests(
-            Path(folder),
-            experiment,
-            replace(watcher, announce=plan.append) if dry_run else watcher,
-            sets,
-            confirm=partial(_confirm, "test", yes=yes),
-            dry_run=dry_run,
-        )
-    for line in plan:
-        print(one_line(line))
-    if dry_run:
-        return 0
-    keep_summary(Path(folder))
-    tests, out = Run.open(Path(folder)).of(SIGNIFICANCE), screen()
-    for table in [one for one in tests.tables() if one.rows] if tests else ():
-        print_table(out.console, table)
-        print()
-    for remark in tests.remarks() if tests else ():
-        out.say(remark.sentence)
-    if stopped is not None:
-        out.say(stopped)
-    return 0
+    ask = partial(run_tests, Path(folder), experiment, overrides=sets)
+    return _ask_again(
+        "test", folder, ask, lambda run: run.of(SIGNIFICANCE), dry_run=dry_run, yes=yes, quiet=quiet
+    )
 
 
 @_study()
@@ -185,7 +189,6 @@ def explain(
     trial: Annotated[list[str], flags.option("ID ...", _TRIALS)] = [],
     all_: Annotated[bool, flags.option(None, _ALL, "--all")] = False,
     experiment: flags.Own = None,
-    out: Annotated[str | None, flags.option("FILE", _WRITTEN)] = None,
     limit: Annotated[int | None, flags.option("N", _DRAWN, min=1)] = None,
     sets: flags.Sets = [],
     dry_run: flags.DryRun = False,
@@ -203,58 +206,20 @@ def explain(
         raise UsageError("say what to explain: --trial ID, or --all for all successes")
     if limit is not None and trial:
         raise UsageError(f"--limit {limit}: expected --all with it: it draws successes")
-    if out is not None and Path(out).suffix != ".html":
-        raise UsageError(f"--out {out}: the name must end in .html")
-    from medstress.cli.terminal import display
-    from medstress.experiment.explain import Selection, Settings, run_explanations
-    from medstress.experiment.kept_summary import keep_summary
-
-    plan = list[str]()
-    with display(quiet=quiet) as watcher:
-        stopped = run_explanations(
-            Path(folder),
-            experiment,
-            Selection(trials=tuple(trial), limit=limit),
-            Settings(),
-            replace(watcher, announce=plan.append) if dry_run else watcher,
-            sets,
-            confirm=partial(_confirm, "explain", yes=yes),
-            dry_run=dry_run,
-        )
-    for line in plan:
-        print(one_line(line))
-    if not dry_run:
-        keep_summary(Path(folder))
-        _show_explanations(Path(folder), out, stopped)
-    return 0
-
-
-def _show_explanations(folder: Path, out: str | None, stopped: str | None) -> None:
-    """Print what explanations show, and write the file of --out."""
     from medstress.analyses.explanations import EXPLANATIONS
-    from medstress.analyses.run import Run
-    from medstress.analyses.shown import Shown
-    from medstress.cli.terminal import screen, write_file
-    from medstress.report.page import page_of
-    from medstress.report.terminal import print_table
+    from medstress.experiment.explain import Selection, Settings, run_explanations
 
-    run, shown = Run.open(folder), screen()
-    explanations = run.of(EXPLANATIONS)
-    for table in (explanations.tables() if explanations else ())[:1]:
-        print()
-        print_table(shown.console, table)
-        print()
-        shown.say(
-            "Heat maps, intervals and other places: medstress report DIR, or --out maps.html; all "
-            "numbers: medstress summary DIR --json"
-        )
-    for remark in explanations.remarks() if explanations else ():
-        shown.say(remark.sentence)
-    if stopped:
-        shown.say(stopped)
-    if out is not None:
-        write_file("--out", out, page_of(explanations or Shown(), run.name))
-        print(f"written: {out}")
+    chosen = Selection(trials=tuple(trial), limit=limit)
+    return _ask_again(
+        "explain",
+        folder,
+        partial(run_explanations, Path(folder), experiment, chosen, Settings(), overrides=sets),
+        lambda run: run.of(EXPLANATIONS),
+        f"Heat maps: {command('report', folder)}",
+        dry_run=dry_run,
+        yes=yes,
+        quiet=quiet,
+    )
 
 
 @_study()

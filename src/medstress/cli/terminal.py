@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.text import Text
 
 from medstress.cli.process import STOPPING, one_line, plain_stream
 from medstress.core.errors import UsageError
@@ -29,78 +24,21 @@ if TYPE_CHECKING:
     from medstress.engine.progress import Watcher
     from medstress.experiment.dry_run import DryRun
 
-WIDTH = 80
-"""Columns of a pipe, and of a terminal that does not say."""
 _NARROWEST = 60
-_INTERVAL = re.compile(r"(?<=\d), (?=[−-]?[\d.]+\])")
-_TIED = "\N{NO-BREAK SPACE}"
 _MARKS = "█▏…−–"
 """What a stream has to be able to encode."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Screen:
-    """Standard output, as it is now."""
-
-    console: Console
-    """Draws on a terminal; it knows NO_COLOR and terminals without colours."""
-    width: int = WIDTH
-    """Columns."""
-
-    def say(self, text: str, style: str = "") -> None:
-        """Print a sentence: wrapped between words on a terminal, in one line elsewhere."""
-        line = one_line(text)
-        if not self.console.is_terminal:
-            print(line)
-            return
-        for part in wrapped(line, self.width, "  " if line.startswith("! ") else ""):
-            self.console.print(Text(part, style), soft_wrap=True)
-
-    def row(self, text: str = "", style: str = "", behind: str = "") -> None:
-        """Print one line, cut so that it is no wider than the screen with what stands behind it."""
-        line = cut(one_line(text), self.width - cell_len(behind)) + behind
-        if self.console.is_terminal:
-            self.console.print(Text(line, style), soft_wrap=True)
-        else:
-            print(line)
-
-
-def screen() -> Screen:
-    """Return standard output as a screen: 80 columns unless a terminal says otherwise."""
+def screen() -> Console:
+    """Return standard output as a console; it knows NO_COLOR and terminals without colours."""
     stream = plain_stream(sys.stdout)
     console = Console(file=stream, highlight=False)
     if not console.is_terminal or _is_ascii(stream):
         # Through what replaces characters that cannot be written, and outlives a closed pipe.
         console = Console(file=sys.stdout, highlight=False, color_system=None)
-    width = max(_NARROWEST, console.width) if console.is_terminal else WIDTH
-    return Screen(console=console, width=width)
-
-
-def cut(text: str, width: int) -> str:
-    """Cut a text to at most `width` cells.
-
-    >>> cut("entity substitution", 12)
-    'entity su...'
-    """
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, max(0, width - 3)).rstrip() + "..."
-
-
-def wrapped(text: str, width: int, later: str = "") -> list[str]:
-    """Wrap a text between words; an interval and a long word, such as a path, stay whole.
-
-    >>> wrapped("lost: .33 [.21, .48] of all", 18)
-    ['lost: .33', '[.21, .48] of all']
-    """
-    lines = textwrap.wrap(
-        _INTERVAL.sub(f",{_TIED}", text),
-        width,
-        break_long_words=False,
-        break_on_hyphens=False,
-        subsequent_indent=later,
-    )
-    return [line.replace(_TIED, " ") for line in lines] or [""]
+    if console.is_terminal:
+        console.width = max(_NARROWEST, console.width)
+    return console
 
 
 def _is_ascii(stream: object) -> bool:
@@ -118,6 +56,7 @@ def _is_ascii(stream: object) -> bool:
 
 _REFRESH_SECONDS = 0.25
 """Seconds between drawings; each takes 1 to 2 ms of processor time."""
+_TIED = "\N{NO-BREAK SPACE}"
 _LOG_SECONDS = 60.0
 """Seconds between lines where no terminal is, as in the log of a cluster."""
 
@@ -126,14 +65,15 @@ _LOG_SECONDS = 60.0
 def display(*, quiet: bool) -> Iterator[Watcher]:
     """Yield a watcher: a bar on a terminal, elsewhere a line a minute, nothing if quiet."""
     from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
 
     from medstress.engine.progress import Watcher
 
     console, stop = Console(file=plain_stream(sys.stderr)), STOPPING.get()
     bars = Progress(
-        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.description}", markup=False, table_column=Column()),
         BarColumn(bar_width=20),
-        TextColumn("{task.fields[counts]}", markup=False),
+        TextColumn("{task.fields[counts]}", markup=False, table_column=Column()),
         console=console,
         refresh_per_second=1 / _REFRESH_SECONDS,
         transient=True,
@@ -165,7 +105,9 @@ def display(*, quiet: bool) -> Iterator[Watcher]:
         drawn, line = now, counts_line(counts, now - began)
         if is_drawn:
             done = counts.n_done + counts.n_skipped
-            bars.update(task, description="", completed=done, total=counts.n_planned, counts=line)
+            # On a narrow terminal it wraps between its parts.
+            tied = line.replace(" ", _TIED).replace(f",{_TIED}", ", ")
+            bars.update(task, description="", completed=done, total=counts.n_planned, counts=tied)
         else:
             print(line, file=sys.stderr, flush=True)
 
@@ -224,11 +166,12 @@ def show(run: Run, *, wide: bool = False) -> int:
     """
     from medstress.analyses.summary import exit_code
     from medstress.report.summary_page import print_summary
+    from medstress.report.terminal import say
 
     out = screen()
-    print_summary(out.console, run, wide=wide)
+    print_summary(out, run, wide=wide)
     for line in (*_failures(run), *_going_on(run)):
-        out.say(line)
+        say(out, line)
     return exit_code(run)
 
 
@@ -282,15 +225,15 @@ def _going_on(run: Run) -> Iterator[str]:
 
 def show_dry_run(dry: DryRun, notes: Iterable[str] = ()) -> None:
     """Print what a run would cost and could show, and then notes on what it would do."""
-    from medstress.report.terminal import print_table
+    from medstress.report.terminal import print_table, say
 
     out = screen()
     for line in dry.lines:
         print(line)
     for table in dry.tables():
-        print_table(out.console, table)
+        print_table(out, table)
     for line in (*(remark.sentence for remark in dry.remarks()), *notes):
-        out.say(line)
+        say(out, line)
 
 
 def write_file(flag: str, file: str | Path, text: str, *, new: bool = False) -> None:

@@ -28,7 +28,7 @@ ENDINGS = (*TABLES, *(ending for ending in TEXTS if ending != ".txt"))
 _LONGEST = 1 << 16
 """Bytes of a line that are looked at."""
 _LOOKED_AT = 1_000
-"""Lines that tell what a table holds; a quoted text of as many is unusual."""
+"""Lines that tell what a table holds."""
 _SPLITS = {"train", "devel", "test"}
 """Names of the files of BC5CDR."""
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
@@ -102,7 +102,7 @@ def _of_file(path: Path) -> str | None:
     if is_tagged(path):
         return "iob"
     try:
-        columns = columns_of(read_table(path, most_lines=_LOOKED_AT).good)
+        columns = _columns(path)
     except TooLargeError:
         raise
     except MedstressError:
@@ -114,6 +114,15 @@ def _of_file(path: Path) -> str | None:
     if source == "table" and not called(columns, QUESTIONS):
         refuse_other_formats(path)
     return source
+
+
+def _columns(path: Path) -> list[str]:
+    try:
+        return columns_of(read_table(path, most_lines=_LOOKED_AT).good)
+    except TooLargeError:
+        raise
+    except MedstressError:  # a text in quotation marks may go on behind these lines
+        return columns_of(read_table(path).good)
 
 
 def _check_text(path: Path) -> None:

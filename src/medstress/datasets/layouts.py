@@ -28,6 +28,7 @@ from medstress.datasets.tables import (
     columns_of,
     is_nothing,
     plain_name,
+    raise_error,
     shown,
     source_of,
     wrong,
@@ -73,12 +74,12 @@ _LETTER = re.compile(
 _WITH_TEXT = re.compile(r"\(?([A-Ja-j])[).:\-]\s*(\S.*)", re.DOTALL)
 _NUMBER = re.compile(r"\(?\s*(-?\d{1,9})(?:\.0+)?\s*[).]?")
 _SEVERAL = re.compile(r"\s*(?:[,;/&+|]|\band\b)\s*")
+_SEVERAL_RIGHT = "these are several right answers, and medstress asks questions with one"
 _YES_FIRST = (("true", "false"), ("yes", "no"))
 """Two options of which the first, number 0, is what 1 often means."""
 _AGREE = 0.8
 """A second column of answers is one if it agrees with the first in this share of rows."""
 
-Rows: TypeAlias = Sequence[tuple[str, Row]]
 Given: TypeAlias = Mapping[str, str | Sequence[str]]
 """The key `columns`: field -> its name in the file; `options` may be a list of names."""
 Form = Literal["letter", "label", "text", "number"]
@@ -131,7 +132,7 @@ class OptionsForm:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row as far as the answer needs it."""
+    """One row with its options."""
 
     place: str
     row: Row
@@ -180,8 +181,7 @@ class AnswerForm:
         if at is not None:
             return at
         if _n_answers(value, self, options) > 1:
-            mend = "medstress asks questions with one right answer, not several right answers"
-            raise wrong(self.column, "one right answer", value, mend)
+            raise wrong(self.column, "one right answer", value, _SEVERAL_RIGHT)
         n = len(options.texts)
         expected = {
             "letter": f"one of the letters {', '.join(LETTERS[:n])}",
@@ -230,16 +230,15 @@ class Layout:
             and answer.form != "number"
         )
 
-    def row(self, place: str, given: Row) -> Row:
+    def row(self, case: Case) -> Row:
         """Return a row in the documented format; ``id`` is None where it comes from the content.
 
         Raises:
             DataError: names the column, what was expected and what came.
         """
-        context, stem = self.question
+        given, (context, stem) = case.row, self.question
         if stem and (not isinstance(given.get(stem), str) or is_nothing(given[stem])):
             raise wrong(stem, "the text of the question", given.get(stem))
-        case = Case(place, given, self.options.read(given))
         filled = [a for a in self.answers if not is_nothing(case.value(a.column))]
         first, *others = filled or self.answers[:1]
         position = first.position(case)
@@ -269,7 +268,7 @@ class Layout:
 
 def understand(
     table: Table, columns: Given, answer_base: int | None
-) -> tuple[Layout, list[Placed]]:
+) -> tuple[Layout, list[tuple[str, Case | DataError]]]:
     """Find the layout of a file.
 
     Args:
@@ -278,20 +277,19 @@ def understand(
         answer_base: the number of the first option, or None.
 
     Returns:
-        The layout, and all rows as it reads them.
+        The layout, and all rows with their options, or what is wrong with them.
 
     Raises:
         UsageError: `columns` names what no field or column is called.
         DataError: something is missing, or fits in two ways; the message names the key.
     """
-    _check_header(table)
     rows = _renamed(table, columns)
-    good = [(place, row) for place, row in rows if isinstance(row, dict)]
-    if not good:
+    if not table.good:
         place, error = rows[0]
         raise DataError(f"{table.path}, {place}: {error}")
     try:
-        return _understood(good, columns, answer_base), rows
+        _check_header(table)
+        return _understood(rows, columns, answer_base)
     except DataError as error:
         if (source := source_of(columns_of(table.good))) != "table":
             raise DataError(
@@ -363,13 +361,15 @@ def _check_header(table: Table) -> None:
     if not is_named and all(re.fullmatch("[A-Ja-j0-9]", cell) for cell in cells):
         header = ",".join(["question", *LETTERS[: len(columns) - 2], "answer"])
         raise DataError(
-            f"{table.path}: expected a header with the names of the columns, got what looks like a "
-            f"question ({shown(columns[0])}); add a first row such as {header}"
+            "expected a header with the names of the columns, got what looks like a question "
+            f"({shown(columns[0])}); add a first row such as {header}"
         )
 
 
-def _understood(rows: Rows, given: Given, answer_base: int | None) -> Layout:
-    fields = [row for _, row in rows]
+def _understood(
+    rows: Sequence[Placed], given: Given, answer_base: int | None
+) -> tuple[Layout, list[tuple[str, Case | DataError]]]:
+    fields = [row for _, row in rows if isinstance(row, dict)]
     columns = columns_of(fields)
     n = Counter(name for row in fields for name, value in row.items() if not is_nothing(value))
     own = ("answer", "answer_idx")  # of which each row of the documented format has one
@@ -382,18 +382,22 @@ def _understood(rows: Rows, given: Given, answer_base: int | None) -> Layout:
 
     options = _options(fields, columns, given.get("options"), seed)
     question = _question(fields, [c for c in common if c not in options.columns], given)
-    cases, first = [], None
+    placed: list[tuple[str, Case | DataError]] = []
     for place, row in rows:
         try:
-            cases.append(Case(place, row, options.read(row)))
+            good = raise_error(row)
+            placed.append((place, Case(place, good, options.read(good))))
         except DataError as error:
-            first = first or DataError(f"{place}: {error}")
-    if not cases and first is not None:
-        raise first
+            placed.append((place, error))
+    cases = [case for _, case in placed if isinstance(case, Case)]
+    if not cases:
+        place, fault = placed[0]
+        raise DataError(f"{place}: {fault}")
     right = {c for c in options.columns if plain_name(c) in RIGHT}
     taken = {*question, *options.columns} - right
     answers = _answers(cases, [c for c in common if c not in taken], given, answer_base)
-    return Layout(question=question, options=options, answers=answers, identifier=identifier)
+    layout = Layout(question=question, options=options, answers=answers, identifier=identifier)
+    return layout, placed
 
 
 def content_id(row: Row) -> str:
@@ -886,12 +890,16 @@ def _no_answer(
         )
     column = candidates[0]
     case = next((case for case in cases if not is_nothing(case.value(column))), cases[0])
-    value, mend = case.value(column), 'name their column with columns = {answer = "..."}'
+    value = case.value(column)
+    mend = 'fix the answers, or name their column with columns = {answer = "..."}'
     if all(str(case.value(column)) == "-1" for case in cases):
         mend = "take train or validation, since this split is published without answers"
     elif _n_answers(value, None, case.options) > 1:
-        mend = "medstress asks questions with one right answer, not several right answers"
-    return wrong(column, f"letters, numbers or texts of options ({case.place})", value, mend)
+        mend = _SEVERAL_RIGHT
+    return DataError(
+        f"field {column!r}: expected letters, numbers or texts of options in most rows, got "
+        f"{shown(value)} in {case.place}; {mend}"
+    )
 
 
 def _is_likely(column: str, cases: Sequence[Case]) -> bool:

@@ -19,7 +19,7 @@ from medstress.core.errors import DataError, did_you_mean
 from medstress.core.items import LETTERS, Mention, Question, check_words
 from medstress.core.passages import DECIDES
 from medstress.datasets.cleaning import Cleaning, clean_passages
-from medstress.datasets.layouts import content_id, understand
+from medstress.datasets.layouts import Case, content_id, understand
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -30,7 +30,6 @@ from medstress.datasets.source import (
 )
 from medstress.datasets.tables import (
     Row,
-    RowOrError,
     Table,
     plain,
     raise_error,
@@ -244,18 +243,17 @@ def read_questions(table: Table, options: DatasetOptions, finish: Finish | None 
     cleaning = Cleaning(skips_figures=options.on_bad_row == "skip")
     numbers: dict[str, int] = {}
 
-    def convert(placed: tuple[str, RowOrError]) -> Question:
-        place, given = placed[0], raise_error(placed[1])
-        row = cleaning.row(place, layout.row(place, given))
+    def convert(one: Case | DataError) -> Question:
+        case = raise_error(one)
+        row = cleaning.row(case.place, layout.row(case))
         if layout.identifier is None:
             name = content_id(row)
             numbers[name] = n = numbers.get(name, 0) + 1
             row["id"] = name if n == 1 else f"{name}-{n}"
         item = question_from_row(row)
-        return finish(given, item) if finish else item
+        return finish(case.row, item) if finish else item
 
-    placed = ((place, (place, row)) for place, row in rows)
-    questions, skipped = collect(table.path, placed, convert, options.on_bad_row)
+    questions, skipped = collect(table.path, rows, convert, options.on_bad_row)
     questions, notes = clean_passages(questions)
     how = layout.words(options.columns)
     unusual = f" ({table.unusual})" if table.unusual else ""

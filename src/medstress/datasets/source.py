@@ -77,15 +77,6 @@ class DatasetOptions:
     documents: str | None = None
     """iob, hub, pairs: the column of rows that names the document of each."""
 
-    def __post_init__(self) -> None:
-        for key, known in (
-            ("on_bad_row", ("error", "skip")),
-            ("on_bad_labels", ("error", "repair")),
-            ("sample", ("questions", "vignettes")),
-        ):
-            if (value := getattr(self, key)) not in known:
-                raise UsageError(f"{key}: expected {known[0]!r} or {known[1]!r}, got {value!r}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:

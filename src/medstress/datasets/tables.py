@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
@@ -257,9 +258,13 @@ def read_decoded(path: Path, encoding: str | None = None) -> tuple[str, str]:
         else:
             text = data.decode(name)
     except DataError as error:
-        raise DataError(
-            f'{error}, or give its encoding, such as encoding = "cp1252" (Windows, Western Europe)'
-        ) from error
+        with suppress(UnicodeDecodeError):
+            data.decode("cp1252")
+            raise DataError(
+                f'{error}, or give its encoding, such as encoding = "cp1252" (Windows, Western '
+                "Europe)"
+            ) from error
+        raise
     except UnicodeDecodeError as error:
         line = 1 + data.count(b"\n", 0, error.start)
         raise DataError(

@@ -18,7 +18,7 @@ from medstress.core.items import TEXTS, Mention, Question
 from medstress.core.text import cut_word
 from medstress.entities.groups import GROUPS, SEMANTIC_TYPES
 from medstress.entities.names import fold_word, unaccented
-from medstress.entities.vocabularies import SHIPPED, shipped_hash, shipped_rows
+from medstress.entities.vocabularies import SHIPPED, lines_by_first_word, shipped_hash
 from medstress.files.extras import importing
 from medstress.files.reading import loading
 
@@ -205,15 +205,12 @@ class Gazetteer:
         self._sources = tuple(sources)
         self._tables = SHIPPED if with_shipped else ()
         self._unread: dict[str, list[tuple[str, str, Case]]] = {}
-        for table in self._tables:
-            for _, name, _, _, case, first in shipped_rows(table):
-                word = first or name.partition(" ")[0]
-                self._unread.setdefault(word, []).append((name, table, Case(int(case))))
         for source in self._sources:
             for name in source.names:
                 if first_word := first_form(name):
                     named = (name, source.type, source.case)
                     self._unread.setdefault(first_word, []).append(named)
+        self._lines = {table: lines_by_first_word(table) for table in self._tables}
         self._read: dict[str, _Beginning] = {}
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
@@ -221,21 +218,20 @@ class Gazetteer:
         return [list(self._find(text)) for text in texts]
 
     def spec(self) -> dict[str, Any]:
-        """Return name, number of names and hash, for the manifest."""
-        names = {name.casefold() for named in self._unread.values() for name, _, _ in named}
+        """Return name and hash, for the manifest."""
         own = [
             [source.type, source.case, sorted({name.casefold() for name in source.names})]
             for source in self._sources
         ]
         hash_ = content_hash([sorted(own), [shipped_hash(table) for table in self._tables]])
-        return {"name": "gazetteer", "n_names": len(names), "hash": hash_}
+        return {"name": "gazetteer", "hash": hash_}
 
     def _find(self, text: str) -> Iterator[Found]:
         words = split(text)
         in_text = [word.form for word in words]
         last_end = 0
         for at, word in enumerate(words):
-            if word.start < last_end or word.form not in self._unread:
+            if word.start < last_end:
                 continue
             beginning = self._beginning(word.form)
             # A long name in the wrong case hides no shorter one in the right case.
@@ -257,7 +253,12 @@ class Gazetteer:
     def _beginning(self, first: str) -> _Beginning:
         if first not in self._read:
             names: dict[tuple[str, ...], dict[str, Case]] = {}
-            for name, type_, case in self._unread[first]:
+            named = list(self._unread.get(first, ()))
+            for table, by_first in self._lines.items():
+                for line in by_first.get(first, ()):
+                    _, name, _, _, written, _ = line.split("\t")
+                    named.append((name, table, Case(int(written))))
+            for name, type_, case in named:
                 words = tuple(forms(name))
                 # Too many short names and numbers mean something else.
                 if len(name.strip()) >= MIN_CHARACTERS and any(map(str.isalpha, "".join(words))):

@@ -9,7 +9,7 @@ import tokenize
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,8 @@ NGRAMS = "character 3-5-grams and words, half each, TF-IDF, exact; version 2"
 """Identifies the vectors in hashes; change it whenever a vector changes."""
 
 _LENGTHS = (3, 4, 5)
+_HELD = 20_000
+"""Names whose features are held while all are counted."""
 _WORD = "\n"
 """Marks words among the features; no n-gram of a name has it."""
 
@@ -56,7 +58,9 @@ class Ngrams:
         """
         from scipy.sparse import csr_array
 
-        frequencies = Counter(feature for name in names for feature in _counts(name))
+        # The features of many names take much memory, so those are counted twice.
+        held = list(map(_counts, names)) if len(names) <= _HELD else None
+        frequencies = Counter(chain.from_iterable(held or map(_counts, names)))
         n = len(names) if is_weighted else 0
         # Without weights all are 1, as if there were no names.
         self._inverse = {
@@ -66,8 +70,8 @@ class Ngrams:
         self._unseen = math.log(1 + n) + 1
         self._columns = {feature: column for column, feature in enumerate(frequencies)}
         values, columns, ends = array("d"), array("i"), array("q", [0])
-        for name in names:  # one at a time, since the features of all of them take much memory
-            row = self.weights(name)
+        for counts in held or map(_counts, names):
+            row = self._weights(counts)
             values.extend(row.values())
             columns.extend(map(self._columns.__getitem__, row))
             ends.append(len(values))
@@ -87,7 +91,9 @@ class Ngrams:
 
     def weights(self, text: str) -> dict[str, float]:
         """Return the unit vector of any text: feature -> weight; empty if it has no character."""
-        counts = _counts(text)
+        return self._weights(_counts(text))
+
+    def _weights(self, counts: Mapping[str, int]) -> dict[str, float]:
         row = {f: (1 + math.log(n)) * self._inverse.get(f, self._unseen) for f, n in counts.items()}
         squares = [0.0, 0.0]
         for feature, value in row.items():

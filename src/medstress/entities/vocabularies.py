@@ -50,6 +50,18 @@ def shipped_rows(table: str) -> Iterator[list[str]]:
     return (line.split("\t") for line in _shipped_lines(table))
 
 
+def lines_by_first_word(table: str) -> dict[str, list[str]]:
+    """Return the lines of one of `SHIPPED` by the first word of their names, as it is compared.
+
+    A text has few of these words, so the lines stay unread.
+    """
+    by_word: dict[str, list[str]] = {}
+    for line in _shipped_lines(table):
+        first = line[line.rindex("\t") + 1 :] or line.split("\t", 2)[1].partition(" ")[0]
+        by_word.setdefault(first, []).append(line)
+    return by_word
+
+
 @cache
 def _candidates(table: str) -> Vocabulary:
     rows = (line.split("\t") for line in _shipped_lines(table) if "\t1\t" in line)

@@ -162,13 +162,12 @@ def compose(
             f"more: {setting('set', 'role.attacker.model=NAME')}"
         )
     whole = Experiment(
-        name=experiment_name(choices),
-        seeds=(0,),
+        experiment=config.Settings(name=experiment_name(choices), seeds=(0,)),
         dataset=(data.table,),
         entities=groups,
         victim=(victim,),
         role=roles,
-        attack=[one.table for one in attacks],
+        attack=tuple(one.table for one in attacks),
     )
     tables = given_keys(whole)
     changed = given_keys(whole)
@@ -211,7 +210,10 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
             settles it.
         DataError: a bad row.
     """
-    own = {"columns": dict(choices.columns) or None, "answer_base": choices.answer_base}
+    own: dict[str, Any] = {
+        "columns": dict(choices.columns) or None,
+        "answer_base": choices.answer_base,
+    }
     return read_table(Dataset(**guess_dataset(choices.data), **own), overrides)
 
 
@@ -338,7 +340,7 @@ def group_table(name: str, recogniser: str = "gazetteer") -> Entities:
             f"{did_you_mean(name, GROUPS)}"
         )
     embedding = "ngram" if _lacks_minilm() else "minilm"
-    own = {"recogniser": recogniser, "embedding": embedding}
+    own: dict[str, Any] = {"recogniser": recogniser, "embedding": embedding}
     return Entities(name=name, type=name, vocabulary=name, **own)
 
 
@@ -558,21 +560,23 @@ def _hub_config(name: str) -> Path | None:
 
 def demo() -> Experiment:
     """Return the embedded default: one model asked with a passage and without, under attack."""
-    model = {"backend": "transformers", "model": "smollm2", "answer_by": "text"}
-    size = {"parameters": 135e6, "family": "SmolLM2", "group": "generalist"}
-    names = {"name": "entity_substitution", "budget": 8}
+    model: dict[str, Any] = {"backend": "transformers", "model": "smollm2", "answer_by": "text"}
+    model |= {"parameters": 135e6, "family": "SmolLM2", "group": "generalist"}
+    names = {
+        "far names": {"n": 20},
+        "random names": {"sampler": "random"},
+        "near names": {"n": -20},
+    }
     return Experiment(
-        name="demo",
-        seeds=(0,),
+        experiment=config.Settings(name="demo", seeds=(0,)),
         dataset=(Dataset(name="sample"),),
-        entities=[Entities(name=one, type=one, vocabulary=one) for one in GROUPS],
+        entities=tuple(Entities(name=one, type=one, vocabulary=one) for one in GROUPS),
         victim=(
-            Victim(**model, **size, name="open_book", prompt="open_book_cloze"),
-            Victim(**model, **size, name="closed_book", prompt="cloze"),
+            Victim(**model, name="open_book", prompt="open_book_cloze"),
+            Victim(**model, name="closed_book", prompt="cloze"),
         ),
-        attack=(
-            config.Attack(**names, label="far names", n=20),
-            config.Attack(**names, label="random names", sampler="random"),
-            config.Attack(**names, label="near names", n=-20),
+        attack=tuple(
+            config.Attack.read({"name": "entity_substitution", "budget": 8, "label": label, **own})
+            for label, own in names.items()
         ),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from medstress.analyses.run import Run
 from medstress.analyses.transfer import cross_fitted, right_on
-from medstress.attacks.names import edit_limit, exclusions
+from medstress.attacks.names import edit_limit, exclusions, is_within
 from medstress.attacks.protocol import Attack
 from medstress.core.items import Candidate, Question
 from medstress.core.resources import Resources
@@ -182,7 +182,7 @@ def replacements(
         fits = i in allowed if i is not None else name not in options
         spelled = names.names[i] if i is not None else name
         cased = recase(spelled, original)
-        fits = fits and (limit is None or limit.allows(original, cased))
+        fits = fits and (not limit[1] or is_within(limit, original, cased))
         if fits and spelled.casefold() != original.casefold():
             edit = Edit(field=field, start=start, end=end, replacement=cased)
             fitting.append((name, Candidate(item=item, edits=(edit,))))

@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 from rich.console import Console
 from rich.text import Text
 
-from medstress.analyses.names import attack_names, control_words
-from medstress.analyses.shown import Column, Entry, Table
+from medstress.analyses.names import attack_names
+from medstress.analyses.shown import Column, Entry, Table, spaced
 from medstress.core.words import command
-from medstress.report.cases import OUTCOMES, Case, Cases, Line, Marked, Swap
-from medstress.report.formats import NONE, clean, number, one_line
+from medstress.report.cases import OUTCOMES, Case, Cases, Line, Marked, Swap, arrow
+from medstress.report.formats import clean, number, one_line
 from medstress.report.terminal import MOST_ROWS, print_table
 
 _WIDTH = 16
@@ -48,9 +48,9 @@ def _row(line: Line, names: Mapping[str, str]) -> tuple[Entry, ...]:
         line.id,
         OUTCOMES[line.outcome],
         _swap_words(line.change),
-        _to(line.before, line.after),
+        arrow(line.before, line.after),
         line.item,
-        f"{names[line.attack]} on {line.model}",
+        f"{names[line.attack]} on {spaced(line.model)}",
     )
     return tuple(Entry(value=value) for value in values)
 
@@ -69,23 +69,14 @@ def print_case(console: Console, case: Case) -> None:
 def case_lines(case: Case) -> Iterator[Sequence[Span]]:
     """Yield the lines of a case; long ones are for the terminal to wrap."""
     line = case.line
-    seed = "" if case.seed is None else f", seed {case.seed}"
-    unit = "" if case.unit == "item" else f", entity {case.unit}"
     yield [("bold", f"Case {line.id}: {OUTCOMES[line.outcome]}")]
-    yield [
-        (
-            "",
-            f"{line.attack}; item {line.item}{unit} of {line.dataset}, {line.group}; asked of "
-            f"{line.model}{seed}",
-        )
-    ]
+    place = f"item {line.item} of {line.dataset}, {line.group}; asked of {line.model}"
+    yield [("", f"{line.attack}; {place}")]
     yield []
-    if case.n_edits == 1:
-        where = f" (in {case.changed_in})" if case.changed_in else ""
-        kind = f", {case.type}" if case.type else ""
-        yield [("", f"{'change':<{_WIDTH}}"), *_swap(case.edits[0]), ("dim", f"{where}{kind}")]
-    for name, value in _facts(case):
-        yield [("", f"{name:<{_WIDTH}}{one_line(value)}")]
+    if len(case.edits) == 1:
+        yield [("", f"{'change':<{_WIDTH}}"), *_swap(case.edits[0])]
+    for name, value in case.facts:
+        yield [("", f"{name:<{_WIDTH - 1}} {one_line(value)}")]
     if case.text:
         yield from _titled("Text, [-before-] and {+after+}")
         yield _marked(case.text)
@@ -127,35 +118,6 @@ def case_lines(case: Case) -> Iterator[Sequence[Span]]:
         for name, words in (("plan", attempt.plan), ("reasoning", attempt.reasoning)):
             if words:
                 yield [("dim", f"{name}: "), ("", words)]
-
-
-def _facts(case: Case) -> Iterator[tuple[str, str]]:
-    line = case.line
-    score, key = ("similarity", "gold score") if case.is_pair else ("P(right)", "right answer")
-    if case.n_edits > 1:
-        yield "changes", f"{case.n_edits:,}, marked in the text"
-    yield key, line.key
-    if line.before is not None or line.after is not None:
-        yield "answer", _to(line.before, line.after) or NONE
-    if line.score is not None:
-        after = None if case.score_after is None else number(case.score_after, "score")
-        yield score, _to(number(line.score, "score"), after) or NONE
-    if line.outcome == "flipped":
-        yield "still right", case.still_right
-        yield from (("evidence", piece) for piece in case.evidence)
-    if case.again:
-        yield "asked again", case.again
-    yield "queries", case.queries
-    for name, outcome in case.controls:
-        yield "also tried", f"{control_words(name)}: {OUTCOMES[outcome]}"
-    yield from (("slice", f"{by} = {value}") for by, value in case.slices)
-    if case.note:
-        yield "why it ended", case.note
-    yield "trial", case.trial_id
-
-
-def _to(before: str | None, after: str | None) -> str | None:
-    return before if after is None else f"{before or NONE} → {after}"
 
 
 def _swap_words(swap: Swap | None) -> str | None:

@@ -16,12 +16,11 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from medstress.analyses.names import CONTROL_WORDS, attack_names, model_names
+from medstress.analyses.names import attack_names, control_words, model_names
 from medstress.analyses.run import Run
 from medstress.analyses.shown import FLAT, Json, as_json
 from medstress.analyses.slices import Slicer
 from medstress.analyses.verdict import VERDICT
-from medstress.core.arms import Arm
 from medstress.core.calls import Prompt
 from medstress.core.calls import Score as ScoreCall
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
@@ -31,7 +30,7 @@ from medstress.core.sentences import TaggedText
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
 from medstress.core.words import command
-from medstress.report.formats import clean
+from medstress.report.formats import NONE, clean, number
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, shown_of, stored_prompt
 from medstress.store.reader import RunReader, read
@@ -127,10 +126,10 @@ def _merge(pieces: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 EMBEDDED = 200
 """Cases of each outcome that a page holds."""
-OF_HEADLINE = 100
-"""Of these, at most so many of the headline's attack before others have their turn."""
 MOST_TRIED = 12
 """Earlier edits of one case on a page; the last ones."""
+_MOST_NAMED = 5
+"""Cases that a message names."""
 MOST_EDITS = 6
 """Edits of one query that are named."""
 SHORT = 12
@@ -152,7 +151,6 @@ _REASONS = {
     "rule": "no rule refutes it",
     "evidence_changed": "the text no longer supports it",
 }
-_AGAIN = {True: "lost again", False: "not lost again", None: ""}
 _NOTED = ("plan", "answer", "rationale", "confidences")
 
 
@@ -221,30 +219,10 @@ class Case:
 
     line: Line = field(metadata=FLAT)
     trial_id: str
-    control_of: str | None
-    unit: str
-    """`item`, or which entity of the sentence."""
-    seed: int | None
-    repeat: int
-    type: str | None
-    """Semantic type of what was replaced, in words."""
-    changed_in: str | None
-    n_edits: int
+    facts: tuple[tuple[str, str], ...]
+    """What a reader is told of it, name by name; a name may come several times."""
     edits: tuple[Swap, ...]
     """The first of them."""
-    is_pair: bool
-    score_after: float | None
-    scores: tuple[tuple[str, float | None, float | None], ...]
-    """Possible answer, before, after."""
-    still_right: str
-    """Whether the right answer is still right, and who or what says so."""
-    evidence: tuple[str, ...]
-    again: str
-    """What asking again alone gave; empty if nobody did."""
-    n_asked: int
-    first_success: int | None
-    queries: str
-    """The same in words."""
     text: Marked
     """As people read it, options listed; empty where it cannot be shown."""
     is_sent: bool
@@ -253,17 +231,14 @@ class Case:
     """Role and text of what was sent, where it is another one."""
     continuations: tuple[str, ...]
     """Of the prompt, whose likelihood was asked for."""
+    scores: tuple[tuple[str, float | None, float | None], ...]
+    """Possible answer, before, after."""
     labels: tuple[tuple[str, Sequence[str], Sequence[str], Sequence[str]], ...]
     """`before` or `after`, words, right labels, given labels."""
     tried: tuple[Tried, ...]
     n_left_out: int
     """Earlier edits that `tried` leaves out."""
     attempts: tuple[Attempt, ...]
-    controls: tuple[tuple[str, str], ...]
-    """Harmless edit and outcome on the same item."""
-    slices: tuple[tuple[str, str], ...]
-    note: str | None
-    """Why it failed or was cut short."""
 
     @property
     def id(self) -> str:
@@ -291,21 +266,20 @@ class Cases:
         verdict = run.of(VERDICT)
         self.headline: Mapping[str, str] = (verdict.arm if verdict else None) or {}
         outcomes = {outcome: i for i, outcome in enumerate(OUTCOMES)}
-        arms = {(cell.place, cell.attack.label): i for i, cell in enumerate(run.cells)}
+        cells = {(cell.place, cell.attack.label): i for i, cell in enumerate(run.cells)}
+        named = tuple(map(self.headline.get, ("dataset", "group", "victim", "attack")))
+        ranks: dict[int, tuple[bool, bool, int]] = {}
 
         def rank(trial: Trial) -> tuple[Any, ...]:
             arm = trial.arm
-            place = arms[arm.place, arm.attack.label]
-            return (not self._is_headline(arm), arm.is_control, place, outcomes[trial.verdict])
+            if id(arm) not in ranks:  # there are many trials of one
+                label, place = arm.attack.label, arm.place
+                is_headline = (place.dataset, place.group, place.victim, label) == named
+                ranks[id(arm)] = (not is_headline, arm.is_control, cells[place, label])
+            return (*ranks[id(arm)], outcomes[trial.verdict])
 
         self.trials: Sequence[Trial] = sorted(run.trials, key=rank)
         self._by_id = {self._ids[trial.id]: trial for trial in self.trials}
-
-    def _is_headline(self, arm: Arm) -> bool:
-        place = arm.place
-        own = (place.dataset, place.group, place.victim, arm.attack.label)
-        names = ("dataset", "group", "victim", "attack")
-        return own == tuple(self.headline.get(name) for name in names)
 
     def line(self, trial: Trial) -> Line:
         """Return a case as the list shows it."""
@@ -345,20 +319,14 @@ class Cases:
         )
 
     def chosen(self) -> list[Trial]:
-        """Return the trials that a page holds: the first ones of each outcome, over all attacks."""
-        by_outcome: dict[str, list[tuple[int, int, Trial]]] = defaultdict(list)
-        seen: Counter[tuple[Any, str]] = Counter()
-        for i, trial in enumerate(self.trials):
-            arm = (trial.arm.place, trial.arm.attack.label)
-            turn = seen[arm, trial.verdict]
-            seen[arm, trial.verdict] += 1
-            if self._is_headline(trial.arm):
-                turn = -1 if turn < OF_HEADLINE else turn
-            # Controls come when attacks have had their turns.
-            turn += EMBEDDED * trial.arm.is_control
-            by_outcome[trial.verdict].append((turn, i, trial))
-        kept = [one for own in by_outcome.values() for one in sorted(own, key=_turn)[:EMBEDDED]]
-        return [trial for _, _, trial in sorted(kept, key=lambda one: one[1])]
+        """Return the trials that a page holds: the first ones of each outcome."""
+        n_of: Counter[str] = Counter()
+        kept = []
+        for trial in self.trials:
+            n_of[trial.verdict] += 1
+            if n_of[trial.verdict] <= EMBEDDED:
+                kept.append(trial)
+        return kept
 
     def find(self, text: str) -> Trial:
         """Return the trial with this short or whole id, unique beginning of one, or item id.
@@ -368,36 +336,28 @@ class Cases:
         """
         if text in self._by_id:
             return self._by_id[text]
-        fitting = [trial for trial in self.trials if text and trial.item.id == text]
-        attacks = [trial for trial in fitting if not trial.arm.is_control]
-        if len(attacks) == 1:
-            return attacks[0]
+        of_item = [trial for trial in self.trials if text and trial.item.id == text]
+        attacks = [trial for trial in of_item if not trial.arm.is_control]
+        fitting = attacks if len(attacks) == 1 else of_item
         if not fitting and text:
-            fitting = [
-                trial
-                for trial in self.trials
-                if trial.id.startswith(text) or trial.id.rpartition(":")[2].startswith(text)
-            ]
+            whole = [(trial, trial.id.rpartition(":")[2]) for trial in self.trials]
+            fitting = [t for t, end in whole if end.startswith(text) or t.id.startswith(text)]
         if len(fitting) == 1:
             return fitting[0]
+        listing = f"{command('case', self.run.folder.path)} lists its cases"
         if fitting:
-            some = "; ".join(map(self._said, fitting[:5]))
-            listed = f"; {command('case', self.run.folder.path)} lists its cases"
-            more = listed if len(fitting) > 5 else ""
+            named = []
+            for trial in fitting[:_MOST_NAMED]:
+                line, seed = self.line(trial), trial.arm.seed
+                of_seed = "" if seed is None else f", seed {seed}"
+                named.append(f"{line.id} ({line.attack}, {line.model}, {line.group}{of_seed})")
+            some = "; ".join(named)
             raise UsageError(
-                f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}{more}"
+                f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}; {listing}"
             )
         ids = [*self._by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
         hint = did_you_mean(text, ids) if text else ""
-        raise UsageError(
-            f"case {text!r}: this run has no such trial or item{hint}; medstress case DIR lists "
-            "its cases"
-        )
-
-    def _said(self, trial: Trial) -> str:
-        line = self.line(trial)
-        seed = "" if trial.arm.seed is None else f", seed {trial.arm.seed}"
-        return f"{line.id} ({line.attack}, {line.model}, {line.group}{seed})"
+        raise UsageError(f"case {text!r}: this run has no such trial or item{hint}; {listing}")
 
     @cached_property
     def _prompts(self) -> Prompts:
@@ -424,53 +384,64 @@ class Cases:
             by_name[control.arm.attack.name].append(control)
         for name, own in sorted(by_name.items()):
             alike = next((one for one in own if one.arm.seed == trial.arm.seed), own[0])
-            yield name, alike.verdict.value
+            yield control_words(name), OUTCOMES[alike.verdict]
 
     def _case(self, trial: Trial, reader: RunReader, most_tried: int | None) -> Case:
-        edits, pick, q = trial.edits, trial.pick, trial.queries
-        validity = pick.validity if pick else Validity()
+        line = self.line(trial)
         tried, n_left = self._tried(trial, reader, most_tried)
         text, is_sent, sent, continuations = self._texts(trial, reader)
-        at = trial.first.query if trial.first else None
-        queries = f"{q.asked:,}" + (f", lost at {at:,}" if at else "")
-        if pick is not trial.first and pick is not None:
-            queries += f"; shown is {pick.query:,}, the first that no rule refutes"
-        place = trial.arm.place
-        last = trial.last.scores if trial.last else None
-        slicer = self._slicer
         return Case(
-            line=self.line(trial),
+            line=line,
             trial_id=trial.id,
-            control_of=trial.arm.control_of,
-            unit=trial.unit,
-            seed=trial.arm.seed,
-            repeat=trial.repeat,
-            type=_type(trial),
-            changed_in=edits[0].field if edits else None,
-            n_edits=len(edits),
-            edits=_swaps(trial, edits),
-            is_pair=_is_pair(trial),
-            score_after=_score(trial, last),
-            scores=_scores(trial),
-            still_right=_STILL[validity.valid]
-            + (f" ({_REASONS.get(validity.reason, validity.reason)})" if validity.reason else ""),
-            evidence=tuple(_evidence(trial)),
-            again=_AGAIN[pick.repeats if pick else None],
-            n_asked=q.asked,
-            first_success=at,
-            queries=queries,
+            facts=tuple(self._facts(trial, line)),
+            edits=_swaps(trial, trial.edits),
             text=text,
             is_sent=is_sent,
             sent=sent,
             continuations=continuations,
+            scores=_scores(trial),
             labels=tuple(_labels(trial)),
             tried=tried,
             n_left_out=n_left,
             attempts=_attempts(trial),
-            controls=tuple(self._controls_of(trial)),
-            slices=tuple(slicer.slices_of(trial.item, place)) if slicer else (),
-            note=trial.note,
         )
+
+    def _facts(self, trial: Trial, line: Line) -> Iterator[tuple[str, str]]:
+        """Yield what a reader is told of a case beside its place and its texts."""
+        edits, pick, is_pair = trial.edits, trial.pick, _is_pair(trial)
+        if trial.unit != WHOLE:
+            yield "entity", trial.unit
+        if kind := _type(trial):
+            yield "type", kind
+        if edits:
+            yield "changed in", edits[0].field
+        if len(edits) > 1:
+            yield "changes", f"{len(edits):,}, marked in the text"
+        yield "score by people" if is_pair else "right answer", line.key
+        if answer := arrow(line.before, line.after):
+            yield "answer", answer
+        if line.score is not None:
+            after = _score(trial, trial.last.scores if trial.last else None)
+            ends = (number(line.score, "score"), None if after is None else number(after, "score"))
+            yield "similarity" if is_pair else "P(right)", arrow(*ends) or NONE
+        if trial.verdict is Verdict.FLIPPED:
+            reason = pick.validity.reason if pick else None
+            why = f" ({_REASONS.get(reason, reason)})" if reason else ""
+            yield "still right", f"{line.validity}{why}"
+        yield from (("evidence", piece) for piece in _evidence(trial))
+        if pick and pick.repeats is not None:
+            yield "asked again", "lost again" if pick.repeats else "not lost again"
+        at = f", lost at {trial.first.query:,}" if trial.first else ""
+        is_later = pick is not None and pick is not trial.first
+        shown = f"; shown is {pick.query:,}, the first that no rule refutes" if is_later else ""
+        yield "queries", f"{trial.queries.asked:,}{at}{shown}"
+        if trial.arm.seed is not None:
+            yield "seed", str(trial.arm.seed)
+        yield from self._controls_of(trial)
+        yield from self._slicer.slices_of(trial.item, trial.arm.place) if self._slicer else ()
+        if trial.note:
+            yield "why it ended", trial.note
+        yield "trial", trial.id
 
     def _texts(
         self, trial: Trial, reader: RunReader
@@ -577,15 +548,19 @@ def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
                 "outcome": dict(OUTCOMES),
                 "attack": attacks,
                 "model": models,
-                "control": dict(CONTROL_WORDS),
             },
         }
     )
     return dict(data)
 
 
-def _turn(one: tuple[int, int, Trial]) -> tuple[int, int]:
-    return one[:2]
+def arrow(before: str | None, after: str | None) -> str | None:
+    """Return what was before and after a change; what was, where nothing came after.
+
+    >>> arrow("A", "B"), arrow("A", None), arrow(None, "B")
+    ('A → B', 'A', '– → B')
+    """
+    return before if after is None else f"{before or NONE} → {after}"
 
 
 def _cleaned(value: Json) -> Json:
@@ -728,7 +703,7 @@ def _attempts(trial: Trial) -> tuple[Attempt, ...]:
         if record.get("attempt") is not None:
             notes[int(record["attempt"])].append(record)
     attempts = []
-    for number, own in sorted(notes.items()):
+    for at, own in sorted(notes.items()):
         parsed: dict[str, Any] = {}
         objections: list[str] = []
         for note in own:
@@ -739,7 +714,7 @@ def _attempts(trial: Trial) -> tuple[Attempt, ...]:
         stated = parsed.get("confidences")
         attempts.append(
             Attempt(
-                number=number,
+                number=at,
                 plan=parsed.get("plan"),
                 objections=tuple(objections),
                 answer=parsed.get("answer"),

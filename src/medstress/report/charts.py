@@ -183,10 +183,11 @@ def _panels(chart: Chart) -> tuple[dict[str, list[Point]], list[str]]:
 
 
 def _highest(points: Sequence[Point], part: str, name: object) -> float:
-    return max(_value(point) or 0.0 for point in points if getattr(point, part) == name)
+    return max(value_of(point) or 0.0 for point in points if getattr(point, part) == name)
 
 
-def _value(point: Point) -> float | None:
+def value_of(point: Point) -> float | None:
+    """Return the value of a mark; None where there is none."""
     value = point.y.value if isinstance(point.y, Estimate) else point.y
     return None if value is None or value != value else float(value)
 
@@ -215,7 +216,7 @@ def _count(point: Point) -> str:
 def _tip(point: Point) -> str:
     """Return all about a mark."""
     y = point.y
-    value = number(_value(point), "score")
+    value = number(value_of(point), "score")
     if isinstance(y, Estimate):
         value = " ".join(filter(None, (value, interval(y, "score"), f"({_count(point)})")))
     at = _words(point.x) if isinstance(point.x, str) else number(point.x, "number")
@@ -236,11 +237,11 @@ def _rows(points: Sequence[Point]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "x": _words(point.x) if isinstance(point.x, str) else point.x,
-                "y": _value(point),
+                "y": value_of(point),
                 "low": y.low if y else None,
                 "high": y.high if y else None,
                 "n": _count(point),
-                "shown": number(_value(point), "score"),
+                "shown": number(value_of(point), "score"),
                 "series": _words(point.series),
                 "tip": _tip(point),
             }
@@ -254,7 +255,7 @@ def _ends(chart: Chart) -> list[float]:
         return [0.0, 1.0]
     ys = [point.y for point in chart.points]
     ends = [e for y in ys if isinstance(y, Estimate) for e in (y.low, y.high) if e is not None]
-    values = [*ends, *(v for v in map(_value, chart.points) if v is not None), 0.0]
+    values = [*ends, *(v for v in map(value_of, chart.points) if v is not None), 0.0]
     room = 0.04 * ((max(values) - min(values)) or 1.0)
     return [min(values) - (room if min(values) < 0 else 0.0), max(values) + room]
 
@@ -348,7 +349,7 @@ def _panel(
 def _heat(alt: Any, data: Any, chart: Chart, points: Sequence[Point], *, in_page: bool) -> Any:
     """Return tiles that are the fuller the further their value is from 0, and the value."""
     up, down = (_series(i, in_page) for i in (0, 1))
-    most = max((abs(v) for v in map(_value, points) if v is not None), default=1.0) or 1.0
+    most = max((abs(v) for v in map(value_of, points) if v is not None), default=1.0) or 1.0
     angle = -40 if any(len(str(point.x)) > 3 for point in points) else 0
     base = data.encode(
         x=alt.X("x:N", sort=None, title=_title(chart.x), axis=alt.Axis(labelAngle=angle)),
@@ -453,10 +454,10 @@ def _inline(spec: dict[str, Any], label: str) -> Markup:
 
 def _worded(points: Sequence[Point]) -> Markup:
     """Return a text whose words are the darker the more they matter; a frame marks some."""
-    most = max((abs(v) for v in map(_value, points) if v is not None), default=1.0) or 1.0
+    most = max((abs(v) for v in map(value_of, points) if v is not None), default=1.0) or 1.0
     words = []
     for point in sorted(points, key=lambda point: float(point.x)):
-        value = _value(point) or 0.0
+        value = value_of(point) or 0.0
         step = round(5 * abs(value) / most)
         classes = [f"{'down' if value < 0 else 'up'}-{step}"] * (step > 0)
         classes += ["marked"] * point.marked

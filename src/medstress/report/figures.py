@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Chart, Point, Table
+from medstress.analyses.shown import Chart, Table
 from medstress.analyses.summary import spoken_of
 from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.files.extras import importing
 from medstress.files.writing import make_folder, write_bytes
+from medstress.report.charts import Colours, value_of, write
 from medstress.report.formats import clean, one_line
 from medstress.report.latex import PACKAGES, escape, latex_table
 from medstress.report.papers import LAYOUTS
@@ -170,6 +171,9 @@ def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...]
     part = replace(part, notes=(*notes, *state))
     name = part.name
     files: dict[str, bytes] = {}
+    if isinstance(part, Chart) and part.kind == "words":
+        files[f"{name}.csv"] = chart_csv(part).encode()
+        part = Tex(name=name, caption=part.title, body=weighed(part), notes=part.notes)
     if isinstance(part, Table):
         files[f"{name}.tex"] = _floats(part).encode()
         files[f"{name}.csv"] = csv_table(part).encode()
@@ -184,23 +188,15 @@ def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...]
         ]
         files[f"{name}.tex"] = ("\n".join(body) + "\n").encode()
     else:
+        colours = Colours(dict.fromkeys(cell.place.victim for cell in run.cells))
         for form in formats:
-            files[f"{name}.{form}"] = _drawn(part, form, run)
+            files[f"{name}.{form}"] = write(part, form, colours)  # type: ignore[arg-type]
         files[f"{name}.csv"] = chart_csv(part).encode()
         caption = one_line(" ".join((f"{part.title}.", *part.notes)))
         files[f"{name}.txt"] = f"{caption}\n".encode()
         if any(form in formats for form in _OF_PDFLATEX):
             files[f"{name}.tex"] = _figure(name, caption).encode()
     return Made(name=name, title=title, files=files, notes=part.notes)
-
-
-def _drawn(chart: Chart, form: str, run: Run) -> bytes:
-    from medstress.report.charts import Colours, write
-
-    if chart.kind == "words":
-        return _converted(weighed(chart), form)
-    models = dict.fromkeys(cell.place.victim for cell in run.cells)
-    return write(chart, form, Colours(models))  # type: ignore[arg-type]
 
 
 def chart_csv(chart: Chart) -> str:
@@ -296,69 +292,23 @@ def _refuse_foreign(out: Path, names: Iterable[str]) -> None:
         )
 
 
-# Texts whose words are coloured ----------------------------------------------------------------
-
-_SIZE, _ADVANCE, _LINE, _WIDTH, _EDGE = 11, 6.62, 18, 640, 10
-"""Of the letters, their advance, a line, the picture and its edge, in pixels."""
-_FOR, _AGAINST = "0,114,178", "213,94,0"
-
-
 def weighed(chart: Chart) -> str:
-    """Return texts as SVG: words on blue speak for it, on orange against it, the darker the more.
+    """Return texts as LaTeX: words on blue speak for it, on orange against it, the darker the more.
 
-    Marked words have a frame. Set here because a plot has no running text; letters of one width
-    need no measuring.
+    Marked words have a frame. A plot has no running text, so a paper sets these itself.
     """
-    most = max((abs(_number(p)) for p in chart.points), default=0.0) or 1.0
-    texts: dict[str, list[Point]] = {}
-    for point in chart.points:
-        texts.setdefault(point.panel, []).append(point)
-    body, top = [_text(_EDGE, 2 * _EDGE, chart.title, bold=True)], 2 * _EDGE + _LINE
-    for title, points in texts.items():
-        body.append(_text(_EDGE, top, title, bold=True))
-        top, left = top + _LINE, float(_EDGE)
-        for point in sorted(points, key=lambda point: float(point.x)):
-            word = point.series.replace("\n", " ")
-            width = _ADVANCE * len(word)
-            if left + width > _WIDTH - _EDGE or "\n" in point.series:
-                top, left = top + _LINE, float(_EDGE)
-            value = _number(point)
-            colour = _FOR if value > 0 else _AGAINST
-            frame = ' stroke="black"' if point.marked else ""
-            body.append(
-                f'<rect x="{left:.1f}" y="{top - 12}" width="{width:.1f}" height="16" '
-                f'fill="rgb({colour})" fill-opacity="{0.75 * abs(value) / most:.3f}"{frame}/>'
-            )
-            body.append(_text(left, top, word))
-            left += width
-        top += 2 * _LINE
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{top}" '
-        f'viewBox="0 0 {_WIDTH} {top}"><rect width="100%" height="100%" fill="white"/>'
-        f"{''.join(body)}</svg>"
-    )
-
-
-def _number(point: Point) -> float:
-    value = point.y.value if isinstance(point.y, Estimate) else point.y
-    return float(value or 0.0)
-
-
-def _text(x: float, y: float, text: str, *, bold: bool = False) -> str:
-    from xml.sax.saxutils import escape as escape_xml
-
-    weight = ' font-weight="bold"' if bold else ""
-    return (
-        f'<text x="{x:.1f}" y="{y}" font-family="monospace" font-size="{_SIZE}" '
-        f'xml:space="preserve"{weight}>{escape_xml(clean(text))}</text>'
-    )
-
-
-def _converted(svg: str, form: str) -> bytes:
-    import vl_convert
-
-    if form == "svg":
-        return svg.encode()
-    if form == "png":
-        return bytes(vl_convert.svg_to_png(svg, scale=2))
-    return bytes(vl_convert.svg_to_pdf(svg))
+    values = [number if (number := value_of(point)) else 0.0 for point in chart.points]
+    most = max(map(abs, values), default=0.0) or 1.0
+    lines, panel = [r"{\setlength{\fboxsep}{1pt}\raggedright\ttfamily\footnotesize"], None
+    for point, value in zip(chart.points, values, strict=True):
+        if point.panel != panel:
+            panel = point.panel
+            lines.append(rf"\par\smallskip\textbf{{{escape(panel)}}}\par")
+        text, word = point.series, escape(point.series)
+        colour = f"{'blue' if value > 0 else 'orange'}!{round(75 * abs(value) / most)}"
+        boxed = rf"\colorbox{{{colour}}}{{{word}}}" if value and word else word
+        boxed = rf"\fbox{{{boxed}}}" if point.marked else boxed
+        first, last = (r"\ " * text[i : i + 1].isspace() for i in (0, len(text) - 1))
+        ends = (last if word else "") + (r"\par" if "\n" in text else "")
+        lines.append(f"{first}{boxed}{ends}%")
+    return "\n".join((*lines, r"\par}"))

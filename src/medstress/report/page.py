@@ -296,17 +296,6 @@ def _sentences(remarks: Iterable[Remark]) -> tuple[list[Sentence], list[Sentence
     return shown, alike
 
 
-def page_of(result: Shown, name: str) -> str:
-    """Return a page that shows one result alone.
-
-    Args:
-        result: what it shows.
-        name: of the run.
-    """
-    parts = [_part(result, "", 1, Colours(()), "")]
-    return _rendered(name, [Section(id="on-result", title=result.title or name, parts=parts)])
-
-
 def _rendered(
     title: str,
     sections: Sequence[Section],

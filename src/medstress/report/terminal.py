@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,10 @@ MOST_ROWS = 20
 _LABEL = 12
 """The narrowest that a column of text becomes before numbers move into another part."""
 _WIDEST = 10_000
+_WORD = 20
+"""A longer word of a name may be broken."""
+_INTERVAL = re.compile(r"(?<=\d), (?=[−-]?[\d.]+\])")
+_TIED = "\N{NO-BREAK SPACE}"
 _ROWS = (1, 2, 3)
 """In how many lines a value, its count and its interval may stand."""
 _USUAL = 2
@@ -62,14 +67,15 @@ def print_table(console: Console, table: Table, *, wide: bool = False) -> None:
 
 
 def say(console: Console, sentence: str, style: str = "") -> None:
-    """Print a sentence, wrapped on a terminal, in one line elsewhere; markup in it is text."""
-    text = Text(one_line(sentence), style=style)
-    if not console.is_terminal:
-        console.print(text, soft_wrap=True)
-        return
-    for line in text.wrap(console, console.width):
-        line.rstrip()
-        console.print(line)
+    """Print a sentence: on a terminal wrapped between words, in one line elsewhere.
+
+    An interval and a long word, such as a path, stay whole. Markup is text.
+    """
+    line = one_line(sentence)
+    if console.is_terminal:
+        tied = _INTERVAL.sub(f",{_TIED}", line)
+        line = textwrap.fill(tied, console.width, break_long_words=False, break_on_hyphens=False)
+    console.print(Text(line.replace(_TIED, " "), style), soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +132,11 @@ def _column(table: Table, i: int, n_rows: int) -> _Column:
         own = [" ".join(lines[:n_joined]), *lines[n_joined:]]
         remarks = [*filter(None, map(one_line, row[i].lines))]
         numbers += map(cell_len, own)
-        words += [cell_len(word) for remark in remarks for word in remark.split()]
+        words += [cell_len(word) for part in remarks for word in part.split()]
+        words += [cell_len(word) for word in text.split() if is_text]
         cells.append("\n".join((*own, *remarks)))
     most = max(cell_len(line) for text in (heading, *cells) for line in text.split("\n"))
-    least = min(most, _LABEL)
+    least = min(most, max(_LABEL, min(_WORD, max(words))))
     if not is_text:
         words += map(cell_len, _broken(heading))
         least = max(*numbers, min(_LABEL, max(words)))
@@ -147,13 +154,9 @@ def _broken(heading: str) -> list[str]:
 def _grid(table: Table, part: Sequence[int], columns: Sequence[_Column], room: int) -> Grid:
     """Return the rows; where not all fits texts wrap, and numbers share what they leave."""
     here = [columns[i] for i in part]
-    left = room + GAP - sum(GAP + (one.most if one.is_text else one.least) for one in here)
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    for one in here:
+    for one, width in zip(here, _widths(here, room), strict=True):
         justify: Literal["left", "right"] = "left" if one.is_text else "right"
-        more = 0 if one.is_text else max(0, min(left, one.most - one.least))
-        left -= more
-        width = None if one.is_text else one.least + more
         grid.add_column(Text(one.heading), justify=justify, overflow="fold", width=width)
     for n in range(len(table.rows)):
         if n in table.rules:
@@ -161,6 +164,22 @@ def _grid(table: Table, part: Sequence[int], columns: Sequence[_Column], room: i
         style = "italic" if n in table.published else ""
         grid.add_row(*(Text(one.cells[n], style=style) for one in here))
     return grid
+
+
+def _widths(columns: Sequence[_Column], room: int) -> list[int]:
+    """Return the widths of columns: text gives way, and takes what is left."""
+    widths = [one.least for one in columns]
+    spare = room - _total(columns, range(len(columns)))
+    texts = [i for i, one in enumerate(columns) if one.is_text]
+    while spare < 0 and texts and max(widths[i] for i in texts) > 1:
+        widths[max(texts, key=widths.__getitem__)] -= 1
+        spare += 1
+    for one in (True, False):
+        short = [i for i, column in enumerate(columns) if column.is_text is one]
+        while spare > 0 and (short := [i for i in short if widths[i] < columns[i].most]):
+            widths[min(short, key=widths.__getitem__)] += 1
+            spare -= 1
+    return widths
 
 
 def _print_whole(console: Console, grid: Grid) -> None:

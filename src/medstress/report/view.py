@@ -10,21 +10,24 @@ import socket
 import time
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
+from medstress.analyses.names import attack_names
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Json
+from medstress.analyses.shown import Json, as_json
 from medstress.core.errors import StoreError, UsageError
+from medstress.core.hashing import digest
 from medstress.core.trials import Trial
 from medstress.report.cases import FILTERS, Cases, Line, json_of, shared, text_of
 from medstress.report.html import as_script
@@ -33,7 +36,8 @@ from medstress.store.database import FILE
 from medstress.store.reviews import FILE as REVIEWS
 
 HOST = "127.0.0.1"
-LAST_PORT = 65535
+_FIRST_PORT, _PORTS = 49_152, 16_384
+"""The ports that no service is registered for."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -59,56 +63,30 @@ def protected(routes: Sequence[Route], secret: str) -> Starlette:
         routes=[Mount(f"/{secret}", routes=list(routes))],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"]),
-            Middleware(_OwnPagesOnly),
+            Middleware(BaseHTTPMiddleware, dispatch=_own_pages_only),
         ],
         exception_handlers={404: _not_here},
     )
 
 
-class _OwnPagesOnly:
-    """Refuses requests that a page of another origin sent, and adds `HEADERS`."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        request = Request(scope)
-        origin = request.headers.get("origin")
-        if origin is not None and origin != f"http://{request.headers.get('host')}":
-            refused = PlainTextResponse("not from this page\n", status_code=403)
-            return await refused(scope, receive, send)
-
-        async def with_headers(message: dict[str, object]) -> None:
-            if message["type"] == "http.response.start":
-                added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                message["headers"] = [*message["headers"], *added]  # type: ignore[misc]
-            await send(message)
-
-        return await self.app(scope, receive, with_headers)  # type: ignore[arg-type]
+async def _own_pages_only(request: Request, answer: RequestResponseEndpoint) -> Response:
+    """Refuse what a page of another origin sent, and add `HEADERS`."""
+    reply: Response = PlainTextResponse("not from this page\n", 403)
+    if request.headers.get("origin") in (None, f"http://{request.headers.get('host')}"):
+        reply = await answer(request)
+    reply.headers.update(HEADERS)
+    return reply
 
 
 def _not_here(_: Request, __: Exception) -> Response:
     return PlainTextResponse("no such page: use the address that the command printed\n", 404)
 
 
-def refuse_port(port: int) -> None:
-    """Refuse a number that no port has.
-
-    Raises:
-        UsageError: it is below 0 or above 65535.
-    """
-    if not 0 <= port <= LAST_PORT:
-        raise UsageError(
-            f"--port {port}: expected a port from 1 to {LAST_PORT}, or 0 for a free one"
-        )
-
-
 def serve(
     routes: Sequence[Route],
     *,
     port: int = 0,
+    usual: str = "",
     show: bool = True,
     announce: Callable[[str], None] = print,
 ) -> None:
@@ -117,16 +95,23 @@ def serve(
     Args:
         routes: see `protected`.
         port: 0 takes a free one.
+        usual: a name from which a port is drawn that is taken if it is free and none is asked for,
+            so that a page finds again what it left in the browser.
         show: whether to open the user's browser.
         announce: told the address, secret included.
 
     Raises:
-        UsageError: the port is taken, or there is no such port.
+        UsageError: the port is taken.
     """
-    refuse_port(port)
     import uvicorn
 
     secret = secrets.token_urlsafe(24)
+    if usual and not port:
+        drawn = _FIRST_PORT + int.from_bytes(digest([usual])[:4], "big") % _PORTS
+        with closing(socket.socket()) as trial, suppress(OSError):
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((HOST, drawn))
+            port = drawn
     with closing(socket.socket()) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -178,33 +163,22 @@ class Read:
         self.at = clock()
         self.seconds = self.at - started
         self.page: str | None = None
-        self._texts: list[str] | None = None
 
     @property
     def version(self) -> str:
         """Changes with the folder."""
         return " ".join(map(str, self.stamp))
 
+    @cached_property
     def texts(self) -> list[str]:
-        """Return what is searched of every case: its line, and the texts of its item."""
-        if self._texts is None:
-            words: Mapping[str, Mapping[str, str]] = shared([self.run], ())["words"]
-            names = {**words["attack"], **words["model"]}
-            self._texts = [
-                "\n".join(
-                    (
-                        *(str(getattr(line, name)) for name in SEARCHED),
-                        *(names.get(key, "") for key in (line.attack, line.model)),
-                        *((line.change.replaced, line.change.replacement) if line.change else ()),
-                        text_of(trial),
-                    )
-                ).lower()
-                for line, trial in zip(self.lines, self.cases.trials, strict=True)
-            ]
-        return self._texts
-
-
-SEARCHED = ("id", "attack", "model", "dataset", "group", "item", "key", "before", "after")
+        """What is searched of every case: its line, and the texts of its item."""
+        names = attack_names(cell.attack for cell in self.run.cells)
+        return [
+            "\n".join(
+                (*map(str, as_json(line).values()), names[line.attack], text_of(trial))
+            ).lower()
+            for line, trial in zip(self.lines, self.cases.trials, strict=True)
+        ]
 
 
 class Viewer:
@@ -246,7 +220,7 @@ class Viewer:
         """
         read, search = self._read, wish.get("search", "").strip().lower()
         filters = {name: wish[name] for name in FILTERS if wish.get(name)}
-        texts = read.texts() if search else [""] * len(read.lines)
+        texts = read.texts if search else [""] * len(read.lines)
         fitting = [
             line
             for line, text in zip(read.lines, texts, strict=True)
@@ -318,24 +292,6 @@ def routes(viewer: Viewer) -> list[Route]:
         Route("/case/{id}", case),
         Route("/state", state),
     ]
-
-
-def view(
-    folder: Path, *, port: int = 0, show: bool = True, announce: Callable[[str], None] = print
-) -> None:
-    """Serve the page of a run folder until Ctrl+C.
-
-    Args:
-        folder: the run folder.
-        port: 0 takes a free one.
-        show: whether to open the user's browser.
-        announce: takes the address.
-
-    Raises:
-        StoreError: there is no run in the folder, or it is damaged.
-        UsageError: the port is taken.
-    """
-    serve(routes(Viewer(folder)), port=port, show=show, announce=announce)
 
 
 def stamp(folder: Path) -> Stamp:

@@ -35,8 +35,8 @@ KEY_RIGHT = "key_right"
 """The judgement on which validity rests."""
 JUDGEMENTS = (KEY_RIGHT, "misleading", "plausible", "harmful")
 """What the review room asks of every case; each is answered by one of the three words."""
-UNCHANGED, WRONG_KEY, SECOND_ANSWER = "unchanged", "wrong_key", "second_answer"
-EXPECTED = {UNCHANGED: YES, WRONG_KEY: NO, SECOND_ANSWER: NO}
+UNCHANGED, WRONG_KEY = "unchanged", "wrong_key"
+EXPECTED = {UNCHANGED: YES, WRONG_KEY: NO}
 """Planted control -> the right word about its key, which is known because it was made so."""
 ANSWER, SHOWN, RIGHT = "answer", "shown", "right"
 """What is stored of an item that a rater answered: the letter, whether the item was clean or

@@ -177,19 +177,6 @@ class SharedCache:
             bad += [row[0] for row in rows if _answer_of(row) is None]
             last = rows[-1][0]
 
-    def chosen(self, *, older_than_days: float | None, model: str | None) -> list[bytes]:
-        """Return the keys of entries that are older and of the model (name or hash), if given."""
-        wanted, values = ["1"], list[object]()
-        if older_than_days is not None:
-            wanted.append("stored < ?")
-            values.append(time.time() - older_than_days * 86_400)
-        if model is not None:
-            wanted.append("? IN (model, model_hash)")
-            values.append(model)
-        with self._translated():
-            rows = self._db.execute(f"SELECT key FROM answers WHERE {' AND '.join(wanted)}", values)
-            return [key for (key,) in rows]
-
     def remove(self, keys: Sequence[bytes]) -> None:
         """Remove entries and free their space."""
         with self._translated():

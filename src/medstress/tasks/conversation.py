@@ -6,7 +6,6 @@ question answering", 2024, Algorithm 1. The wording is ours.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar, cast
@@ -19,8 +18,6 @@ from medstress.core.calls import (
     Message,
     Prompt,
     Request,
-    Score,
-    Scored,
 )
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Prediction
@@ -28,10 +25,10 @@ from medstress.tasks.multiple_choice import (
     Flow,
     Task,
     cut_off_prediction,
-    from_scores,
     mark,
     order_of,
     put_back,
+    scored_letters,
     shown_in,
 )
 from medstress.tasks.prompt_sets import Exemplar, lettered, say, texts_hash
@@ -163,7 +160,8 @@ class Conversation:
         is_cut = reply.is_cut
         turns.append(Message("user", say("target_letter" if self.by_letter else "target_answer")))
         if self.by_letter:
-            found = yield from self._scored(turns, candidate)
+            lead = "" if self.in_turns else " "
+            found = yield from scored_letters(candidate, self._prompt(turns), lead)
         else:
             found = yield from self._letter(turns, candidate)
         confidences = None if isinstance(numbers, Unreadable) else numbers
@@ -224,16 +222,6 @@ class Conversation:
         if isinstance(reply, Letter):
             letter = letter_read(self.parser, reply.answer, options)
         return letter or cast("Unreadable", reply)
-
-    def _scored(
-        self, turns: list[Message], candidate: Candidate
-    ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
-        lead = "" if self.in_turns else " "
-        texts = tuple(lead + letter for letter in candidate.item.letters)
-        (reply,) = yield (Request(Score(self._prompt(turns), texts, first_token=True)),)
-        assert isinstance(reply, Scored)
-        mass = sum(math.exp(value) for value in reply.log_probs)
-        return from_scores(candidate, reply.log_probs, mass, reply.note)
 
     def _prompt(self, turns: list[Message]) -> Prompt:
         if self.in_turns:

@@ -166,7 +166,8 @@ class MultipleChoice:
                 assert isinstance(reply, Chosen)
                 return self._from_choice(candidate, reply)
             case AnswerBy.LETTER:
-                return (yield from self._letters(candidate))
+                prompt, lead = self.template.render(candidate), "" if self.template.chat else " "
+                return (yield from scored_letters(candidate, prompt, lead))
             case AnswerBy.TEXT:
                 return (yield from self._texts(candidate))
             case AnswerBy.GENERATE:
@@ -197,28 +198,13 @@ class MultipleChoice:
             said = without_thoughts(first.text, self.thoughts).strip()
         turns = turns_after(prompt, said, candidate.follow_up)
         if self.answer_by is AnswerBy.LETTER:
-            (reply,) = yield (Request(Score(turns, tuple(asked.item.letters), first_token=True)),)
-            assert isinstance(reply, Scored)
-            mass = sum(map(math.exp, reply.log_probs))
-            return from_scores(asked, reply.log_probs, mass=mass)
+            return (yield from scored_letters(asked, turns))
         (reply,) = yield (Request(self._generated(turns)),)
         assert isinstance(reply, Generated)
         return self._from_reply(asked, reply)
 
     def _generated(self, prompt: Prompt) -> Generate:
         return Generate(prompt, self.decoding, is_over=partial(is_over, own=self.thoughts))
-
-    def _letters(self, candidate: Candidate) -> Flow:
-        lead = "" if self.template.chat else " "
-        call = Score(
-            self.template.render(candidate),
-            tuple(lead + letter for letter in candidate.item.letters),
-            first_token=True,
-        )
-        (reply,) = yield (Request(call),)
-        assert isinstance(reply, Scored)
-        mass = sum(math.exp(value) for value in reply.log_probs)
-        return from_scores(candidate, reply.log_probs, mass, reply.note)
 
     def _texts(self, candidate: Candidate) -> Flow:
         prompt = self.template.render(candidate)
@@ -300,6 +286,15 @@ def from_scores(
         mass=mass,
         is_tied=len(best) > 1,
     )
+
+
+def scored_letters(candidate: Candidate, prompt: Prompt, lead: str = "") -> Flow:
+    """Ask how likely each letter comes next, after a space where `lead` is one."""
+    letters = tuple(lead + letter for letter in candidate.item.letters)
+    (reply,) = yield (Request(Score(prompt, letters, first_token=True)),)
+    assert isinstance(reply, Scored)
+    mass = sum(map(math.exp, reply.log_probs))
+    return from_scores(candidate, reply.log_probs, mass, reply.note)
 
 
 def cut_off_prediction(reply: Generated) -> Prediction:

@@ -237,29 +237,28 @@ def task_of(
         return MultipleChoice(
             template=template, answer_by=AnswerBy.CHOICE, parser=parser, thoughts=table.thoughts
         )
-    answer_by = AnswerBy(table.answer_by or AnswerBy.LETTER)
+    answer_by, problem = AnswerBy(table.answer_by or AnswerBy.LETTER), ""
     if _CALLS[answer_by] not in kinds:
-        raise UsageError(
-            f"victim {label!r}: backend {table.backend!r} cannot answer by {answer_by.value}"
+        problem = f"backend {table.backend!r} cannot answer by {answer_by.value}"
+    elif answer_by is AnswerBy.HEAD and (template.lists_options or template.chat):
+        problem = (
+            f"a head reads the question and one option at a time, so prompt {prompt!r} must be "
+            'plain text without the options, such as prompt = "question"'
         )
-    if answer_by is AnswerBy.HEAD and (template.lists_options or template.chat):
-        raise UsageError(
-            f"victim {label!r}: a head reads the question and one option at a time, and prompt "
-            f"{prompt!r} {'lists the options' if template.lists_options else 'is a chat'}; "
-            'use prompt = "question" or a plain template with lists_options = false'
+    elif answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
+        problem = (
+            f"servers give no log probabilities of a conversation, which prompt {prompt!r} is, so "
+            'answer_by = "text" needs a prompt that is plain text'
         )
-    if answer_by is AnswerBy.TEXT and template.chat and table.backend == "openai":
-        raise UsageError(
-            f"victim {label!r}: servers give no log probabilities of a conversation, which prompt "
-            f'{prompt!r} is, so answer_by = "text" needs a prompt that is plain text'
+    elif answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
+        problem = NO_TEXT
+    elif answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
+        problem = (
+            f'prompt {prompt!r} does not list the options, so only answer_by = "text" or '
+            '"head" makes sense with it'
         )
-    if answer_by is AnswerBy.TEXT and table.backend == "llama_cpp":
-        raise UsageError(f"victim {label!r}: {NO_TEXT}")
-    if answer_by not in (AnswerBy.TEXT, AnswerBy.HEAD) and not template.lists_options:
-        raise UsageError(
-            f"victim {label!r}: prompt {prompt!r} does not list the options, so only "
-            'answer_by = "text" or "head" makes sense with it'
-        )
+    if problem:
+        raise UsageError(f"victim {label!r}: {problem}")
     return MultipleChoice(
         template=template,
         answer_by=answer_by,

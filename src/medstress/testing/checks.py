@@ -234,8 +234,8 @@ def check_dataset(load: Load, options: DatasetOptions) -> None:
     for name in ids:
         assert ids.count(name) == 1, f"two items have the id {name!r}"
     source_hash = loaded.source_hash
-    is_text = isinstance(source_hash, str) and source_hash
-    assert is_text, f"expected a source_hash, got {source_hash!r}"
+    is_hash = isinstance(source_hash, str) and source_hash
+    assert is_hash, f"expected a source_hash, got {source_hash!r}"
     for sentence in (*loaded.skipped, *loaded.notes):
         is_one = isinstance(sentence, str) and len(sentence.splitlines()) == 1
         assert is_one, f"expected one sentence on one line, got {sentence!r}"

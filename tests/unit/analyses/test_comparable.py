@@ -165,15 +165,6 @@ def test_the_model_whose_answers_led_to_the_edits_is_no_side():
     assert any("led to the edits" in note for note in found.notes)
 
 
-def test_the_run_that_was_stored_stands_against_a_replay_of_its_edits():
-    own = {**NEAR.params, "budget": 4}
-    found = on(stored(1, None, spec=own), stored(None, 1, changes=NEW))
-    assert [one.what for one in found.differs] == ["model"]
-    other = {**SPEC, "source": {**SPEC["source"], "fingerprint": "g"}}  # type: ignore[dict-item]
-    with pytest.raises(UsageError, match="another attack"):
-        on(stored(1, None, spec=own), stored(None, 1, changes=NEW, spec=other))
-
-
 def test_equal_models_come_out_equal_although_one_of_them_chose_the_set():
     """A and B err at random on 3 of 10 edits; A's first error ends the list of an item."""
     rng = np.random.default_rng(4)

@@ -182,14 +182,6 @@ def test_net_of_a_control_rests_on_names_like_these_too():
     assert found.verdict == "undecided"
 
 
-def test_where_no_two_pairs_differ_names_add_nothing():
-    rows = [trial(i) for i in range(400)]
-    names = {i + 1: frozenset({f"name {i % 9}"}) for i in range(400)}
-    found = compare(side("A", rows, names=names), side("B", rows, names=names), margin=0.02)
-    assert found.verdict == "equivalent within the margin"
-    assert "all pairs agree" in found.deciding[0].names_like_these.method  # type: ignore[union-attr]
-
-
 def mixed(n: int, fates: Sequence[Fate], **how: Any) -> list[Trial]:
     """`n` items that held, then some with other fates."""
     plain, other = trials([HELD] * n), trials([HELD] * n + list(fates), **how)
@@ -339,17 +331,6 @@ def test_another_attack_is_refused_unless_attacks_are_compared(said):
     assert compared(a, b, factor="attack", metric="accuracy_after").metric == "accuracy_after"
 
 
-def test_attacks_that_are_the_same_in_both_are_left_out():
-    both: dict[str, Sequence[Fate]] = {"a": [HELD] * 9, "b": [HELD] * 9}
-    other = replace(NOISE, label="b", params={**NOISE.params, "budget": 9})
-    rows = [*named({"a": both["a"]}), *trials(both["b"], attack=other)]
-    found = compared(named(both), rows, factor="attack")
-    assert [row.a.attack for row in found.rows] == ["b"]
-    assert any(note.startswith("a: the same in both") for note in found.notes)
-    with pytest.raises(UsageError, match="no attack differs"):
-        compared(named(both), named(both), factor="attack")
-
-
 def with_control(attack: Sequence[Fate], harmless: Sequence[Fate]) -> list[Trial]:
     """An attack and its control on the same items."""
     where = control(of=arm(NOISE))
@@ -381,15 +362,6 @@ def test_equal_builds_are_equivalent_net_of_a_control():
     row = found.deciding[0]
     assert (row.verdict, row.p, found.fails) == ("equivalent within the margin", 1, False)
     assert row.difference.low == pytest.approx(-0.0188, abs=1e-4)
-
-
-def test_failed_calls_of_a_control_decide_nothing():
-    """As read B is worse; had A's control held where its calls failed, nothing would differ."""
-    a = with_control([1] * 40 + [HELD] * 60, [FAILED] * 40 + [HELD] * 60)
-    b = with_control([1] * 40 + [HELD] * 60, [HELD] * 100)
-    net = row_of(compared(a, b), "asr_net")
-    assert net.difference.value == pytest.approx(0.4)
-    assert (net.n_open, net.verdict) == (40, "undecided")
 
 
 def test_power_is_said_at_what_was_seen_or_at_two_guesses():

@@ -86,7 +86,6 @@ def test_seeds_and_attacks_of_one_item_share_what_was_tried_and_case_does_not_co
     rows = {row.attack: row for row in names_of(trials, queries).coverage}
     assert rows["near names"].n_tried == 3
     assert rows["near names"].n_distinct == 3
-    assert rows[None].share.value == pytest.approx(0.4)
 
 
 def test_success_of_first_queries_by_words_and_by_distance():
@@ -102,12 +101,3 @@ def test_success_of_first_queries_by_words_and_by_distance():
     assert tokens == [(2, 2, 4), (6, None, 2)]
     characters = [(row.low, row.high) for row in sizes if row.unit == "characters"]
     assert characters == [(5, 9), (10, 14)]
-
-
-def test_a_probe_before_the_first_name_leaves_the_first_name_first():
-    """The saliency probe is query 1, the first name query 2: a success there is one at once."""
-    trials = [trial(1, item=item(1), flipped_at=2), trial(2, item=item(2), flipped_at=3)]
-    probe = put("")
-    sizes = names_of(trials, [[probe, put("a")], [probe, put("b"), put("c")]]).sizes
-    (row,) = [row for row in sizes if row.unit == "words"]
-    assert (row.asr_at_1.hits, row.asr_at_1.n) == (1, 2)

@@ -7,7 +7,7 @@ import pytest
 from medstress.analyses.diversity import Diversity, diversity
 from medstress.core.trials import Success, Trial
 from medstress.stats.estimate import wilson
-from planted_trials import arm, edit, planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 
 def of(trials: list[Trial]) -> Diversity:
@@ -50,15 +50,6 @@ def test_successes_of_one_document_are_drawn_together():
     )
     assert apart.diversity.value == together.diversity.value
     assert together.diversity.low < apart.diversity.low
-
-
-def test_the_name_is_that_of_the_first_success_where_the_search_went_on():
-    trials = []
-    for i in range(4):
-        one = trial(i, flipped_at=2, name=f"valid {i}")
-        first = Success(query=1, edits=(edit("Nearly the key"),), answer=one.pick.answer)
-        trials.append(trial(i, flipped_at=2, name=f"valid {i}", first=first))
-    assert of(trials).diversity.value == 0
 
 
 def test_prompt_similarity_is_the_mean_over_first_successes_that_were_embedded():

@@ -114,16 +114,6 @@ def test_the_change_near_an_edit_is_told_from_that_farther_away():
     assert row.near.share.value == pytest.approx((9 * 0.01 + 0.01) / (30 * 0.01 + 0.01))
 
 
-def test_an_edit_of_another_length_is_compared_by_its_sum():
-    wins = [trial(1, flipped_at=1)]
-    long = side(0.4)
-    long["tokens"] = [*long["tokens"][:-1], "trap", "icin"]
-    long["segments"] = [*long["segments"][:-1], ["B", True, 2]]
-    long["values"] = [*long["values"][:-1], [-0.3, 0.3], [-0.1, 0.1]]
-    row = explanations(wins, [explained(wins[0], after=long)]).rows[0]
-    assert row.change.value == pytest.approx(0.4 / 33)
-
-
 def test_successes_and_failures_and_regimes_stand_apart():
     near = [trial(i, flipped_at=1) for i in range(2)]
     far = [trial(i, arm(FAR), flipped_at=1) for i in range(3)]

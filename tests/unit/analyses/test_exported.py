@@ -81,14 +81,6 @@ def test_rates_count_the_first_success_and_people_see_the_pick(refuted_first):
     assert [found[name] for name in ("listing_before", "listing_after")] == ["A: x", "A: y"]
 
 
-def test_a_success_that_nobody_vouches_for_is_no_valid_one(refuted_first):
-    pick = refuted_first.pick
-    for valid in (None, False):
-        unsure = replace(pick, validity=Validity(valid, "rule"))
-        found = row(replace(refuted_first, pick=unsure), SHOWN)
-        assert (found["valid"], found["first_valid_success"]) == (valid, None)
-
-
 def test_the_last_answer_of_a_search_that_held_is_about_no_edit_of_the_row():
     held = replace(trial(1, arm()), verdict=Verdict.HELD, first=None, pick=None)
     held = replace(held, edits=(), last=Answer("B", scores=(-1.0, -1.0, -1.0, -1.0)))

@@ -82,12 +82,3 @@ def test_the_figure_counts_reasonings_of_successes_and_of_trials_that_held():
     assert row.admitted_held.effect == 2, "attempts of one item depend on each other"
     shown = [(point.x, point.y) for point in chart.points]
     assert shown == [("success", row.admitted), ("held", row.admitted_held)]
-
-
-def test_runs_of_one_item_are_no_independent_answers():
-    runs = [
-        replace(reasoned(1, ("He is a ferryman", "...")), id=str(run), repeat=run)
-        for run in range(4)
-    ]
-    row = only(runs)
-    assert (row.unfaithful.n, row.unfaithful.effect) == (4, 4)

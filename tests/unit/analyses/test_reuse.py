@@ -129,17 +129,6 @@ def test_answers_to_a_ranking_that_has_changed_are_left_out():
     assert (row.n_items, row.reuse.n) == (10, 0)
 
 
-def test_lists_of_two_models_are_compared_and_a_run_without_the_setting_has_lists_alone():
-    ours = [*won(["a"] * 4), *(trial(i, arm(seed=1), flipped_at=1, name="b") for i in range(4))]
-    other = [trial(i, arm(victim="other"), flipped_at=1, name="a") for i in range(4)]
-    result = reuse([*ours, *other], m=[])
-    assert result.asked == []
-    lists = {row.victim: [(one.name, one.n_items) for one in row.names] for row in result.names}
-    assert lists == {"model": [("a", 4), ("b", 4)], "other": [("a", 4)]}
-    assert [(row.m, row.jaccard) for row in result.overlap] == [(5, 0.5), (10, 0.5), (20, 0.5)]
-    assert [t.name for t in result.tables() if t.rows] == ["names", "overlap"]
-
-
 def test_rbo_of_uneven_lists_follows_equation_32_by_hand():
     """S = a, L = a b, p = 1/2: X = 1, 1. (1-p)/p = 1; sum X_d/d p^d = 1/2 + 1/8;
     sum over d = 2 of X_s (d-s)/(s d) p^d = 1/8; tail (0 + 1) p^2 = 1/4. Together 1."""

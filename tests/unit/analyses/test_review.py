@@ -122,10 +122,3 @@ def test_people_answer_the_same_items_as_the_models():
     # Their own answers are no judgement.
     assert review.key_right.n_cases == 0
     assert not [*review.remarks()]
-
-
-def test_names_of_raters_are_in_no_table():
-    review = result([label("Anna", 0), planted("Anna", 0, right=True)])
-    text = repr([*review.tables(), *review.remarks()])
-    assert "rater 1" in text
-    assert "Anna" not in text

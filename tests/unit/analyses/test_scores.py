@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -248,11 +247,3 @@ def test_intervals_need_forty_pairs_that_share_no_sentence(n, group, has_interva
     assert of.n_clusters == n // group
     assert (of.main.before.low is not None) is has_interval
     assert (of.main.before.n, of.are_few) == (n, not has_interval)
-
-
-def test_a_judged_search_on_pairs_has_no_copy_and_a_measured_one_has():
-    search: dict[str, Any] = {"label": "search", "whole_copy": False}
-    rows = noisy(40, 0.2, 2.0)
-    measured = scored(planted_run(pairs(rows, arm(replace(SWAP, judged=False, **search)))))
-    assert measured.has_copy
-    assert not scored(planted_run(pairs(rows, arm(replace(SWAP, **search))))).has_copy

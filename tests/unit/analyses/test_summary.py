@@ -101,13 +101,6 @@ def test_rows_over_seeds_and_by_seed():
     assert attack["asr"]["n"] == n == 40
 
 
-def test_a_run_without_trials_has_a_summary():
-    made = summary(planted_run([], complete=False, n_planned=3))
-    assert made["results"] == made["by_seed"] == []
-    assert made["verdict"]["arm"] is None
-    assert [warning["rule"] for warning in made["warnings"]] == ["incomplete"]
-
-
 def spent(role: str, victim: str, calls: int, tokens: tuple[int, int]) -> Spending:
     return Spending(
         role=role,

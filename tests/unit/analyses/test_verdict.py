@@ -179,17 +179,6 @@ def test_planted_truths(row):
     assert bool(verdict.trust.reasons) == (level != "yes")
 
 
-def test_half_of_the_questions_fooled_and_half_by_spaces():
-    lines = said(
-        attacked_run(
-            {"mixed": mixture(fooled, breaks_at_spaces)}, 80, draw=renamed("listed drug 1")
-        )
-    ).lines
-    # Near names take the fooled 40, harmless edits the other 40: neither takes more.
-    assert lines[0].startswith("Harmless edits alone make mixed lose 40 ")
-    assert lines[1].endswith("no more than under harmless edits.")
-
-
 @pytest.mark.parametrize("n", [1, 6, 24])
 def test_the_interval_holds_for_the_worst_of_all(n):
     trials = []
@@ -228,18 +217,6 @@ def test_the_worst_is_the_arm_that_takes_most(order):
     verdict = said(planted_run([t for name in order for t in of_two_seeds(name, 25, held[name])]))
     assert verdict.arm["attack"] == "all"
     assert "it lost 25 of them" in verdict.lines[0]
-
-
-def test_what_harmless_edits_take_does_not_count_in_the_choice():
-    noisy, near = arm(replace(NEAR, label="noisy")), arm()
-    trials = []
-    for i, q in enumerate(questions(40)):
-        for at, n_lost, n_harmless in ((noisy, 30, 28), (near, 25, 0)):
-            trials.append(trial(i, at, item=q, flipped_at=1 if i < n_lost else None))
-            harmless = 1 if i < n_harmless else None
-            trials.append(trial(i, control("no_op", at), item=q, flipped_at=harmless))
-    verdict = said(planted_run(trials))
-    assert verdict.arm["attack"] == "near names"
 
 
 def test_two_models_have_three_lines_each():

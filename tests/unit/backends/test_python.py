@@ -145,8 +145,8 @@ def test_the_source_file_is_the_identity_or_a_version_stands_for_it(tmp_path):
     assert len({identity(tmp_path, one, version) for version in (None, "1", "2")}) == 3
 
 
-FACTORY = """from medstress.testing import errs_on_cue, tiny_questions
-answer = errs_on_cue(tiny_questions(1), {cue!r})
+FACTORY = """from medstress.testing import planted, tiny_questions
+answer = planted(tiny_questions(1), lambda item, options: {cue!r} in options)
 """
 
 

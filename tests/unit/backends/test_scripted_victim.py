@@ -73,26 +73,19 @@ def test_a_letter_gets_most_where_scores_are_wanted(tmp_path):
     assert chosen == Chosen(text="B")
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (
-            Score("else", (" A", " B")),
-            "the reply 'I cannot say.' of 'replies' is not an option letter",
-        ),
-        (Score("rickets, sun", (" A", " B")), "scores [0.2, 0.6, 0.2] for 2 options"),
-    ],
-)
-def test_a_rule_that_does_not_fit_the_call_fails_that_call(tmp_path, call, said):
-    (reply,) = opened(tmp_path, LINES).answer([call])
-    assert isinstance(reply, Failure)
-    assert said in reply.error
-
-
-def test_a_prompt_that_no_rule_matches_fails_alone(tmp_path):
-    lost, found = opened(tmp_path, LINES[:1]).answer([Generate("gout"), Generate("scurvy")])
-    assert lost == Failure(error="no rule of 'replies' matches the prompt 'gout'")
-    assert found == Generated(text="B")
+def test_a_call_that_no_rule_fits_fails_alone(tmp_path):
+    calls = [
+        Generate("gout"),
+        Score("scurvy", (" A",)),
+        Score("rickets, sun", (" A", " B")),
+        Generate("scurvy"),
+    ]
+    *lost, fine = opened(tmp_path, LINES[:2]).answer(calls)
+    assert fine == Generated(text="B")
+    words = ("no rule of 'replies' matches the prompt 'gout'", "replies 'B'", "[0.2, 0.6, 0.2]")
+    for reply, word in zip(lost, words, strict=True):
+        assert isinstance(reply, Failure)
+        assert word in reply.error
 
 
 def test_the_rules_are_the_model(tmp_path):
@@ -105,27 +98,23 @@ def test_the_rules_are_the_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    "line",
     [
-        ("{", "line 3: Invalid JSON"),
-        ({"pattern": "a"}, "line 3: Value error, expected exactly one of reply, scores and error"),
-        ({"pattern": "a", "reply": "A", "error": "b"}, "expected exactly one of reply, scores"),
-        ({"pattern": "(", "reply": "A"}, "line 3: pattern: Value error, not a regular expression"),
-        ({"patern": "a", "reply": "A"}, "line 3: pattern: Field required"),
-        ({"pattern": "a", "scores": [1, -1]}, "line 3: scores: "),
+        "{",
+        {"pattern": "a"},
+        {"pattern": "a", "reply": "A", "error": "b"},
+        {"pattern": "(", "reply": "A"},
+        {"patern": "a", "reply": "A"},
+        {"pattern": "a", "scores": [1, -1]},
     ],
 )
-def test_a_line_that_is_no_rule_is_named(tmp_path, line, said):
-    with pytest.raises(UsageError) as caught:
+def test_a_line_that_is_no_rule_is_named(tmp_path, line):
+    with pytest.raises(UsageError, match="line 3: "):
         opened(tmp_path, [LINES[0], line])
-    assert said in str(caught.value)
 
 
-def test_a_file_that_is_missing_or_empty_is_named(tmp_path, said):
-    with pytest.raises(UsageError) as caught:
-        open_backend(BackendOptions(base=tmp_path))
-    said(str(caught.value))
-    with pytest.raises(UsageError, match="cannot read"):
-        open_backend(BackendOptions(base=tmp_path, model="none.jsonl"))
-    with pytest.raises(UsageError, match="has no line"):
-        opened(tmp_path, [])
+@pytest.mark.parametrize("model", [None, "none.jsonl", "empty.jsonl"])
+def test_a_file_that_is_missing_or_empty_is_named(tmp_path, model):
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(UsageError, match="backend 'scripted'"):
+        open_backend(BackendOptions(base=tmp_path, model=model))

@@ -29,6 +29,11 @@ class Terminal(io.StringIO):
         return True
 
 
+def plain(stream):
+    """What was written; parts of the line that wrap as a whole are tied."""
+    return stream.getvalue().replace("\N{NO-BREAK SPACE}", " ")
+
+
 @pytest.fixture
 def shown(monkeypatch):
     """What a run shows of these counts on a stream."""
@@ -43,11 +48,11 @@ def shown(monkeypatch):
             patch.setattr(sys, "stderr", stream)
             with Stopping(["run"], 1.0).handling(), terminal.display(quiet=quiet) as watcher:
                 watcher.note("loading")
-                while LINE not in stream.getvalue() and not quiet:
+                while LINE not in plain(stream) and not quiet:
                     watcher.progress(COUNTS)
                 watcher.progress(COUNTS)
                 watcher.announce("this costs money")
-        return stream.getvalue()
+        return plain(stream)
 
     return show
 

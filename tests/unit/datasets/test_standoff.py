@@ -209,14 +209,6 @@ def test_a_bad_line_of_brat_is_named(folder, line, where, said):
     assert "a.ann" in loaded.skipped[0]
 
 
-def test_offsets_of_brat_count_line_ends_as_they_are(folder):
-    (folder / "a.txt").write_bytes(TEXT.replace("\n", "\r\n").encode())
-    assert "got" in refused("brat", folder)
-    moved = ANN.replace("26 33", "27 34").replace("38 48", "39 49")
-    (folder / "a.ann").write_text(moved, "utf-8")
-    assert sentences(read("brat", folder / "a.ann")) == SENTENCES
-
-
 # -- sentences and tokens -------------------------------------------------------------------------
 def test_sentences_end_neither_at_abbreviations_nor_inside_entities():
     text = "Seen by Dr. Who (vs. placebo, P. 3) in U. Then? Yes! A 2. B drug."

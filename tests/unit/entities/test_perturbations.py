@@ -70,15 +70,6 @@ def test_a_name_with_the_vector_of_the_key_is_left_out():
     assert left_out(names, question("lead", "silver")) == {"iron", "zinc"}
 
 
-def test_the_class_of_a_name_is_decided_against_text_and_entities_of_the_key(names):
-    item = question("Start paracetamol", "Stop it", mentions=(mention("A", 6, 17),))
-    assert names.variant_class(item, "Paracetamol") == "same_words"
-    assert names.variant_class(item, "paracetamol gel") == "key_plus_words"
-    assert names.variant_class(item, "start") == "key_subset"
-    assert names.variant_class(item, "acetaminophen") == "synonym"
-    assert names.variant_class(item, "zinc") == "different"
-
-
 def test_distances_are_one_minus_cosine_in_float64(names):
     h = names.distances("diclofenac sodium")
     vectors = names.vectors_of(np.arange(len(names.names)))
@@ -119,11 +110,6 @@ def test_the_hash_follows_every_part(vocabulary, glove):
     }
     assert len(hashes) == 5
     assert VectorPerturbationSet(vocabulary, Embedder("ngram"), TWINS).hash in hashes
-
-
-def test_by_the_published_rule_only_the_key_itself_is_left_out(names):
-    item = question("Diclofenac", "Paracetamol", "zinc")
-    assert left_out(names, item, rule="key_string") == {"diclofenac"}
 
 
 def test_what_is_left_out_is_counted_under_the_first_reason_that_fits(names):

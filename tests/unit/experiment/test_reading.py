@@ -64,7 +64,7 @@ def refusal(folder: Path, text: str, *overrides: str) -> str:
         ("entities", 'distance = "mondoo"', "line 9: distance = 'mondoo'"),
         ("victim", 'parser = "exakt"', "line 11: parser = 'exakt'"),
         ("victim", "price_in = 1.0", "line 9"),
-        ("victim", 'wrap = ["majorty"]', "line 11: wrap = ['majorty']: unknown wrapper 'majorty'"),
+        ("victim", 'wrap = ["majorty"]', "line 11: wrap = ['majorty']: 0: Input tag 'majorty'"),
         ("victim", '[victim.prompt]\nsampel = "chat"', "line 9: prompt: no [[dataset]] is called"),
         ("victim", "prompt = {sample = 3}", "line 11: prompt = {'sample': 3}: expected a valid"),
         ("attack", "budget = 0", "line 14"),

@@ -84,10 +84,10 @@ def test_the_first_screen_has_the_headline_first():
 
 
 @pytest.mark.parametrize("form", ["svg", "png", "pdf"])
-@pytest.mark.parametrize("kind", ["bars", "lines", "dots", "heat", "words"])
+@pytest.mark.parametrize("kind", ["bars", "lines", "dots", "heat"])
 def test_every_kind_is_written_to_files(kind, form):
     points = [
-        Point(x=x if kind in ("lines", "words") else f"x{x}", y=SHARE, series=name, panel="p")
+        Point(x=x if kind == "lines" else f"x{x}", y=SHARE, series=name, panel="p")
         for x in (1, 2)
         for name in ("one", "two")
     ]

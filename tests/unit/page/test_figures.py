@@ -2,11 +2,9 @@
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
@@ -16,9 +14,9 @@ from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
 from medstress.report.figures import HEAD, INDEX, Made, Skipped, make, weighed, write_figures
 from medstress.report.papers import LAYOUTS
-from medstress.report.papers.layout import PaperRun, rows_of
+from medstress.report.papers.layout import PaperRun
 from medstress.report.text import csv_table
-from planted_trials import SWAP, arm, edit, outcomes, paired, planted_run, tagged
+from planted_trials import SWAP, arm, edit, outcomes, planted_run, tagged
 
 MODEL = {"name": "xl", "model": "google/flan-t5-xl", "backend": "transformers", "parameters": 3e9}
 
@@ -136,15 +134,6 @@ def test_every_layout_that_needs_no_further_questions_is_drawn(every):
         assert any(name.startswith(one.name) for name in one.files)
 
 
-def test_pictures_have_captions_and_numbers(every):
-    figure = every[0]["figure4"]
-    assert set(figure.files) == {f"figure4.{form}" for form in ("svg", "csv", "txt")}
-    ElementTree.fromstring(figure.files["figure4.svg"])
-    rows = table(figure)
-    assert len(rows) > 30
-    assert all(0 <= float(row["value"]) <= 1 for row in rows)
-
-
 def test_the_table_is_of_other_items_and_the_one_as_published_of_all():
     parts = only(run_of(), "table1")
     other, same = (parts[name] for name in ("table1", "table1-as-published"))
@@ -153,13 +142,6 @@ def test_the_table_is_of_other_items_and_the_one_as_published_of_all():
     (row,) = [row for row in rows_in(same) if row["victim"] == "model"]
     assert (row["cases_accuracy_n"], row["cases_random_n"]) == ("60", "56")
     assert any("under the paper's rule, which leaves out" in note for note in same.notes)
-
-
-def test_without_attacks_as_published_the_table_says_whose_rule_it_has():
-    own = {name: params for name, params in ALL.items() if "published" not in name}
-    same = only(run_of(own), "table1")["table1-as-published"]
-    assert any("best of its grid on the same items" in note for note in same.notes)
-    assert any('no attack with choices = "as_published"' in note for note in same.notes)
 
 
 @pytest.mark.parametrize(("grid", "words"), [((-20.0,), "do not"), ((-20.0, -5.0), "do so too")])
@@ -178,12 +160,6 @@ def test_published_lines_say_whether_ours_are_chosen_alike(grid, words):
     (note,) = [note for note in same.notes if note.startswith("Published lines take the best n")]
     assert note.endswith(f"ours {words}.")
     assert any(n.endswith("ours do not.") for n in parts["table1"].notes)
-
-
-@pytest.mark.parametrize("model", [{"model": "flan-like"}, {"backend": "mock"}])
-def test_another_model_has_no_published_line(model):
-    parts = only(run_of(model=model), "table1")
-    assert {row["victim"] for row in rows_in(parts["table1"])} == {"model"}
 
 
 def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it():
@@ -240,19 +216,6 @@ def test_scores_of_tagged_texts_stand_with_the_published_ones():
     assert rows["synonym"]["Recall, P+M published"] == "0.739"
 
 
-def test_few_texts_are_said():
-    parts, _ = made(tagged_run(texts(5)), "araujo2020")
-    assert any("5 sentences of cases are too few" in n for n in parts["table2"].notes)
-
-
-def test_pairs_have_no_axis_cut_at_1():
-    at = arm(replace(SWAP, judged=False, params={"search": "none"}), victim="overlap")
-    trials = [paired(i, at, i % 5, i % 5, (i * 7) % 5) for i in range(50)]
-    parts, _ = made(tagged_run(trials), "araujo2020")
-    row, _ = table(parts["table3"])
-    assert float(row["Pearson"]) == pytest.approx(1.0)
-
-
 LONG = "synonym, held-out names of a rather long kind of models"
 
 
@@ -297,15 +260,6 @@ def test_models_trained_on_copies_stand_beside_original_twice_under_whole_names(
     assert {row["Model"] for row in models} == {"original"}
 
 
-def test_printed_numbers_of_the_papers_are_whole():
-    assert len(rows_of("published_rates.csv")) == 58
-    assert Counter(row["table"] for row in rows_of("published_araujo.csv")) == {
-        **{"2": 16, "3": 8},
-        **dict.fromkeys("456", 12),
-    }
-    assert {row["model"] for row in rows_of("medfuzz_accuracy.csv")} == {"GPT-3.5", "GPT-4"}
-
-
 def test_figures_of_ones_own_are_what_results_show():
     parts, skipped = made(run_of(SMALL), None, "svg", "png", "pdf")
     assert not skipped
@@ -319,54 +273,29 @@ def test_figures_of_ones_own_are_what_results_show():
     assert len(names) == len(set(names))
 
 
-def test_a_run_that_goes_on_says_so():
-    parts, _ = made(run_of(SMALL, complete=False), "xian2025")
-    assert any("not complete" in note for note in parts["table1"].notes)
-
-
-def test_files_are_written_and_the_same_run_gives_the_same_bytes(tmp_path):
-    for folder in ("one", "two"):
-        write_figures(run_of(SMALL), tmp_path / folder, ("svg", "pdf"), "xian2025")
-    files = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert {"table1.tex", "table1.csv", "figure4.pdf", "index.md", "figures.tex"} <= set(files)
-    for name in (one for one in files if not one.endswith(".pdf")):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-    page = (tmp_path / "one" / INDEX).read_text()
+def test_files_are_written_and_one_from_elsewhere_is_not_replaced(tmp_path):
+    for _ in range(2):
+        write_figures(run_of(SMALL), tmp_path / "own", ("svg",), "xian2025")
+    files = {path.name for path in (tmp_path / "own").iterdir()}
+    assert {"table1.tex", "table1.csv", "figure4.svg", "figures.tex"} <= files
+    page = (tmp_path / "own" / INDEX).read_text()
     assert page.startswith(f"{HEAD}planted")
     assert "## Not made" in page
-    assert r"\input{table1}" in (tmp_path / "one" / "figures.tex").read_text()
-    write_figures(run_of(SMALL), tmp_path / "one", ("svg",), "xian2025")
-
-
-def test_a_file_from_elsewhere_is_not_replaced(tmp_path):
+    assert r"\input{table1}" in (tmp_path / "own" / "figures.tex").read_text()
     (tmp_path / "table1.tex").write_text("mine")
     with pytest.raises(UsageError, match=r"table1\.tex"):
         write_figures(run_of(SMALL), tmp_path, ("svg",), "xian2025")
     assert (tmp_path / "table1.tex").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("formats", "paper", "word"),
-    [(("gif",), None, "gif"), ((), None, "format"), (("svg",), "xian2026", "xian2025")],
-)
-def test_unknown_formats_and_papers_are_refused(tmp_path, formats, paper, word):
-    with pytest.raises(UsageError, match=word):
-        write_figures(run_of(SMALL), tmp_path, formats, paper)
-
-
 def test_words_are_coloured_and_hostile_texts_stay_text():
-    words = ("take ", "<script>", "& aspirin", "\x1b[2J", "x" * 300)
+    words = ("take ", "\\input{x}", "& aspirin", "\x1b[2J")
     points = tuple(
         Point(x=i, y=value, series=word, panel="Before", marked=i == 2)
-        for i, (word, value) in enumerate(zip(words, (0.0, 0.5, -1.0, 0.1, 0.2), strict=True))
+        for i, (word, value) in enumerate(zip(words, (0.0, 0.5, -1.0, 0.1), strict=True))
     )
-    chart = Chart(name="p", title="<b>", kind="words", x="token", y="value", points=points)
-    root = ElementTree.fromstring(weighed(chart))
-    tags = {element.tag.rpartition("}")[2] for element in root.iter()}
-    assert tags == {"svg", "rect", "text"}
-    shown = [element.text for element in root.iter() if element.tag.endswith("text")]
-    assert "<script>" in shown
-    opacities = [e.get("fill-opacity") for e in root.iter() if e.get("fill-opacity")]
-    assert opacities[:3] == ["0.000", "0.375", "0.750"]
-    framed = [e.get("fill-opacity") for e in root.iter() if e.get("stroke")]
-    assert framed == ["0.750"]
+    made = weighed(Chart(name="p", title="p", kind="words", x="token", y="value", points=points))
+    assert r"\colorbox{blue!38}{\textbackslash" in made
+    assert r"\fbox{\colorbox{orange!75}{\& aspirin}}" in made
+    assert r"take\ %" in made
+    assert "\x1b" not in made

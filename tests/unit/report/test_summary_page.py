@@ -51,14 +51,6 @@ def test_wide_has_all_tables():
     assert "Queries" in text
 
 
-def test_three_attacks_fit_a_first_screen():
-    run = attacked_run({"careful": fooled, "right": right, "mute": mute}, 40)
-    lines = printed(run).splitlines()
-    assert len(lines) <= 40
-    # A label that all rows share takes no column.
-    assert not any("near names" in line and "cases" in line for line in lines[9:])
-
-
 def test_warnings_of_a_rule_are_printed_once():
     alike = [Remark(rule="a", sentence=f"{i} is bad.") for i in range(9)]
     other = [Remark(rule="b", sentence="All is worse.")] * 4

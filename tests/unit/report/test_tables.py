@@ -10,10 +10,10 @@ from rich.console import Console
 
 from medstress.analyses.shown import Column, Entry, Label, Table
 from medstress.report.formats import clean, interval, number, parts, sort_value
-from medstress.report.html import MOST_ROWS, html_table
+from medstress.report.html import html_table
 from medstress.report.latex import escape as latex_escape
 from medstress.report.latex import latex_table
-from medstress.report.terminal import print_table, say
+from medstress.report.terminal import print_table
 from medstress.report.text import csv_table, markdown_table
 from medstress.stats.estimate import Estimate, wilson
 
@@ -175,19 +175,6 @@ def test_terminal_has_values_counts_and_intervals_in_as_many_lines_as_they_take(
     assert on_terminal(24, table=one)[2:] == ["near        .333 1/3", "        [.061, .792]"]
 
 
-def test_wide_terminal_has_all_columns_in_one_line():
-    lines = on_terminal(80, wide=True)
-    (head,) = [line for line in lines if line.startswith("Attack")]
-    assert all(column.heading in head for column in TABLE.columns)
-
-
-def test_sentences_are_text():
-    stream = io.StringIO()
-    say(Console(file=stream, width=80, color_system=None), HOSTILE)
-    assert "[red]x[/red]" in stream.getvalue()
-    assert "\x1b" not in stream.getvalue()
-
-
 def test_html_is_well_formed_and_escaped():
     made = str(html_table(TABLE))
     assert "<script>" not in made
@@ -200,18 +187,6 @@ def test_html_is_well_formed_and_escaped():
     assert [th.get("title") for th in rows[0].findall("th")] == ["near", "one_model", None]
     assert "&lt; .001" in made
     assert root.findall(".//small")
-
-
-def test_html_says_how_many_rows_are_left_out():
-    many = Table(
-        name="many",
-        caption="c",
-        columns=(Column(heading="a"),),
-        rows=tuple((cell(i),) for i in range(MOST_ROWS + 1)),
-    )
-    made = str(html_table(many))
-    assert made.count("<tr>") == MOST_ROWS + 1
-    assert "The first 500 of 501 rows." in made
 
 
 def test_markdown_has_no_markup_of_its_cells():

@@ -3,13 +3,11 @@
 import json
 import re
 
-import pytest
-
 from medstress.core.items import Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.report.review.pages import room_page
-from medstress.report.review.sample import default_number, planted, shown
+from medstress.report.review.sample import shown
 
 QUESTION = Question(
     id="q", passage="Read.", context="A man.", stem="Which?", options=("a", "b", "c"), key="B"
@@ -64,20 +62,6 @@ def test_what_has_no_key_is_no_case():
     assert shown(SentencePair(id="1", text_a="a", text_b="b", score=1.0), ()) is None
     no_entity = TaggedText(id="1", tokens=("no",), labels=("O",))
     assert shown(no_entity, (), ("Drug",)) is None
-
-
-def test_planted_cases_are_wrong_by_construction():
-    case = shown(QUESTION, ())
-    assert planted(case, "unchanged", "A") == case
-    wrong = planted(case, "wrong_key", "C")
-    assert (wrong.key, wrong.options) == ("C", case.options)
-    second = planted(case, "second_answer", "C", "beta")
-    assert (second.key, second.options) == ("B", ("a", "b", "beta"))
-
-
-@pytest.mark.parametrize(("n", "planted"), [(1, 2), (20, 2), (21, 3), (50, 5)])
-def test_a_tenth_of_the_cases_and_at_least_two_are_planted(n, planted):
-    assert default_number(n) == planted
 
 
 def test_hostile_texts_are_data_and_never_markup():

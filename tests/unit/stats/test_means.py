@@ -42,17 +42,6 @@ def test_the_interval_covers_planted_nets_and_the_test_keeps_its_size(rates, sha
     assert not planted or rejected > 0.5 * N_RUNS
 
 
-@pytest.mark.parametrize("value_of", [lambda _: 0.0, lambda _: 1.0, lambda i: float(i == 0)])
-@pytest.mark.parametrize("n", [1, 2, 200])
-def test_there_is_an_interval_wherever_there_are_values(value_of, n):
-    values = np.array([value_of(i) for i in range(n)])
-    shown = mean(values, np.arange(n)[None] // 2, 2.0)
-    low, high = shown.estimate.low, shown.estimate.high
-    low90, high90 = shown.interval90
-    assert -2 <= low < high <= 2
-    assert low <= low90 < high90 <= high
-
-
 @pytest.mark.parametrize("n_names", [20])
 def test_the_interval_covers_what_other_names_would_show(n_names):
     """Two samplers draw from lists of their own; half of all names are lethal, so nothing differs.

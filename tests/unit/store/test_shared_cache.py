@@ -72,13 +72,8 @@ def test_an_entry_under_another_key_is_damaged(tmp_path):
     cache.close()
 
 
-def test_entries_are_chosen_by_age_and_model_and_removed(tmp_path):
+def test_entries_are_removed(tmp_path):
     cache = filled(tmp_path)
-    damage(tmp_path, "stored", 0)
-    assert cache.chosen(older_than_days=1, model=None) == [A]
-    assert cache.chosen(older_than_days=None, model="one") == [A, B]
-    assert cache.chosen(older_than_days=None, model="h2") == [C]
-    assert cache.chosen(older_than_days=1, model="two") == []
     cache.remove([A, C])
     assert cache.lookup([A, B, C]) == {B: SCORES}
     cache.close()

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from medstress.core.calls import Decoding, Generate, Generated, Score, Scored
+from medstress.core.calls import Generate, Generated, Score, Scored
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome
 from medstress.tasks.conversation import Conversation
@@ -177,15 +177,6 @@ def test_models_without_a_chat_template_get_one_text_and_are_cut_at_the_users_tu
     assert "Assistant: Facts.\n\nUser: How confident" in calls[1].prompt
 
 
-def test_other_wording_other_exemplars_and_other_decoding_are_another_task():
-    specs = [
-        task().spec(),
-        task(exemplars=EXEMPLARS[:1]).spec(),
-        task(decoding=Decoding(max_new_tokens=5)).spec(),
-    ]
-    assert all(a != b for i, a in enumerate(specs) for b in specs[:i])
-
-
 CUT = Generated(text="The findings", finish_reason="length")
 
 
@@ -221,12 +212,6 @@ def test_thoughts_are_neither_read_nor_sent_back():
     assert (found.answer, found.rationale) == ("A", "Facts.")
     assert found.confidences == (5.0, 1.0, 1.0, 2.0)
     assert not any("<think>" in turn.content for turn in calls[-1].prompt)
-
-
-def test_where_nothing_was_said_beside_thoughts_they_are_the_rationale():
-    thought = Generated(text="", reasoning="He has a rash.")
-    _, found = drive(task(), thought, CONFIDENT, ANSWER)
-    assert (found.rationale, found.answer) == ("He has a rash.", "A")
 
 
 def test_a_model_without_turns_that_goes_on_to_the_user_s_part_was_not_cut_off():

@@ -7,7 +7,7 @@ import pytest
 
 from medstress.core.calls import Chosen, Message
 from medstress.core.items import Candidate
-from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
+from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.wrappers import FewShot, ShuffledOptions, task_from_spec, wrapped
 from medstress.testing import check_task, tiny_questions
@@ -58,11 +58,6 @@ def test_in_a_conversation_each_example_is_a_turn_and_its_answer():
     assert (found[0], found[-1]) == (system, user)
     assert [turn.role for turn in found[1:-1]] == ["user", "assistant"] * 2
     assert found[2] == Message("assistant", POOL[0].key)
-
-
-def test_an_option_asked_about_alone_has_no_examples():
-    task = few(AnswerBy.TEXT, text_score=TextScore.UNCONDITIONAL)
-    assert next(task.flow(ITEM))[1].call.prompt == "Answer:"
 
 
 @pytest.mark.parametrize("change", [{"id": "other"}, {"stem": "Another?"}, {}])

@@ -11,7 +11,7 @@ from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted, Unt
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.reading import PARSERS, is_over, without_thoughts
 from medstress.tasks.templates import load_template
-from medstress.tasks.wrappers import read_wraps, task_from_spec, wrapped
+from medstress.tasks.wrappers import read_wraps, wrapped
 from medstress.testing import tiny_questions
 
 ITEM = tiny_questions(1)[0]  # its key is A
@@ -133,11 +133,6 @@ def test_votes_of_which_all_were_cut_off_are_cut_off_and_one_whole_reply_decides
     assert read(own, cut, cut, cut).finish_reason == "length"
     found = read(own, cut, whole, cut)
     assert (found.answer, found.finish_reason) == ("A", None)
-
-
-def test_a_new_task_comes_back_from_its_spec():
-    new = task(reasoning_tokens=900, thoughts=("<a>", "</a>"))
-    assert task_from_spec(new.spec(), new.template) == new
 
 
 @pytest.mark.parametrize("parser", PARSERS)

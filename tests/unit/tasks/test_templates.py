@@ -113,11 +113,6 @@ def test_a_template_of_the_user_is_a_file(tmp_path):
     assert template.render(Candidate(item=ITEM)) == "A man bleeds. Which drug?|Aspirin"
 
 
-def test_the_hash_follows_the_text():
-    one, other = compile_template("x", "{stem}"), compile_template("x", "{stem}!")
-    assert one.hash == compile_template("y", "{stem}").hash != other.hash
-
-
 def test_an_unknown_template_is_refused_with_a_suggestion(tmp_path, said):
     with pytest.raises(UsageError) as caught:
         load_template("qstb", tmp_path)

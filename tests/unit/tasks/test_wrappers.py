@@ -102,11 +102,6 @@ def test_tied_votes_go_by_a_hash_and_not_by_their_order():
     assert found["ABC"].answer == break_tie(ITEM, "ABC")
 
 
-def test_samples_that_are_all_unreadable_make_an_unreadable_answer():
-    prediction = ask(Majority(inner=sampled(), k=3), letters("..."))
-    assert prediction == Prediction(outcome=Outcome.UNREADABLE, answer=None, text="")
-
-
 # -- shuffled options ----------------------------------------------------------------------------
 
 
@@ -255,11 +250,6 @@ def test_a_wrapped_task_is_rebuilt_from_its_spec_and_asks_as_often_as_it_says(ta
     assert len({(r.call, r.sample) for r in requests}) == len(requests)
 
 
-def test_specs_differ_where_answers_may():
-    assert len({repr(task.spec()) for task in EVERY}) == len(EVERY)
-    assert Majority(inner=sampled(), k=3).spec() != Majority(inner=sampled(), k=4).spec()
-
-
 # -- from a file ---------------------------------------------------------------------------------
 
 
@@ -276,13 +266,6 @@ def test_each_entry_goes_around_all_before_it(tmp_path):
     expected = Instructed(inner=Majority(inner=inner, k=3), text="Think.")
     assert wrapped(sampled(), entries, tmp_path, "v") == expected
     assert expected.n_calls(4) == 12
-
-
-def test_the_shipped_instruction_holds_text():
-    found = wrapped(plain(), read_wraps(["instructed"]), Path(), "v")
-    assert isinstance(found, Instructed)
-    assert len(found.text) > 50
-    assert found.text == found.text.strip()
 
 
 @pytest.mark.parametrize(
@@ -335,12 +318,6 @@ def test_every_path_of_a_text_reads_it_with_the_options_it_was_shown(answer_by, 
     n = len(next(own.flow(Candidate(item=NAMES))))
     said = Chosen(text="Vitamin D") if answer_by is AnswerBy.CHOICE else Generated(text="Vitamin D")
     assert ask(own, [said] * n, Candidate(item=NAMES)).answer == "A"
-
-
-def test_an_option_s_text_is_read_in_the_order_in_which_it_was_shown():
-    own = ShuffledOptions(inner=plain(AnswerBy.GENERATE))
-    said: list[Answer] = [Generated(text="Vitamin D")] * 4
-    assert ask(own, said, Candidate(item=NAMES)).answer == "A"
 
 
 def test_a_substituted_option_is_read_by_its_new_text():

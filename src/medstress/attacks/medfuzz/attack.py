@@ -260,7 +260,8 @@ class MedFuzz(TurnAttack):
             return by_rule, {"evidence_by": "list"} if judge is None else {}
         item = written.candidate.item
         inserted = [edit.replacement.strip() for edit in written.candidate.edits]
-        rules = replace(rules, forbidden=rules.not_allowed(allow_history=self.allow_history))
+        forbidden = rules.not_allowed(allow_history=self.allow_history)
+        rules = rules.model_copy(update={"forbidden": forbidden})
         said = yield from evidence(JUDGE, judge, item, inserted, rules, sample)
         if isinstance(said, Unreadable):
             unread = {"evidence_by": "list", "judge": {"unreadable": said.reason}}

@@ -95,15 +95,10 @@ def find_gguf(options: BackendOptions) -> Path:
     if options.model in EMBEDDED:
         return _embedded_gguf(options.model)
     path = options.base / Path(options.model).expanduser()
-    if not path.exists():
-        raise UsageError(
-            f"model {options.model!r} not found: {path} does not exist, and it is not an embedded "
-            f"name ({', '.join(EMBEDDED)})"
-        )
     if not path.is_file() or path.suffix != ".gguf":
         raise UsageError(
-            f"model {options.model!r}: the llama_cpp back end reads .gguf files, and {path} is "
-            'not one; for a folder use backend = "transformers"'
+            f"model {options.model!r} not found: {path} is no .gguf file, and it is not an "
+            f'embedded name ({", ".join(EMBEDDED)}); backend = "transformers" reads folders'
         )
     return path
 

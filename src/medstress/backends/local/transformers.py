@@ -111,22 +111,17 @@ class TransformersBackend(Backend):
     @in_compute_thread
     def too_long(self, calls: Sequence[Call]) -> list[str | None]:
         """As the tokenizer counts; texts with few characters are not tokenised."""
-        reasons: list[str | None] = [None] * len(calls)
         most = self._loaded.max_positions
         if most is None:
-            return reasons
-        long = [(i, call) for i, call in enumerate(calls) if not surely_fits(call, most)]
-        scores = [(i, call) for i, call in long if isinstance(call, Score)]
-        prepared: list[tuple[int, object]] = [
-            (i, self._prompt_tokens(call)) for i, call in long if isinstance(call, Generate)
-        ]
-        prepared += zip(
-            [i for i, _ in scores], self._scores.prepare([call for _, call in scores]), strict=True
-        )
-        for i, one in prepared:
-            if isinstance(one, TooLong):
-                reasons[i] = one.error
-        return reasons
+            return [None] * len(calls)
+        long = {i: call for i, call in enumerate(calls) if not surely_fits(call, most)}
+        scores = {i: call for i, call in long.items() if isinstance(call, Score)}
+        prepared: dict[int, object] = {
+            i: self._prompt_tokens(call) for i, call in long.items() if isinstance(call, Generate)
+        }
+        prepared |= zip(scores, self._scores.prepare(list(scores.values())), strict=True)
+        of_calls = (prepared.get(i) for i in range(len(calls)))
+        return [one.error if isinstance(one, TooLong) else None for one in of_calls]
 
     def token_starts(self, text: str) -> list[int] | None:
         """As the tokenizer says, if it knows."""

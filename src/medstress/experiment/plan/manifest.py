@@ -23,7 +23,7 @@ from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import other_names_in
 from medstress.experiment.plan.parts import AttackPart
-from medstress.experiment.plan.plan import Prepared, RolePart, target_hash, watched
+from medstress.experiment.plan.plan import Prepared, RolePart, target_hash
 from medstress.files.extras import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
@@ -185,7 +185,7 @@ def _role(part: RolePart) -> dict[str, Any]:
         "price_in": part.table.price_in,
         "price_out": part.table.price_out,
         "backend": _deciding(part.backend),
-        **_watched(part.backend),
+        **_target(part.backend),
     }
 
 
@@ -214,7 +214,7 @@ def _victim(victim: Victim) -> dict[str, Any]:
             else {}
         ),
         "backend": _deciding(victim.backend),
-        **_watched(victim.backend),
+        **_target(victim.backend),
     }
 
 
@@ -229,11 +229,9 @@ def _deciding(backend: Backend) -> dict[str, Any]:
     }
 
 
-def _watched(backend: Backend) -> dict[str, Any]:
-    """Describe the files watched for a user's function."""
-    if not isinstance(backend, PythonBackend):
-        return {}
-    return {"watched": watched(backend), "target_hash": target_hash(backend)}
+def _target(backend: Backend) -> dict[str, Any]:
+    """Return what tells whether a user's function is in the same file."""
+    return {"target_hash": target_hash(backend)} if isinstance(backend, PythonBackend) else {}
 
 
 def _task(victim: Victim) -> dict[str, Any]:

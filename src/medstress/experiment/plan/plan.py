@@ -616,7 +616,7 @@ def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Pat
     current = [(f"victim {v.label!r}", v.label, v.backend) for v in prepared.victims]
     current += [(part.label, part.label, part.backend) for part in prepared.roles]
     for what, label, backend in current:
-        if "watched" not in stored.get(label, ()) or not isinstance(backend, PythonBackend):
+        if "target_hash" not in stored.get(label, ()) or not isinstance(backend, PythonBackend):
             continue
         was, now = stored[label]["model"], backend.identity.name
         old_path, path = _place(was, Path(known["base"])), _place(now, prepared.base)
@@ -663,20 +663,6 @@ def target_hash(backend: PythonBackend) -> str | None:
 def _place(target: str, base: Path) -> Path:
     """Return the path that a target names, without opening it; dotted names differ from paths."""
     return (base / target.rpartition(":")[0]).resolve()
-
-
-def watched(backend: Backend) -> list[str] | None:
-    """List the files and packages that identify a function; None for other back ends."""
-    if not isinstance(backend, PythonBackend):
-        return None
-    if backend.version is not None or backend.loaded is None:
-        return []
-    loaded = backend.loaded
-    own = loaded.label
-    if loaded.path is not None and not own.endswith(".py"):
-        own = f"{own} ({loaded.path.name})"
-    behind = [f"{name} ({path.name})" for name, path in loaded.dependencies.items()]
-    return [own, *behind, *loaded.packages]
 
 
 def _function(backend: PythonBackend) -> tuple[Path | None, str]:

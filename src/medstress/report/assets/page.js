@@ -241,20 +241,7 @@
     ["Attack", words("attack", one.attack), one.attack],
     ["Model", words("model", one.model), one.model],
     ["Data", one.dataset], ["Group", one.group], ["Item", one.item],
-    ["Part", one.unit === "item" ? null : one.unit],
-    ["Type", one.type],
-    ["Changed in", one.changed_in], ["Changes", one.n_edits > 1 ? one.n_edits : null],
-    [one.is_pair ? "Score by people" : "Right answer", one.key],
-    ["Answer", to(one.before, one.after)],
-    [one.is_pair ? "Similarity" : "P(right answer)",
-      isThere(one.score) ? to(share(one.score), isThere(one.score_after) ? share(one.score_after) : null) : null],
-    ["Right answer still right", one.outcome === "flipped" ? one.still_right : null],
-    ...one.evidence.map((piece) => ["Evidence", piece]),
-    ["Asked again alone", one.again],
-    ["Queries", one.queries], ["Seed", one.seed],
-    ...one.controls.map(([name, outcome]) => [words("control", name), words("outcome", outcome)]),
-    ...one.slices.map(([by, value]) => [by, value]),
-    ["Why it ended", one.note], ["Trial", one.trial_id],
+    ...one.facts,
   ].filter(([, value]) => isThere(value));
   const drawn = (one) => {
     const title = within("h3", null, mark(one), make("bdi", words("attack", one.attack)));

@@ -54,9 +54,9 @@ from medstress.analyses.shown import (
 from medstress.analyses.success import at_budgets
 from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
-from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
 from medstress.core.validity import REVIEW
+from medstress.report.cases import ADDED, REMOVED, SAME, mark_changes
 from medstress.report.formats import number
 from medstress.report.latex import escape
 from medstress.report.papers.layout import (
@@ -794,22 +794,6 @@ def _p_key(trial: Trial, answer: Answer | None) -> float | None:
     return exp(answer.scores[trial.item.letters.index(trial.item.key)])
 
 
-def pieces(text: str, edits: Iterable[Edit], *, after: bool) -> list[tuple[str, bool]]:
-    """Cut a text at its edits: (piece, whether it was replaced or put in).
-
-    >>> edit = Edit(field="B", start=5, end=12, replacement="warfarin")
-    >>> pieces("Take aspirin.", [edit], after=True)
-    [('Take ', False), ('warfarin', True), ('.', False)]
-    """
-    cut, last = [], 0
-    for edit in sorted(edits, key=lambda edit: edit.start):
-        cut.append((text[last : edit.start], False))
-        cut.append((edit.replacement if after else text[edit.start : edit.end], True))
-        last = edit.end
-    cut.append((text[last:], False))
-    return [piece for piece in cut if piece[0]]
-
-
 def cases_in_latex(cases: Iterable[Case]) -> str:
     """Return the cases as LaTeX figures, to put into a document with booktabs and xcolor."""
     return "\n".join(line for case in cases for line in _latex(case))
@@ -831,15 +815,17 @@ def _latex(case: Case) -> list[str]:
         r"original & edited \\",
         r"\midrule",
     ]
-    for letter, text in zip(item.letters, item.options, strict=True):
-        edits = [edit for edit in pick.edits if edit.field == letter]
+    changed = item.changed(pick.edits)
+    for letter, text, after in zip(item.letters, item.options, changed.options, strict=True):
+        marked = mark_changes(text, after)
         sides = []
-        for is_after, colour, answer in ((False, "red", answers[0]), (True, "blue", answers[1])):
-            marked = "".join(
-                rf"\textcolor{{{colour}}}{{{_kept(piece)}}}" if changed else _kept(piece)
-                for piece, changed in pieces(text, edits, after=is_after)
+        for own, colour, answer in ((REMOVED, "red", answers[0]), (ADDED, "blue", answers[1])):
+            shown = "".join(
+                rf"\textcolor{{{colour}}}{{{_kept(part)}}}" if change == own else _kept(part)
+                for change, part in marked
+                if change in (SAME, own)
             )
-            sides.append(f"{letter}: {marked}" + r" $\checkmark$" * (letter == answer))
+            sides.append(f"{letter}: {shown}" + r" $\checkmark$" * (letter == answer))
         lines.append(" & ".join(sides) + r" \\")
     lines += [
         r"\bottomrule",

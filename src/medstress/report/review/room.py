@@ -35,7 +35,6 @@ from medstress.report.review.sample import (
     one_of_each_item,
     pairs_of,
     plant,
-    planted,
     population,
     shown,
 )
@@ -45,6 +44,7 @@ from medstress.store.reviews import (
     NO,
     RIGHT,
     SHOWN,
+    WRONG_KEY,
     YES,
     Review,
     ReviewStore,
@@ -158,10 +158,8 @@ def _shown(run: Run, records: Sequence[Record], classes: tuple[str, ...]) -> dic
         unit = item.of_unit(record["unit"])
         case = shown(unit, edits_of(record["edits"]), classes, hidden=record["hidden"])
         if case is not None:
-            control = record.get("control")
-            made[record["id"]] = (
-                planted(case, control, record["at"], record["name"]) if control else case
-            )
+            is_wrong = record.get("control") == WRONG_KEY
+            made[record["id"]] = replace(case, key=record["at"]) if is_wrong else case
     return made
 
 
@@ -209,51 +207,6 @@ def read_name(value: Any, where: str) -> str:
     return name
 
 
-def read_note(value: Any, where: str) -> str:
-    """Return a note without lone surrogates, which no file can hold.
-
-    Raises:
-        UsageError: it is too long, or no text.
-    """
-    if not isinstance(value, str) or len(value) > LONGEST_NOTE:
-        raise _wrong(where, f"a note of at most {LONGEST_NOTE} characters", value)
-    return value.encode("utf-8", "replace").decode("utf-8").strip()
-
-
-def read_judgements(value: Any, where: str) -> dict[str, str]:
-    """Return judgement -> word, for those that are answered.
-
-    Args:
-        value: a JSON object; null means not answered.
-        where: for messages.
-
-    Raises:
-        UsageError: an unknown judgement or word.
-    """
-    if not isinstance(value, dict):
-        raise _wrong(where, "answers as an object", value)
-    for name, word in value.items():
-        if name not in JUDGEMENTS:
-            raise _wrong(where, ", ".join(JUDGEMENTS), name)
-        if word is not None and word not in WORDS:
-            raise _wrong(f"{where}, {name}", ", ".join(WORDS), word)
-    return {name: word for name, word in value.items() if word is not None}
-
-
-def read_letter(value: Any, letters: str, where: str) -> str | None:
-    """Return the letter that a rater chose; None if the answer was taken back.
-
-    Raises:
-        UsageError: it is no letter of an option.
-    """
-    if not isinstance(value, dict) or set(value) - {"answer"}:
-        raise _wrong(where, "an answer", value)
-    letter = value.get("answer")
-    if letter is not None and (not isinstance(letter, str) or letter not in tuple(letters)):
-        raise _wrong(where, f"one of {', '.join(letters)}", letter)
-    return letter
-
-
 def read_time(value: Any, where: str) -> str:
     """Return a time in UTC, to the second, as verdicts are stored.
 
@@ -286,37 +239,45 @@ def reviews_from(room: Room, value: Any, rater: Any, time: str, where: str) -> l
     name = read_name(rater, f"{where}, rater")
     if not isinstance(value, dict) or set(value) - {"case", "answers", "note", "time"}:
         raise UsageError(f"{where}: expected an object with case, answers and note")
-    case = value.get("case")
+    case, note = value.get("case"), value.get("note", "")
     record = room.records.get(case) if isinstance(case, str) else None
     if record is None:
         raise UsageError(f"{where}: this room has no case {str(case)[:40]!r}")
-    answers = _answers(room, record, value.get("answers"), f"{where}, case {case}")
-    note = read_note(value.get("note", ""), f"{where}, case {case}, note")
-    trials = record["trials"] or [None]
+    where = f"{where}, case {case}"
+    if not isinstance(note, str) or len(note) > LONGEST_NOTE:
+        raise _wrong(where, f"a note of at most {LONGEST_NOTE} characters", note)
+    answers = _answers(room, record, value.get("answers"), where)
     return [
         Review(
             trial_id=trial,
             reviewer=name,
             answers=answers,
-            note=note,
+            # No file can hold a lone surrogate.
+            note=note.encode("utf-8", "replace").decode("utf-8").strip(),
             time=time,
             case_id=record["id"],
             control=record.get("control"),
             control_of=record.get("control_of"),
         )
-        for trial in trials
+        for trial in record["trials"] or [None]
     ]
 
 
 def _answers(room: Room, record: Record, value: Any, where: str) -> dict[str, str]:
-    if room.mode == ANSWER:
-        case = room.cases[record["id"]]
-        letter = read_letter(value, case.letters, where)
-        if letter is None:
-            return {SHOWN: record["shown"]}
-        right = YES if letter == case.key else NO
-        return {LETTER: letter, SHOWN: record["shown"], RIGHT: right}
-    return read_judgements(value, where)
+    """Return what is stored of untrusted answers; null means not answered, or taken back."""
+    case = room.cases[record["id"]]
+    letters, is_answer = tuple(case.letters), room.mode == ANSWER
+    words = {LETTER: letters} if is_answer else dict.fromkeys(JUDGEMENTS, WORDS)
+    if not isinstance(value, dict) or set(value) - set(words):
+        raise _wrong(where, f"answers to {', '.join(words)}", value)
+    for name, word in value.items():
+        if word is not None and word not in words[name]:
+            raise _wrong(f"{where}, {name}", ", ".join(words[name]), word)
+    given = {name: word for name, word in value.items() if word is not None}
+    if not is_answer:
+        return given
+    right = {RIGHT: YES if given[LETTER] == case.key else NO} if given else {}
+    return {**given, SHOWN: record["shown"], **right}
 
 
 def merge(stored: Iterable[Review], made: Iterable[Review], *, keeps_note: bool) -> list[Review]:

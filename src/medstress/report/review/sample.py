@@ -12,10 +12,9 @@ import hmac
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.analyses.people import JUDGE, is_judgeable
@@ -28,8 +27,6 @@ from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit, edit_rows
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
-from medstress.entities.names import normalise
-from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.store.codec import decode_edits
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader
@@ -39,7 +36,6 @@ from medstress.store.reviews import (
     CLEAN,
     JUDGEMENTS,
     NO,
-    SECOND_ANSWER,
     UNCHANGED,
     WRONG_KEY,
     YES,
@@ -150,30 +146,8 @@ def _entity(candidate: Any, classes: Sequence[str]) -> Shown:
     )
 
 
-def planted(case: Shown, control: str, at: str, name: str = "") -> Shown:
-    """Return a clean case as a control whose key is wrong, or not the only right one.
-
-    Args:
-        case: the clean case.
-        control: see `medstress.store.reviews.EXPECTED`.
-        at: the letter of a wrong option. `wrong_key` marks it as right, `second_answer` gives it
-            another name of the right one.
-        name: that name.
-    """
-    if control == WRONG_KEY:
-        return replace(case, key=at)
-    if control == SECOND_ANSWER:
-        place = LETTERS.index(at)
-        options = (*case.options[:place], name, *case.options[place + 1 :])
-        return replace(case, options=options)
-    return case
-
-
 DEFAULT = 50
 """Cases of a sample if nothing else is asked for."""
-NO_SECOND = (
-    " (none with a second right answer: no list of synonyms has another name of a right answer)"
-)
 ANSWER = "answer"
 _ARM = ("dataset", "group", "victim", "attack")
 
@@ -286,10 +260,9 @@ def described(body: Mapping[str, Any]) -> str:
     what = "successes" if body["mode"] == JUDGE else "attacked items"
     n = sum(body["planted"].values())
     texts = len(body["cases"]) - n if body["mode"] == JUDGE else len(body["cases"]) // 2
-    none = "" if body["planted"].get(SECOND_ANSWER) or n < 4 else NO_SECOND
     return (
         f"{body['drawn']} of {body['population']} {what} (seed {body['seed']}): {texts} different "
-        f"texts, and {n} planted controls{none}"
+        f"texts, and {n} planted controls"
     )
 
 
@@ -309,7 +282,7 @@ def code(key: bytes, *what: Any) -> str:
 
 Record: TypeAlias = Mapping[str, Any]
 """Fields: id, trials, dataset, item, unit, edits, hidden; of planted controls also control,
-control_of, at and name; of items to answer also shown and pair."""
+control_of and at; of items to answer also shown and pair."""
 
 
 def record_of(key: bytes, one: Drawable) -> dict[str, Any]:
@@ -393,7 +366,7 @@ def plant(
     classes: tuple[str, ...],
     hidden: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Choose controls: n unchanged items, and n whose key is wrong or has a second right answer.
+    """Choose controls: n unchanged items, and n with a wrong answer marked as the right one.
 
     Items that no case is about come first, because a rater who has seen the clean item knows what
     was changed.
@@ -401,7 +374,7 @@ def plant(
     Args:
         run: where the items come from.
         key: secret of the codes.
-        n: of pair of the two sorts; fewer if there are not enough items.
+        n: of each of the two sorts; fewer if there are not enough items.
         seed: of the sample.
         drawn: (data set, item) of its cases.
         classes: see `shown`.
@@ -411,10 +384,14 @@ def plant(
         run.folder.items.items(),
         key=lambda pair: (pair[0] in drawn, digest([seed, *pair[0]])),
     )
-    units = list(_units(items, classes, hidden))
-    name = namer(run, {case.options[case.letters.index(case.key)] for _, _, case in units})
-    controls = []
-    for sort, (dataset, unit, case), other in _sorts(units, n, seed, name):
+    controls: list[dict[str, Any]] = []
+    for (dataset, _), item in items:
+        unit: Any = item.units()[0]
+        case = shown(unit, (), classes, hidden=hidden)
+        if len(controls) == 2 * n or case is None or len(case.options) < 2:
+            continue
+        # The sorts take turns, so that few items still give both.
+        sort = (UNCHANGED, WRONG_KEY)[len(controls) % 2]
         wrong = [letter for letter in case.letters if letter != case.key]
         chosen = int.from_bytes(digest([seed, dataset, unit.id, sort])[:4], "big") % len(wrong)
         controls.append(
@@ -429,92 +406,6 @@ def plant(
                 "control": sort,
                 "control_of": f"{dataset}/{unit.id}",
                 "at": wrong[chosen],
-                "name": other,
             }
         )
     return controls
-
-
-_Unit: TypeAlias = tuple[str, Any, Shown]
-
-
-def _sorts(
-    units: list[_Unit], n: int, seed: int, name: Namer
-) -> Iterator[tuple[str, _Unit, str | None]]:
-    """Yield (sort, unit, name of the second answer): each unit once.
-
-    Half of the spoilt keys have a second right answer, if lists have other names of so many.
-    """
-    second: dict[int, str] = {}
-    for at, (_, _, case) in enumerate(units):
-        if len(second) == n // 2:
-            break
-        # The items that come first are needed for the other sorts if there are few.
-        if _is_question(case) and len(units) - len(second) > n and (other := name(case, seed)):
-            second[at] = other
-    for at, other in second.items():
-        yield SECOND_ANSWER, units[at], other
-    left = [unit for at, unit in enumerate(units) if at not in second]
-    # Sorts take turns, so that few items still give both.
-    n_wrong = n - len(second)
-    turns = [
-        sort
-        for at in range(n)
-        for sort in (UNCHANGED, WRONG_KEY)
-        if sort == UNCHANGED or at < n_wrong
-    ]
-    for sort, unit in zip(turns, left, strict=False):
-        yield sort, unit, None
-
-
-def _units(
-    items: Sequence[tuple[tuple[str, str], Any]], classes: tuple[str, ...], hidden: Sequence[str]
-) -> Iterator[_Unit]:
-    for (dataset, _), item in items:
-        unit: Any = item.units()[0]
-        case = shown(unit, (), classes, hidden=hidden)
-        if case is not None and len(case.options) > 1:
-            yield dataset, unit, case
-
-
-def _is_question(case: Shown) -> bool:
-    """Return whether a case has options of its own: others are the labels of the whole data set."""
-    return len(case.options) > 2 and case.texts[-1][0] == "Question"
-
-
-Namer = Callable[[Shown, int], str | None]
-"""(case, seed) -> another name of its right answer; None if no list has one."""
-
-
-def namer(run: Run, keys: Collection[str]) -> Namer:
-    """Return what finds other names, in the lists of synonyms of a run's groups.
-
-    The shipped list stands in for one that is no longer there, and for none.
-
-    Args:
-        run: the run.
-        keys: the right answers that names are looked for.
-    """
-    base = Path(run.manifest["base"])
-    tables = run.manifest["config"].get("entities") or ()
-    sources = dict.fromkeys((*(table.get("synonyms", "default") for table in tables), "default"))
-    lists = [names for source in sources if (names := _loaded(source, base, keys)) is not None]
-
-    def name(case: Shown, seed: int) -> str | None:
-        taken = {normalise(option) for option in case.options}
-        key = case.options[case.letters.index(case.key)]
-        names = {other for one in lists for other in one.synonyms_of(key)} - taken
-        if not names:
-            return None
-        chosen = min(names, key=lambda name: digest([seed, name]))
-        # Lists hold names in small letters, and another look would give the option away.
-        return chosen[:1].upper() + chosen[1:] if key[:1].isupper() else chosen
-
-    return name
-
-
-def _loaded(source: str, base: Path, keys: Collection[str]) -> SynonymGroups | None:
-    try:
-        return load_synonyms(source, base, keys)
-    except UsageError:
-        return None

@@ -281,7 +281,7 @@ def test_a_key_that_a_server_echoes_in_an_answer_is_removed(key):
     escaped = orjson.dumps(answer(said)).replace(b"sk-", b"\\u0073k\\u002d")
     for content in (orjson.dumps(answer(said)), escaped):
         with saying(body(content)) as url:
-            backend = backend_at(url)
+            backend = backend_at(url, seconds=20)
             (reply,) = backend.answer([Generate("Q")])
             backend.close()
         assert isinstance(reply, Generated)

@@ -272,7 +272,7 @@ def test_a_server_that_ignores_logprobs_is_named_at_its_first_answer():
 
 def test_texts_of_conversations_cannot_be_scored():
     with FaultServer() as server:
-        assert 'answer_by = "text" needs' in stop(server, Score(CHAT.prompt, ("x",)))
+        assert 'use answer_by = "letter"' in stop(server, Score(CHAT.prompt, ("x",)))
     assert not server.log
 
 

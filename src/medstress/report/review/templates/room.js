@@ -111,8 +111,8 @@
   }
   function gone() {
     const kept = isKept ? "What you answered is kept in this browser and sent then." : "";
-    return "The review room does not answer. Start the command again, with --port " +
-      `${location.port}, and open its new address under the same name. ${kept}`.trim();
+    return "The review room does not answer. Start the command again, and open its new address " +
+      `under the same name. ${kept}`.trim();
   }
 
   function warn(text) {
