@@ -268,7 +268,7 @@ def prepared(workbench, inputs, folder, case):
     return workbench.logged(folder, "whole.log")
 
 
-def kill_once(process, enough, seconds=120.0):
+def kill_once(process, enough, seconds=240.0):
     """Kill a process at the moment at which something holds."""
     deadline = time.monotonic() + seconds
     try:
