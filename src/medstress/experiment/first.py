@@ -562,6 +562,7 @@ def demo() -> Experiment:
     """Return the embedded default: one model asked with a passage and without, under attack."""
     model: dict[str, Any] = {"backend": "transformers", "model": "smollm2", "answer_by": "text"}
     model |= {"parameters": 135e6, "family": "SmolLM2", "group": "generalist"}
+    attack: dict[str, Any] = {"name": "entity_substitution", "budget": 8}
     names: dict[str, dict[str, Any]] = {
         "far names": {"n": 20},
         "random names": {"sampler": "random"},
@@ -576,7 +577,6 @@ def demo() -> Experiment:
             Victim(**model, name="closed_book", prompt="cloze"),
         ),
         attack=tuple(
-            config.Attack.read({"name": "entity_substitution", "budget": 8, "label": label, **own})
-            for label, own in names.items()
+            config.Attack.read(attack | {"label": label} | own) for label, own in names.items()
         ),
     )

@@ -432,8 +432,9 @@ class Cases:
         if pick and pick.repeats is not None:
             yield "asked again", "lost again" if pick.repeats else "not lost again"
         at = f", lost at {trial.first.query:,}" if trial.first else ""
-        is_later = pick is not None and pick is not trial.first
-        shown = f"; shown is {pick.query:,}, the first that no rule refutes" if is_later else ""
+        shown = ""
+        if pick and pick is not trial.first:
+            shown = f"; shown is {pick.query:,}, the first that no rule refutes"
         yield "queries", f"{trial.queries.asked:,}{at}{shown}"
         if trial.arm.seed is not None:
             yield "seed", str(trial.arm.seed)
