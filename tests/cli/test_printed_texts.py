@@ -26,7 +26,7 @@ def test_whatever_is_printed_steers_no_terminal(capsys):
         logging.getLogger("medstress.test").warning(HOSTILE)
         rows = (HOSTILE, "[bold]first\nmedstress: all is well")
         shown = table("t", "", rows, [column("name", lambda text: text)])
-        print_table(screen().console, shown)
+        print_table(screen(), shown)
     told = capsys.readouterr()
     assert not STEERING.search(told.out + told.err)
     assert told.out.splitlines()[0] == visible(HOSTILE)
