@@ -55,11 +55,9 @@ def test_the_quick_start_runs_from_the_command_line(workplace, blocks):
     assert medstress_cli(["run", "mine.toml", "--set", "attack.near.n=-30", "--out", "30"]) == 0
 
 
-@pytest.mark.parametrize("number", range(2))
-def test_the_functions_of_the_victims_page_are_victims(workplace, blocks, number):
-    codes = blocks("docs/models.md", "python")
-    assert len(codes) == 2
-    Path("my_model.py").write_text(codes[number], encoding="utf-8")
+def test_the_function_of_the_models_page_is_a_victim(workplace, blocks):
+    (code,) = blocks("docs/models.md", "python")
+    Path("my_model.py").write_text(code, encoding="utf-8")
     prompt = blocks("docs/answers.md", "text")[0]
     Path("mine.txt").write_text(prompt, encoding="utf-8")
     victim, *_ = tomllib.loads(blocks("docs/models.md", "toml")[0])["victim"]

@@ -233,13 +233,6 @@ def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source, said):
         ms.compare(source, runs[1])
 
 
-def test_the_source_stands_against_a_replay(source):
-    found = ms.compare(source, ms.run(replay(target="other"), out="other"))
-    (row,) = found.deciding
-    assert (found.factor, row.metric) == ("victim", "asr")
-    assert row.value_a.value == pooled(source)[0]["asr_at"][0]["value"]
-
-
 def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
     first = rows[0]
     entry = first["attacked"][0]

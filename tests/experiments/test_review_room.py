@@ -310,7 +310,6 @@ def test_people_answer_each_item_once_clean_or_attacked(folder):
     found = Run(folder).summary()["review"]["answers"]
     assert found["n_items"] == 8
     assert (found["people"]["clean"]["value"], found["people"]["attacked"]["value"]) == (1, 0.5)
-    assert [each["attacked"]["value"] for each in found["raters"]] == [0, 1]
     # Both together answered eight different items clean.
     assert found["people"]["clean"]["low"] == pytest.approx(wilson(8, 8).low)
     assert found["models"]["clean"]["value"] == 1.0
