@@ -170,6 +170,7 @@ CASES = {
         attacks=(NAMES,),
         words=("tune", "e.toml", "--out", "{out}"),
         tune=(("grid", [-30, -5, 5, 30]), ("share", 0.4)),
+        least=40,
     ),
     "run on sentences": Case(
         data="data.iob",

@@ -204,7 +204,7 @@ def test_held_out_names_meet_in_nothing_that_is_trained_on(
     (workplace / "train.iob").write_text(as_iob([*sentences, *planted]))
     synonyms["attack"][0]["choice"] = choice
     plan = plan_training(synonyms)
-    (table,) = plan.prepared.groups[0].resources.replacements.values()
+    (table,) = plan.prepared.groups[0].resources.noise.replacements.values()
     most = 1 if choice == "fixed" else None
     given = {mention_key(name) for names in table.values() for name in names[:most]}
     models = {model.name: model for model in plan.models}

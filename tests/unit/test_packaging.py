@@ -32,9 +32,7 @@ def test_figures_without_their_extra_are_one_sentence(monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UsageError) as caught:
         write_figures(None, tmp_path, ("pdf",))  # type: ignore[arg-type]  # refused before it reads
-    assert str(caught.value) == (
-        "drawing figures is not installed; install it with: pip install 'medstress[figures]'"
-    )
+    assert "pip install 'medstress[figures]'" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
