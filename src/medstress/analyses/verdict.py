@@ -64,6 +64,8 @@ class Verdict(Shown):
         return [one for one in self.models if one.arm is None or one.arm != self.arm]
 
 
+MOST_OTHERS = 4
+"""Other models of which terminal and page speak first; the rest take `--wide`, or a click."""
 KNEW = "{model} {verb} {right} of {met}"
 FELL = "{subject} falls from {before} to {after} under {attack} ({size})"
 HEADLINE = "harmless first"

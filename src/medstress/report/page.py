@@ -13,7 +13,7 @@ from medstress.analyses.results import RESULTS, Results, Row
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Json, Remark, Shown, panel
 from medstress.analyses.summary import PERFORMANCE, Spoken, names_in, spoken_of
-from medstress.analyses.verdict import VERDICT, Verdict
+from medstress.analyses.verdict import MOST_OTHERS, VERDICT, Verdict
 from medstress.core.arms import Place
 from medstress.report.cases import Cases, json_of, shared
 from medstress.report.charts import Colours, Drawn, draw, narrowed
@@ -22,8 +22,6 @@ from medstress.report.summary_page import MOST_ALIKE, about
 
 FIRST_PANELS, FIRST_ROWS = 3, 6
 """Pictures on the first screen, and attacks in each."""
-MOST_LINES = 4
-"""Other models on the first screen; the rest stand behind a click."""
 MOST_PLACES = 3
 """Places of one remark that are named."""
 OPEN_ROWS = 12
@@ -311,6 +309,6 @@ def _rendered(
         warnings=[section for section in sections if section.n_warnings],
         browser=browser,
         data=Markup(browser.data) if browser else None,
-        MOST_LINES=MOST_LINES,
+        MOST_OTHERS=MOST_OTHERS,
         MOST_PLACES=MOST_PLACES,
     )

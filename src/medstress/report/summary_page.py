@@ -19,7 +19,7 @@ from medstress.analyses.summary import (
     spoken_of,
     warnings_of,
 )
-from medstress.analyses.verdict import VERDICT, Verdict
+from medstress.analyses.verdict import MOST_OTHERS, VERDICT, Verdict
 from medstress.core.words import command, listed
 from medstress.report.formats import clean, number, one_line
 from medstress.report.terminal import print_table, say
@@ -46,10 +46,14 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
     verdict = _verdict(run)
     for i, line in enumerate(verdict.lines):
         say(console, line, "" if i else "bold")
-    for model in verdict.others:
+    others = verdict.others if wide else verdict.others[:MOST_OTHERS]
+    for model in others:
         console.print()
         for line in model.lines:
             say(console, line)
+    if more := len(verdict.others) - len(others):
+        console.print()
+        say(console, f"{more:,} more models: summary --wide has all.")
     for _, result in spoken_of(run, page=wide):
         if wide or result.is_brief:
             tables = [one for one in result.tables() if one.rows]
