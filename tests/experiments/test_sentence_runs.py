@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.api.run import Run
 from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
@@ -92,11 +91,6 @@ GREEDY = {"name": "swap_noise", "scope": "all", "search": "greedy", "budget": 4}
 def row_of(run: Any, attack: str) -> dict[str, Any]:
     (row,) = [row for row in run.summary()["results"] if row["attack"] == attack]
     return dict(row)
-
-
-def rules(run: Run) -> set[str]:
-    """The rules of the warnings of a run."""
-    return {each["rule"] for each in run.summary()["warnings"]}
 
 
 def test_a_static_attack_computes_one_copy_a_sentence_and_counts_a_query_an_entity(folder):
@@ -201,6 +195,24 @@ def test_what_does_not_fit_sentences_is_refused_before_anything_runs(folder, cha
     with pytest.raises(UsageError) as refused:
         ms.run({**tagged(STATIC), **change}, out=folder / "run")
     assert sentence in str(refused.value)
+
+
+def test_marks_that_count_otherwise_than_a_model_may_mean_them_are_counted(folder):
+    marks = {"other": "B-Drug", "nothing": "O", "inside": "I-Chemical"}
+    victims = [
+        f"def {name}(given):\n"
+        f"    return [[{mark!r} if w == 'warfarin' else 'O' for w in s] for s in given]\n"
+        for name, mark in marks.items()
+    ]
+    (folder / "others.py").write_text("".join(victims))
+    spec = tagged(STATIC, seeds=[0], flip_check=False)
+    spec["victim"] = [
+        {"backend": "python", "target": f"others.py:{name}", "name": name} for name in marks
+    ]
+    said = " ".join(one["sentence"] for one in ms.run(spec, out="run").summary()["warnings"])
+    assert "other marks 1 entity of the type Drug, which the data do not annotate" in said
+    assert "nothing marks nothing at all in the clean data" in said
+    assert "inside begins 1 of 1 entities with I-, after O or another type" in said
 
 
 def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder):

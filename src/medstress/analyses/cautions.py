@@ -22,7 +22,7 @@ from medstress.core.items import TAGGED, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.sentences import entities_of
 from medstress.core.trials import Queries, Trial
-from medstress.core.words import listed
+from medstress.core.words import listed, plural
 from medstress.store.codec import decode_answer
 from medstress.store.reader import RunReader
 from medstress.store.shards import SHARDS, shard_of
@@ -317,8 +317,8 @@ def _marks(run: Run) -> Iterator[Remark]:
             read = task.read(labels)
             firsts += [read[one.start] for one in entities_of(read)]
         if others:
-            marked = f"{others.total():,} entities of the type{'s' * (len(others) > 1)} "
-            marked += listed(sorted(others))
+            marked = plural(others.total(), "entity", "entities")
+            marked += f" of the type{'s' * (len(others) > 1)} {listed(sorted(others))}"
             yield _say("other_types", at, model=victim, marked=marked, types=listed(task.types))
         elif not firsts:
             yield _say("no_marks", at, model=victim)

@@ -27,10 +27,11 @@ _LOOKED_AT = 1 << 16
 """Bytes of a file that tell its format."""
 _TAGGED = re.compile(r"\S+\t(?:O|[BIESLU](?:-\S+)?)\s*")
 _SPANS = (
-    r'"(?:entities|spans|labels?|ner)"\s*:\s*\[\s*'
-    r'(?:\[\s*\d+\s*,\s*\d+\s*,\s*"|\{[^{}]*"start(?:_offset|_char)?"\s*:\s*\d+)'
+    r'"(?:entities|spans|labels?|ner|result)"\s*:\s*\[\s*(?:\[\s*\d+\s*,\s*\d+\s*,\s*"|'
+    r'\{[^{}]*(?:"value"\s*:\s*\{[^{}]*)?"start(?:_offset|_char)?"\s*:\s*\d+)'
 )
-"""Lists of [start, end, type], or of objects with a start, as doccano, Prodigy and GLiNER write."""
+"""Lists of [start, end, type], or of objects with a start, as doccano, Prodigy, GLiNER and Label
+Studio write."""
 
 
 class BadRowError(DataError):

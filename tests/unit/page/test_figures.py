@@ -229,9 +229,13 @@ def trained_run() -> Run:
             name = f"{kind}-{seed}"
             models.append({"victim": name, "model": kind, "seed": seed})
             at = arm(replace(record, judged=False), victim=name)
+            # As the recipes have it: a control that no table of the paper shows.
+            noise = replace(at.attack, label="noise", name="non_entity_noise")
+            controls = replace(at, attack=noise, control_of="synonym")
             for i in range(40):
-                answers = ("B-Chemical O" if i < n - 2 * seed else "O O" for n in (clean, attacked))
-                trials += tagged(i, at, "B-Chemical O", *answers)
+                answers = ["B-Chemical O" if i < n - 2 * seed else "O O" for n in (clean, attacked)]
+                for one in (at, controls):
+                    trials += tagged(i, one, "B-Chemical O", *answers)
     notes = {
         "models": models,
         "adversarial": [{"name": LONG, "attacks": ["synonym"], "n_left_out": 0, "n_offered": 9}],

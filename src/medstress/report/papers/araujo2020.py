@@ -90,7 +90,8 @@ class _Scores:
     def lines(self) -> Sequence[KindScores]:
         """Scores of kinds of models, means over training seeds; without training, of models."""
         if self.training is not None:
-            scores = [row for row in self.training.scores if row.measure in MEASURES]
+            shown = [row for row in self.training.scores if row.attack in self.names]
+            scores = [row for row in shown if row.measure in MEASURES]
             kinds = list(dict.fromkeys(row.model for row in scores))
             order = MEASURES.index
             return sorted(scores, key=lambda row: (kinds.index(row.model), order(row.measure)))
