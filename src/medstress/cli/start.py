@@ -287,13 +287,12 @@ def _dry_run(
         take_shard(prepared, shard)
         part = f"{prepared.n_trials():,} of {n_planned:,} trials"
         notes.insert(0, f"all of this is the whole plan; shard {shard}: {part}")
+    file = None if to is None else Path(to)
+    text = written(prepared.experiment, prepared.base, file, common["limit"], prepared.given)
     if to is not None:
-        text = written(
-            prepared.experiment, prepared.base, Path(to), common["limit"], prepared.given
-        )
         write_file("--to", to, text, new=True)
     if isinstance(source, Source):
-        print(source.text)
+        print(text)
     show_dry_run(costs, notes)
     if to is not None:
         print(f"experiment: {quoted(to)}   next: {command('run', to)}")

@@ -10,8 +10,6 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from rapidfuzz.distance import Levenshtein
-
 from medstress.core.frozen import fast_init
 
 WHOLE = "item"
@@ -86,6 +84,8 @@ def edit_distance(old: Sequence[str], new: Sequence[str]) -> int:
     >>> edit_distance("aspirin", "aspirins"), edit_distance("a b".split(), "b a".split())
     (1, 2)
     """
+    from rapidfuzz.distance import Levenshtein  # slow to import
+
     return Levenshtein.distance(old, new, score_cutoff=MAX_DISTANCE)
 
 

@@ -771,7 +771,7 @@ def _form(
 ) -> AnswerForm | None:
     """Find how a column says the answers; None if it does not.
 
-    The form is the one that every filled cell fits, or, where rows are broken, most of them.
+    The form is the one that every filled cell fits, or, where rows are broken, at least half.
 
     Raises:
         Unsettled: several readings fit, or a base is needed.
@@ -788,11 +788,11 @@ def _form(
         ]
     fits = {form: sum(at is not None for at in readings) for form, readings in read.items()}
     best = max(fits.values(), default=0)
-    if best <= len(filled) / 2:
+    if not best or 2 * best < len(filled):
         return None
     if base is not None and fits.get("number") == best:
         return AnswerForm(column=column, form="number", base=base)
-    forms = [form for form in read if fits[form] > len(filled) / 2]
+    forms = [form for form in read if fits[form] == best or fits[form] > len(filled) / 2]
     if fits.get("label") == len(filled) and "number" in forms:
         forms.remove("number")  # the options' own numbers
     leading = next(form for form in forms if fits[form] == best)
