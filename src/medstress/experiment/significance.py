@@ -151,8 +151,8 @@ class Family:
         """Yield what its tests ask and what they can show."""
         table, price, n = self.table, self.price, len(self.successes)
         yield (
-            f"{self.name}: {n} successes among {len(self.trials)} attacked, null {table.null}, "
-            f"at most {n * table.max_calls:,} calls"
+            f"{self.name}: {plural(n, 'success', 'successes')} among {len(self.trials)} attacked, "
+            f"null {table.null}, at most {n * table.max_calls:,} calls"
         )
         if not self.buys_control:
             yield (
