@@ -19,7 +19,16 @@ backend = "mock"
 """
 
 
-@pytest.mark.parametrize(("attack", "long"), [('name = "swap_noise"', "1"), (TURNS, "012")])
+NOISE = 'name = "swap_noise"\n'
+
+
+@pytest.mark.parametrize(
+    ("attack", "long"),
+    [
+        (TURNS, {"medfuzz": "012"}),
+        (f"{NOISE}[[attack]]\n{TURNS}", {"swap_noise": "1", "medfuzz": "012"}),
+    ],
+)
 def test_an_item_longer_than_the_model_reads_is_not_attackable(
     attack, long, folder_of, sentence, tmp_path, monkeypatch, capsys
 ):
@@ -48,13 +57,16 @@ answer_by = "letter"
     folder = tmp_path / "run"
     medstress_cli(["run", str(tmp_path / "e.toml"), "--out", str(folder), "--quiet"])
     reader = RunReader(folder)
-    trials = [one for one in reader.trials() if reader.items()[one.item][1].id in long]
+    items, arms = reader.items(), reader.arms
+    trials = [one for one in reader.trials() if one.result.get("at") == "context"]
+    barred = {(arms[one.arm][3].split(" / ")[0], items[one.item][1].id) for one in trials}
     reader.close()
-    assert trials
+    assert barred == {(name, item) for name, ids in long.items() for item in ids}
     for trial in trials:
         assert trial.verdict == "not_attackable"
         assert "positions of the model" in trial.result["note"]
         assert "before" not in trial.result
     assert medstress_cli(["verify", str(folder)]) == 0
     assert medstress_cli(["run", str(tmp_path / "e.toml"), "--dry-run"]) == 0
-    assert f"{len(long)} of 3 items" in (shown := capsys.readouterr()).out + shown.err
+    shown = (printed := capsys.readouterr()).out + printed.err
+    assert all(f"{len(ids)} of 3 items" in shown for ids in long.values())

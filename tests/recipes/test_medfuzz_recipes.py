@@ -60,8 +60,7 @@ def test_two_lines_change_a_recipe_to_two_models_of_a_server(name, capsys, tmp_p
     for role in filter(None, (roles.attacker, roles.judge)):
         assert (role.backend, role.base_url) == ("openai", victim.base_url)
         assert (role.api_key_env, role.model) == ("KEY_OF_THE_TEST", "attacker")
-    comments = [line for line in recipes.text_of(name).splitlines() if line.startswith("#   ")]
-    keys = [line.split()[1] for line in comments[:4]]
+    keys = re.findall(r"^#   (\w+) = ", recipes.text_of(name), flags=re.MULTILINE)
     assert keys == ["model", "base_url", "api_key_env", "model"]
 
 

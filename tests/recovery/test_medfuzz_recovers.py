@@ -415,7 +415,6 @@ role.attacker = {{model = "a"}}
 attack = {{name = "medfuzz", attempts = 2, runs = 1}}
 require = {{metric = "asr", max_high = 1.0}}
 """
-NOTE = "does not follow the JSON schema it was asked for"
 
 
 def changed(speak, change):
@@ -440,7 +439,7 @@ def refused(said):
     [(letter_alone, fenced, 0, 3), (letter_alone, refused, 3, 0)],
 )
 def test_on_a_server_no_reply_beside_the_schema_stops_the_run(
-    folder, caplog, target, attacker, code, n_flipped
+    folder, target, attacker, code, n_flipped
 ):
     pytest.importorskip("openai")
     items = tiny_questions(8)
@@ -456,8 +455,3 @@ def test_on_a_server_no_reply_beside_the_schema_stops_the_run(
         assert all("response_format" in a.body for a in server.log if a.body["model"] == "a")
     (row,) = Run(folder / "run").summary()["results"]
     assert (row["n_flipped"], row["n_items"], row["n_failed"]) == (n_flipped, 8, 0)
-    notes = [one["sentence"] for one in Run(folder / "run").summary()["warnings"]]
-    for model in "ta":
-        told = f"{server.url} (model {model!r}) {NOTE}"
-        assert caplog.text.count(told) == 1
-        assert sum(told in note for note in notes) == 1

@@ -383,10 +383,10 @@ def test_a_family_is_named_before_the_first_query_or_not_at_all(bench, tested, c
 @pytest.mark.parametrize(
     ("test", "said"),
     [
-        ({"items": ["abell"]}, "no data set of the experiment has an item 'abell'"),
+        ({"items": ["abell"]}, "items: no data set has an item 'abell'"),
         ({"items": ["abel", "abel"]}, "values repeat"),
-        ({"null": "neutral"}, "add items ="),
-        ({"controls": 20}, "leave controls out"),
+        ({"null": "neutral"}, "needs items = "),
+        ({"controls": 20}, "controls is for"),
         ({"significance": False}, "unknown key 'significance'"),
         ({"adjust": "bonferroni"}, "adjust"),
         ({"max_calls": 0}, "max_calls"),

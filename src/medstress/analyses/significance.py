@@ -32,6 +32,7 @@ from medstress.analyses.shown import (
 )
 from medstress.core.arms import Place
 from medstress.core.trials import Trial
+from medstress.core.words import plural
 from medstress.stats.estimate import Estimate, benjamini_hochberg, holm
 from medstress.stats.means import difference_of_few
 from medstress.stats.permutation import control_p
@@ -282,8 +283,9 @@ class Reach:
             fewer = f", or fewer (a control takes {price.fewest} to {price.usual} calls)"
         return (
             f"with about {self.n_controls} controls a success no adjusted p can fall below "
-            f"{self.smallest:.2g} ({self.n_tested} successes among {self.n_family} attacked), so "
-            f"nothing can be found at {self.adjust.level:g} by {self.adjust.words}: it takes about "
+            f"{self.smallest:.2g} ({plural(self.n_tested, 'success', 'successes')} among "
+            f"{self.n_family} attacked), so nothing can be found at "
+            f"{self.adjust.level:g} by {self.adjust.words}: it takes about "
             f"{needed} controls a success, so {controls}max_calls = {price.calls(needed)}{fewer}"
         )
 

@@ -152,7 +152,8 @@ def conduct(trial: Trial) -> TrialFlow:
     clean = trial.item.candidate()
     with Guard(result) as guard:
         is_copied = attack.asks_copy_of(trial.item)
-        too_long = trial.victim.too_long.get((trial.dataset, trial.item.id))
+        way = trial.dataset, trial.item.id, "turns" in attack.needs
+        too_long = trial.victim.too_long.get(way)
         reason = too_long or _unseen(trial) or attack.obstacle(trial.item, trial.resources)
         if reason is not None:
             result.verdict, result.note = Verdict.NOT_ATTACKABLE, reason

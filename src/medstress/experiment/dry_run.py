@@ -488,7 +488,7 @@ class _Counting:
         """Return what seeds and models do not differ in."""
         attack, item, resources = trial.attack, trial.item, trial.resources
         is_unseen = attack.is_unseen_by(trial.victim)
-        is_long = (trial.dataset, item.id) in trial.victim.too_long
+        is_long = (trial.dataset, item.id, "turns" in attack.needs) in trial.victim.too_long
         key = (id(attack), is_unseen, is_long, trial.dataset, trial.group, item.id, item.unit)
         if key not in self._plans:
             n, n_checks, near = 0, None, frozenset[str]()

@@ -73,6 +73,7 @@ class Stock:
     """Texts given out, repeats included."""
     _texts: list[Candidate] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
+    _objections: dict[tuple[Edit, ...], str | None] = field(default_factory=dict)
     _n_useless: int = 0
     _reason: str = "the lexicon has no text of this form and length"
 
@@ -122,8 +123,10 @@ class Stock:
             )
 
     def _keep(self, made: Candidate | str | None) -> None:
-        if isinstance(made, Candidate) and (objection := self.gate(made)) is not None:
-            made = objection
+        if isinstance(made, Candidate):
+            if made.edits not in self._objections:
+                self._objections[made.edits] = self.gate(made)
+            made = self._objections[made.edits] or made
         if isinstance(made, Candidate):
             if is_distinct(made, self._seen, self.item):
                 self._texts.append(made)

@@ -13,6 +13,7 @@ from typing import Any
 from medstress.attacks.attacked import Attacked
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.noise import Noise
+from medstress.attacks.protocol import Attack
 from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
@@ -263,7 +264,7 @@ def opened_victims(
         for place, victim in enumerate(prepared.victims):
             if type(victim.backend).too_long is not Backend.too_long:
                 prepared.victims[place], prepared.datasets = with_long_items(
-                    victim, prepared.datasets, note, partial(_asked, prepared)
+                    victim, prepared.datasets, note, _ways_of_asking(prepared)
                 )
         if baselines:
             check_baselines(prepared)
@@ -274,8 +275,14 @@ def opened_victims(
             release(backend)
 
 
-def _asked(prepared: Prepared, victim: Victim, dataset: str, item: Any) -> Victim:
-    """Return a victim as it is asked about an item; in turns, if an attack has turns."""
-    asked, seeds = victim.on(dataset), prepared.experiment.experiment.seeds
-    turns = [part.attack for part in prepared.attacks if "turns" in part.attack.needs]
-    return victim_of(asked, turns[0], dataset, item, seeds[0], 0) if turns else asked
+def _ways_of_asking(prepared: Prepared) -> dict[str, Callable[[Victim, str, Any], Victim]]:
+    """Return how a victim is asked: in the turns of the first attack that has turns, or once."""
+
+    def asked(attack: Attack, victim: Victim, dataset: str, item: Any) -> Victim:
+        return victim_of(victim.on(dataset), attack, dataset, item, seeds[0], 0)
+
+    seeds = prepared.experiment.experiment.seeds
+    first = {"turns" in part.attack.needs: part for part in reversed(prepared.attacks)}
+    return {
+        part.label if is_in else "": partial(asked, part.attack) for is_in, part in first.items()
+    }

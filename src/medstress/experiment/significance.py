@@ -33,6 +33,7 @@ from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.seeding import rng_for
 from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
+from medstress.core.words import plural
 from medstress.engine.inquiry import Study, StudyFlow
 from medstress.engine.work import Purpose
 from medstress.experiment.family_flow import Design, Stock, Success, asks_writer, family_flow
@@ -150,8 +151,8 @@ class Family:
         """Yield what its tests ask and what they can show."""
         table, price, n = self.table, self.price, len(self.successes)
         yield (
-            f"{self.name}: {n} successes among {len(self.trials)} attacked, null {table.null}, "
-            f"at most {n * table.max_calls:,} calls"
+            f"{self.name}: {plural(n, 'success', 'successes')} among {len(self.trials)} attacked, "
+            f"null {table.null}, at most {n * table.max_calls:,} calls"
         )
         if not self.buys_control:
             yield (
@@ -361,7 +362,7 @@ def _reasonings(bench: Prepared, run: Run) -> list[Study]:
 
 def _words_of_judge(bench: Prepared, run: Run) -> Iterator[str]:
     if n := len(_reasonings(bench, run)):
-        yield f"faithfulness: the judge is asked about the reasonings of {n} trials"
+        yield f"faithfulness: the judge is asked about the reasonings of {plural(n, 'trial')}"
 
 
 FAITHFULNESS = Stage(

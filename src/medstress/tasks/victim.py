@@ -55,8 +55,8 @@ class Victim:
     """Answers its calls."""
     by_dataset: tuple[tuple[str, AnyTask], ...] = ()
     """(label, task) of each data set with a prompt of its own."""
-    too_long: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """(data set, item) -> why the model cannot read its clean prompt; such items are not asked."""
+    too_long: Mapping[tuple[str, str, bool], str] = field(default_factory=dict)
+    """(data set, item, in turns) -> why the model cannot read its clean prompt; it is not asked."""
 
     def on(self, dataset: str) -> Victim:
         """Return the victim with its task for a data set."""

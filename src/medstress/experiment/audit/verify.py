@@ -528,7 +528,8 @@ class _Verifying:
         spec = {"budget": trial.attack.budget}
         spec |= self._manifest["attacks"][trial.attack_label]
         if stored.result.get("at") == TOO_LONG:  # only the model can tell, and it is not here
-            too_long = {(trial.dataset, trial.item.id): stored.result["note"]}
+            way = trial.dataset, trial.item.id, "turns" in trial.attack.needs
+            too_long = {way: stored.result["note"]}
             trial = replace(trial, victim=replace(trial.victim, too_long=too_long))
         yield from self._place(trial, stored, spec)
         calls, bench = self._run.consumed(stored), self._bench

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ def with_long_items(
     victim: Victim,
     parts: Sequence[DatasetPart],
     note: Callable[[str], None],
-    asked: Callable[[Victim, str, Any], Victim],
+    asked: Mapping[str, Callable[[Victim, str, Any], Victim]],
 ) -> tuple[Victim, list[DatasetPart]]:
     """Return a victim that knows which items it cannot read, and the data sets with a note on them.
 
@@ -92,36 +93,38 @@ def with_long_items(
         victim: open.
         parts: the data sets.
         note: receives the notes as well.
-        asked: returns the victim as it is asked about an item of a data set, such as in turns.
+        asked: name of an attack that asks in turns, or "" for all others -> returns the victim as
+            it is asked about an item of a data set.
     """
 
-    def clean_calls(part: DatasetPart, item: Any) -> list[Call]:
+    def clean_calls(part: DatasetPart, item: Any, name: str) -> list[Call]:
         try:
-            flows = (asked(victim, part.label, item).flow(u.candidate()) for u in item.units()[:1])
+            way = asked[name](victim, part.label, item)
+            flows = (way.flow(unit.candidate()) for unit in item.units()[:1])
             return [request.call for flow in flows for request in next(flow)]
         except Exception:  # noqa: BLE001 - its trial says why
             return []
 
-    too_long: dict[tuple[str, str], str] = {}
-    noted = []
-    for part in parts:
-        calls = [(item, call) for item in part.questions for call in clean_calls(part, item)]
+    too_long: dict[tuple[str, str, bool], str] = {}
+    noted = list(parts)
+    for (place, part), name in product(enumerate(parts), asked):
+        calls = [(item, call) for item in part.questions for call in clean_calls(part, item, name)]
         reasons = victim.backend.too_long([call for _, call in calls])
         of_part = {
-            (part.label, item.id): reason
+            (part.label, item.id, name != ""): reason
             for (item, _), reason in zip(calls, reasons, strict=True)
             if reason is not None
         }
         if of_part:
             text = (
                 f"{len(of_part)} of {len(part.questions)} items of {part.label!r} are longer than "
-                f"victim {victim.label!r} reads at once, and are not attacked: "
-                f"{next(iter(of_part.values()))}"
+                f"victim {victim.label!r} reads at once, and are not attacked"
+                f"{f' by {name}' if name else ''}: {next(iter(of_part.values()))}"
             )
             note(text)
-            part = replace(part, loaded=replace(part.loaded, notes=(*part.loaded.notes, text)))
+            loaded = noted[place].loaded
+            noted[place] = replace(part, loaded=replace(loaded, notes=(*loaded.notes, text)))
         too_long |= of_part
-        noted.append(part)
     return (replace(victim, too_long=too_long) if too_long else victim), noted
 
 
