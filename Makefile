@@ -36,9 +36,10 @@ test: lint
 quick: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) tests/unit
 
-# Every test that kills; those of CI, one for each command that asks or writes, are among them.
+# Every test that kills, spread over all workers since most are in one file; those of CI, one for each
+# command that asks or writes, are among them.
 kills: $(VENV)/.dev
-	$(BIN)/pytest $(PARALLEL) -m kills tests
+	$(BIN)/pytest -n auto --dist load -m kills tests
 
 # Simulations of statistics; an hour on one core. Writes runs/validation.
 validation: $(VENV)/.dev
