@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from medstress.cli import flags
 from medstress.cli.process import one_line
 from medstress.core.errors import UsageError
-from medstress.core.words import command, quoted
+from medstress.core.words import command, plural, quoted
 
 if TYPE_CHECKING:
     from medstress.analyses.run import Run
@@ -242,5 +242,6 @@ def perturb(
         made = perturbed(Path(experiment), to, limit=limit, overrides=sets, watcher=watcher)
     for note in made.notes:
         print(f"! {one_line(note)}")
-    print(f"{made.n_rows} rows, {made.n_changed} changed by {made.n_edits} edits: {to}")
+    rows, edits = plural(made.n_rows, "row"), plural(made.n_edits, "edit")
+    print(f"{rows}, {made.n_changed:,} changed by {edits}: {to}")
     return 0
