@@ -1,7 +1,7 @@
 """Data sets, tables of names and experiment files with one thing wrong."""
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -140,10 +140,15 @@ def _whole(rng: Random, value: Any) -> tuple[str, bytes]:
     return name, json_bytes(changed)
 
 
+def _filled(lines: Sequence[bytes]) -> int:
+    """Count the lines that hold more than white space, that of Unicode included."""
+    return sum(1 for line in lines if line.decode("utf-8", "replace").strip())
+
+
 def jsonl(rng: Random) -> Case:
     """Questions, one JSON object a line."""
     name, data = _one_of(rng, [QUESTION, {**QUESTION, "id": "q2"}])
-    given = sum(1 for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
+    given = _filled(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
     is_utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # its lines are others
     rows = None if is_utf16 else Rows(dataset="table", file="items.jsonl", given=given)
     return _case(rng, name, questions(), {"items.jsonl": data}, rows)
@@ -203,7 +208,7 @@ def text_pairs(rng: Random) -> Case:
     """Pairs of sentences, separated by tabs."""
     name, data = mutated_lines(rng, PAIRS)
     lines = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n").split(b"\n")
-    given = max(sum(1 for line in lines if line.strip()) - 1, 0)
+    given = max(_filled(lines) - 1, 0)
     is_utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # its lines are others
     rows = None if is_utf16 else Rows(dataset="pairs", file="pairs.tsv", given=given)
     return _case(rng, name, pairs(), {"pairs.tsv": data}, rows)
