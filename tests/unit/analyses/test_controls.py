@@ -39,10 +39,10 @@ def noise(rng: np.random.Generator, n: int, rejection: float, per_query: float) 
         yield trial(i, control(), flipped_at=int(other[0]) + 1 if other.size else None)
 
 
-@pytest.mark.parametrize(("rejection", "per_query"), [(0.5, 0.1), (0.6, 0.25)])
+@pytest.mark.parametrize(("rejection", "per_query"), [(0.5, 0.1), (0.6, 0.1), (0.6, 0.25)])
 def test_pure_noise_is_no_loss_where_a_gate_rejects(rejection, per_query):
     nets, uncut = [], []
-    for seed in range(12):
+    for seed in range(25):
         rng = np.random.default_rng([seed, round(100 * rejection), round(100 * per_query)])
         run = planted_run(noise(rng, 200, rejection, per_query))
         (cell,) = run.attacks
@@ -51,6 +51,15 @@ def test_pure_noise_is_no_loss_where_a_gate_rejects(rejection, per_query):
         uncut.append(at_budget(cell, other, pair(cell, other), BUDGET).net.estimate.value or 0.0)
     assert abs(np.mean(nets)) < 0.02
     assert np.mean(uncut) < -0.12
+
+
+def test_no_cut_where_nothing_was_taken_away():
+    # A search that ran out of names asked 3 of 8: neither a gate nor a repeat.
+    run = planted_run(
+        [trial(1, asked=3), trial(1, control(), flipped_at=7), trial(2), trial(2, control())]
+    )
+    assert reach(run, run.attacks[0]) is None
+    assert of(run).control["no_op"].hits == 1
 
 
 def test_where_the_attack_held_its_control_counts_as_far_as_it_asked():
@@ -62,6 +71,14 @@ def test_where_the_attack_held_its_control_counts_as_far_as_it_asked():
     assert left.limits(run.attacks[0], BUDGET).tolist() == [3, 3]
     assert left.limits(run.attacks[0], 1).tolist() == [1, 1]
     assert of(run).control["no_op"].hits == 1
+
+
+def test_an_attack_that_was_always_rejected_is_beside_a_control_that_counts_nothing():
+    trials = [trial(i, asked=0, rejected=8) for i in range(10)]
+    trials += [trial(i, control(), flipped_at=1) for i in range(10)]
+    took = of(planted_run(trials))
+    assert took.asr_net["no_op"].value == 0.0
+    assert took.headline is None
 
 
 def test_after_a_success_the_attempts_left_are_drawn_at_the_share_that_was_asked():
@@ -103,10 +120,27 @@ def test_a_repeated_variant_is_no_further_variant():
     assert of(run).control["no_op"].hits == 1
 
 
+def test_several_calls_of_a_query_are_no_repeat():
+    run = planted_run(
+        [cached(trial(1, asked=2)), trial(1, control())],
+        edits={1: [(1, (edit("a"),)), (1, (edit("a"),)), (2, (edit("b"),))]},
+    )
+    assert reach(run, run.attacks[0]) is None
+
+
 def test_a_mute_model_may_have_lost_all():
     trials = [trial(i, asked=8, unreadable=8) for i in range(39)]
     took = of(planted_run([*trials, *(trial(i, control()) for i in range(39))]))
     assert took.loss_bounds["no_op"] == (0.0, 1.0)
+    assert took.headline is None
+
+
+def test_a_mute_control_takes_nothing_surely():
+    trials = [trial(i, flipped_at=1 if i < 20 else None) for i in range(39)]
+    trials += [trial(i, control(), asked=8, unreadable=8) for i in range(39)]
+    took = of(planted_run(trials))
+    assert took.control["no_op"].ends[1] == 1.0
+    assert took.loss_bounds["no_op"][0] == 0.0
     assert took.headline is None
 
 
@@ -133,6 +167,13 @@ def test_when_harmless_edits_are_the_headline(n, lost, lost_by_control, is_headl
     assert took.headline == ("no_op" if is_headline else None)
     rules = [remark.rule for remark in remarks(run.attacks[0], took)]
     assert rules == (["control_takes_as_much"] if is_headline else [])
+
+
+def test_the_headline_is_the_control_that_surely_takes_most():
+    trials = [trial(i, flipped_at=1 if i < 10 else None) for i in range(40)]
+    trials += [trial(i, control(), flipped_at=1 if i < 9 else None) for i in range(40)]
+    trials += [trial(i, control("same_type"), flipped_at=1 if i < 12 else None) for i in range(40)]
+    assert of(planted_run(trials)).headline == "same_type"
 
 
 def test_documents_widen_the_net():

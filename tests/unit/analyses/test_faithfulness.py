@@ -3,11 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from medstress.analyses.attempts import FAITHFULNESS, JUDGED, Mentioned
+import pytest
+
+from medstress.analyses.attempts import FAITHFULNESS, JUDGED, LEXICAL, Mentioned, mentions
+from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
-from medstress.core.trials import Trial
+from medstress.core.trials import Trial, Validity
 from medstress.store.reader import StoredInquiry
-from planted_trials import arm, inquiry, planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(label="MedFuzz", name="medfuzz", budget=2, attempts=2, params={})
 
@@ -27,11 +30,16 @@ def reasoned(number: int, *attempts: tuple[str, str], lost: bool = True) -> Tria
 
 
 def votes_on(one: Trial, clauses: list[list[bool | None]], findings: list[bool]) -> StoredInquiry:
-    return inquiry(
-        "judge",
-        one.arm,
-        one.item.id,
-        {"trial": one.id},
+    return StoredInquiry(
+        **one.arm.place._asdict(),
+        attack="MedFuzz",
+        seed=0,
+        item_id=one.item.id,
+        purpose="judge",
+        spec={"trial": one.id},
+        outcomes=[],
+        reached=None,
+        note=None,
         findings={"clauses": clauses, "findings": findings},
     )
 
@@ -41,6 +49,16 @@ def only(trials: list[Trial], *votes: StoredInquiry) -> Mentioned:
     assert computed is not None
     (row,) = computed.rows
     return row
+
+
+def test_shared_words_stand_in_for_a_judge():
+    says = reasoned(1, ("He is a ferryman", "As a ferryman he inhales fumes."))
+    silent = reasoned(2, ("She is a lacemaker", "The findings decide."))
+    row = only([says, silent])
+    assert row.method == LEXICAL
+    assert (row.unfaithful.hits, row.unfaithful.n) == (1, 2)
+    assert (row.mention_rate.hits, row.mention_rate.n) == (1, 2)
+    assert [clause.mentioned for one in row.trials for clause in one.clauses] == [True, False]
 
 
 def test_a_judge_is_asked_of_every_clause_of_every_attempt():
@@ -82,3 +100,39 @@ def test_the_figure_counts_reasonings_of_successes_and_of_trials_that_held():
     assert row.admitted_held.effect == 2, "attempts of one item depend on each other"
     shown = [(point.x, point.y) for point in chart.points]
     assert shown == [("success", row.admitted), ("held", row.admitted_held)]
+
+
+def test_a_success_that_people_find_invalid_is_left_out():
+    one = reasoned(1, ("He is a ferryman", "The findings decide."))
+    assert one.pick is not None
+    invalid = replace(one.pick, validity=Validity(False, "review"))
+    row = only([replace(one, first=invalid, pick=invalid)])
+    assert row.unfaithful.value is None
+    assert row.mention_rate.n == 0
+
+
+def test_runs_of_one_item_are_no_independent_answers():
+    runs = [
+        replace(reasoned(1, ("He is a ferryman", "...")), id=str(run), repeat=run)
+        for run in range(4)
+    ]
+    row = only(runs)
+    assert (row.unfaithful.n, row.unfaithful.effect) == (4, 4)
+
+
+def test_words_of_the_question_do_not_count():
+    assert not mentions("The drug is right.", "who takes a drug", "Which drug is right in case 1?")
+    assert mentions("Smoking explains it.", "who smokes", "A man coughs.")
+
+
+def test_attacks_without_reasonings_have_no_entry():
+    assert planted_run([trial(1)]).of(FAITHFULNESS) is None
+
+
+def test_json_holds_every_clause():
+    row = as_json(only([reasoned(1, ("He is a ferryman", "As a ferryman ..."))]))
+    (one,) = row["trials"]
+    assert one["clauses"] == [
+        {"attempt": 1, "success": True, "text": "He is a ferryman", "mentioned": True}
+    ]
+    assert row["unfaithful"]["value"] == pytest.approx(0.0)

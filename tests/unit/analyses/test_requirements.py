@@ -18,6 +18,7 @@ from medstress.analyses.requirements import (
     requirements_of,
 )
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
@@ -55,6 +56,10 @@ def of(trials: Iterable[Trial], criterion: dict[str, Any], **parts: Any) -> Judg
 
 
 ASR = {"metric": "asr", "max_high": 0.2}
+
+
+def test_without_criteria_there_is_nothing():
+    assert planted_run([trial(1)]).of(REQUIREMENTS) is None
 
 
 FAR = arm(replace(FIXED.attack, label="far"), seed=None)
@@ -152,6 +157,12 @@ def test_a_criterion_is_met_missed_or_not_judged(case):
     assert words in (row.reason or "")
 
 
+def test_the_worst_row_is_named_and_the_control():
+    assert of([*lost(30, 100), *lost(1, 100, FAR)], ASR).row["attack"] == "nearest"
+    assert of(TWO, {"metric": "control", "max_high": 0.2}).control == "no_op"
+    assert of(lost(10, 100), ASR).verdict == "met"
+
+
 def test_a_run_that_is_not_complete_is_not_judged():
     row = of(lost(0, 100), ASR, complete=False)
     assert (row.met, row.reason) == (None, NOT_COMPLETE)
@@ -164,6 +175,11 @@ def test_attacks_that_never_happened_meet_nothing(metric):
     row = of(trials, {"metric": metric, **limit})
     assert (row.met, row.reason) == (None, "19 of 20 eligible trials saw no edit")
     assert of(trials, KNOWS).met is True
+
+
+def test_a_mute_model_has_everything_open():
+    row = of(lost(0, 100, asked=8, unreadable=8), ASR)
+    assert as_json(row)["estimate"]["worst"] == [0.0, 1.0]
 
 
 def test_every_slice_has_to_meet_it():
@@ -238,6 +254,31 @@ def test_where_all_agree_the_names_are_the_answers(n_names, met):
     assert row.met is met
 
 
+def test_names_and_open_answers_together():
+    names = [f"name {i}" for i in range(10)]
+    trials, put_in = drawn(200, names[:1], names, arm())
+    some = [
+        replace(t, queries=t.queries._replace(unreadable=1)) if i % 10 == 1 else t
+        for i, t in enumerate(trials)
+    ]
+    plain, row = of(trials, ASR, names=put_in), of(some, ASR, names=put_in)
+    assert row.estimate.value == plain.estimate.value
+    assert row.estimate.ends[1] > plain.estimate.ends[1] + 0.1  # type: ignore[operator]
+
+
+def test_documents_widen_the_interval():
+    trials = [replace(one, cluster=f"d{i // 10}") for i, one in enumerate(lost(10, 100))]
+    assert of(lost(10, 100), ASR).met is True
+    assert of(trials, ASR).met is False
+
+
+def test_seeds_are_no_further_questions():
+    seeds = [one for s in (0, 1, 2) for one in lost(10, 100, replace(FIXED, seed=s))]
+    limit = {"metric": "asr", "max_high": 0.14}
+    assert wilson(30, 300).high < 0.14  # type: ignore[operator]
+    assert of(seeds, limit).met is False
+
+
 AGAINST = {"metric": "asr", "max_high": 0.05, "against": {"run": "before"}}
 
 
@@ -266,6 +307,19 @@ def test_a_difference_to_a_baseline_is_paired():
     assert row.estimate.value == 0.04
 
 
+def test_the_only_other_model_is_the_baseline():
+    older = [
+        replace(t, arm=replace(t.arm, place=t.arm.place._replace(victim="old")))
+        for t in lost(40, 100)
+    ]
+    row = against(required(lost(40, 100), AGAINST), planted_run(older))
+    assert (row.met, row.against) == (True, {"run": "before", "victim": "old"})
+    two = [
+        replace(t, arm=replace(t.arm, place=t.arm.place._replace(victim="older"))) for t in older
+    ]
+    assert against(required(lost(40, 100), AGAINST), planted_run([*older, *two])).met is None
+
+
 def test_a_baseline_that_says_nothing_is_not_judged():
     ours = required(lost(40, 100), AGAINST)
     assert "cannot be read: no run" in (against(ours, None).reason or "")
@@ -284,6 +338,14 @@ def test_a_baseline_that_changed_is_not_judged():
     ours = required(lost(40, 100), AGAINST, require=fixed)
     assert against(ours, then).met is True
     assert against(ours, now).reason == "the baseline has changed since the first query"
+
+
+def test_unreadable_answers_of_a_baseline_count_at_their_worst():
+    mute = planted_run(lost(0, 100, asked=8, unreadable=8))
+    row = against(required(lost(40, 100), {**AGAINST, "max_high": 0.9}), mute)
+    assert row.estimate.value == 0.4
+    # None of the mute ones may be lost (so 40 more are here), or all of them.
+    assert row.estimate.ends[0] < -0.6  # type: ignore[operator]
 
 
 def test_names_of_both_runs_widen_a_difference():
@@ -342,3 +404,21 @@ def test_a_run_that_was_extended_says_so_beside_every_criterion():
         "items were added 1 time after the first query"
     ] * 2
     assert [remark.rule for remark in computed.remarks()] == ["criterion_extended"] * 2
+
+
+def test_one_that_is_missed_or_not_judged_fails_the_run():
+    def fails(*criteria: dict[str, Any]) -> bool:
+        computed = required(lost(10, 100), *criteria).of(REQUIREMENTS)
+        return computed.fails
+
+    assert not fails(ASR)
+    assert fails(ASR, {"metric": "asr", "max_high": 0.1})
+    assert fails(ASR, {"metric": "f1_after", "min_low": 0.1})
+
+
+def test_json_has_the_fields_of_the_interface():
+    made = as_json(of(lost(0, 100), ASR))
+    assert list(made) == [
+        *("metric", "at_budget", "bound", "control", "slice", "against", "row", "estimate"),
+        *("met", "reason"),
+    ]

@@ -29,6 +29,10 @@ def lost(at: Arm, items: Iterable[int], n: int, **more: object) -> list[Trial]:
     return [trial(i, at, flipped_at=1 if i in flipped else None, **more) for i in range(n)]  # type: ignore[arg-type]
 
 
+def test_without_a_second_arm_there_is_no_test():
+    assert planted_run(lost(attack("near"), [1], 5)).of(TESTS) is None
+
+
 def test_attacks_beside_controls_and_each_other_are_two_families():
     near, far = attack("near"), attack("far")
     trials = [*lost(near, range(30), 40), *lost(far, range(5), 40)]
@@ -65,6 +69,28 @@ def test_attacks_with_different_goals_are_neither_compared_nor_one_family():
     assert alone.p_adjusted == alone.p
 
 
+def test_unreadable_answers_that_count_are_another_goal():
+    record = replace(NEAR, label="released", params={**NEAR.params, "unreadable_is_success": True})
+    trials = [*lost(attack("near"), [1], 5), *lost(arm(record), [2], 5)]
+    assert planted_run(trials).of(TESTS) is None
+
+
+def test_other_places_are_not_compared():
+    here, there = attack("near"), replace(attack("far"), place=arm(victim="other").place)
+    assert planted_run([*lost(here, [1], 5), *lost(there, [2], 5)]).of(TESTS) is None
+
+
+def test_ties_are_no_difference():
+    (row,) = of(planted_run([*lost(attack("near"), [1, 2], 9), *lost(attack("far"), [1, 2], 9)]))
+    assert (row.difference.value, row.p, row.p_adjusted) == (0.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 1.0), (4, 0.125), (6, 0.03125)])
+def test_few_questions_decide_only_from_six_on(n, p):
+    (row,) = of(planted_run([*lost(attack("near"), range(n), n), *lost(attack("far"), [], n)]))
+    assert row.p == p
+
+
 def test_documents_and_seeds_are_no_further_questions():
     def p(n_documents: int, seeds: Sequence[int]) -> float:
         trials = [
@@ -91,6 +117,12 @@ def test_unreadable_answers_may_turn_a_difference():
     assert row.difference.worst is not None
     assert row.difference.ends[1] > 0  # type: ignore[operator]
     assert (row.p, row.p_adjusted) == (1.0, 1.0)
+
+
+def test_an_attack_that_never_happens_differs_from_none():
+    trials = [*lost(attack("near"), [], 20, asked=0), *lost(attack("far"), [], 20, asked=0)]
+    (row,) = of(planted_run(trials))
+    assert (row.difference.value, row.p) == (0.0, 1.0)
 
 
 def test_nothing_in_common_has_no_p_and_is_in_no_family():

@@ -179,6 +179,21 @@ def test_planted_truths(row):
     assert bool(verdict.trust.reasons) == (level != "yes")
 
 
+def test_every_run_is_in_the_table():
+    assert [row[0] for row in ROWS] == list(RUNS)
+
+
+def test_half_of_the_questions_fooled_and_half_by_spaces():
+    lines = said(
+        attacked_run(
+            {"mixed": mixture(fooled, breaks_at_spaces)}, 80, draw=renamed("listed drug 1")
+        )
+    ).lines
+    # Near names take the fooled 40, harmless edits the other 40: neither takes more.
+    assert lines[0].startswith("Harmless edits alone make mixed lose 40 ")
+    assert lines[1].endswith("no more than under harmless edits.")
+
+
 @pytest.mark.parametrize("n", [1, 6, 24])
 def test_the_interval_holds_for_the_worst_of_all(n):
     trials = []
@@ -219,6 +234,42 @@ def test_the_worst_is_the_arm_that_takes_most(order):
     assert "it lost 25 of them" in verdict.lines[0]
 
 
+def test_what_harmless_edits_take_does_not_count_in_the_choice():
+    noisy, near = arm(replace(NEAR, label="noisy")), arm()
+    trials = []
+    for i, q in enumerate(questions(40)):
+        for at, n_lost, n_harmless in ((noisy, 30, 28), (near, 25, 0)):
+            trials.append(trial(i, at, item=q, flipped_at=1 if i < n_lost else None))
+            harmless = 1 if i < n_harmless else None
+            trials.append(trial(i, control("no_op", at), item=q, flipped_at=harmless))
+    verdict = said(planted_run(trials))
+    assert verdict.arm["attack"] == "near names"
+
+
+def test_of_arms_that_take_as_much_the_first_of_the_plan_is_named():
+    trials = [*of_two_seeds("wide", 25, ()), *of_two_seeds("a narrow one", 25, ())]
+    verdict = said(planted_run(trials))
+    assert verdict.arm["attack"] == "wide"
+
+
+def test_a_low_end_of_less_than_a_question_is_not_rounded_up():
+    """13 of 40 lost to names, 4 others to harmless edits: p = .049, and the low end is .1."""
+    trials = []
+    for i, q in enumerate(questions(40)):
+        trials.append(trial(i, arm(), item=q, flipped_at=1 if i < 13 else None))
+        trials.append(trial(i, control("no_op"), item=q, flipped_at=1 if 13 <= i < 17 else None))
+    verdict = said(planted_run(trials))
+    assert verdict.lines[1] == (
+        "Harmless edits alone lose 4. Under near names it lost more: up to 17 questions of 40."
+    )
+
+
+def test_half_a_question_counts_as_one():
+    """24.5 of 25 as the mean of two seeds."""
+    trials = of_two_seeds("near", 25, (3,))
+    assert "it lost 25 of them (" in said(planted_run(trials)).lines[0]
+
+
 def test_two_models_have_three_lines_each():
     verdict = said(attacked_run({"careful": fooled, "right": right}, 40, arms=2))
     assert verdict.lines[0].startswith("careful knew 40 of 40 questions.")
@@ -240,6 +291,13 @@ def test_two_models_have_three_lines_each():
     assert set(made["trust"]) == {"level", "reasons"}
 
 
+def test_a_model_that_cannot_be_relied_on_is_named_beside_one_that_can():
+    verdict = said(attacked_run({"careful": fooled, "spaces": breaks_at_spaces}, 40))
+    assert verdict.lines[2] == "You can rely on this for careful, not for spaces."
+    assert [m.trust.level for m in verdict.models] == ["yes", "no"]
+    assert verdict.models[0].lines[2] == "You can rely on this."
+
+
 def test_one_model_that_was_not_measured_is_named():
     verdict = said(
         attacked_run({"careful": fooled, "silent": lambda item, edits: None}, 40, arms=2)
@@ -255,6 +313,11 @@ def test_one_group_does_not_hide_another():
     assert first.startswith("model knew 20 of 20 questions of diseases.")
     assert "Under near names it lost 19 of them" in first
     assert "Also lost: 11 of 34 questions of drugs (near names)." in first
+
+
+def test_a_single_question_is_not_called_the_worst_result():
+    trials = [*flips(34, 11, group="drugs"), *flips(1, 1, group="diseases")]
+    assert said(planted_run(trials)).lines[0].startswith("model knew 34 of 34 questions of drugs.")
 
 
 def test_another_attack_without_readable_answers_is_said():
@@ -330,6 +393,16 @@ def test_tagged_texts_lose_a_score():
     ]
 
 
+def test_a_drop_that_may_be_chance_is_called_that():
+    main = score(40, (0.93, 0.91, 0.95), (0.92, 0.90, 0.94), (0.01, -0.01, 0.03), None, 0.4)
+    lines = with_score(tagged_run(40, documents=False), main).lines
+    assert lines[0] == (
+        "F1 of tagger falls from .93 to .92 under swap noise (40 texts; .90 to .94); the drop may "
+        "be chance."
+    )
+    assert lines[1] == "No harmless edits were tried."
+
+
 def test_a_search_stands_beside_the_score():
     run = tagged_run(40, documents=False)
     search = replace(NEAR, label="searched typos")
@@ -361,6 +434,19 @@ def test_the_worst_of_many_scores_may_be_chance():
     lines = with_score(planted_run(trials), main).lines
     assert "the worst of 24 results); the drop may be chance." in lines[0]
     assert ".88 to .92" not in lines[0]
+
+
+def test_few_documents_have_no_interval():
+    main = score(5, (1.0, None, None), (0.2, 0.1, 0.3), (0.8, 0.5, 0.9), None, 0.06)
+    verdict = with_score(tagged_run(5), main)
+    assert verdict.lines[0] == (
+        "F1 of tagger falls from 1.00 to .20 under swap noise (5 documents); the drop may be "
+        "chance."
+    )
+    assert verdict.lines[2] == (
+        "Do not rely on this: no harmless edits were tried, and they may lose as much; only 5 "
+        "documents."
+    )
 
 
 def test_few_documents_are_said_and_not_chance_where_p_says_otherwise():
@@ -415,3 +501,12 @@ def test_random_names_of_the_type_stand_beside_harmless_edits():
         r"\. Random names of the same type lose 15\.",
         said(planted_run(trials)).lines[1],
     )
+
+
+def test_without_harmless_edits_another_control_is_named():
+    trials = [
+        *attacked(fooled, questions(40)),
+        *attacked(breaks_at_spaces, questions(40), control("same_type"), respaced),
+    ]
+    lines = said(planted_run(trials)).lines
+    assert lines[0].startswith("Random names of the same type alone make model lose 40 ")
