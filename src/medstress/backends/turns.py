@@ -9,7 +9,7 @@ from typing import Any
 
 from medstress.core.calls import Message, Prompt
 from medstress.core.errors import PermanentBackendError, TrialError, UsageError
-from medstress.files.jinja_texts import render
+from medstress.tasks.templates import render
 
 log = logging.getLogger(__name__)
 

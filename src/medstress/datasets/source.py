@@ -13,7 +13,7 @@ from medstress.core.clusters import Clustered, documents_of
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest, file_hash
 from medstress.core.items import OUTSIDE, Question
-from medstress.core.label_schemes import Scheme
+from medstress.core.sentences import Scheme
 from medstress.datasets.tables import no_rows
 
 Raw = TypeVar("Raw")

@@ -24,11 +24,11 @@ from medstress.analyses.verdict import VERDICT
 from medstress.core.calls import Prompt
 from medstress.core.calls import Score as ScoreCall
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
-from medstress.core.evidence import Evidence
 from medstress.core.outcomes import Prediction, Verdict, parse_goal
 from medstress.core.sentences import TaggedText
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
+from medstress.core.validity import Evidence
 from medstress.core.words import command
 from medstress.report.formats import NONE, clean, number
 from medstress.store.codec import decode_answer, decode_edits

@@ -14,12 +14,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import numpy as np
 import orjson
 
-from medstress.core.calls import FROM_CACHE, Chosen, Generated
+from medstress.core.calls import FROM_CACHE, Chosen, Generated, StoredCall
 from medstress.core.errors import StoreError
-from medstress.core.exchanges import StoredCall
 from medstress.core.outcomes import Verdict
-from medstress.files.bounded import check_regular, refuse_linked
-from medstress.store.chain import commits_after
+from medstress.core.reading import check_regular, refuse_linked
+from medstress.store.chain import KeptRoot, commits_after, current_root, kept_roots
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import VICTIM, Counts, Spending, count, read_spending
 from medstress.store.database import FILE, INQUIRIES, make_views
@@ -31,7 +30,6 @@ from medstress.store.opening import (
     restrict,
 )
 from medstress.store.reviews import Review, in_order, stored_reviews
-from medstress.store.root import KeptRoot, current_root, kept_roots
 
 R = TypeVar("R")
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]

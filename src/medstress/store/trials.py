@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.clusters import clusters_by_dataset
 from medstress.core.errors import StoreError
-from medstress.core.evidence import Evidence, after_success
 from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
-from medstress.core.validity import REVIEW
+from medstress.core.validity import REVIEW, Evidence, after_success
 from medstress.store.counts import Spending
 from medstress.store.database import FILE
 from medstress.store.opening import interpreting

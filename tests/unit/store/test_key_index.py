@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.store import key_index
-from medstress.store.key_index import KeyIndex
+from medstress.store.run_store import KeyIndex
 
 ALIKE = st.binary(min_size=12, max_size=12).map(b"same".__add__)
 KEYS = st.binary(min_size=16, max_size=16) | ALIKE

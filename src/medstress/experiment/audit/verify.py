@@ -22,11 +22,12 @@ from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.names import spans_in
+from medstress.core.calls import StoredCall
 from medstress.core.errors import MedstressError
-from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import content_hash, digest
 from medstress.core.items import Question
 from medstress.core.outcomes import TOO_LONG
+from medstress.core.reading import check_regular, read_inside
 from medstress.core.text import edits_of
 from medstress.core.words import plural
 from medstress.engine.inquiry import Inquiry
@@ -51,13 +52,11 @@ from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance import Tools, families, mention_studies, tools_of
 from medstress.experiment.transfer import plan
-from medstress.files.bounded import check_regular, read_inside
-from medstress.store.chain import Break
+from medstress.store.chain import SUPERSEDED, Break, checked_root
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import interpreting, no_run
 from medstress.store.reader import RunReader, StoredWork
 from medstress.store.reviews import reviews_digests, with_reviews
-from medstress.store.root import SUPERSEDED, checked_root
 from medstress.store.whole_check import Whole, check_whole
 from medstress.tasks.victim import Victim
 from medstress.version import __version__

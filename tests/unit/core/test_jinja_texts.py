@@ -3,7 +3,7 @@
 import pytest
 
 from medstress.core.errors import TrialError, UsageError
-from medstress.files.jinja_texts import render
+from medstress.tasks.templates import render
 
 NAME = "prompt 'mine.jinja'"
 

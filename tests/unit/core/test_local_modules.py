@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.files.functions import load_function, load_module
-from medstress.files.local_modules import is_installed, local_imports
+from medstress.core.functions import is_installed, load_function, load_module, local_imports
 
 
 @pytest.fixture(autouse=True)
