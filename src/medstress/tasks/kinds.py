@@ -283,52 +283,42 @@ def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) 
     return task_from_spec(spec, stored_template(prompt))
 
 
-def _tagging(request: VictimRequest) -> Tasks:
-    from medstress.tasks.kinds import EntityTagging
+def _asked_once(
+    request: VictimRequest, task: AnyTask, kind: Kind, call: str, backends: str
+) -> Tasks:
+    """Return a task without a prompt as the tasks of a victim that can do it."""
     from medstress.tasks.victim import Tasks
 
-    request.refuse(TAGGING.name, "answer_by", "shots_from", "wrap")
-    traits = request.backend.traits
-    if "tag" not in traits.calls:
-        raise request.cannot(TAGGING.name, "; use transformers, python or spacy")
-    task = EntityTagging(types=request.classes, names=request.table.labels or {})
-    task.check(request.label, traits.labels)
+    request.refuse(kind.name, "answer_by", "shots_from", "wrap")
+    if call not in request.backend.traits.calls:
+        raise request.cannot(kind.name, f"; use transformers, python or {backends}")
     return Tasks(default=task)
 
 
-def _rebuilt_tagging(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
-    from medstress.tasks.kinds import EntityTagging
-
-    return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
-
-
-def _similarity(request: VictimRequest) -> Tasks:
-    from medstress.tasks.kinds import Similarity
-    from medstress.tasks.victim import Tasks
-
-    request.refuse(SIMILARITY.name, "answer_by", "shots_from", "wrap")
-    if "compare" not in request.backend.traits.calls:
-        raise request.cannot(SIMILARITY.name, "; use transformers, python or sentence_transformers")
-    return Tasks(default=Similarity())
-
-
-def _rebuilt_similarity(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
-    from medstress.tasks.kinds import Similarity
-
-    return Similarity()
+def _tagging(request: VictimRequest) -> Tasks:
+    task = EntityTagging(types=request.classes, names=request.table.labels or {})
+    tasks = _asked_once(request, task, TAGGING, "tag", "spacy")
+    task.check(request.label, request.backend.traits.labels)
+    return tasks
 
 
 CHOICE = Kind(
     item=Question, task="multiple_choice", tasks=choice_tasks, task_from_spec=choice_from_spec
 )
 TAGGING = Kind(
-    item=TaggedText, task="ner", tasks=_tagging, task_from_spec=_rebuilt_tagging, scores=ENTITIES
+    item=TaggedText,
+    task="ner",
+    tasks=_tagging,
+    task_from_spec=lambda spec, _: EntityTagging(types=tuple(spec["types"]), names=spec["names"]),
+    scores=ENTITIES,
 )
 SIMILARITY = Kind(
     item=SentencePair,
     task="similarity",
-    tasks=_similarity,
-    task_from_spec=_rebuilt_similarity,
+    tasks=lambda request: _asked_once(
+        request, Similarity(), SIMILARITY, "compare", "sentence_transformers"
+    ),
+    task_from_spec=lambda *_: Similarity(),
     scores=CORRELATIONS,
 )
 KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY)
