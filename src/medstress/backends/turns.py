@@ -99,4 +99,4 @@ class ChatTemplate:
         turns = [{"role": one.role, "content": one.content} for one in messages]
         values = {**self._values, "messages": turns, "add_generation_prompt": True}
         name = f"the chat template of {self._name!r}"
-        return render(self._source, values, name=name, chat=True).text
+        return render(self._source, values, name=name, chat=True)[0]

@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO, TextIOWrapper
-from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+
+import orjson
 
 from medstress.core.errors import UsageError, setting
 from medstress.core.hashing import content_hash
@@ -297,6 +298,9 @@ def is_rows(given: Any) -> TypeGuard[Sequence[Mapping[str, Any]] | Frame]:
     return isinstance(given, Frame) and not isinstance(given, type)
 
 
+_ROWS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
 def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
     """Keep rows as a JSONL file of this user's, named by content, so that a run finds them again.
 
@@ -308,7 +312,7 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
         is_polars = type(rows).__module__.partition(".")[0] == "polars"
         held = held.to_dicts() if is_polars else held.to_dict("records")
     try:
-        lines = [json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in held]
+        lines = [orjson.dumps(row, _plain, _ROWS).decode() for row in held]
     except (TypeError, ValueError) as error:
         raise UsageError(f"data: expected rows of texts, numbers and lists; {error}") from error
     path = state_dir("data") / f"{content_hash(lines).rpartition(':')[2]}.jsonl"
@@ -318,17 +322,11 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: what pandas and numpy write for nothing is null."""
+    """Return what JSON cannot hold as what it can: what pandas writes for nothing is null."""
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     if type(value).__module__ == "numpy":
-        value = value.tolist()
+        return value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, Integral | Real) and not isinstance(value, bool):
-        return (
-            int(value) if isinstance(value, Integral) else None if value != value else float(value)
-        )
-    return value
+        return dict(value)
+    raise TypeError(f"got {type(value).__name__}")

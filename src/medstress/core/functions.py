@@ -118,36 +118,31 @@ def load_module(target: str, base: Path, what: str) -> Loaded:
     return loaded
 
 
-def _import_from(folder: Path, module: Path | str, what: str, *, label: str) -> Loaded:
+def _import_from(folder: Path, target: Path | str, what: str, *, label: str) -> Loaded:
     """Import a file or a module with `folder` first on `sys.path`."""
-    with _IMPORTING:
-        return _import_alone(folder, module, what, label)
-
-
-def _import_alone(folder: Path, module: Path | str, what: str, label: str) -> Loaded:
     first = str(folder.resolve())
-    sys.path.insert(0, first)
-    by_kind = {"file": module} if isinstance(module, Path) else {"module": module}
-    try:
-        forget_changed(local_imports(**by_kind))
-        imported = (
-            _load_file(module, what) if isinstance(module, Path) else _load_module(module, what)
-        )
-        # Again, because the file itself may have put more folders on `sys.path`.
-        imports = local_imports(**by_kind)
-    except BaseException as error:
-        _remove_from_path(first)
-        if isinstance(error, OSError):
-            raise UsageError(f"{what}: cannot read {error.filename}: {error.strerror}") from error
-        raise
-    source = getattr(imported, "__file__", None)
-    own = isinstance(module, Path) or module in imports
+    with _IMPORTING:
+        sys.path.insert(0, first)
+        try:
+            forget_changed(local_imports(target))
+            module = _imported(target, what)
+            # Again, because the file itself may have put more folders on `sys.path`.
+            imports = local_imports(target)
+        except BaseException as error:
+            _remove_from_path(first)
+            if isinstance(error, OSError):
+                raise UsageError(
+                    f"{what}: cannot read {error.filename}: {error.strerror}"
+                ) from error
+            raise
+    source = getattr(module, "__file__", None)
+    is_own = isinstance(target, Path) or target in imports
     return Loaded(
-        module=imported,
+        module=module,
         label=label,
-        path=module if isinstance(module, Path) else Path(source) if source else None,
+        path=target if isinstance(target, Path) else Path(source) if source else None,
         imports=imports,
-        packages=() if own else _packages_of(str(module)),
+        packages=() if is_own else _packages_of(str(target)),
         folder=first,
     )
 
@@ -206,31 +201,26 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}".encode("utf-8", "replace").decode()
 
 
-def _load_file(path: Path, what: str) -> Any:
-    drop_compiled(path)
-    name = f"medstress_{what.replace(' ', '_')}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+def _imported(target: Path | str, what: str) -> Any:
+    """Import a file anew, or a module by its name."""
     try:
+        if isinstance(target, str):
+            return importlib.import_module(target)
+        drop_compiled(target)
+        name = f"medstress_{what.replace(' ', '_')}_{target.stem}"
+        spec = importlib.util.spec_from_file_location(name, target)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
+        return module
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: importing {path} raised {describe_error(error)}") from error
-    return module
-
-
-def _load_module(name: str, what: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise UsageError(
-            f"{what}: module {name!r} cannot be imported ({error}); give a file as "
-            '"path/to/file.py:function", or put its folder on PYTHONPATH'
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: importing {name!r} raised {describe_error(error)}") from error
+        if isinstance(target, str) and isinstance(error, ImportError):
+            raise UsageError(
+                f"{what}: module {target!r} cannot be imported ({error}); give a file as "
+                '"path/to/file.py:function", or put its folder on PYTHONPATH'
+            ) from error
+        raise UsageError(f"{what}: importing {target} raised {describe_error(error)}") from error
 
 
 # -- functions that Python hands over --------------------------------------------------------------
@@ -334,14 +324,14 @@ _PARSING = threading.Lock()
 """Python 3.11 counts the depth of `ast.parse` for all threads together and then refuses."""
 
 
-def local_imports(*, file: Path | None = None, module: str | None = None) -> dict[str, Path]:
+def local_imports(start: Path | str) -> dict[str, Path]:
     """Find the user's own modules that a file or module imports, directly or through others.
 
     Installed modules and the standard library are left out.
 
     Args:
-        file: a source file outside any package.
-        module: a module's dotted name; the result includes it and its packages.
+        start: a source file outside any package, or a module's dotted name, whose result includes
+            it and its packages.
 
     Returns:
         Dotted name -> file, sorted by name. Namespace packages, which have no file, are left out.
@@ -349,9 +339,7 @@ def local_imports(*, file: Path | None = None, module: str | None = None) -> dic
     importlib.invalidate_caches()
     modules: dict[str, Path] = {}
     seen: set[str] = set()
-    waiting = [module] if module is not None else []
-    if file is not None:
-        waiting += _names_in(file, "")
+    waiting = [start] if isinstance(start, str) else _names_in(start, "")
     while waiting:
         name = waiting.pop()
         if name in seen:
@@ -376,18 +364,15 @@ def forget_changed(modules: Mapping[str, Path]) -> None:
     imported = [name for name in current if name in sys.modules]
     stale = {name for name in _loaded if name not in current and not list(_specs(name))}
     if any(_loaded.get(name) != current[name] for name in imported):
-        stale.update(each for name in imported for each in _with_packages(name))
+        for name in imported:  # with its packages
+            parts = name.split(".")
+            stale.update(".".join(parts[: i + 1]) for i in range(len(parts)))
     for name in stale:
         sys.modules.pop(name, None)
         _loaded.pop(name, None)
     for path in modules.values():
         drop_compiled(path)
     _loaded.update(current)
-
-
-def _with_packages(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    return (".".join(parts[: i + 1]) for i in range(len(parts)))
 
 
 def drop_compiled(path: Path) -> None:

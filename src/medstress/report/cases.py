@@ -485,7 +485,7 @@ class Cases:
             return (), 0
         pick, probes = trial.pick, set(reader.result(trial.number).get("probes", ()))
         answers: dict[int, tuple[str, list[Any]]] = {}
-        for _, query, stored, body, tokens in reader.answered_queries([trial.number]):
+        for query, stored, body, *tokens in reader.answered_queries(trial.number):
             is_earlier = pick is None or query < pick.query
             if stored is not None and query not in probes and is_earlier:
                 answers.setdefault(query, (stored, []))[1].append(decode_answer(body, *tokens))

@@ -35,7 +35,7 @@ from medstress.store.opening import (
     make_schema,
     stamps,
 )
-from medstress.store.reader import RunReader
+from medstress.store.reader import opened
 
 _WRITTEN = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _ARRAY = "SLURM_ARRAY_TASK_"
@@ -251,7 +251,7 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
         StoreError: it holds no run, no shard, or does not agree with its chain.
     """
     path = folder / FILE
-    with interpreting(path), closing(RunReader(folder)) as reader:
+    with opened(folder) as reader:
         db, manifest = reader.db, reader.manifest
         shard = shard_of(manifest)
         if shard is None:
@@ -259,16 +259,16 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
                 f"{folder} holds a whole run and no shard; give the folders that "
                 "`medstress run --shard` wrote"
             )
-        broken = first_break(db, RUN_CHAIN, whole=True) if whole else None
-        if broken is None and whole:
-            broken = next(wrong_exchanges(db), None)
+        broken = None
+        if whole:
+            broken = first_break(db, RUN_CHAIN, whole=True) or next(wrong_exchanges(db), None)
         if broken is not None:
             raise ChainError(
                 f"{path} is not as medstress wrote it: {broken}; `medstress verify {folder}` "
                 "says more, and a copy or the same shard run anew is merged"
             )
         n_ended, n_failed = db.execute(_ENDED).fetchone()
-        stored = StoredShard(
+        return StoredShard(
             folder=folder,
             manifest=manifest,
             shard=shard,
@@ -277,8 +277,6 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
             head=head(db),
             stamps=stamps(path),
         )
-        reader.check_unchanged()
-    return stored
 
 
 _PRAGMAS = (

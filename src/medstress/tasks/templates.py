@@ -109,12 +109,13 @@ class Template:
         if not self.is_shown:
             return self._prompt("", "")
         context, stem, passage = candidate.context, candidate.stem, candidate.passage
-        values = {"context": context, "stem": stem, "passage": passage}
+        values: dict[str, Any] = {"context": context, "stem": stem, "passage": passage}
         values["question"] = f"{context} {stem}" if context else stem
         options = list(zip(candidate.item.letters, candidate.options, strict=True))
         if self.is_jinja:
-            made = render(self.source, {**values, "options": options}, name=_named(self.name))
-            return self._prompt(made.text, str(made.exports.get("system", "")))
+            values["options"] = options
+            text, sets = render(self.source, values, name=_named(self.name))
+            return self._prompt(text, str(sets.get("system", "")))
         pieces = _laid_out(self.source, bool(context), bool(passage))
         if "options" in pieces:
             values["options"] = "\n".join([f"{letter}: {text}" for letter, text in options])
@@ -196,7 +197,7 @@ def compile_template(name: str, source: str) -> Template:
     options = [(letter, f"option {letter}") for letter in LETTERS]
     probe = {"context": "", "stem": "s?", "question": "s?", "passage": "", "options": options}
     try:
-        sets = render(source, probe, name=_named(name)).exports
+        _, sets = render(source, probe, name=_named(name))
     except TrialError as error:
         raise UsageError(f"{_named(name)} is not a usable Jinja template: {error}") from error
     return Template(
@@ -263,17 +264,9 @@ LARGEST = 1 << 20
 _PLAIN = (str, bool, int, float, type(None))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
-    """The output of a template."""
-
-    text: str
-    """The rendered text."""
-    exports: Mapping[str, Any]
-    """Variables that the template sets at its top level: texts, numbers and booleans."""
-
-
-def render(source: str, values: Mapping[str, Any], *, name: str, chat: bool = False) -> Rendered:
+def render(
+    source: str, values: Mapping[str, Any], *, name: str, chat: bool = False
+) -> tuple[str, dict[str, Any]]:
     """Render a template.
 
     Args:
@@ -282,6 +275,9 @@ def render(source: str, values: Mapping[str, Any], *, name: str, chat: bool = Fa
         name: its name in messages, such as `prompt 'mine.jinja'`.
         chat: whether it is a model's chat template, which may use the extensions of transformers:
             `break`, `raise_exception`, `strftime_now`.
+
+    Returns:
+        The text, and the texts, numbers and booleans that the template sets at its top level.
 
     Raises:
         UsageError: the template is not valid Jinja, or makes too long a text.
@@ -303,7 +299,7 @@ def render(source: str, values: Mapping[str, Any], *, name: str, chat: bool = Fa
         raise UsageError(
             f"{name} makes more than {LARGEST:,} characters; a prompt should only place texts"
         )
-    return Rendered(text="".join(pieces), exports=exports)
+    return "".join(pieces), exports
 
 
 @lru_cache(maxsize=64)

@@ -424,7 +424,8 @@ def wrapped(
         if name == Majority.name and not found.is_sampled:
             raise UsageError(
                 f"victim {label!r}: majority asks {entry['k']} samples, and they would all be "
-                'equal here: it needs answer_by = "generate" with a temperature above 0, or a function'
+                'equal here: it needs answer_by = "generate" with a temperature above 0, or a '
+                "function"
             )
         is_listed = task.template.lists_options or task.answer_by is AnswerBy.CHOICE
         if name == ShuffledOptions.name and not is_listed:

@@ -31,7 +31,7 @@ def write(folder: Path, files: dict[str, str] | None = None, **more: str) -> Non
 def found(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.syspath_prepend(folder)
     write(folder, target=text)
-    return list(local_imports(file=folder / "target.py"))
+    return list(local_imports(folder / "target.py"))
 
 
 @pytest.mark.parametrize(
