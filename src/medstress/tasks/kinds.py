@@ -302,6 +302,10 @@ def _tagging(request: VictimRequest) -> Tasks:
     return tasks
 
 
+def _similarity(request: VictimRequest) -> Tasks:
+    return _asked_once(request, Similarity(), SIMILARITY, "compare", "sentence_transformers")
+
+
 CHOICE = Kind(
     item=Question, task="multiple_choice", tasks=choice_tasks, task_from_spec=choice_from_spec
 )
@@ -315,9 +319,7 @@ TAGGING = Kind(
 SIMILARITY = Kind(
     item=SentencePair,
     task="similarity",
-    tasks=lambda request: _asked_once(
-        request, Similarity(), SIMILARITY, "compare", "sentence_transformers"
-    ),
+    tasks=_similarity,
     task_from_spec=lambda *_: Similarity(),
     scores=CORRELATIONS,
 )

@@ -174,7 +174,7 @@ class InFront(Wrapper):
         """Return the text, with white space at its end."""
         raise NotImplementedError
 
-    def _before(self, prompt: Any, candidate: Candidate) -> Prompt:
+    def _before(self, prompt: Any, candidate: Candidate) -> Any:
         """Return a prompt with the text in front."""
         raise NotImplementedError
 
