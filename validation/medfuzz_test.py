@@ -36,8 +36,8 @@ from medstress.analyses.significance import (
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.text import Edit
-from medstress.engine.asking import Held
 from medstress.engine.inquiry import HoldConversations
+from medstress.engine.work import Held
 from medstress.experiment.family_flow import Design, Stock, Success, family_flow
 from medstress.stats.estimate import wilson_ends
 from medstress.stats.permutation import control_p

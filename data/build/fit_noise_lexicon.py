@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 
 from medstress.attacks.noise import NoiseResources, SwapNoise
-from medstress.core.seeding import rng_for
+from medstress.core.hashing import rng_for
 from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.core.text import Edit
 from medstress.datasets.corpora import load_bc5cdr

@@ -87,7 +87,7 @@ def _imported(module: str) -> Any:
     try:
         return import_module(module)
     except (ImportError, SyntaxError, AttributeError) as error:
-        from medstress.files.extras import half_installed
+        from medstress.core.extras import half_installed
 
         if fault := half_installed(error):
             raise fault from error

@@ -18,7 +18,7 @@ def main() -> None:
         sys.exit(130)
     except (ImportError, SyntaxError, AttributeError) as error:
         # Before the command line could take over: something that every command needs.
-        from medstress.files.extras import half_installed
+        from medstress.core.extras import half_installed
 
         if not (fault := half_installed(error)):
             raise

@@ -65,12 +65,12 @@ from medstress.core.calls import (
     Tagged,
 )
 from medstress.core.errors import BackendError, BudgetExhausted, DataError, TrialError, UsageError
-from medstress.core.hashing import content_hash, file_hash
+from medstress.core.hashing import content_hash, file_hash, rng_for
 from medstress.core.items import LETTERS, Candidate, EditedTexts, Mention, Question, Texts
 from medstress.core.outcomes import Goal, Outcome, Prediction, Replaced, Targeted, Untargeted
 from medstress.core.queries import Predict, Steps, ask, clean_answer, consult, note
+from medstress.core.reading import text_lines
 from medstress.core.resources import PerturbationSet, Resources
-from medstress.core.seeding import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
 from medstress.datasets.named import load_sample
@@ -83,7 +83,6 @@ from medstress.datasets.source import (
     collect,
     required_file,
 )
-from medstress.files.reading import text_lines
 from medstress.tasks.kinds import Kind, choice_from_spec, choice_tasks
 from medstress.tasks.multiple_choice import FLOOR, from_scores, mark
 from medstress.tasks.scores import Resamples, Scoring

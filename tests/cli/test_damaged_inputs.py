@@ -186,8 +186,7 @@ def seconds_of(work) -> float:
 
 
 def test_texts_that_took_quadratic_time_are_read_in_seconds():
-    from medstress.core.passages import sentence_spans
-    from medstress.core.text import cut_word, edit_distance
+    from medstress.core.text import cut_word, edit_distance, sentence_spans
     from medstress.report.cases import mark_changes
 
     word = "a" * 40_000

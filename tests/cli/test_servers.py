@@ -75,7 +75,7 @@ def test_a_finished_run_can_be_called_again_while_its_server_is_down(medstress, 
 
 
 def test_without_its_extra_a_server_is_refused_before_data_are_read(medstress, monkeypatch):
-    monkeypatch.setattr("medstress.files.extras.lacking_of", lambda _: ["openai is missing"])
+    monkeypatch.setattr("medstress.core.extras.lacking_of", lambda _: ["openai is missing"])
     given = ("--data", "nowhere.csv", "--model", "m", "--base-url", "http://127.0.0.1:9/v1")
     told = medstress("run", *given)
     assert (told.code, told.out) == (2, "")

@@ -16,7 +16,7 @@ from medstress.core import registry
 from medstress.core.attacked import FIELD, AttackSet, Selection, StoredArm
 from medstress.core.calls import Call, Choose, Decoding, Generate, Generated, Message, Rank, Score
 from medstress.core.items import FOLLOW_UP, TEXTS, Mention
-from medstress.core.passages import Passages
+from medstress.core.resources import Passages
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.entities.vocabularies import NamePairs

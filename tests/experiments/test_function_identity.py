@@ -160,5 +160,5 @@ def test_an_installed_function_is_known_by_its_source_and_its_version(monkeypatc
         opened()
     target = BackendOptions(target="jinja2.filters:do_forceescape")
     one = open_backend(target)
-    monkeypatch.setattr("medstress.files.functions.metadata.version", lambda _: "99")
+    monkeypatch.setattr("medstress.core.functions.metadata.version", lambda _: "99")
     assert open_backend(target).identity.hash != one.identity.hash

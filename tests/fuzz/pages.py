@@ -7,11 +7,11 @@ from typing import Literal
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Point
 from medstress.core.arms import AttackRecord
-from medstress.core.evidence import Evidence
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Success, Trial, Validity
+from medstress.core.validity import Evidence
 from medstress.stats.estimate import wilson
 from planted_trials import arm, control, planted_run, trial
 

@@ -99,15 +99,14 @@ def good_folder() -> Path:
 
 def _make_digests(folder: Path) -> None:
     """Make all digests again, where that can be done."""
-    from medstress.store.chain import RUN_CHAIN, finish, link
-    from medstress.store.root import KEY, keep_root
+    from medstress.store.chain import ROOT, RUN_CHAIN, finish, keep_root, link
 
     with suppress(Exception), closing(sqlite3.connect(folder / FILE)) as db, db:
         ended = db.execute("SELECT trial, verdict, result FROM verdicts ORDER BY id").fetchall()
         db.execute("DELETE FROM verdicts")
         for trial, verdict, result in ended:
             finish(db, trial, 0, verdict, result)
-        db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
+        db.execute("DELETE FROM manifest WHERE key = ?", (ROOT,))
         db.execute("DELETE FROM commits")
         keep_root(db)
         link(db, RUN_CHAIN)

@@ -4,7 +4,7 @@ import pytest
 
 from medstress.attacks.noise import SwapNoise
 from medstress.core.errors import UsageError
-from medstress.core.seeding import rng_for
+from medstress.core.hashing import rng_for
 from medstress.core.sentences import TaggedText
 from medstress.experiment.plan.noise_resources import noise_resources
 

@@ -16,7 +16,7 @@ from medstress.backends.options import BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Classify, Compare, Failure, Generate, Tag, Tagged
 from medstress.core.errors import UsageError
-from medstress.core.label_schemes import in_iob2
+from medstress.core.sentences import in_iob2
 from medstress.testing import check_backend
 
 torch = pytest.importorskip("torch", reason="needs the extra transformers")

@@ -7,7 +7,7 @@ import pytest
 
 from medstress.analyses.scores import Sample
 from medstress.attacks.noise import NEIGHBOURS, KeyboardNoise, NoiseResources, SwapNoise
-from medstress.core.seeding import rng_for
+from medstress.core.hashing import rng_for
 from medstress.datasets.source import DatasetOptions
 from medstress.datasets.tagged import load
 from medstress.tasks.scores import ENTITIES

@@ -28,9 +28,8 @@ from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import run_tests
 from medstress.report.review.pages import export_room
 from medstress.report.review.room import make_room
-from medstress.store.chain import RUN_CHAIN, link
+from medstress.store.chain import ROOT, RUN_CHAIN, keep_root, link
 from medstress.store.reviews import Review, ReviewStore
-from medstress.store.root import KEY, keep_root
 from rows import rows_of
 
 NAMES = ("Abel", "Brook", "Cole")
@@ -451,7 +450,7 @@ def test_a_folder_never_says_whom_to_ask(bench, tested, tmp_path, capsys):
             "UPDATE manifest SET value = replace(value, 'roles.py', 'other.py')"
         ).rowcount
         # A stranger can make root and chain again.
-        db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
+        db.execute("DELETE FROM manifest WHERE key = ?", (ROOT,))
         db.execute("DELETE FROM commits")
         keep_root(db)
         link(db, RUN_CHAIN)

@@ -14,8 +14,8 @@ from numpy.random import Generator, Philox
 from scipy.stats import chisquare
 
 from medstress.attacks.samplers import draw, log_weights
+from medstress.core.hashing import rng_for
 from medstress.core.items import Mention, Question
-from medstress.core.seeding import rng_for
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import load_synonyms

@@ -515,7 +515,7 @@ def writing(*words, ending="jsonl"):
     return story
 
 
-STORE, WRITING = "medstress.store", "medstress.files.writing"
+STORE, WRITING = "medstress.store", "medstress.core.writing"
 WRITTEN = [(f"{WRITING}._sync", 1, "before"), ("os.fsync", 1, "after")]
 GIVEN = "entities.recogniser=given"
 STEPS = {
@@ -545,7 +545,7 @@ STEPS = {
     "check --to": (writing("check", "{root}/items.jsonl", "--set", GIVEN), WRITTEN),
     "export": (
         writing("export", "{out}", "--table", "trials", ending="csv"),
-        [("medstress.files.spreadsheets.neutral", 99, "after"), *WRITTEN],
+        [("medstress.core.frames.neutral", 99, "after"), *WRITTEN],
     ),
 }
 

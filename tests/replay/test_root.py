@@ -5,7 +5,7 @@ import json
 import pytest
 
 from medstress.experiment.audit.verify import verify_folder
-from medstress.store.root import plan_of
+from medstress.store.chain import plan_of
 from medstress.store.trials import Folder
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.cli.app import medstress_cli
+from medstress.core.calls import StoredCall
 from medstress.core.errors import UsageError
-from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import content_hash
 from medstress.core.items import Mention, Question
 from medstress.core.resources import Resources
@@ -20,9 +20,8 @@ from medstress.entities.synonyms import SynonymGroups
 from medstress.experiment.audit.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.prepare import prepare
-from medstress.store.chain import RUN_CHAIN, finish, link
+from medstress.store.chain import ROOT, RUN_CHAIN, finish, keep_root, link
 from medstress.store.reviews import Review, ReviewStore
-from medstress.store.root import KEY, keep_root
 
 FILE = "run.sqlite"
 
@@ -78,7 +77,7 @@ def rebuild(folder, *statements):
             db.execute(f"DELETE FROM {table}")
         for trial, verdict, result in ended:
             finish(db, trial, 0, verdict, result)
-        db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
+        db.execute("DELETE FROM manifest WHERE key = ?", (ROOT,))
         keep_root(db)
         link(db, RUN_CHAIN)
     (folder / "summary.json").unlink(missing_ok=True)

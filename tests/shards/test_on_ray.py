@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from medstress.core.errors import UsageError
+from medstress.core.extras import versions
 from medstress.experiment import on_ray
 from medstress.experiment.audit.verify import verify_folder
 from medstress.experiment.file.reading import find_source
-from medstress.files.extras import versions
 
 
 class RayError(Exception):

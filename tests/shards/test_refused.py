@@ -8,10 +8,10 @@ from contextlib import closing
 import pytest
 
 from medstress.cli.app import medstress_cli
-from medstress.core.shards import cut
 from medstress.experiment import merging
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.run_store import lock_folder
+from medstress.store.shards import cut
 
 
 @pytest.fixture

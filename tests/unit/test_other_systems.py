@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import medstress.files.writing
+import medstress.core.writing
 from medstress.backends.threads import available_cores
 
 
@@ -35,7 +35,7 @@ def test_files_are_written_where_open_lacks_the_flags_of_posix(monkeypatch, tmp_
         monkeypatch.delattr(os, name)
     with monkeypatch.context() as windows:
         windows.setattr(os, "name", "nt")
-        writing = _anew(medstress.files.writing)
+        writing = _anew(medstress.core.writing)
     assert writing._FLUSHED == os.O_RDWR  # fsync of a file that is only read fails there
     writing.write_text(tmp_path / "a.txt", "text")
     assert (tmp_path / "a.txt").read_text("utf-8") == "text"

@@ -303,7 +303,7 @@ def _marks(run: Run) -> Iterator[Remark]:
     taggers = dict.fromkeys(victim for victim, t in asked if t.item.kind == TAGGED)
     if not taggers:
         return
-    from medstress.tasks.sentences import EntityTagging
+    from medstress.tasks.kinds import EntityTagging
 
     replies = run.folder.read(_clean_labels)
     for victim in taggers:

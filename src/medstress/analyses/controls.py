@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair
 from medstress.analyses.shown import HIDDEN, Remark, where
-from medstress.core.controls import MEANINGS
-from medstress.core.seeding import rng_for
+from medstress.core.arms import MEANINGS
+from medstress.core.hashing import rng_for
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, with_worst
 from medstress.stats.paired import Difference

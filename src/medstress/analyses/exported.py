@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import orjson
 
 from medstress.analyses.run import Run
+from medstress.core.arms import CONTROLS
 from medstress.core.attacked import FIELD, FORMAT, HEAD, NAME
 from medstress.core.calls import Compare, Compared, Generated, Prompt, Scored, Tagged
-from medstress.core.controls import CONTROLS
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.frames import Type, Types, check_ending, frame_of, refuse_inputs, write_rows
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit, edit_distance, edits_of
 from medstress.core.trials import Answer, Trial
-from medstress.files.frames import Type, Types, check_ending, frame_of, refuse_inputs, write_rows
 from medstress.store.codec import decode_answer
 from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, ShownPrompts
 from medstress.store.reader import RunReader, StoredExchange, read

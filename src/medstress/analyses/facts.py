@@ -20,7 +20,7 @@ from medstress.analyses.results import Row
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import Score
 from medstress.analyses.success import UNSEEN
-from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
+from medstress.core.arms import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.stats.estimate import Estimate, Z, quantile, sidak, unknown, wilson_ends

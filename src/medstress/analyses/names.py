@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from medstress.analyses.shown import spaced
-from medstress.core.arms import AttackRecord
-from medstress.core.controls import NOISE_CONTROL
+from medstress.core.arms import NOISE_CONTROL, AttackRecord
 from medstress.core.items import Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.trials import Trial

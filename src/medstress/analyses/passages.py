@@ -30,7 +30,7 @@ from medstress.analyses.shown import (
 )
 from medstress.core.arms import Place
 from medstress.core.items import Question
-from medstress.core.passages import DECIDES
+from medstress.core.resources import DECIDES
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 from medstress.stats.paired import difference

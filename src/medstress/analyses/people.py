@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from medstress.core.evidence import of_reason
 from medstress.core.trials import Success, Trial, Validity
-from medstress.core.validity import EVIDENCE_CHANGED, REVIEW
+from medstress.core.validity import EVIDENCE_CHANGED, REVIEW, of_reason
 from medstress.store.reviews import CANNOT_SAY, EXPECTED, KEY_RIGHT, VALID, Review
 from medstress.store.trials import Folder
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from medstress.analyses.run import Cell
 from medstress.analyses.shown import HIDDEN, Remark, where
-from medstress.core.evidence import PEOPLE
 from medstress.core.trials import Trial
-from medstress.core.validity import EVIDENCE_CHANGED, REVIEW
+from medstress.core.validity import EVIDENCE_CHANGED, PEOPLE, REVIEW
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.shares import Mask, rate
 

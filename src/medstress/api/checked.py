@@ -14,9 +14,9 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from medstress.attacks.protocol import Attack
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.frames import Frame
+from medstress.core.functions import Answering
 from medstress.experiment.file.config import Settings, Table
-from medstress.files.frames import Frame
-from medstress.files.functions import Answering
 
 P = ParamSpec("P")
 T = TypeVar("T")

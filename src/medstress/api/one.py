@@ -14,6 +14,8 @@ from medstress.attacks import protocol
 from medstress.backends.python import wrap_function
 from medstress.core import registry
 from medstress.core.errors import UsageError
+from medstress.core.frames import Frame
+from medstress.core.functions import Answering, is_answering
 from medstress.core.items import Question
 from medstress.datasets.guess import guess_dataset
 from medstress.datasets.source import Loaded
@@ -36,8 +38,6 @@ from medstress.experiment.plan.parts import (
     make_attacks,
     open_victims,
 )
-from medstress.files.frames import Frame
-from medstress.files.functions import Answering, is_answering
 from medstress.tasks.victim import Victim as OpenVictim
 from medstress.tasks.victim import task_of
 

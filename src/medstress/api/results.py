@@ -14,7 +14,7 @@ from medstress.analyses.compare import compare as compare_sides
 from medstress.analyses.run import Run as Read
 from medstress.api.checked import checked
 from medstress.core.errors import MedstressError, UsageError, setting
-from medstress.files.writing import write_text
+from medstress.core.writing import write_text
 from medstress.report import cases
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def result_frame(rows: Sequence[Mapping[str, Any]]) -> polars.DataFrame:
     A column without any value has its type nevertheless; without rows there are the columns that
     every run has.
     """
-    from medstress.files.frames import frame_of
+    from medstress.core.frames import frame_of
 
     types, opened = _result_types(), result_rows(rows)
     names = opened[0] if opened else types

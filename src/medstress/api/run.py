@@ -15,7 +15,8 @@ from medstress.api.progress import watching
 from medstress.api.results import Run
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
-from medstress.core.shards import Shard, parse_shard
+from medstress.core.frames import Frame
+from medstress.core.functions import Answering
 from medstress.engine.progress import Watcher
 from medstress.experiment.file.config import (
     Attack,
@@ -41,8 +42,7 @@ from medstress.experiment.first import (
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.opening import Wish
 from medstress.experiment.run import perform
-from medstress.files.frames import Frame
-from medstress.files.functions import Answering
+from medstress.store.shards import Shard, parse_shard
 
 __all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
 

@@ -11,9 +11,8 @@ from pydantic import Field
 from medstress.attacks.protocol import Need, parameters
 from medstress.attacks.variants import Variants, distractors, shuffled, whole
 from medstress.core.items import Candidate, Question
-from medstress.core.passages import DECIDES, named_at, sentences
-from medstress.core.resources import Resources
-from medstress.core.text import Edit, apply_edits, copy_case
+from medstress.core.resources import DECIDES, Resources
+from medstress.core.text import Edit, apply_edits, copy_case, named_at, sentences
 
 if TYPE_CHECKING:
     from numpy.random import Generator

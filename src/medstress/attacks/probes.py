@@ -32,12 +32,10 @@ from medstress.attacks.variants import (
     shuffled,
     whole,
 )
-from medstress.core.drug_names import DrugNames, Named, folded
 from medstress.core.errors import UsageError
 from medstress.core.items import FOLLOW_UP, LETTERS, TEXTS, Candidate, Question
-from medstress.core.passages import named_at
-from medstress.core.resources import Resources
-from medstress.core.text import Edit, apply_edits, copy_case
+from medstress.core.resources import DrugNames, Named, Resources, folded
+from medstress.core.text import Edit, apply_edits, copy_case, named_at
 from medstress.entities.vocabularies import NamePairs, read_name_pairs
 
 if TYPE_CHECKING:

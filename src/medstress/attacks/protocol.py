@@ -25,7 +25,7 @@ from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.core.evidence import Evidence
+from medstress.core.hashing import rng_for
 from medstress.core.items import PAIRS as PAIRS
 from medstress.core.items import QUESTIONS as QUESTIONS
 from medstress.core.items import TAGGED as TAGGED
@@ -42,7 +42,7 @@ from medstress.core.outcomes import (
 )
 from medstress.core.queries import Ask, CleanAnswer, Consult, Predict, Step, Steps
 from medstress.core.registry import load
-from medstress.core.seeding import rng_for
+from medstress.core.validity import Evidence
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -39,9 +39,9 @@ from medstress.core.calls import (
     Window,
 )
 from medstress.core.errors import PermanentBackendError, UsageError
+from medstress.core.extras import importing, not_there
 from medstress.core.hashing import content_hash, digest
-from medstress.files.extras import importing, not_there
-from medstress.files.reading import loading
+from medstress.core.reading import loading
 from medstress.tasks.victim import NO_TEXT
 
 _BATCH_SIZE = 64

@@ -36,9 +36,9 @@ from medstress.core.calls import (
     Tagged,
 )
 from medstress.core.errors import PermanentBackendError, UsageError
+from medstress.core.functions import Loaded, describe_error, load_module, source_hashes
 from medstress.core.hashing import content_hash
-from medstress.core.label_schemes import in_iob2, scheme_of
-from medstress.files.functions import Loaded, describe_error, load_module, source_hashes
+from medstress.core.sentences import in_iob2, scheme_of
 
 DEFAULT_BATCH_SIZE = 32
 WHAT = "python victim"

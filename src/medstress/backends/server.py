@@ -28,7 +28,7 @@ import orjson
 from medstress.backends.options import ANSWER_SECONDS
 from medstress.core.calls import Generated, Scored
 from medstress.core.errors import UnreachableError, UsageError, did_you_mean
-from medstress.files.extras import importing
+from medstress.core.extras import importing
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")

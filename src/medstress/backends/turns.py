@@ -9,7 +9,7 @@ from typing import Any
 
 from medstress.core.calls import Message, Prompt
 from medstress.core.errors import PermanentBackendError, TrialError, UsageError
-from medstress.files.jinja_texts import render
+from medstress.tasks.templates import render
 
 log = logging.getLogger(__name__)
 
@@ -99,4 +99,4 @@ class ChatTemplate:
         turns = [{"role": one.role, "content": one.content} for one in messages]
         values = {**self._values, "messages": turns, "add_generation_prompt": True}
         name = f"the chat template of {self._name!r}"
-        return render(self._source, values, name=name, chat=True).text
+        return render(self._source, values, name=name, chat=True)[0]

@@ -92,8 +92,8 @@ def medstress_cli(arguments: Sequence[str], *, drain_seconds: float = DRAIN_SECO
         except MemoryError as error:
             return _refuse(reason(error), arguments)
         except Exception as error:  # noqa: BLE001 - the edge: anything else is a bug of medstress
+            from medstress.core.extras import base_fault
             from medstress.core.registry import complaint
-            from medstress.files.extras import base_fault
 
             if message := complaint(error):
                 print(f"medstress: {message}; fix or remove that package", file=sys.stderr)

@@ -211,8 +211,8 @@ def doctor() -> int:
 
 def _examined() -> Iterator[str]:
     """Yield lines about versions, extras, devices, models and disk; imports no heavy package."""
-    from medstress.files.cache_folders import cache_dir
-    from medstress.files.extras import BASE, FAULTS, lacking_of, requirements, versions
+    from medstress.core.extras import BASE, FAULTS, lacking_of, requirements, versions
+    from medstress.core.writing import cache_dir
 
     numbers = versions()
     for name, number in numbers.items():

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from medstress.analyses.run import Run
-    from medstress.core.shards import Shard
     from medstress.experiment.check_data import DataCheck, Reason
     from medstress.experiment.file.reading import Source
     from medstress.experiment.first import Choices
+    from medstress.store.shards import Shard
 
 _start = partial(flags.app.command, cls=flags.Command, rich_help_panel="Start")
 _bare = partial(flags.option, rich_help_panel="An experiment without a file")
@@ -171,7 +171,7 @@ def run(
     for sentence, is_so in wrong.items():
         if is_so:
             raise UsageError(sentence)
-    from medstress.core.shards import parse_shard
+    from medstress.store.shards import parse_shard
 
     part = None if shard is None else parse_shard(shard, os.environ)
     chosen = {
@@ -188,10 +188,10 @@ def run(
     used = {name: value for name, value in chosen.items() if value not in (None, {})}
     source = _experiment(experiment, used, sets)
     from medstress.cli.terminal import display
+    from medstress.core.extras import BASE, lacking_of
     from medstress.experiment.kept_summary import keep_summary
     from medstress.experiment.opening import Wish
     from medstress.experiment.run import perform
-    from medstress.files.extras import BASE, lacking_of
 
     common: dict[str, Any] = {"limit": limit, "overrides": sets}
     if dry_run:
@@ -249,7 +249,7 @@ def _experiment(
         if name not in chosen:
             error = UsageError(f"run: --{name} is missing; give for example --{name} {example}")
             raise error.with_flag(f"--{name}", example)
-    from medstress.files.extras import lacking_of
+    from medstress.core.extras import lacking_of
 
     if "base_url" in chosen and lacking_of("openai"):
         raise missing_extra("the back end for servers (--base-url)", "openai")

@@ -16,7 +16,7 @@ from rich.console import Console
 from medstress.cli.process import STOPPING, one_line, plain_stream
 from medstress.core.errors import UsageError
 from medstress.core.words import command
-from medstress.files.writing import write_text
+from medstress.core.writing import write_text
 
 if TYPE_CHECKING:
     from medstress.analyses.run import Run

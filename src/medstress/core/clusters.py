@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
+
+from medstress.core.items import Item
 
 GROUPS = "documents (pairs that share a sentence are one)"
 """What a split keeps together, in messages."""
@@ -11,23 +13,7 @@ ALONE = " (alone)"
 """Marks the id of an item without a document if a document has the same name."""
 
 
-class Clustered(Protocol):
-    """What of an item says where it belongs (`medstress.core.items.Item`)."""
-
-    @property
-    def id(self) -> str:
-        """Unique within its data set."""
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Where the document is named."""
-
-    @property
-    def shared_texts(self) -> tuple[str, ...]:
-        """Texts that link items."""
-
-
-def clusters_of(items: Iterable[Clustered]) -> dict[str, str]:
+def clusters_of(items: Iterable[Item]) -> dict[str, str]:
     """Return the cluster of every item of one data set.
 
     Answers on items of one document are not independent, nor are those on pairs that share a
@@ -64,18 +50,18 @@ def clusters_of(items: Iterable[Clustered]) -> dict[str, str]:
     return {item.id: least[own[item.id]] for item in known}
 
 
-def clusters_by_dataset(items: Iterable[tuple[str, Clustered]]) -> dict[str, dict[str, str]]:
+def clusters_by_dataset(items: Iterable[tuple[str, Item]]) -> dict[str, dict[str, str]]:
     """Return the clusters of items of several data sets: data set's label -> clusters.
 
     Only items of the same data set are compared.
     """
-    held: dict[str, list[Clustered]] = {}
+    held: dict[str, list[Item]] = {}
     for dataset, item in items:
         held.setdefault(dataset, []).append(item)
     return {dataset: clusters_of(group) for dataset, group in held.items()}
 
 
-def sentences_of(item: Clustered) -> tuple[str, ...]:
+def sentences_of(item: Item) -> tuple[str, ...]:
     """Return the texts that link an item to others, normalised for comparison."""
     return tuple(" ".join(text.split()) for text in item.shared_texts)
 
@@ -90,7 +76,7 @@ def document_of(metadata: Mapping[str, Any]) -> str | None:
     return None if given is None else str(given) or None
 
 
-def documents_of(items: Iterable[Clustered]) -> dict[str, str]:
+def documents_of(items: Iterable[Item]) -> dict[str, str]:
     """Return the document of every item if it is known, else its id; pairs are not linked.
 
     If a document has the same name as an item without one, as numbers may, such ids get a mark.

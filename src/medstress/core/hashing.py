@@ -1,15 +1,24 @@
-"""Content hashes: canonical JSON, tagged with the algorithm."""
+"""Content hashes over canonical JSON, tagged with the algorithm, and random streams from them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
 _TAG = "blake2b-128:"
+DIGEST_BYTES = 16
+
+
+def hasher(data: bytes = b"") -> hashlib.blake2b:
+    """Return the state of a BLAKE2b digest that holds some bytes already."""
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES)
 
 
 def canonical_json(value: Any) -> str:
@@ -36,7 +45,7 @@ def canonical_bytes(value: Any) -> bytes:
 
 def digest(value: Any) -> bytes:
     """Return the 16-byte BLAKE2b digest of the canonical JSON of `value`."""
-    return hashlib.blake2b(canonical_bytes(value), digest_size=16).digest()
+    return hasher(canonical_bytes(value)).digest()
 
 
 def content_hash(value: Any) -> str:
@@ -50,8 +59,24 @@ def content_hash(value: Any) -> str:
 
 def file_hash(path: Path) -> str:
     """Return the tagged hash of a file's bytes."""
-    state = hashlib.blake2b(digest_size=16)
+    state = hasher()
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
             state.update(block)
     return _TAG + state.hexdigest()
+
+
+def rng_for(seed: int, stream: str, dataset: str, item_id: str, repeat: int = 0) -> Generator:
+    """Return the random generator of one trial.
+
+    `stream` names the attack and its entity group but not the sampler, exponent, budget or
+    victim, so that arms which differ only in those share random numbers.
+
+    >>> first, again = (rng_for(0, "swap/drugs", "sample", "q1") for _ in range(2))
+    >>> first.random() == again.random()
+    True
+    """
+    from numpy.random import Generator, Philox
+
+    key = int.from_bytes(digest([seed, stream, dataset, item_id, repeat]), "little")
+    return Generator(Philox(key=key))

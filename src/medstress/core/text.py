@@ -1,11 +1,19 @@
-"""Spans, edits, and how edits are applied; pure functions of strings."""
+"""Spans, edits and how edits are applied, words and sentences; pure functions of strings.
+
+A sentence ends at `.`, `?` or `!` with any closing brackets and quotes, if white space and then a
+capital, a digit, an opening bracket or a quote follow. It does not end after one of
+`ABBREVIATIONS`, after a single capital (E. coli), or inside an entity. It also ends at `。`, `！`
+or `？`, which no white space follows.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -203,3 +211,97 @@ def comparison_key(text: str) -> str:
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     seen = "".join(each for each in plain if unicodedata.category(each) != "Cf")
     return _NO_WORD.sub(" ", seen).strip()
+
+
+# -- Sentences ----------------------------------------------------------------
+ABBREVIATIONS = frozenset(
+    (
+        *("al", "approx", "ca", "cf", "dr", "e.g", "eg", "fig", "figs", "i.e", "ie", "no", "nos"),
+        *("p", "pp", "ref", "refs", "resp", "sp", "spp", "st", "vs"),
+    )
+)
+
+_END = re.compile(r"[.?!][)\]\"']*(?=\s+[A-Z0-9(\[\"'])|[。！？｡]+[」』）】”’)\]\"']*")
+_LOOKBEHIND = 32
+"""Characters inspected before a full stop; every abbreviation is shorter."""
+_LAST_WORD = re.compile(r"[A-Za-z.]*$")
+
+
+def sentence_spans(text: str, unbroken: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """Return the offsets of the sentences of a text, without white space at their ends.
+
+    Args:
+        text: running text.
+        unbroken: ranges that are never split, such as entities.
+
+    >>> text = "It fell (E. coli, see Fig. 2). Why? No."
+    >>> [text[start:end] for start, end in sentence_spans(text)]
+    ['It fell (E. coli, see Fig. 2).', 'Why?', 'No.']
+    """
+    starts, ends = _merged(unbroken)
+    spans = []
+    start = 0
+    for found in _END.finditer(text):
+        end = found.end()
+        before = text[max(start, found.start() - _LOOKBEHIND) : found.start()]
+        if _is_abbreviation(before, found.group()):
+            continue
+        at = bisect_left(starts, end) - 1  # the last range that begins before
+        if at >= 0 and end < ends[at]:
+            continue
+        spans.append((start, end))
+        start = end
+    spans.append((start, len(text)))
+    return [trimmed for span in spans if (trimmed := _trimmed(text, *span))]
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Return the starts and ends of ranges in order, overlapping ones merged."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for first, last in sorted(ranges):
+        if ends and first < ends[-1]:
+            ends[-1] = max(ends[-1], last)
+        else:
+            starts.append(first)
+            ends.append(last)
+    return starts, ends
+
+
+def _is_abbreviation(before: str, ending: str) -> bool:
+    if ending[0] != ".":
+        return False
+    found = _LAST_WORD.search(before)
+    word = found.group() if found else ""
+    return word.lower() in ABBREVIATIONS or (len(word) == 1 and word.isupper())
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip())
+    length = len(piece.strip())
+    return (start + left, start + left + length) if length else None
+
+
+def named_at(text: str, name: str) -> list[tuple[int, int]]:
+    """Return where a text names something: whole words, in any case and spacing.
+
+    >>> named_at("Aspirin, not aspirins; low-dose ASPIRIN.", "aspirin")
+    [(0, 7), (32, 39)]
+    """
+    # Most texts do not name it, and this is faster than a search.
+    words = name.split()
+    if not words or words[0].casefold() not in text.casefold():
+        return []
+    return [found.span() for found in _pattern(name).finditer(text)]
+
+
+@lru_cache(maxsize=1024)
+def _pattern(name: str) -> re.Pattern[str]:
+    words = r"\s+".join(map(re.escape, name.split()))
+    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text."""
+    return [text[start:end] for start, end in sentence_spans(text)]

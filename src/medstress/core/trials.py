@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from medstress.core.arms import Arm
-from medstress.core.evidence import Evidence
 from medstress.core.frozen import fast_init
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
-from medstress.core.validity import REVIEW
+from medstress.core.validity import REVIEW, Evidence
 
 
 class Answer(NamedTuple):

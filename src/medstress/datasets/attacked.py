@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from medstress.core.arms import CONTROLS
 from medstress.core.attacked import (
     COUNTS,
     FIELD,
@@ -27,11 +28,12 @@ from medstress.core.attacked import (
     Selection,
     StoredArm,
 )
-from medstress.core.controls import CONTROLS
 from medstress.core.errors import DataError, UsageError
+from medstress.core.frames import Reader
 from medstress.core.hashing import content_hash
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
+from medstress.core.reading import check_json
 from medstress.core.text import Edit
 from medstress.datasets.questions import question_from_row
 from medstress.datasets.source import DatasetOptions, Loaded, check_keys, collect, required_file
@@ -44,8 +46,6 @@ from medstress.datasets.tables import (
     shown,
     wrong,
 )
-from medstress.files.reading import check_json
-from medstress.files.spreadsheets import Reader
 
 ENDINGS = (".jsonl", ".csv", ".parquet")
 _WRITTEN = f"medstress export --table {NAME}"

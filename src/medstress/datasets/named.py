@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.items import Mention, Question
+from medstress.core.reading import read_data, read_json_data
 from medstress.core.text import cut_word
 from medstress.datasets.cleaning import clean_passages
 from medstress.datasets.questions import question_from_row, read_questions
@@ -36,7 +37,6 @@ from medstress.datasets.source import (
     required_file,
 )
 from medstress.datasets.tables import Row, Table, parse_line, raise_error, read_table, shown
-from medstress.files.bounded import read_data, read_json_data
 
 _DATA = resources.files("medstress.datasets").joinpath("data")
 SAMPLE = {

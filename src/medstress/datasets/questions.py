@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from medstress.core.errors import DataError, did_you_mean
 from medstress.core.items import LETTERS, Mention, Question, check_words
-from medstress.core.passages import DECIDES
+from medstress.core.resources import DECIDES
 from medstress.datasets.cleaning import Cleaning, clean_passages
 from medstress.datasets.layouts import Case, content_id, understand
 from medstress.datasets.source import (

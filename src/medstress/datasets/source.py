@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from medstress.core.attacked import AttackSet
-from medstress.core.clusters import Clustered, documents_of
+from medstress.core.clusters import documents_of
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest, file_hash
 from medstress.core.items import OUTSIDE, Question
-from medstress.core.label_schemes import Scheme
+from medstress.core.items import Item as AnyItem
+from medstress.core.sentences import Scheme
 from medstress.datasets.tables import no_rows
 
 Raw = TypeVar("Raw")
-Item = TypeVar("Item", bound=Clustered)
+Item = TypeVar("Item", bound=AnyItem)
 
 Types: TypeAlias = tuple[str, ...] | Mapping[str, str]
 """A list of the types to keep, or a table: name in the file -> name in the labels (O drops it)."""

@@ -30,9 +30,9 @@ from pathlib import Path
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Marked, labels_of
-from medstress.core.passages import sentence_spans
+from medstress.core.reading import data_lines, decode_utf8, read_data
 from medstress.core.sentences import TaggedText, entities_of
-from medstress.core.text import token_spans
+from medstress.core.text import sentence_spans, token_spans
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -43,8 +43,6 @@ from medstress.datasets.source import (
     refuse_other_formats,
     required_file,
 )
-from medstress.files.bounded import data_lines, read_data
-from medstress.files.reading import decode_utf8
 
 PUBTATOR = (".txt", ".pubtator")
 """Endings of PubTator files in a folder."""

@@ -25,21 +25,24 @@ from zipfile import ZipFile
 
 from medstress.core.attacked import FIELD, HEAD
 from medstress.core.errors import DataError, UsageError, did_you_mean
-from medstress.files.bounded import (
+from medstress.core.extras import importing
+from medstress.core.reading import (
     MAX_BYTES,
     MAX_CELLS,
     MAX_COLUMNS,
     MAX_LINE,
     MAX_LINES,
     MAX_ROWS,
+    check_json,
     check_json_size,
     check_line_lengths,
     check_most,
+    decode_utf8,
+    loading,
     read_data,
+    reading,
     within_limits,
 )
-from medstress.files.extras import importing
-from medstress.files.reading import check_json, decode_utf8, loading, reading
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet

@@ -22,15 +22,17 @@ from typing import Any
 
 from medstress.core.clusters import document_of
 from medstress.core.errors import DataError, UsageError
-from medstress.core.label_schemes import (
+from medstress.core.reading import data_lines
+from medstress.core.sentences import (
+    OUTSIDE,
     SCHEMES,
     Scheme,
+    TaggedText,
     are_bare,
     check_scheme,
     read_labels,
     type_of,
 )
-from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.datasets.source import (
     DatasetOptions,
     LoadedTexts,
@@ -51,7 +53,6 @@ from medstress.datasets.tables import (
     shown,
     wrong,
 )
-from medstress.files.bounded import data_lines
 
 TABLES = (".jsonl", ".json", ".parquet")
 """Endings of files with rows of tokens."""

@@ -19,8 +19,7 @@ from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Outcome
 from medstress.core.queries import Consult
 from medstress.core.text import edit_rows
-from medstress.engine.asking import Guard, Held, answer_all, consult, predict
-from medstress.engine.work import CallRound, Purpose
+from medstress.engine.work import CallRound, Guard, Held, Purpose, answer_all, consult, predict
 from medstress.tasks.multiple_choice import Flow, Task, changed
 from medstress.tasks.victim import Victim
 

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from medstress.attacks.names import LeavesOut
 from medstress.attacks.protocol import Attack, Validity
-from medstress.core.evidence import Evidence, after_success
 from medstress.core.items import Edited, changes_nothing
 from medstress.core.outcomes import (
     Goal,
@@ -21,8 +20,8 @@ from medstress.core.outcomes import (
 )
 from medstress.core.queries import Predict
 from medstress.core.text import WHOLE, edit_rows
-from medstress.core.validity import known_validity
-from medstress.engine.asking import describe
+from medstress.core.validity import Evidence, after_success, known_validity
+from medstress.engine.work import describe
 
 
 @dataclass(slots=True, kw_only=True)

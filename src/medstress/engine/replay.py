@@ -29,16 +29,15 @@ from medstress.core.calls import (
     Reply,
     Request,
     Score,
+    StoredCall,
 )
 from medstress.core.errors import TrialError
-from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import canonical_json, digest
 from medstress.core.outcomes import Goal, Replaced, Verdict
 from medstress.core.queries import Ask, Consult, Note, Predict, Steps
 from medstress.core.text import edit_rows, edits_of
 from medstress.core.validity import RULE
-from medstress.engine.asking import DEFECT
-from medstress.engine.work import VICTIM, OutOfTimeError, Purpose, Result, RunningWork, Work
+from medstress.engine.work import DEFECT, VICTIM, OutOfTimeError, Purpose, Result, RunningWork, Work
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Draws

@@ -13,9 +13,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from itertools import islice
 
-from medstress.core.calls import Backend, Failure, Reply, Request
+from medstress.core.calls import Backend, Exchange, Failure, Reply, Request
 from medstress.core.errors import BackendError, MedstressError, StoreError, UsageError
-from medstress.core.exchanges import Exchange
 from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
 from medstress.engine.backend_queue import (

@@ -15,15 +15,23 @@ from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.protocol import Attack
 from medstress.core.calls import Reply
 from medstress.core.errors import BudgetExhausted
-from medstress.core.hashing import content_hash
+from medstress.core.hashing import content_hash, rng_for
 from medstress.core.items import Edited, Item
 from medstress.core.outcomes import TOO_LONG, Outcome, Prediction, Verdict
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
-from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.engine.asking import Flows, Guard, consult, flags_of, predict
 from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee, TrialResult
-from medstress.engine.work import CallRound, OutOfTimeError, Purpose, UnansweredError
+from medstress.engine.work import (
+    CallRound,
+    Flows,
+    Guard,
+    OutOfTimeError,
+    Purpose,
+    UnansweredError,
+    consult,
+    flags_of,
+    predict,
+)
 from medstress.tasks.victim import Victim
 
 if TYPE_CHECKING:

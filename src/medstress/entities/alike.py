@@ -14,9 +14,8 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
-from medstress.core.evidence import Evidence, of_reason
 from medstress.core.items import Question
-from medstress.core.validity import VARIANT_CLASSES
+from medstress.core.validity import VARIANT_CLASSES, Evidence, of_reason
 from medstress.entities.distances import parent_headings
 from medstress.entities.drug_names import (
     BRAND,
@@ -153,7 +152,7 @@ class Relation:
     """One reason to hold two names for the same, or for different ones."""
 
     kind: str
-    """What the *second* name is to the first: one of `medstress.core.evidence.KINDS`."""
+    """What the *second* name is to the first: one of `medstress.core.validity.KINDS`."""
     value: Value
     """What it says; `unknown` names a relation that decides nothing."""
     source: str

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from medstress.core.drug_names import DrugNames
+from medstress.core.resources import DrugNames
 from medstress.entities.names import normalise, variant_class
 from medstress.entities.vocabularies import DRUG_NAMES, name_rules, shipped_rows
 

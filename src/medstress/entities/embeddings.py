@@ -14,6 +14,7 @@ import numpy as np
 
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
+from medstress.core.writing import cache_dir
 from medstress.entities.encoders import (
     KNOWN_POOLINGS,
     MAX_TOKENS,
@@ -40,7 +41,6 @@ from medstress.entities.vectors import (
     stored_vectors,
 )
 from medstress.entities.vocabularies import existing_file
-from medstress.files.cache_folders import cache_dir
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from medstress.core.errors import UsageError, did_you_mean, missing_extra
+from medstress.core.extras import importing, not_there
 from medstress.core.hashing import content_hash, file_hash
+from medstress.core.reading import loading, reading
 from medstress.entities.processor import in_compute_thread, use_onednn
-from medstress.files.extras import importing, not_there
-from medstress.files.reading import loading, reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from medstress.core.evidence import Evidence
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
 from medstress.core.resources import Exclusions
-from medstress.core.validity import VARIANT_CLASSES
+from medstress.core.validity import VARIANT_CLASSES, Evidence
 from medstress.entities.alike import (
     DUPLICATE,
     EQUAL,

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.extras import importing
 from medstress.core.hashing import content_hash
 from medstress.core.items import TEXTS, Mention, Question
+from medstress.core.reading import loading
 from medstress.core.text import cut_word
 from medstress.entities.groups import GROUPS, SEMANTIC_TYPES
 from medstress.entities.names import fold_word, unaccented
 from medstress.entities.vocabularies import SHIPPED, lines_by_first_word, shipped_hash
-from medstress.files.extras import importing
-from medstress.files.reading import loading
 
 if TYPE_CHECKING:
     from spacy.language import Language

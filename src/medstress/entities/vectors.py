@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from medstress.core.errors import UsageError
+from medstress.core.writing import atomic_stream
 from medstress.entities.encoders import Progress
 from medstress.entities.names import normalise, words
-from medstress.files.writing import atomic_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,12 +15,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
-from medstress.core.drug_names import folded as comparable
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
+from medstress.core.reading import check_file
+from medstress.core.resources import folded as comparable
 from medstress.core.sentences import OUTSIDE
 from medstress.core.text import tokenise
-from medstress.files.bounded import check_file
 
 SHIPPED = ("drugs", "diseases")
 """The shipped tables: columns concept, name, kind, candidate, case (how a text must write the name:

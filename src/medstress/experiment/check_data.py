@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medstress.core.errors import UsageError, setting
+from medstress.core.frames import refuse_inputs
+from medstress.core.hashing import rng_for
 from medstress.core.items import Question
 from medstress.core.resources import Exclusions, Resources
-from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
+from medstress.core.writing import write_text
 from medstress.datasets.cleaning import NEEDS_FIGURE
 from medstress.datasets.questions import row_from_question
 from medstress.datasets.source import BadRowError, draw
@@ -29,8 +31,6 @@ from medstress.experiment.file import config
 from medstress.experiment.file.reading import apply_overrides, check_experiment
 from medstress.experiment.first import Choices, groups_of, read_data
 from medstress.experiment.plan.dataset_parts import DatasetPart, recognise_mentions
-from medstress.files.frames import refuse_inputs
-from medstress.files.writing import write_text
 
 if TYPE_CHECKING:
     from medstress.attacks.noise import NoiseResources

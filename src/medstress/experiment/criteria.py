@@ -15,8 +15,7 @@ from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
 from medstress.analyses.run import Run
 from medstress.analyses.significance import FIXED
 from medstress.analyses.slices import LENGTHS, POST_HOC, column_of, length_of, values_of_column
-from medstress.core.arms import AttackRecord
-from medstress.core.controls import BETWEEN
+from medstress.core.arms import BETWEEN, AttackRecord
 from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.core.items import Question

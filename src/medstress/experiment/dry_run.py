@@ -36,8 +36,8 @@ from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, Unasked, never_lost
 from medstress.backends.turns import plain
+from medstress.core.arms import left_out_sentences
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
-from medstress.core.controls import left_out_sentences
 from medstress.core.hashing import content_hash
 from medstress.core.items import PAIRS, QUESTIONS, Question
 from medstress.core.outcomes import Measured

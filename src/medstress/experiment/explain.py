@@ -27,10 +27,9 @@ from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Trial
 from medstress.core.words import plural
-from medstress.engine.asking import Guard, answer_all
 from medstress.engine.inquiry import Asked, InquiryFlow, InquiryResult
 from medstress.engine.progress import Watcher
-from medstress.engine.work import CallRound, Purpose
+from medstress.engine.work import CallRound, Guard, Purpose, answer_all
 from medstress.experiment.follow_ups import Stage
 from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared

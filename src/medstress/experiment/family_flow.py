@@ -29,8 +29,8 @@ from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Outcome, Prediction
 from medstress.core.queries import ATTACKER, Consult
 from medstress.core.text import Edit
-from medstress.engine.asking import Held
 from medstress.engine.inquiry import ConversationRequest, HoldConversations, Replies, StudyFlow
+from medstress.engine.work import Held
 from medstress.stats.permutation import TIE
 from medstress.tasks.prompt_sets import say
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of

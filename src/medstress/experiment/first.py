@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from medstress.attacks.protocol import attack_class, make_attack
 from medstress.backends.local.files import EMBEDDED
 from medstress.core import registry
+from medstress.core.arms import CONTROLS, NOISE_CONTROL
 from medstress.core.attacked import NAME
-from medstress.core.controls import CONTROLS, NOISE_CONTROL
 from medstress.core.errors import DataError, UsageError, did_you_mean, reason, setting
+from medstress.core.reading import read_json, read_text
 from medstress.datasets.guess import guess_dataset
 from medstress.experiment.file import config
 from medstress.experiment.file.config import Dataset, Entities, Experiment, Victim, given_keys
 from medstress.experiment.file.reading import Source, apply_overrides, check_experiment, toml_text
 from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
-from medstress.files.reading import read_json, read_text
 
 if TYPE_CHECKING:
     from medstress.tasks.kinds import Kind

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from medstress.analyses.run import Run
 from medstress.analyses.summary import summary
-from medstress.files.bounded import read_inside
-from medstress.files.writing import write_text
+from medstress.core.reading import read_inside
+from medstress.core.writing import write_text
 from medstress.store.database import SUMMARY, translated
 from medstress.store.reviews import reviews_digests, with_reviews
 

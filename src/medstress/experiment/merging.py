@@ -13,19 +13,19 @@ from filelock import FileLock, SoftFileLock, Timeout
 
 from medstress.core.errors import StoreError, UsageError, setting
 from medstress.core.hashing import canonical_bytes
-from medstress.core.shards import Shard
+from medstress.core.writing import atomic_path, unfinished_parts
 from medstress.experiment.opening import Fingerprint, differences
 from medstress.experiment.plan import manifest as manifests
-from medstress.files.writing import atomic_path, unfinished_parts
+from medstress.store.chain import plan_of
 from medstress.store.database import FILE, LOCK, translated
 from medstress.store.opening import interpreting, no_run
-from medstress.store.root import plan_of
 from medstress.store.run_store import lock_folder
 from medstress.store.shards import (
     KEY,
     SHARDS,
     STOPPED_BY,
     Counts,
+    Shard,
     StoredShard,
     read_shard,
     write_merged,

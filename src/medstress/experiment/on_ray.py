@@ -32,7 +32,7 @@ from medstress.core.errors import (
     UsageError,
     reason,
 )
-from medstress.core.shards import MOST_SHARDS, Shard
+from medstress.core.extras import importing, versions
 from medstress.core.words import plural
 from medstress.engine.progress import Progress, Watcher
 from medstress.experiment.file.config import Experiment
@@ -42,9 +42,8 @@ from medstress.experiment.opening import Wish
 from medstress.experiment.plan.plan import payers
 from medstress.experiment.prepare import prepare
 from medstress.experiment.run import Outcome, check_can_be_cut, perform, run_folder
-from medstress.files.extras import importing, versions
 from medstress.store.database import FILE
-from medstress.store.shards import read_shard
+from medstress.store.shards import MOST_SHARDS, Shard, read_shard
 
 LOCAL, AUTO = "local", "auto"
 MAX_RETRIES = 20

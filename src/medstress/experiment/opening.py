@@ -18,7 +18,7 @@ from medstress.core.errors import (
     setting,
 )
 from medstress.core.hashing import content_hash
-from medstress.core.shards import Shard
+from medstress.store.shards import Shard
 
 _NEVER_IDENTITY = (
     *("name", "label", "use", "parameters", "family", "group", "price_in", "price_out"),

@@ -20,12 +20,11 @@ from uuid import uuid4
 from medstress.backends.python import PythonBackend
 from medstress.core.errors import UsageError
 from medstress.core.hashing import file_hash
+from medstress.core.writing import refuse_link, state_dir, write_text
 from medstress.engine.progress import Watcher
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.file.reading import Source
 from medstress.experiment.plan.plan import Prepared, payers
-from medstress.files.cache_folders import state_dir
-from medstress.files.writing import refuse_link, write_text
 from medstress.store.database import FILE
 from medstress.store.run_store import RunStore
 

@@ -12,18 +12,18 @@ from typing import Any
 from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import never_wrong
 from medstress.core.errors import UsageError, setting
+from medstress.core.frames import refuse_inputs
+from medstress.core.hashing import rng_for
 from medstress.core.items import Candidate, Question
 from medstress.core.resources import Resources
-from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
+from medstress.core.writing import write_text
 from medstress.engine.progress import Watcher
 from medstress.experiment.file.config import Experiment
 from medstress.experiment.plan.parts import AttackPart, make_attacks
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.prepare import prepare, resolve
-from medstress.files.frames import refuse_inputs
-from medstress.files.writing import write_text
 
 NEEDS = ("experiment", "dataset", "attack")
 """Tables that `perturb` needs; attacks that draw names also need entity groups."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UnreachableError, UsageError, setting
 from medstress.core.queries import JUDGE
-from medstress.core.shards import Shard
 from medstress.engine.progress import Progress, Watcher
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.work import Purpose
@@ -58,11 +57,11 @@ from medstress.experiment.plan.plan import (
     usage_of,
 )
 from medstress.experiment.prepare import opened_victims, prepare, resolve
+from medstress.store.chain import SUPERSEDED
 from medstress.store.database import FILE, LOCK
 from medstress.store.reader import RunReader, read, stored_manifest
-from medstress.store.root import SUPERSEDED
 from medstress.store.run_store import A_MOMENT, RunStore, lock_folder
-from medstress.store.shards import STOPPED_BY, shard_of
+from medstress.store.shards import STOPPED_BY, Shard, shard_of
 from medstress.store.shared_cache import open_shared
 
 if TYPE_CHECKING:

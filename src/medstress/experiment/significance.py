@@ -27,10 +27,9 @@ from medstress.attacks.medfuzz.gates import Draft, objections
 from medstress.attacks.medfuzz.roles import replies
 from medstress.core.arms import Place
 from medstress.core.calls import Decoding
-from medstress.core.hashing import content_hash
+from medstress.core.hashing import content_hash, rng_for
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import ATTACKER, JUDGE
-from medstress.core.seeding import rng_for
 from medstress.core.text import edit_rows
 from medstress.core.trials import Trial
 from medstress.core.words import plural

@@ -33,6 +33,7 @@ from medstress.core.errors import StoreError, UsageError, another_folder, settin
 from medstress.core.hashing import digest
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
+from medstress.core.writing import write_text
 from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.file import config
@@ -49,7 +50,6 @@ from medstress.experiment.run import (
     run_folder,
     with_models,
 )
-from medstress.files.writing import write_text
 from medstress.store.database import FILE, translated
 from medstress.store.reader import stored_manifest
 from medstress.store.run_store import throw_away

@@ -24,11 +24,11 @@ from medstress.analyses.verdict import VERDICT
 from medstress.core.calls import Prompt
 from medstress.core.calls import Score as ScoreCall
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
-from medstress.core.evidence import Evidence
 from medstress.core.outcomes import Prediction, Verdict, parse_goal
 from medstress.core.sentences import TaggedText
 from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
+from medstress.core.validity import Evidence
 from medstress.core.words import command
 from medstress.report.formats import NONE, clean, number
 from medstress.store.codec import decode_answer, decode_edits
@@ -485,7 +485,7 @@ class Cases:
             return (), 0
         pick, probes = trial.pick, set(reader.result(trial.number).get("probes", ()))
         answers: dict[int, tuple[str, list[Any]]] = {}
-        for _, query, stored, body, tokens in reader.answered_queries([trial.number]):
+        for query, stored, body, *tokens in reader.answered_queries(trial.number):
             is_earlier = pick is None or query < pick.query
             if stored is not None and query not in probes and is_earlier:
                 answers.setdefault(query, (stored, []))[1].append(decode_answer(body, *tokens))

@@ -15,8 +15,8 @@ from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Table
 from medstress.analyses.summary import spoken_of
 from medstress.core.errors import UsageError, did_you_mean, setting
-from medstress.files.extras import importing
-from medstress.files.writing import make_folder, write_bytes
+from medstress.core.extras import importing
+from medstress.core.writing import make_folder, write_bytes
 from medstress.report.charts import Colours, value_of, write
 from medstress.report.formats import clean, one_line
 from medstress.report.latex import PACKAGES, escape, latex_table

@@ -78,7 +78,7 @@ def csv_table(table: Table) -> str:
 
 def csv_text(lines: Iterable[Sequence[object]]) -> str:
     """Write lines as CSV; a text that a spreadsheet would evaluate gets an apostrophe in front."""
-    from medstress.files.spreadsheets import neutral
+    from medstress.core.frames import neutral
 
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")

@@ -18,14 +18,18 @@ Who can write the file can also make its chain again. What binds is a digest kep
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from string import hexdigits
+from typing import Any, NamedTuple
 
 import orjson
 
-DIGEST_BYTES = 16
+from medstress.core.errors import UsageError
+from medstress.core.hashing import DIGEST_BYTES, canonical_bytes, hasher
+
 _PAGE = 2_000
 """Rows that are hashed together; the digest does not depend on it."""
 
@@ -205,7 +209,7 @@ def _digest(
     last: Mapping[str, int],
     apart: bytes | None,
 ) -> bytes:
-    state = hashlib.blake2b(before.digest, digest_size=DIGEST_BYTES)
+    state = hasher(before.digest)
     # Where each table ends, so that no row can pass for one of another table.
     state.update(orjson.dumps([*before.last.values(), *last.values(), (apart or b"").hex()]))
     for table, now in last.items():
@@ -221,7 +225,7 @@ def _apart(
     table = chained.apart
     if table is None or before.last[table] == last[table]:
         return None
-    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    state = hasher()
     _hash_next(state, rows[table], table, before.last[table], last[table])
     return state.digest()
 
@@ -263,25 +267,34 @@ JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item WHERE t.id =
 """
 
 
+_ENDED = """
+SELECT v.id, v.trial, v.digest,
+       CASE WHEN COALESCE(v.verdict, v.result, v.exchanges, v.digest) NOT NULL THEN CAST(json_array(
+           t.repeat, t.trial_id, v.verdict, lower(hex(v.exchanges))) AS BLOB) END,
+       CAST(COALESCE(v.result, '') AS BLOB), t.arm, t.item
+FROM main.verdicts v JOIN main.trials t ON t.id = v.trial ORDER BY v.id
+"""
+"""How trials ended; what of it is a digest's own part is made here, which is faster than a row at a
+time. Null in a row by which a trial begins again."""
+
+
 def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
     """Return the digest of the calls that one attempt of a trial consumed, with their answers."""
     rows = db.execute(_CONSUMED, (trial, attempt)).fetchall()
-    return hashlib.blake2b(orjson.dumps(rows), digest_size=DIGEST_BYTES).digest()
+    return hasher(orjson.dumps(rows)).digest()
 
 
-def _trial_digest(
-    arm: hashlib.blake2b, item: bytes, own: tuple[int, str, str | None, str], result: bytes
-) -> bytes:
+def _trial_digest(arm: hashlib.blake2b, item: bytes, own: bytes, result: bytes) -> bytes:
     """Return the digest of a trial.
 
     Args:
         arm: the state after its arm, as JSON; it is not changed.
         item: the item's id and hash, as JSON.
-        own: its repeat, its id, how it ended, and the digest of what it consumed, in hex.
+        own: its repeat, its id, how it ended, and the digest of what it consumed in hex, as JSON.
         result: its result, as stored.
     """
     state = arm.copy()
-    state.update(b"".join((item, orjson.dumps(own), result)))
+    state.update(item + own + result)
     return state.digest()
 
 
@@ -289,9 +302,9 @@ def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, resul
     """Append how a trial ended; everything that it consumed is stored before."""
     exchanges = exchanges_digest(db, trial, attempt)
     *arm, item_id, item_hash, repeat, trial_id = db.execute(_IDENTITY, (trial,)).fetchone()
-    state = hashlib.blake2b(orjson.dumps(arm), digest_size=DIGEST_BYTES)
-    item, own = orjson.dumps((item_id, item_hash)), (repeat, trial_id, verdict, exchanges.hex())
-    digest = _trial_digest(state, item, own, result.encode())
+    item = orjson.dumps((item_id, item_hash))
+    own = orjson.dumps((repeat, trial_id, verdict, exchanges.hex()))
+    digest = _trial_digest(hasher(orjson.dumps(arm)), item, own, result.encode())
     db.execute(
         "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
         "VALUES (?, ?, ?, ?, ?)",
@@ -308,24 +321,18 @@ def wrong_rows(db: sqlite3.Connection, digests: dict[int, bytes] | None = None) 
     """
     # What all trials of an arm share is hashed once.
     arms = {
-        arm: hashlib.blake2b(orjson.dumps(values), digest_size=DIGEST_BYTES)
+        arm: hasher(orjson.dumps(values))
         for arm, *values in db.execute(f"SELECT a.id, {_ARM} FROM main.arms a")
     }
     items = {
         row: orjson.dumps(of) for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")
     }
-    rows = db.execute(
-        "SELECT v.id, v.trial, v.digest, v.verdict, v.exchanges, CAST(v.result AS BLOB), t.arm, "
-        "t.item, t.repeat, t.trial_id FROM main.verdicts v JOIN main.trials t ON t.id = v.trial "
-        "ORDER BY v.id"
-    )
     digests = {} if digests is None else digests
-    for row, trial, stored, verdict, exchanges, result, arm, item, repeat, trial_id in rows:
-        if verdict is result is exchanges is stored is None:
+    for row, trial, stored, own, result, arm, item in db.execute(_ENDED):
+        if own is None:
             digests.pop(trial, None)
             continue
-        own = repeat, trial_id, verdict, (exchanges or b"").hex()
-        digests[trial] = digest = _trial_digest(arms[arm], items[item], own, result or b"")
+        digests[trial] = digest = _trial_digest(arms[arm], items[item], own, result)
         if digest != stored:
             yield _other_digest("verdicts", row, stored, digest)
 
@@ -348,3 +355,208 @@ def wrong_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
 
 def _other_digest(table: str, row: int, stored: bytes | None, digest: bytes) -> Break:
     return Break(table, row, f"digest {(stored or b'').hex() or 'none'}", digest.hex())
+
+
+# -- The root of a run ----------------------------------------------------------------------------
+ROOT = "root"
+"""Key of the manifest under which roots are kept."""
+PLAN: Mapping[str, tuple[str, ...]] = {
+    "parts": (),
+    "attacks": (),
+    "records": (),
+    "controls": (),
+    "fixed_family": (),
+    "require": (),
+    "slices": (),
+    "tests": (),
+    "similarity": (),
+    "surrogates": (),
+    "tuning": (),
+    "victims": (
+        *("model", "model_hash", "parameters", "family", "group", "task", "prompt"),
+        *("by_dataset", "part_of", "backend"),
+    ),
+    "roles": ("model", "model_hash", "decoding", "backend"),
+    "datasets": ("n_items", "n_rows", "hash", "passages"),
+    "groups": ("n_names", "vocabulary_hash", "embedding", "distance", "n_undefined", "hash"),
+}
+"""Manifest entries that the root covers; of a table of parts, only these keys of each, if any are
+named. Names, notes, paths, prices, times, versions, commands and verdicts that came early are left
+out."""
+_MAY_BE_PATHS = ("model", "embedding")
+"""Keys that may hold a path, of which only the last component counts."""
+_TABLES = tuple(name for name in RUN_CHAIN.tables if name != RUN_CHAIN.apart)
+
+SUPERSEDED = "superseded"
+"""Manifest entry: ids of follow-ups that another one has replaced, because an extension changed
+what is asked. They stay readable, and are no part of the root nor asked again."""
+SUPERSEDED_IDS = f"""
+SELECT value FROM json_each(COALESCE((SELECT value FROM main.manifest WHERE key = '{SUPERSEDED}'
+AND id <= :manifest ORDER BY id DESC LIMIT 1), '[]'))
+"""
+_ITEMS = """
+SELECT i.dataset, i.item_id, i.hash, COALESCE(r.body, i.body) FROM main.items i
+LEFT JOIN (
+    SELECT item, MAX(id) AS id FROM main.renewals WHERE id <= :renewals GROUP BY item
+) last ON last.item = i.id
+LEFT JOIN main.renewals r ON r.id = last.id
+WHERE i.id <= :items ORDER BY i.dataset, i.item_id
+"""
+_DIGESTS = "SELECT trial, digest FROM main.verdicts WHERE id <= :verdicts ORDER BY id"
+_LEFT_OUT = f"SELECT id FROM main.trials WHERE trial_id IN ({SUPERSEDED_IDS})"
+_FINDINGS = f"""
+SELECT t.trial_id, f.name, f.value FROM main.findings f JOIN main.trials t ON t.id = f.trial
+WHERE f.id IN (SELECT MAX(id) FROM main.findings WHERE id <= :findings GROUP BY trial, name)
+AND t.trial_id NOT IN ({SUPERSEDED_IDS}) ORDER BY t.trial_id, f.name
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRoot:
+    """A root that a run once had."""
+
+    root: str
+    """The digest, in hex."""
+    row: int
+    """The row of the manifest that holds it."""
+    last: Mapping[str, int]
+    """Table -> its last row then."""
+
+
+def compute_root(
+    db: sqlite3.Connection,
+    last: Mapping[str, int] | None = None,
+    digests: Mapping[int, bytes] | None = None,
+) -> str:
+    """Return the root of a run of today's format.
+
+    Args:
+        db: the run's file.
+        last: table -> the last row that counts, for the root that the run had then; default: all.
+        digests: trial -> the digest of its last verdict, if they were computed already.
+    """
+    now = root_rows(db)
+    last = now if last is None else {name: int(last[name]) for name in now}
+    manifest = bound_manifest(db, last["manifest"])
+    state = hasher(canonical_bytes(plan_of(manifest)))
+    state.update(orjson.dumps(["criteria", answers_before_criteria(db, manifest)]))
+    for kind, rows in (("item", _ITEMS), ("finding", _FINDINGS)):
+        for row in db.execute(rows, last):
+            state.update(orjson.dumps((kind, *row)))
+    trials = dict(db.execute(_DIGESTS, last) if digests is None else digests)
+    for (row,) in db.execute(_LEFT_OUT, last):
+        trials.pop(row, None)
+    # Sorted, because an extension registers its trials in another order than a run at once.
+    ended = sorted(filter(None, trials.values()))
+    state.update(orjson.dumps(["trials", len(ended)]))
+    state.update(b"".join(ended))
+    return state.hexdigest()
+
+
+def answers_before_criteria(db: sqlite3.Connection, manifest: Mapping[str, Any]) -> int | None:
+    """Return how many answers the run had bought before its criteria were fixed; None without any.
+
+    The commits say it: they hold the last row of the manifest and of the answers.
+    """
+    criteria = manifest.get("require")
+    if criteria is None:
+        return None
+    rows = db.execute("SELECT id, value FROM main.manifest WHERE key = 'require' ORDER BY id")
+    fixed = next(row for row, value in rows if _hash_of(value) == criteria["hash"])
+    (last,) = db.execute(
+        "SELECT COALESCE(MAX(answers), 0) FROM main.commits WHERE manifest < ?", (fixed,)
+    ).fetchone()
+    count = "SELECT COUNT(*) FROM main.answers WHERE id <= ? AND trial > 0"
+    return int(db.execute(count, (last,)).fetchone()[0])
+
+
+def _hash_of(value: str) -> str | None:
+    return (json.loads(value) or {}).get("hash")
+
+
+def plan_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the root covers of a manifest."""
+    found: dict[str, Any] = {}
+    for name, keys in PLAN.items():
+        value = manifest.get(name)
+        if keys:
+            parts = dict(value or {})
+            value = {
+                label: {key: _anywhere(key, part[key]) for key in keys if part.get(key) is not None}
+                for label, part in parts.items()
+            }
+        if value:
+            found[name] = value
+    if "seeds" in (known := found.get("parts", {})):
+        # Their order says only which trials come first.
+        found["parts"] = {**known, "seeds": sorted(known["seeds"])}
+    return found
+
+
+def _anywhere(key: str, value: Any) -> Any:
+    """Return a value of the manifest without the folder that it may name."""
+    if key not in _MAY_BE_PATHS or not isinstance(value, str):
+        return value
+    return value.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def keep_root(db: sqlite3.Connection) -> str:
+    """Append the root of a complete run to its manifest, unless the last one still holds.
+
+    Call it inside the transaction that completes the run or adds to it.
+    """
+    known = current_root(db)
+    if known is not None:
+        return known.root
+    root, last = compute_root(db), root_rows(db)
+    last["manifest"] += 1  # the row of the root itself
+    value = json.dumps({"root": root, "last": last})
+    db.execute("INSERT INTO main.manifest (key, value) VALUES (?, ?)", (ROOT, value))
+    return root
+
+
+def kept_roots(db: sqlite3.Connection) -> Iterator[KeptRoot]:
+    """Yield every root that the run once had, the earliest first."""
+    rows = db.execute("SELECT id, value FROM main.manifest WHERE key = ? ORDER BY id", (ROOT,))
+    for row, value in rows:
+        stored = json.loads(value)
+        yield KeptRoot(root=stored["root"], row=row, last=stored["last"])
+
+
+def current_root(db: sqlite3.Connection) -> KeptRoot | None:
+    """Return the last root if nothing was added since, else None."""
+    kept = list(kept_roots(db))
+    return kept[-1] if kept and kept[-1].last == root_rows(db) else None
+
+
+def checked_root(text: str) -> str:
+    """Return a root as it is compared.
+
+    Raises:
+        UsageError: the text is no digest.
+
+    >>> checked_root(" 0F3A" + "0" * 28)
+    '0f3a0000000000000000000000000000'
+    """
+    root = text.strip().lower()
+    if len(root) != 2 * DIGEST_BYTES or not set(root) <= set(hexdigits):
+        raise UsageError(
+            f"--root {text}: expected a digest of {2 * DIGEST_BYTES} hex digits, as it stands in "
+            f"the summary; got {len(root)} characters"
+        ).with_flag("--root", None)
+    return root
+
+
+def root_rows(db: sqlite3.Connection) -> dict[str, int]:
+    """Return the last row of every table that a root is about."""
+    return last_rows(db, _TABLES)
+
+
+def bound_manifest(db: sqlite3.Connection, last: int) -> dict[str, Any]:
+    """Return the entries that a root covers, as they were up to a row of the manifest."""
+    names = ", ".join("?" * len(PLAN))
+    rows = db.execute(
+        f"SELECT key, value FROM main.manifest WHERE key IN ({names}) AND id <= ? ORDER BY id",
+        (*PLAN, last),
+    )
+    return {key: json.loads(value) for key, value in rows}

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.core.calls import FROM_CACHE
-from medstress.store.key_index import KEY_BYTES
+from medstress.core.hashing import DIGEST_BYTES
 
 Numbers: TypeAlias = NDArray[np.int64]
 _CALLS = """
@@ -162,7 +162,7 @@ def _answers(
     """
     (n,) = db.execute("SELECT COUNT(*) FROM answers").fetchone()
     keys = np.fromiter(
-        (key for (key,) in db.execute("SELECT key FROM answers ORDER BY id")), f"S{KEY_BYTES}", n
+        (key for (key,) in db.execute("SELECT key FROM answers ORDER BY id")), f"S{DIGEST_BYTES}", n
     )
     asked_by = np.fromiter(
         (trial for (trial,) in db.execute("SELECT trial FROM answers ORDER BY id")), np.int64, n

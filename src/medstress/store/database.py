@@ -13,7 +13,7 @@ from shutil import copyfile
 from typing import Any, TypeVar
 
 from medstress.core.errors import StoreError, setting
-from medstress.files.writing import (
+from medstress.core.writing import (
     DATABASE,
     PlaceTaken,
     atomic_path,

@@ -22,19 +22,20 @@ from traceback import extract_tb
 from typing import Literal, TypeAlias
 
 from medstress.core.errors import FIRST_COMMAND, DataError, StoreError, did_you_mean, setting
+from medstress.core.reading import check_regular, is_locked
 from medstress.core.words import command
-from medstress.files.bounded import check_regular, is_locked
-from medstress.files.writing import DATABASE
+from medstress.core.writing import DATABASE
 from medstress.store.chain import (
     REVIEW_CHAIN,
     RUN_CHAIN,
     Break,
     Chained,
+    compute_root,
+    current_root,
     first_break,
     wrong_rows,
 )
 from medstress.store.database import LOCK, SIDES
-from medstress.store.root import compute_root, current_root
 
 Stamps: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 """What a write to a file or its log changes."""

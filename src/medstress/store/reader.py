@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -14,12 +14,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import numpy as np
 import orjson
 
-from medstress.core.calls import FROM_CACHE, Chosen, Generated
+from medstress.core.calls import FROM_CACHE, Chosen, Generated, StoredCall
 from medstress.core.errors import StoreError
-from medstress.core.exchanges import StoredCall
 from medstress.core.outcomes import Verdict
-from medstress.files.bounded import check_regular, refuse_linked
-from medstress.store.chain import commits_after
+from medstress.core.reading import check_regular, refuse_linked
+from medstress.store.chain import KeptRoot, commits_after, current_root, kept_roots
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import VICTIM, Counts, Spending, count, read_spending
 from medstress.store.database import FILE, INQUIRIES, make_views
@@ -31,7 +30,6 @@ from medstress.store.opening import (
     restrict,
 )
 from medstress.store.reviews import Review, in_order, stored_reviews
-from medstress.store.root import KeptRoot, current_root, kept_roots
 
 R = TypeVar("R")
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
@@ -296,20 +294,15 @@ class RunReader:
         (text,) = self.db.execute("SELECT result FROM trials WHERE id = ?", (trial,)).fetchone()
         return cast("dict[str, Any]", json.loads(text))
 
-    def answered_queries(
-        self, trials: Sequence[int], purpose: str = "attack"
-    ) -> Iterator[tuple[int, int, str | None, str, tuple[int, int]]]:
-        """Yield (trial, query, edits, answer, tokens in and out) of each answered call of perturbed
-        queries, or of those with another purpose, in the given trials, in order."""
-        for trial in trials:
-            rows = self.db.execute(
-                "SELECT trial, query, edits, body, tokens_in, tokens_out FROM calls "
-                "WHERE trial = ? AND purpose = ? AND role = 'victim' AND error IS NULL "
-                "AND body IS NOT NULL ORDER BY seq",
-                (trial, purpose),
-            )
-            for row in rows:
-                yield row[0], row[1], row[2], row[3], (row[4], row[5])
+    def answered_queries(self, trial: int) -> Iterator[tuple[int, str | None, str, int, int]]:
+        """Yield (query, edits, answer, tokens in, tokens out) of each answered call of a trial's
+        perturbed queries, in order."""
+        yield from self.db.execute(
+            "SELECT query, edits, body, tokens_in, tokens_out FROM calls WHERE trial = ? "
+            "AND purpose = 'attack' AND role = 'victim' AND body IS NOT NULL AND error IS NULL "
+            "ORDER BY seq",
+            (trial,),
+        )
 
     def work_rows(self) -> dict[str, int]:
         """Return id -> row of all trials, inquiries and studies, open ones too."""
@@ -412,17 +405,23 @@ class RunReader:
             yield StoredExchange(**columns)
 
 
-def read(folder: Path, question: Callable[[RunReader], R]) -> R:
-    """Return what is read from the file of a run folder, opened for it.
+@contextmanager
+def opened(folder: Path, *, check: Literal["all", "form"] = "all") -> Iterator[RunReader]:
+    """Open a run folder for some reading; `check` as in `open_for_reading`.
 
     Raises:
         StoreError: there is no run in the folder, it is not as medstress writes it, or another
             process began to write to it meanwhile.
     """
-    with interpreting(folder / FILE), closing(RunReader(folder)) as reader:
-        answer = question(reader)
+    with interpreting(folder / FILE), closing(RunReader(folder, check=check)) as reader:
+        yield reader
         reader.check_unchanged()
-    return answer
+
+
+def read(folder: Path, question: Callable[[RunReader], R]) -> R:
+    """Return what is read from the file of a run folder, as `opened`."""
+    with opened(folder) as reader:
+        return question(reader)
 
 
 def stored_manifest(folder: Path) -> dict[str, Any]:

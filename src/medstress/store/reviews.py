@@ -5,7 +5,6 @@ The file is written verdict by verdict, and read as untrusted input.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import sqlite3
@@ -19,9 +18,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
-from medstress.files.bounded import check_regular
-from medstress.files.writing import refuse_occupied
-from medstress.store.chain import DIGEST_BYTES, REVIEW_CHAIN
+from medstress.core.hashing import hasher
+from medstress.core.reading import check_regular
+from medstress.core.writing import refuse_occupied
+from medstress.store.chain import REVIEW_CHAIN
 from medstress.store.database import SIDES, Database, translated
 from medstress.store.opening import (
     REVIEWS,
@@ -249,7 +249,7 @@ def with_reviews(root: str, reviews: str | None) -> str:
     """
     if reviews is None:
         return root
-    return hashlib.blake2b(orjson.dumps([root, reviews]), digest_size=DIGEST_BYTES).hexdigest()
+    return hasher(orjson.dumps([root, reviews])).hexdigest()
 
 
 def stored_rooms(folder: Path) -> dict[str, dict[str, Any]]:

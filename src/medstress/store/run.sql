@@ -32,7 +32,7 @@ CREATE TABLE findings (
 CREATE INDEX found ON findings (trial);
 -- Every call that was computed and answered, once, in order of arrival; trial 0: taken from the
 -- shared cache. There is no index by key, which would dirty a page a row: see
--- `medstress.store.key_index`.
+-- `medstress.store.run_store`.
 CREATE TABLE answers (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, trial INTEGER NOT NULL, body TEXT NOT NULL,
     seconds REAL NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL);

@@ -7,26 +7,20 @@ import json
 import shlex
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+import orjson
 from filelock import FileLock, SoftFileLock, Timeout
 
-from medstress.core.calls import Answer
+from medstress.core.calls import Answer, BegunTrial, Exchange, PlannedTrial
 from medstress.core.errors import StoreError, setting
-from medstress.core.exchanges import BegunTrial, Exchange, PlannedTrial
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Item
-from medstress.files.writing import (
-    create_in_place,
-    make_folder,
-    refuse_link,
-    refuse_occupied,
-)
-from medstress.store.chain import RUN_CHAIN, commits_after, finish, head
+from medstress.core.writing import create_in_place, make_folder, refuse_link, refuse_occupied
+from medstress.store.chain import RUN_CHAIN, SUPERSEDED_IDS, commits_after, finish, head, keep_root
 from medstress.store.codec import decode_answer, encode_answer, encode_item
 from medstress.store.counts import Spending, read_spending
 from medstress.store.database import (
@@ -42,10 +36,70 @@ from medstress.store.database import (
     take_over,
     translated,
 )
-from medstress.store.key_index import NEWEST, CallsInFlight, KeyIndex
 from medstress.store.opening import check_file, make_schema
 from medstress.store.reviews import remove_reviews
-from medstress.store.root import SUPERSEDED_IDS, keep_root
+
+_KEYS = """
+CREATE TEMP TABLE keys (key BLOB PRIMARY KEY, answer INTEGER NOT NULL) WITHOUT ROWID;
+INSERT OR IGNORE INTO temp.keys SELECT key, id FROM main.answers ORDER BY key, id;
+"""
+"""The index from key to row of an answer, in memory: on disk every random key would dirty a page.
+It is written in the transactions that write answers, so what is undone leaves both."""
+_ANSWERS = "SELECT k.key, k.answer FROM temp.keys k"
+_AT_ONCE = 500
+"""Keys in one statement; old SQLites accept 999 values."""
+
+
+def _of_keys(
+    db: sqlite3.Connection, select: str, keys: Sequence[bytes]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of a query over `temp.keys k`, those with given keys."""
+    for start in range(0, len(keys), _AT_ONCE):
+        part = keys[start : start + _AT_ONCE]
+        yield from db.execute(f"{select} WHERE k.key IN ({', '.join('?' * len(part))})", part)
+
+
+class CallsInFlight:
+    """The table `dispatched`: calls that this process made and that have no answer yet."""
+
+    def __init__(self, db: Database) -> None:
+        """Take over a journal: calls left in it were in flight when the last process died."""
+        self._db = db
+        self._open: dict[bytes, int] = {}
+        stored = db.run(lambda db: db.execute("SELECT calls FROM dispatched").fetchone())
+        if stored is None:
+            return  # nothing is written by opening a run that may be refused
+        left = {bytes.fromhex(key): trial for key, trial in orjson.loads(stored[0])}
+
+        def settle(db: sqlite3.Connection) -> None:
+            # Those that have an answer were not interrupted.
+            answered = dict(_of_keys(db, _ANSWERS, list(left)))
+            lost = sorted(call for call in left.items() if call[0] not in answered)
+            db.executemany("INSERT INTO interrupted VALUES (?, ?)", lost)
+            db.execute("DELETE FROM dispatched")
+
+        db.commit(settle)
+
+    def add(self, calls: Iterable[tuple[bytes, int]]) -> None:
+        """Add calls (key, trial)."""
+        self._change({key: trial for key, trial in calls if key not in self._open}, ())
+
+    def remove(self, keys: Iterable[bytes]) -> None:
+        """Remove calls that were answered."""
+        self._change({}, [key for key in keys if key in self._open])
+
+    def _change(self, new: Mapping[bytes, int], gone: Sequence[bytes]) -> None:
+        if not (new or gone):
+            return
+        self._open |= new
+        for key in gone:
+            self._open.pop(key, None)
+        calls = orjson.dumps([[key.hex(), trial] for key, trial in self._open.items()]).decode()
+        write = "INSERT OR REPLACE INTO dispatched VALUES (1, :calls)"
+        if not self._open:
+            write = "DELETE FROM dispatched"
+        self._db.submit(lambda db: db.execute(write, {"calls": calls}))
+
 
 A_MOMENT = 0.2
 """Seconds to wait for a lock that a reader may try."""
@@ -144,7 +198,7 @@ class RunStore:
 
     SQLite in WAL mode with synchronous=NORMAL: a killed process loses nothing that was
     committed; a power cut may lose the last commits, never the file. Answers are appended, and an
-    index in memory (`KeyIndex`) knows their rows. Writes are submitted to the `Database` without
+    index in memory (`temp.keys`) knows their rows. Writes are submitted to the `Database` without
     waiting; an error in one is raised by the next commit or read.
     """
 
@@ -181,9 +235,8 @@ class RunStore:
             self._is_empty = not (folder / FILE).exists()
             self._db = Database(folder / FILE, self._prepare, chained=RUN_CHAIN, alone=alone)
             try:
-                self._read_keys()
                 self._attempts = self._read_attempts()
-                self._in_flight = CallsInFlight(self._db, self._find)
+                self._in_flight = CallsInFlight(self._db)
             except BaseException:
                 self._abandon()
                 raise
@@ -194,17 +247,9 @@ class RunStore:
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         make_schema(db, self.folder / FILE)
+        db.execute("PRAGMA temp_store = MEMORY")
         make_views(db)
-
-    def _read_keys(self) -> None:
-        self._rows, self._last_answer = KeyIndex(self._keys_of), 0
-        # Answers that are not committed, and the row of the last one submitted to the database.
-        self._uncommitted: dict[bytes, tuple[Any, ...]] = {}
-        self._last_submitted = 0
-        part = "SELECT key, id FROM answers WHERE id > ? ORDER BY id LIMIT ?"
-        while pairs := self._fetch(part, self._last_answer, NEWEST):
-            self._rows.add(pairs)
-            self._last_submitted = self._last_answer = pairs[-1][1]
+        db.executescript(_KEYS)
 
     def __enter__(self) -> RunStore:
         return self
@@ -235,7 +280,6 @@ class RunStore:
     def close(self) -> None:
         """Commit and release the folder."""
         try:
-            self._submit_answers()
             self._db.close()
         finally:
             self._lock.release()
@@ -249,36 +293,14 @@ class RunStore:
 
     def commit(self) -> None:
         """Commit everything written so far, so that it survives the process."""
-        self._submit_answers()
         if (learned := self._learned()) != self._learned_before:
             self.write_manifest(learned)
             self._learned_before = learned
-        try:
-            self._db.commit()
-        except StoreError:
-            self._undone()
-            raise
+        self._db.commit()
         self._is_empty = False
-        self._rows.add([(key, row[0]) for key, row in self._uncommitted.items()])
-        self._uncommitted.clear()
-
-    def _run(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        try:
-            return self._db.run(work)
-        except StoreError:
-            self._undone()
-            raise
-
-    def _undone(self) -> None:
-        """Forget the answers that were rolled back; the next ones take their rows."""
-        self._uncommitted.clear()
-        last = "SELECT COALESCE(MAX(id), 0) FROM answers"
-        with suppress(StoreError):  # the caller raises the first one
-            (self._last_answer,) = self._db.run(lambda db: db.execute(last).fetchone())
-            self._last_submitted = self._last_answer
 
     def _fetch(self, query: str, *values: Any) -> list[Any]:
-        return self._run(lambda db: db.execute(query, values).fetchall())
+        return self._db.run(lambda db: db.execute(query, values).fetchall())
 
     # -- manifest and arms -------------------------------------------------------------------
     def manifest(self) -> dict[str, Any]:
@@ -310,7 +332,9 @@ class RunStore:
     ) -> int:
         """Return the row of one (data set, group, victim, attack, seed); it is added if new."""
         arm = {"dataset": dataset, "grp": group, "victim": victim, "attack": attack, "seed": seed}
-        return self._run(lambda db: _row(db, "arms", arm, lambda: {"spec": canonical_json(spec)}))
+        return self._db.run(
+            lambda db: _row(db, "arms", arm, lambda: {"spec": canonical_json(spec)})
+        )
 
     def renew_items(self, dataset: str, items: Iterable[Item]) -> None:
         """Append the metadata of stored items, such as documents, that their data set changed."""
@@ -345,7 +369,7 @@ class RunStore:
             rest = {"arm": arm, "item": of, "repeat": repeat, "place": place}
             return BegunTrial(_row(db, "trials", {"trial_id": trial_id}, lambda: rest), False, {})
 
-        return self._run(lambda db: [begin(db, one) for one in planned])
+        return self._db.run(lambda db: [begin(db, one) for one in planned])
 
     def finish_trial(self, trial: int, verdict: str, result: dict[str, Any]) -> None:
         """Append a trial's verdict and result, with their digests."""
@@ -377,7 +401,7 @@ class RunStore:
             db.executemany("INSERT INTO verdicts (trial) VALUES (?)", trials)
             make_views(db)
 
-        self._run(begin)
+        self._db.run(begin)
         self._attempts = self._read_attempts()
 
     def ask_again(self, ids: Iterable[str]) -> None:
@@ -392,7 +416,7 @@ class RunStore:
 
     def _lost(self, purposes: Iterable[str]) -> list[tuple[int]]:
         values = {"manifest": 2**62, "purposes": json.dumps(sorted(purposes))}
-        return self._run(lambda db: db.execute(_LOST, values).fetchall())
+        return self._db.run(lambda db: db.execute(_LOST, values).fetchall())
 
     def open_ids(self) -> set[str]:
         """Return the ids of the trials and follow-ups that have begun and not ended."""
@@ -410,7 +434,7 @@ class RunStore:
             for table in _CHILDREN_FIRST:
                 db.execute(f"DELETE FROM main.{table}")
 
-        self._run(delete)
+        self._db.run(delete)
 
     def item_hashes(self) -> list[tuple[str, str, str]]:
         """Return data set, id and hash of every item whose trials have begun."""
@@ -426,31 +450,27 @@ class RunStore:
 
     def head(self) -> str:
         """Return the last link of the chain."""
-        return self._run(head) or ""
+        return self._db.run(head) or ""
 
     def commits_after(self, digest: str) -> int | None:
         """Return how many links the chain has after one; None if it has no such link."""
-        return self._run(lambda db: commits_after(db, digest))
+        return self._db.run(lambda db: commits_after(db, digest))
 
     def keep_root(self) -> str:
         """Append the root of a run that is complete, commit, and return it."""
-        self._submit_answers()
-        root = self._run(keep_root)
+        root = self._db.run(keep_root)
         self.commit()
         return root
 
     # -- calls -------------------------------------------------------------------------------
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
         """Return the stored answers to these keys."""
-        rows = list(self._find(keys).values())
-        if not rows:
-            return {}
-        found = self._fetch(
-            "SELECT key, body, tokens_in, tokens_out FROM answers "
-            f"WHERE id IN ({','.join('?' * len(rows))})",
-            *rows,
+        query = (
+            "SELECT a.key, a.body, a.tokens_in, a.tokens_out FROM temp.keys k "
+            "JOIN main.answers a ON a.id = k.answer"
         )
-        return {key: decode_answer(body, t_in, t_out) for key, body, t_in, t_out in found}
+        rows = self._db.run(lambda db: list(_of_keys(db, query, keys))) if keys else ()
+        return {key: decode_answer(body, t_in, t_out) for key, body, t_in, t_out in rows}
 
     def computed_totals(self) -> tuple[int, int]:
         """Return the numbers of computed calls and their tokens so far."""
@@ -459,7 +479,7 @@ class RunStore:
 
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens so far, by victim and role."""
-        return self._run(read_spending)
+        return self._db.run(read_spending)
 
     def dispatching(self, calls: Iterable[tuple[bytes, int]]) -> None:
         """Journal calls (key, trial) that are about to be handed to a back end, and commit."""
@@ -472,55 +492,41 @@ class RunStore:
         An answer of None is a failure: it only leaves the journal. Of two answers to one call
         the first is kept.
         """
-        given = list(answers)
-        keys = [key for key, *_ in given]
-        known = self._find(keys)
-        rows = dict[bytes, tuple[Any, ...]]()
-        for key, trial, answer, seconds in given:
-            if answer is not None and key not in known and key not in rows:
-                self._last_answer += 1
+        keys: list[bytes] = []
+        rows: dict[bytes, tuple[Any, ...]] = {}
+        for key, trial, answer, seconds in answers:
+            keys.append(key)
+            if answer is not None and key not in rows:
                 tokens = (answer.tokens_in, answer.tokens_out)
-                place = (self._last_answer, key, trial)
-                rows[key] = (*place, encode_answer(answer), seconds, *tokens)
-        # All become known in one step, whenever an interrupt comes; `commit` submits the rest.
-        self._uncommitted.update(rows)
-        self._submit_answers()
-        self._in_flight.remove(keys)
+                rows[key] = (key, trial, encode_answer(answer), seconds, *tokens)
 
-    def _submit_answers(self) -> None:
-        rows = [row for row in self._uncommitted.values() if row[0] > self._last_submitted]
+        def write(db: sqlite3.Connection) -> None:
+            known = dict(_of_keys(db, _ANSWERS, list(rows)))
+            (last,) = db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()
+            fresh = (row for key, row in rows.items() if key not in known)
+            new = [(number, *row) for number, row in enumerate(fresh, last + 1)]
+            insert_rows(db, "main.answers", new)
+            insert_rows(db, "temp.keys", [(key, number) for number, key, *_ in new])
+
         if rows:
-            self._db.submit(lambda db: insert_rows(db, "answers", rows, or_else="OR IGNORE"))
-            self._last_submitted = rows[-1][0]
-
-    def _find(self, keys: Sequence[bytes]) -> dict[bytes, int]:
-        """Return the rows of the stored answers to these keys."""
-        found = self._rows.find(keys)
-        found.update((key, self._uncommitted[key][0]) for key in keys if key in self._uncommitted)
-        return found
-
-    def _keys_of(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Return the keys of the answers in these rows."""
-        return dict(
-            self._fetch(f"SELECT id, key FROM answers WHERE id IN {_CHOSEN}", json.dumps(rows))
-        )
+            self._db.submit(write)
+        self._in_flight.remove(keys)
 
     def consumed(self, rows: Iterable[Exchange]) -> None:
         """Store exchanges."""
         given, attempts = list(rows), self._attempts
-        answers = self._find([row[6] for row in given])
-        derived, others = [], []
-        for trial, seq, role, purpose, query, call, key, edits, flags, request, error in given:
-            answer = answers.get(key) if error is None else None
-            if answer is not None and request is None and flags is None:
-                attempt = attempts.get(trial, 0)
-                derived.append((trial, attempt, seq, role, purpose, query, call, answer, edits))
-            else:
-                kept = key if answer is None else None
-                place = (trial, attempts.get(trial, 0), seq, role, purpose, query, call)
-                others.append((*place, answer, kept, edits, flags, request, error))
 
         def write(db: sqlite3.Connection) -> None:
+            answers = dict(_of_keys(db, _ANSWERS, [row[6] for row in given]))
+            derived, others = [], []
+            for trial, seq, role, purpose, query, call, key, edits, flags, request, error in given:
+                answer = answers.get(key) if error is None else None
+                place = (trial, attempts.get(trial, 0), seq, role, purpose, query, call)
+                if answer is not None and request is None and flags is None:
+                    derived.append((*place, answer, edits))
+                else:
+                    kept = key if answer is None else None
+                    others.append((*place, answer, kept, edits, flags, request, error))
             # Rows without null columns go separately, because nulls are slow to bind.
             insert_rows(db, _DERIVED, derived, or_else="OR IGNORE")
             insert_rows(db, "main.exchanges", others, or_else="OR IGNORE")

@@ -22,9 +22,8 @@ from typing import Any
 from medstress.core.calls import Answer, ModelIdentity
 from medstress.core.errors import StoreError
 from medstress.core.hashing import digest
-from medstress.files.bounded import check_regular
-from medstress.files.cache_folders import cache_dir
-from medstress.files.writing import PlaceTaken, create_in_place, make_folder
+from medstress.core.reading import check_regular
+from medstress.core.writing import PlaceTaken, cache_dir, create_in_place, make_folder
 from medstress.store.codec import decode_answer, encode_answer
 from medstress.store.database import SIDES
 from medstress.store.opening import Schema, harden, make_schema

@@ -6,7 +6,6 @@ import json
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, groupby
@@ -21,16 +20,13 @@ from numpy.typing import NDArray
 from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.clusters import clusters_by_dataset
 from medstress.core.errors import StoreError
-from medstress.core.evidence import Evidence, after_success
 from medstress.core.frozen import rare_collections
 from medstress.core.outcomes import Verdict
 from medstress.core.text import WHOLE, Edit, edits_of
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
-from medstress.core.validity import REVIEW
+from medstress.core.validity import REVIEW, Evidence, after_success
 from medstress.store.counts import Spending
-from medstress.store.database import FILE
-from medstress.store.opening import interpreting
-from medstress.store.reader import ArmKey, RunReader, StoredInquiry, StoredTrial, read
+from medstress.store.reader import ArmKey, RunReader, StoredInquiry, StoredTrial, opened, read
 from medstress.store.reviews import Review, reviews_digests, stored_rooms, with_reviews
 
 Span: TypeAlias = tuple[str, int, int]
@@ -113,7 +109,7 @@ class Folder:
                 process began to write to it meanwhile.
         """
         self.path = path
-        with rare_collections(), interpreting(path / FILE), closing(RunReader(path)) as reader:
+        with rare_collections(), opened(path) as reader:
             self.manifest: Mapping[str, Any] = reader.manifest
             self.root: str | None = _root(reader, path)
             """Of the run and its reviews; None while it goes on."""
@@ -130,7 +126,6 @@ class Folder:
             """Queries beside `asked`: `baseline`, `other`, `ahead`, `interrupted`."""
             self.spending: Sequence[Spending] = reader.spending()
             self.n_from_cache = reader.n_from_cache()
-            reader.check_unchanged()
 
     def clean_replies(self, victim: str, n: int) -> list[str]:
         """Return the raw replies of a model, thoughts too, about the first n clean items."""

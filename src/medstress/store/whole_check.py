@@ -8,12 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medstress.core.outcomes import Verdict
-from medstress.files.bounded import check_regular
+from medstress.core.reading import check_regular
 from medstress.store.chain import (
     REVIEW_CHAIN,
     RUN_CHAIN,
     Break,
+    KeptRoot,
+    answers_before_criteria,
+    bound_manifest,
+    compute_root,
     first_break,
+    kept_roots,
+    root_rows,
     wrong_exchanges,
     wrong_rows,
 )
@@ -21,14 +27,6 @@ from medstress.store.codec import decode_answer, decode_item
 from medstress.store.database import FILE, UNFINISHED
 from medstress.store.opening import REVIEWS, reading, restrict
 from medstress.store.reviews import FILE as REVIEW_FILE
-from medstress.store.root import (
-    KeptRoot,
-    answers_before_criteria,
-    bound_manifest,
-    compute_root,
-    kept_roots,
-    last_rows,
-)
 
 _VERDICTS = (*(one.value for one in Verdict), "asked", "unanswered")
 """How a trial ends, or a question of an analysis."""
@@ -115,7 +113,7 @@ def check_whole(folder: Path) -> Whole:
         broken = next(_breaks(db), None) or _broken_reviews(folder)
         if broken is not None:
             return Whole(broken=broken)
-        roots, last = tuple(kept_roots(db)), last_rows(db)
+        roots, last = tuple(kept_roots(db)), root_rows(db)
         (n_open,) = db.execute(
             f"SELECT COALESCE(SUM(n), 0) FROM {_ATTEMPTS} WHERE attempt >= ended"
         ).fetchone()
@@ -138,7 +136,7 @@ def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
             yield Break(table, row, expected, _short(found))
     yield from _unreadable(db)
     yield from wrong_exchanges(db)
-    now = last_rows(db)
+    now = root_rows(db)
     if n := answers_before_criteria(db, bound_manifest(db, now["manifest"])):
         yield Break("manifest", 0, "criteria before the first answer", f"{n} answers before them")
     for kept in kept_roots(db):

@@ -6,20 +6,157 @@ The kinds that come with the package stand at the end; plug-ins register more un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from medstress.core import registry
-from medstress.core.errors import UsageError
-from medstress.core.items import QUESTIONS, TAGGED, Item, Question
-from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.calls import Compare, Compared, Request, Tag, Tagged
+from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.items import OUTSIDE, QUESTIONS, TAGGED, EditedTexts, Item, Question
+from medstress.core.outcomes import Outcome, Prediction
+from medstress.core.sentences import (
+    SentencePair,
+    TaggedCandidate,
+    TaggedText,
+    are_bare,
+    entities_of,
+)
 from medstress.tasks.scores import CORRELATIONS, ENTITIES, Scoring
 
 if TYPE_CHECKING:
-    from medstress.tasks.multiple_choice import AnyTask
+    from medstress.tasks.multiple_choice import AnyTask, Flow
     from medstress.tasks.victim import Tasks, VictimRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityTagging:
+    """The task of a victim that labels tokens.
+
+    An entity is found if the victim marks exactly its tokens with its type (strict match). Types
+    that the data do not annotate are read as outside, so that a victim that knows more types than
+    the data is not penalised. Marks without a type (B, I) are of the data's only type.
+    """
+
+    types: tuple[str, ...]
+    """The types that the data annotate, sorted."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The victim's type -> the data's type, where they differ."""
+
+    def spec(self) -> dict[str, Any]:
+        """Return what defines the task, for fingerprints."""
+        return {"kind": "ner", "types": list(self.types), "names": dict(sorted(self.names.items()))}
+
+    def listing(self, candidate: TaggedCandidate) -> str:
+        """Return the sentence, tokens joined by spaces."""
+        return " ".join(candidate.tokens)
+
+    def flow(self, candidate: TaggedCandidate) -> Flow:
+        """Ask for the labels of one candidate, and look for its entity."""
+        (reply,) = yield (Request(Tag(candidate.tokens)),)
+        assert isinstance(reply, Tagged)
+        if len(reply.labels) != len(candidate.tokens):
+            raise UsageError(
+                f"the model returned {len(reply.labels)} labels for the {len(candidate.tokens)} "
+                f"words of {self.listing(candidate)[:60]!r}; expected one for each word"
+            )
+        labels = self.read(reply.labels)
+        entity = candidate.entity
+        if entity is None:
+            # Without an entity, what the victim marks only counts for precision.
+            return Prediction(outcome=Outcome.RIGHT, answer=None, text=" ".join(labels))
+        found = entity in entities_of(labels)
+        return Prediction(
+            outcome=Outcome.RIGHT if found else Outcome.WRONG,
+            answer=" ".join(labels[entity.start : entity.end]),
+            text=" ".join(labels),
+        )
+
+    def read(self, labels: Sequence[str]) -> list[str]:
+        """Translate a victim's labels to the types of the data.
+
+        Raises:
+            UsageError: a mark without a type may be of several.
+        """
+        read = []
+        for label in labels:
+            type_ = self.type_of(label)
+            read.append(f"{label[0]}-{type_}" if type_ in self.types else OUTSIDE)
+        return read
+
+    def type_of(self, label: str) -> str:
+        """Return the type that a victim's label means, by the data's names; empty for O."""
+        if label == OUTSIDE or len(label) > 1:
+            return self.names.get(label[2:], label[2:])
+        if len(self.types) > 1:
+            raise UsageError(
+                f"the model marks {label!r} without a type, and the data have the types "
+                f"{', '.join(self.types)}: keep one of them with types in [[dataset]], as in types "
+                f'= ["{self.types[0]}"]'
+            )
+        return self.types[0] if self.types else ""
+
+    def check(self, victim: str, labels: Sequence[str]) -> None:
+        """Check that a model's labels cover the types of the data.
+
+        Args:
+            victim: its label, for the message.
+            labels: the model's labels; empty if it declares none.
+
+        Raises:
+            UsageError: a label is not IOB, or a type of the data is missing; names both.
+        """
+        theirs = [label for label in labels if label != OUTSIDE]
+        data = ", ".join(self.types)
+        if are_bare(theirs, "iob2"):
+            self.read(theirs)
+            return
+        for label in theirs:
+            if label[:2] not in ("B-", "I-") or not label[2:]:
+                raise UsageError(
+                    f"victim {victim!r}: its labels are {', '.join(labels)}, and the data's types "
+                    f"are {data}; expected IOB labels such as 'B-{self.types[0]}': set id2label in "
+                    "the model's config.json"
+                )
+        types = sorted({label[2:] for label in theirs})
+        if not types:
+            return
+        for name in self.names:
+            if name not in types:
+                raise UsageError(
+                    f"victim {victim!r}: labels: it has no type {name!r}"
+                    f"{did_you_mean(name, types)} (it has: {', '.join(types)})"
+                )
+        known = {self.names.get(type_, type_) for type_ in types}
+        if missing := [type_ for type_ in self.types if type_ not in known]:
+            raise UsageError(
+                f"victim {victim!r} knows the types {', '.join(types)}, and the data's types are "
+                f"{data}: say which of its types is {missing[0]!r}, e.g. "
+                f'labels = {{"{types[0]}" = "{missing[0]}"}}, or take another model'
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Similarity:
+    """The task of a victim that scores pairs.
+
+    Every answer counts as right, because no distance from the gold score is defined as wrong.
+    """
+
+    def spec(self) -> dict[str, Any]:
+        """Return what defines the task, for fingerprints."""
+        return {"kind": "similarity"}
+
+    def listing(self, candidate: EditedTexts) -> str:
+        """Return both texts, one on each line."""
+        return "\n".join(candidate.texts.values())
+
+    def flow(self, candidate: EditedTexts) -> Flow:
+        """Ask for the similarity of one candidate."""
+        (reply,) = yield (Request(Compare(*candidate.texts.values())),)
+        assert isinstance(reply, Compared)
+        return Prediction(outcome=Outcome.RIGHT, answer=None, scores=(reply.score,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,52 +283,44 @@ def choice_from_spec(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) 
     return task_from_spec(spec, stored_template(prompt))
 
 
-def _tagging(request: VictimRequest) -> Tasks:
-    from medstress.tasks.sentences import EntityTagging
+def _asked_once(
+    request: VictimRequest, task: AnyTask, kind: Kind, call: str, backends: str
+) -> Tasks:
+    """Return a task without a prompt as the tasks of a victim that can do it."""
     from medstress.tasks.victim import Tasks
 
-    request.refuse(TAGGING.name, "answer_by", "shots_from", "wrap")
-    traits = request.backend.traits
-    if "tag" not in traits.calls:
-        raise request.cannot(TAGGING.name, "; use transformers, python or spacy")
-    task = EntityTagging(types=request.classes, names=request.table.labels or {})
-    task.check(request.label, traits.labels)
+    request.refuse(kind.name, "answer_by", "shots_from", "wrap")
+    if call not in request.backend.traits.calls:
+        raise request.cannot(kind.name, f"; use transformers, python or {backends}")
     return Tasks(default=task)
 
 
-def _rebuilt_tagging(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
-    from medstress.tasks.sentences import EntityTagging
-
-    return EntityTagging(types=tuple(spec["types"]), names=spec["names"])
+def _tagging(request: VictimRequest) -> Tasks:
+    task = EntityTagging(types=request.classes, names=request.table.labels or {})
+    tasks = _asked_once(request, task, TAGGING, "tag", "spacy")
+    task.check(request.label, request.backend.traits.labels)
+    return tasks
 
 
 def _similarity(request: VictimRequest) -> Tasks:
-    from medstress.tasks.sentences import Similarity
-    from medstress.tasks.victim import Tasks
-
-    request.refuse(SIMILARITY.name, "answer_by", "shots_from", "wrap")
-    if "compare" not in request.backend.traits.calls:
-        raise request.cannot(SIMILARITY.name, "; use transformers, python or sentence_transformers")
-    return Tasks(default=Similarity())
-
-
-def _rebuilt_similarity(spec: Mapping[str, Any], prompt: Mapping[str, Any] | None) -> AnyTask:
-    from medstress.tasks.sentences import Similarity
-
-    return Similarity()
+    return _asked_once(request, Similarity(), SIMILARITY, "compare", "sentence_transformers")
 
 
 CHOICE = Kind(
     item=Question, task="multiple_choice", tasks=choice_tasks, task_from_spec=choice_from_spec
 )
 TAGGING = Kind(
-    item=TaggedText, task="ner", tasks=_tagging, task_from_spec=_rebuilt_tagging, scores=ENTITIES
+    item=TaggedText,
+    task="ner",
+    tasks=_tagging,
+    task_from_spec=lambda spec, _: EntityTagging(types=tuple(spec["types"]), names=spec["names"]),
+    scores=ENTITIES,
 )
 SIMILARITY = Kind(
     item=SentencePair,
     task="similarity",
     tasks=_similarity,
-    task_from_spec=_rebuilt_similarity,
+    task_from_spec=lambda *_: Similarity(),
     scores=CORRELATIONS,
 )
 KINDS: tuple[Kind, ...] = (CHOICE, TAGGING, SIMILARITY)

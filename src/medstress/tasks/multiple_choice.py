@@ -89,6 +89,9 @@ class MultipleChoice:
 
     def spec(self) -> dict[str, object]:
         """Return what defines the task, for fingerprints."""
+        own: dict[str, object] = {}
+        if self.answer_by is AnswerBy.CHOICE and not self.template.lists_options:
+            own["listing"] = listed(self.template).hash  # what a function is shown
         return {
             "template": self.template.hash,
             "answer_by": self.answer_by.value,
@@ -97,14 +100,8 @@ class MultipleChoice:
             "thoughts": self.thoughts and list(self.thoughts),
             "decoding": [self.decoding.max_new_tokens, self.decoding.temperature],
             "reasoning_tokens": self.reasoning_tokens,
-            **self._of_listing(),
+            **own,
         }
-
-    def _of_listing(self) -> dict[str, str]:
-        """Return the hash of the shipped template of what a function is shown, if it is that."""
-        if self.answer_by is not AnswerBy.CHOICE or self.template.lists_options:
-            return {}
-        return {"listing": listed(self.template).hash}
 
     @property
     def is_sampled(self) -> bool:

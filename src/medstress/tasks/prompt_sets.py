@@ -32,7 +32,7 @@ from pydantic import (
 from medstress.core.errors import UsageError, did_you_mean, reason
 from medstress.core.hashing import content_hash
 from medstress.core.items import LETTERS, Question
-from medstress.files.reading import parse_toml
+from medstress.core.reading import parse_toml
 from medstress.tasks.reading import final_statement
 
 if TYPE_CHECKING:

@@ -6,19 +6,23 @@ What a Jinja file made is stored with each call; a folder's own Jinja text is ne
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medstress.core.calls import Message, Prompt
 from medstress.core.errors import TrialError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.core.items import LETTERS, Candidate
-from medstress.files.jinja_texts import render
+
+if TYPE_CHECKING:
+    import jinja2
 
 SUFFIX = ".txt"
 JINJA = (".jinja", ".jinja2", ".j2")
@@ -105,12 +109,13 @@ class Template:
         if not self.is_shown:
             return self._prompt("", "")
         context, stem, passage = candidate.context, candidate.stem, candidate.passage
-        values = {"context": context, "stem": stem, "passage": passage}
+        values: dict[str, Any] = {"context": context, "stem": stem, "passage": passage}
         values["question"] = f"{context} {stem}" if context else stem
         options = list(zip(candidate.item.letters, candidate.options, strict=True))
         if self.is_jinja:
-            made = render(self.source, {**values, "options": options}, name=_named(self.name))
-            return self._prompt(made.text, str(made.exports.get("system", "")))
+            values["options"] = options
+            text, sets = render(self.source, values, name=_named(self.name))
+            return self._prompt(text, str(sets.get("system", "")))
         pieces = _laid_out(self.source, bool(context), bool(passage))
         if "options" in pieces:
             values["options"] = "\n".join([f"{letter}: {text}" for letter, text in options])
@@ -192,7 +197,7 @@ def compile_template(name: str, source: str) -> Template:
     options = [(letter, f"option {letter}") for letter in LETTERS]
     probe = {"context": "", "stem": "s?", "question": "s?", "passage": "", "options": options}
     try:
-        sets = render(source, probe, name=_named(name)).exports
+        _, sets = render(source, probe, name=_named(name))
     except TrialError as error:
         raise UsageError(f"{_named(name)} is not a usable Jinja template: {error}") from error
     return Template(
@@ -251,3 +256,109 @@ def _check_places(name: str, source: str) -> None:
 
 def _named(name: str) -> str:
     return f"prompt {name!r}"
+
+
+# -- Jinja ----------------------------------------------------------------------------------------
+LARGEST = 1 << 20
+"""Most characters of one rendering; a prompt only places texts."""
+_PLAIN = (str, bool, int, float, type(None))
+
+
+def render(
+    source: str, values: Mapping[str, Any], *, name: str, chat: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """Render a template.
+
+    Args:
+        source: the template's text.
+        values: its variables, as JSON values.
+        name: its name in messages, such as `prompt 'mine.jinja'`.
+        chat: whether it is a model's chat template, which may use the extensions of transformers:
+            `break`, `raise_exception`, `strftime_now`.
+
+    Returns:
+        The text, and the texts, numbers and booleans that the template sets at its top level.
+
+    Raises:
+        UsageError: the template is not valid Jinja, or makes too long a text.
+        TrialError: it cannot be rendered with these values; the message has Jinja's reason.
+    """
+    template = compiled(source, name=name, chat=chat)
+    pieces, n = [], 0
+    try:
+        context = template.new_context(dict(values))
+        for piece in template.root_render_func(context):
+            n += len(piece)
+            if n > LARGEST:
+                break
+            pieces.append(piece)
+        exports = {k: v for k, v in context.get_exported().items() if isinstance(v, _PLAIN)}
+    except Exception as error:  # a template is code and can raise anything
+        raise TrialError(f"{name} cannot be rendered: {_reason(error)}") from error
+    if n > LARGEST:
+        raise UsageError(
+            f"{name} makes more than {LARGEST:,} characters; a prompt should only place texts"
+        )
+    return "".join(pieces), exports
+
+
+@lru_cache(maxsize=64)
+def compiled(source: str, *, name: str, chat: bool = False) -> jinja2.Template:
+    """Compile a template.
+
+    Raises:
+        UsageError: it is not valid Jinja.
+    """
+    import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    if chat:
+        # The environment of transformers, which chat templates are written for.
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=["jinja2.ext.loopcontrols", _generation()],
+        )
+        environment.globals |= {"raise_exception": _refuse, "strftime_now": _now}
+        environment.filters["tojson"] = _json
+    else:
+        environment = ImmutableSandboxedEnvironment(
+            undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
+        )
+    try:
+        return environment.from_string(source)
+    except (jinja2.TemplateError, RecursionError) as error:
+        raise UsageError(f"{name} is not a usable Jinja template: {_reason(error)}") from error
+
+
+def _generation() -> Any:
+    """Return the tag `generation`, which marks the model's text; here it only renders its body."""
+    from jinja2.ext import Extension
+
+    class Generation(Extension):
+        tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    return Generation
+
+
+def _refuse(reason: str) -> None:
+    import jinja2
+
+    raise jinja2.TemplateError(reason)
+
+
+def _now(form: str) -> str:
+    return datetime.now().strftime(form)
+
+
+def _json(value: Any, **how: Any) -> str:
+    """Dump JSON without escaping HTML characters, unlike Jinja's own filter."""
+    return json.dumps(value, **{"ensure_ascii": False, **how})
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:1_000]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib.resources import files
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -44,32 +45,22 @@ _TIE = 1e-9
 """Mean probabilities that differ by less are tied: sums of the same shares in another order."""
 
 
+def _of_inner(name: str) -> Any:
+    """Return a property of a wrapper that is the inner task's own."""
+    return property(attrgetter(f"inner.{name}"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
     """The base of wrappers: everything comes from the inner task unless a wrapper changes it."""
 
+    name: ClassVar[str]
+    """Its name in files."""
     inner: Task
     """The task that is wrapped."""
-
-    @property
-    def template(self) -> Template:
-        """The inner task's."""
-        return self.inner.template
-
-    @property
-    def is_sampled(self) -> bool:
-        """As the inner task."""
-        return self.inner.is_sampled
-
-    @property
-    def stores_requests(self) -> bool:
-        """As the inner task."""
-        return self.inner.stores_requests
-
-    @property
-    def n_samples(self) -> int:
-        """As the inner task."""
-        return self.inner.n_samples
+    template, is_sampled, stores_requests, n_samples = map(
+        _of_inner, ("template", "is_sampled", "stores_requests", "n_samples")
+    )
 
     def n_calls(self, n_options: int) -> int:
         """As the inner task."""
@@ -78,6 +69,15 @@ class Wrapper:
     def listing(self, candidate: Candidate) -> str:
         """As the inner task."""
         return self.inner.listing(candidate)
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Turn one candidate into calls and their answers into a prediction."""
+        raise NotImplementedError
+
+    def spec(self) -> dict[str, Any]:
+        """Return what defines it: its name, its own fields and the inner task."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "inner"}
+        return {"wrap": self.name, **own, "task": self.inner.spec()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,7 @@ class Majority(Wrapper):
     are shares of votes.
     """
 
+    name: ClassVar[str] = "majority"
     k: int = 5
     """Samples of a query; each has its own sample index."""
 
@@ -106,10 +107,6 @@ class Majority(Wrapper):
         flows = [_resampled(self.inner.flow(candidate), number * step) for number in range(self.k)]
         return elected(candidate, (yield from together(flows)))
 
-    def spec(self) -> dict[str, Any]:
-        """What defines it."""
-        return {"wrap": "majority", "k": self.k, "task": self.inner.spec()}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledOptions(Wrapper):
@@ -120,6 +117,7 @@ class ShuffledOptions(Wrapper):
     scores (`break_tie`). Unreadable answers are left out.
     """
 
+    name: ClassVar[str] = "shuffled_options"
     n: int | None = None
     """Orders of a query. None: all cyclic shifts, so that each option is in each place once. A
     smaller number takes the first shifts, a larger one adds fixed random orders."""
@@ -146,63 +144,60 @@ class ShuffledOptions(Wrapper):
             return elected(candidate, predictions)
         return _averaged(candidate, readable)
 
-    def spec(self) -> dict[str, Any]:
-        """What defines it."""
-        own = {"wrap": "shuffled_options", "n": self.n, "aggregate": self.aggregate}
-        return {**own, "task": self.inner.spec()}
+
+class InFront(Wrapper):
+    """The base of wrappers that put a text in front of every prompt."""
+
+    def flow(self, candidate: Candidate) -> Flow:
+        """Run the inner flow with the text before its prompts."""
+
+        def ask(request: Request) -> Request:
+            call = request.call
+            # An option that is scored alone has no prompt.
+            if isinstance(call, Tag | Compare | Classify) or call.prompt == UNCONDITIONED:
+                return request
+            return replace(request, call=replace(call, prompt=self._before(call.prompt, candidate)))
+
+        def read(answer: Answer) -> Answer:
+            # Some functions repeat their prompt.
+            if isinstance(answer, Chosen) and answer.text is not None:
+                return replace(answer, text=answer.text.removeprefix(self._lead(candidate)))
+            return answer
+
+        return (yield from changed(self.inner.flow(candidate), ask, read))
+
+    def listing(self, candidate: Candidate) -> str:
+        """Return the text and the prompt."""
+        return self._lead(candidate) + self.inner.listing(candidate)
+
+    def _lead(self, candidate: Candidate) -> str:
+        """Return the text, with white space at its end."""
+        raise NotImplementedError
+
+    def _before(self, prompt: Any, candidate: Candidate) -> Any:
+        """Return a prompt with the text in front."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instructed(Wrapper):
+class Instructed(InFront):
     """An instruction in front of every prompt; in a conversation, of its system turn."""
 
+    name: ClassVar[str] = "instructed"
     text: str
-    """The instruction."""
+    """The instruction: part of what defines the task, its source is not."""
 
-    def flow(self, candidate: Candidate) -> Flow:
-        """Run the inner flow with the instruction before its prompts."""
-        return (yield from changed(self.inner.flow(candidate), self._instruct, self._read))
-
-    def listing(self, candidate: Candidate) -> str:
-        """Return the instruction and the prompt."""
-        return self._lead + self.inner.listing(candidate)
-
-    def spec(self) -> dict[str, Any]:
-        """Return what defines the task: the text, not its source."""
-        return {"wrap": "instructed", "text": self.text, "task": self.inner.spec()}
-
-    @property
-    def _lead(self) -> str:
+    def _lead(self, candidate: Candidate) -> str:
         return f"{self.text}\n\n"
 
-    def _instruct(self, request: Request) -> Request:
-        return put_before(request, self._before)
-
-    def _before(self, prompt: Prompt) -> Prompt:
+    def _before(self, prompt: Prompt, candidate: Candidate) -> Prompt:
+        lead = self._lead(candidate)
         if isinstance(prompt, str):
-            return self._lead + prompt
+            return lead + prompt
         first, *others = prompt
         if first.role != "system":
             return (Message("system", self.text), *prompt)
-        return (Message("system", (self._lead + first.content).strip()), *others)
-
-    def _read(self, answer: Answer) -> Answer:
-        return without_lead(answer, self._lead)
-
-
-def put_before(request: Request, change: Any) -> Request:
-    """Return a request with its prompt changed, unless it scores an option alone."""
-    call = request.call
-    if isinstance(call, Tag | Compare | Classify) or call.prompt == UNCONDITIONED:
-        return request
-    return replace(request, call=replace(call, prompt=change(call.prompt)))
-
-
-def without_lead(answer: Answer, lead: str) -> Answer:
-    """Remove the text put before the prompt from a function's answer that repeats its prompt."""
-    if isinstance(answer, Chosen) and answer.text is not None:
-        return replace(answer, text=answer.text.removeprefix(lead))
-    return answer
+        return (Message("system", (lead + first.content).strip()), *others)
 
 
 def elected(candidate: Candidate, predictions: Sequence[Prediction]) -> Prediction:
@@ -280,13 +275,14 @@ SPARE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FewShot(Wrapper):
+class FewShot(InFront):
     """Show the first examples that are not the item itself, each with its answer.
 
     The answer is the letter of the key, or its text if the victim sees no letters (answer by text
     or head). In a conversation, an example is a user turn and an assistant turn.
     """
 
+    name: ClassVar[str] = "few_shot"
     inner: MultipleChoice
     """The victim's own task."""
     shots: int
@@ -294,29 +290,13 @@ class FewShot(Wrapper):
     examples: tuple[Question, ...]
     """In the order of their file; `SPARE` more than are shown."""
 
-    def flow(self, candidate: Candidate) -> Flow:
-        """Run the inner flow with the examples before its prompts."""
-
-        def ask(request: Request) -> Request:
-            return put_before(request, lambda prompt: self._before(prompt, candidate))
-
-        def read(answer: Answer) -> Answer:
-            return without_lead(answer, self._lead(candidate))
-
-        return (yield from changed(self.inner.flow(candidate), ask, read))
-
-    def listing(self, candidate: Candidate) -> str:
-        """Return the examples and the prompt."""
-        return self._lead(candidate) + self.inner.listing(candidate)
-
     def spec(self) -> dict[str, Any]:
         """Return what defines the task: the examples themselves, not their source."""
         rows = [
             [q.id, q.context, q.stem, list(q.options), q.key, *([q.passage] if q.passage else [])]
             for q in self.examples
         ]
-        own = {"wrap": "few_shot", "shots": self.shots, "examples": rows}
-        return {**own, "task": self.inner.spec()}
+        return {**Wrapper.spec(self), "examples": rows}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], inner: MultipleChoice) -> FewShot:
@@ -336,7 +316,7 @@ class FewShot(Wrapper):
             yield Candidate(item=question), question.key_text if by_text else question.key
 
     def _lead(self, candidate: Candidate) -> str:
-        """Return the examples as one text, with the options listed."""
+        # The examples as one text, with the options listed.
         shown = self._shown(candidate)
         return "".join(f"{self.inner.listing(each)} {answer}\n\n" for each, answer in shown)
 
@@ -356,6 +336,9 @@ class FewShot(Wrapper):
         return (prompt[0], *turns, *prompt[1:])
 
 
+_WRAPPERS: Mapping[str, type[Wrapper]] = {
+    one.name: one for one in (ShuffledOptions, Majority, Instructed)
+}
 SHIPPED = "defensive"
 """Name of the instruction shipped with medstress."""
 SUMMARIES = {
@@ -437,26 +420,22 @@ def wrapped(
         shots = len(examples) - SPARE
         found = FewShot(inner=task, shots=shots, examples=tuple(examples))
     for entry in entries:
-        match entry["name"]:
-            case "majority":
-                if not found.is_sampled:
-                    raise UsageError(
-                        f"victim {label!r}: majority asks {entry['k']} samples, and they would all "
-                        'be equal here: it needs answer_by = "generate" with a temperature above '
-                        "0, or a function"
-                    )
-                found = Majority(inner=found, k=entry["k"])
-            case "shuffled_options":
-                listed = task.template.lists_options or task.answer_by is AnswerBy.CHOICE
-                if not listed:
-                    raise UsageError(
-                        f"victim {label!r}: shuffled_options changes nothing, because prompt "
-                        f"{task.template.name!r} does not list the options"
-                    )
-                given = {"n": entry["n"], "aggregate": entry["aggregate"]}
-                found = ShuffledOptions(inner=found, **given)
-            case _:
-                found = Instructed(inner=found, text=_instruction(entry["instruction"], base))
+        name, own = entry["name"], {key: entry[key] for key in entry if key != "name"}
+        if name == Majority.name and not found.is_sampled:
+            raise UsageError(
+                f"victim {label!r}: majority asks {entry['k']} samples, and they would all be "
+                'equal here: it needs answer_by = "generate" with a temperature above 0, or a '
+                "function"
+            )
+        is_listed = task.template.lists_options or task.answer_by is AnswerBy.CHOICE
+        if name == ShuffledOptions.name and not is_listed:
+            raise UsageError(
+                f"victim {label!r}: shuffled_options changes nothing, because prompt "
+                f"{task.template.name!r} does not list the options"
+            )
+        if name == Instructed.name:
+            own = {"text": _instruction(entry["instruction"], base)}
+        found = _WRAPPERS[name](inner=found, **own)
     if found.n_calls(len(LETTERS)) > MOST_CALLS:
         raise UsageError(
             f"victim {label!r}: one query would take more than {MOST_CALLS:,} calls; lower k of "
@@ -467,7 +446,7 @@ def wrapped(
 
 def gives_scores(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether wrappers give scores (shares of votes) to a victim without scores."""
-    return any(entry["name"] in ("majority", "shuffled_options") for entry in entries)
+    return any(entry["name"] in (Majority.name, ShuffledOptions.name) for entry in entries)
 
 
 def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
@@ -475,17 +454,12 @@ def task_from_spec(spec: Mapping[str, Any], template: Template) -> Task:
     kind = spec.get("wrap")
     if kind is None:
         return MultipleChoice.from_spec(spec, template)
-    if kind == "few_shot":
-        own = MultipleChoice.from_spec(spec["task"], template)
-        return FewShot.from_spec(spec, own)
     inner = task_from_spec(spec["task"], template)
-    match kind:
-        case "majority":
-            return Majority(inner=inner, k=spec["k"])
-        case "shuffled_options":
-            return ShuffledOptions(inner=inner, n=spec["n"], aggregate=spec["aggregate"])
-        case _:
-            return Instructed(inner=inner, text=spec["text"])
+    if kind == FewShot.name:
+        assert isinstance(inner, MultipleChoice)
+        return FewShot.from_spec(spec, inner)
+    own = {name: value for name, value in spec.items() if name not in ("wrap", "task")}
+    return _WRAPPERS[kind](inner=inner, **own)
 
 
 def _instruction(name: str, base: Path) -> str:

@@ -12,12 +12,11 @@ from typing import Any
 from medstress.attacks.protocol import Attack, attack_fault
 from medstress.core.calls import Answer, Call
 from medstress.core.errors import BudgetExhausted
-from medstress.core.hashing import canonical_json
+from medstress.core.hashing import canonical_json, rng_for
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.resources import Resources
-from medstress.core.seeding import rng_for
 from medstress.testing.scripted import scripted_reply
 
 MAX_REFUSED = 32

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from medstress.attacks.protocol import Attack
+from medstress.core.hashing import rng_for
 from medstress.core.items import Mention, Question
 from medstress.core.resources import Exclusions, PerturbationSet, Resources
-from medstress.core.seeding import rng_for
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

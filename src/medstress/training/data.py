@@ -10,8 +10,7 @@ from typing import Any
 from medstress.attacks.noise import Abbreviation, Noise, NoiseResources, Synonym, noise_of
 from medstress.core.clusters import GROUPS, clusters_of, sentences_of
 from medstress.core.errors import DataError, UsageError
-from medstress.core.hashing import digest
-from medstress.core.seeding import rng_for
+from medstress.core.hashing import digest, rng_for
 from medstress.core.text import WHOLE
 from medstress.experiment.file.config import Train
 from medstress.experiment.file.reading import check_table

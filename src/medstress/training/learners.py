@@ -16,11 +16,11 @@ from medstress.backends.local.encoders import PieceTokenizer
 from medstress.backends.local.files import ModelFiles, find_model
 from medstress.backends.local.loading import placement_of
 from medstress.backends.options import BackendOptions
+from medstress.core.extras import importing, not_there
+from medstress.core.reading import loading
 from medstress.core.sentences import OUTSIDE, SentencePair, TaggedText, entities_of
 from medstress.entities.encoders import minilm_folder, quiet
 from medstress.entities.processor import in_compute_thread, keep_freed_memory, use_onednn
-from medstress.files.extras import importing, not_there
-from medstress.files.reading import loading
 from medstress.tasks.scores import pearson
 
 T = TypeVar("T", bound=Sized)

@@ -19,10 +19,10 @@ from typing import Any
 
 from medstress.core.errors import StoreError
 from medstress.core.hashing import digest
+from medstress.core.reading import loading
+from medstress.core.writing import atomic_path, make_folder
 from medstress.entities.processor import in_compute_thread
 from medstress.experiment.file.config import Train
-from medstress.files.reading import loading
-from medstress.files.writing import atomic_path, make_folder
 from medstress.store.database import translated
 from medstress.training.learners import Example, Learner, batches
 

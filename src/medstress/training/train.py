@@ -20,6 +20,8 @@ from medstress.attacks.noise import Synonym
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import StoreError, UsageError, did_you_mean, setting
 from medstress.core.hashing import content_hash
+from medstress.core.reading import reading
+from medstress.core.writing import make_folder, make_private, refuse_link, write_text
 from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.file import config
@@ -29,8 +31,6 @@ from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import execute, run_folder
-from medstress.files.reading import reading
-from medstress.files.writing import make_folder, make_private, refuse_link, write_text
 from medstress.stats.trainings import ASSUMED, ENOUGH_SEEDS, least_gain
 from medstress.store.database import translated
 from medstress.store.reader import stored_manifest

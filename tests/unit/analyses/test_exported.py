@@ -7,11 +7,11 @@ import pytest
 
 from medstress.analyses.exported import COLUMNS, EXCHANGES, REVIEWS, TABLES, trial_row
 from medstress.core.arms import AttackRecord
-from medstress.core.evidence import Evidence
 from medstress.core.outcomes import Verdict
 from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
+from medstress.core.validity import Evidence
 from medstress.store.prompts import Shown
 from planted_trials import SWAP, arm, control, edit, paired, trial
 

@@ -11,7 +11,7 @@ from medstress.analyses.run import Run
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
-from medstress.core.passages import DECIDES
+from medstress.core.resources import DECIDES
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
 from planted_trials import arm, planted_run, question, trial

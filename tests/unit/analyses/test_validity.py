@@ -9,9 +9,9 @@ import pytest
 from medstress.analyses.run import Cell
 from medstress.analyses.shown import as_json
 from medstress.analyses.validity import Validity, remarks, validity
-from medstress.core.evidence import Evidence
 from medstress.core.trials import Trial
 from medstress.core.trials import Validity as Word
+from medstress.core.validity import Evidence
 from medstress.stats.estimate import wilson, wilson_ends
 from planted_trials import arm, trial
 

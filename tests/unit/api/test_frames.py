@@ -3,7 +3,7 @@
 import polars
 
 from medstress.api.results import result_rows
-from medstress.files.frames import frame_of
+from medstress.core.frames import frame_of
 
 ESTIMATE = {"value": 0.5, "n": 4, "low": 0.1, "high": 0.9, "method": "Wilson 95 %"}
 

@@ -19,10 +19,10 @@ from medstress.attacks.discrete_zoo import (
 )
 from medstress.attacks.protocol import most_queries
 from medstress.core.errors import TrialError, UsageError
+from medstress.core.hashing import rng_for
 from medstress.core.items import Candidate, Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, CleanAnswer, Predict
-from medstress.core.seeding import rng_for
 from medstress.testing import PerturbationTable, tiny_resources
 
 Tell = Callable[[Candidate], Prediction]

@@ -9,10 +9,10 @@ import pytest
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.entity_substitution import nearest_span
 from medstress.core.errors import UsageError
+from medstress.core.hashing import rng_for
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask
-from medstress.core.seeding import rng_for
 from medstress.testing import PerturbationTable, tiny_resources
 
 HELD = Prediction(outcome=Outcome.RIGHT, answer="A")

@@ -22,7 +22,7 @@ from medstress.attacks.noise import (
 )
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.core.errors import UsageError
-from medstress.core.seeding import rng_for
+from medstress.core.hashing import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import tokenise
 from medstress.entities.names import folded

@@ -9,8 +9,8 @@ import pytest
 
 from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import make_attack
+from medstress.core.hashing import rng_for
 from medstress.core.items import Mention, Question
-from medstress.core.seeding import rng_for
 from medstress.experiment.plan.noise_resources import noise_resources
 
 ITEM = Question(

@@ -10,10 +10,10 @@ import pytest
 
 from medstress.attacks.passages import PassageDistractor, PassageNone, PassageOther, PassageSwap
 from medstress.attacks.protocol import most_queries
+from medstress.core.hashing import rng_for
 from medstress.core.items import Candidate, Question
-from medstress.core.passages import Passages, named_at
-from medstress.core.resources import Resources
-from medstress.core.seeding import rng_for
+from medstress.core.resources import Passages, Resources
+from medstress.core.text import named_at
 from medstress.testing import tiny_resources
 
 PASSAGE = "Gout hurts. Aspirin is bad, e.g. at night. Never give ASPIRIN or aspirins."

@@ -14,9 +14,9 @@ from medstress.attacks import EntitySubstitution
 from medstress.attacks.names import distractor_spans, is_within
 from medstress.attacks.protocol import most_queries
 from medstress.core.errors import TrialError, UsageError
+from medstress.core.hashing import rng_for
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction, parse_goal
-from medstress.core.seeding import rng_for
 from medstress.core.text import Edit
 from medstress.entities.names import normalise
 from medstress.testing import PerturbationTable, tiny_resources

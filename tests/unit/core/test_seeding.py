@@ -1,7 +1,6 @@
 import pytest
 
-from medstress.core.hashing import canonical_json, content_hash, file_hash
-from medstress.core.seeding import rng_for
+from medstress.core.hashing import canonical_json, content_hash, file_hash, rng_for
 
 BASE = (0, "swap/drugs", "sample", "q1", 0)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.core.shards import Shard, cut, parse_shard
+from medstress.store.shards import Shard, cut, parse_shard
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from medstress.core.errors import DataError, UsageError
-from medstress.core.passages import sentence_spans
-from medstress.core.text import tokenise
+from medstress.core.text import sentence_spans, tokenise
 from medstress.datasets import corpora, standoff, tagged
 from medstress.datasets.source import DatasetOptions
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from medstress.core.errors import DataError, UsageError
-from medstress.core.label_schemes import in_iob2, read_labels, scheme_of
+from medstress.core.sentences import in_iob2, read_labels, scheme_of
 from medstress.datasets import tagged
 from medstress.datasets.source import DatasetOptions
 

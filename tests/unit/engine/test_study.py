@@ -7,7 +7,6 @@ import pytest
 from medstress.core.calls import Failure, Generate, Generated, Request
 from medstress.core.items import Candidate, Question
 from medstress.core.queries import Consult
-from medstress.engine.asking import Held
 from medstress.engine.inquiry import (
     FIRST_SAMPLE,
     ConversationRequest,
@@ -16,7 +15,7 @@ from medstress.engine.inquiry import (
     StudyFlow,
     conduct_study,
 )
-from medstress.engine.work import CallRound, Purpose
+from medstress.engine.work import CallRound, Held, Purpose
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import Victim

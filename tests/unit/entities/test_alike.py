@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from medstress.core.evidence import KINDS
 from medstress.core.items import Mention, Question
+from medstress.core.validity import KINDS
 from medstress.entities.alike import (
     NameRules,
     Relation,

@@ -7,7 +7,6 @@ import pytest
 
 from medstress.core.errors import OtherRunError, StoreError, UsageError
 from medstress.core.hashing import content_hash
-from medstress.core.shards import Shard
 from medstress.experiment.opening import (
     Fingerprint,
     Held,
@@ -17,6 +16,7 @@ from medstress.experiment.opening import (
     decide,
     differences,
 )
+from medstress.store.shards import Shard
 
 FIRST, SECOND = content_hash(["q1", "1"]), content_hash(["q2", "2"])
 SAME = Fingerprint(

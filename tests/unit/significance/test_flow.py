@@ -14,7 +14,7 @@ from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
-from medstress.engine.asking import Held
+from medstress.engine.work import Held
 from medstress.experiment.family_flow import (
     LEAST_STOCK,
     Design,

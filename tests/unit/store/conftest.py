@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medstress.core.calls import Chosen
-from medstress.core.exchanges import BegunTrial
+from medstress.core.calls import BegunTrial, Chosen
 from medstress.core.items import Question
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore

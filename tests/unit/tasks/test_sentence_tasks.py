@@ -9,7 +9,7 @@ from medstress.core.errors import UsageError
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.tasks.sentences import EntityTagging, Similarity
+from medstress.tasks.kinds import EntityTagging, Similarity
 
 TEXT = TaggedText(
     id="s", tokens=("no", "salicylic", "acid", "now"), labels=("O", "B-Drug", "I-Drug", "O")

@@ -23,10 +23,9 @@ from medstress.attacks.variants import (
     shipped,
 )
 from medstress.core.items import Candidate, Question
-from medstress.core.passages import ABBREVIATIONS, sentence_spans
 from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
-from medstress.core.text import Edit
+from medstress.core.text import ABBREVIATIONS, Edit, sentence_spans
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -19,10 +19,9 @@ from medstress.attacks.protocol import parameters
 from medstress.attacks.variants import digits, in_random_order, shipped, whole
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.items import Candidate, Question
-from medstress.core.passages import sentence_spans
 from medstress.core.queries import LOOKAHEAD, Predict, Steps, ask_in_turn, consult
 from medstress.core.resources import Resources
-from medstress.core.text import Edit, copy_case, edit_distance
+from medstress.core.text import Edit, copy_case, edit_distance, sentence_spans
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 
 if TYPE_CHECKING:

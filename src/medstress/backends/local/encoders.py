@@ -44,11 +44,11 @@ from medstress.core.calls import (
     Tagged,
 )
 from medstress.core.errors import UsageError
-from medstress.core.label_schemes import in_iob2, scheme_of
+from medstress.core.reading import read_json
+from medstress.core.sentences import in_iob2, scheme_of
 from medstress.entities.embeddings import NGRAM, PromptEncoder
 from medstress.entities.encoders import model_folder
 from medstress.entities.processor import in_compute_thread
-from medstress.files.reading import read_json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,11 +19,10 @@ from typing import Any
 
 from medstress.backends.options import BackendOptions
 from medstress.core.errors import UsageError
+from medstress.core.extras import not_there
 from medstress.core.hashing import content_hash, file_hash
-from medstress.files.cache_folders import cache_dir
-from medstress.files.extras import not_there
-from medstress.files.reading import loading, reading
-from medstress.files.writing import write_text
+from medstress.core.reading import loading, reading
+from medstress.core.writing import cache_dir, write_text
 
 log = logging.getLogger(__name__)
 

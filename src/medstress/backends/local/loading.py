@@ -19,10 +19,10 @@ from medstress.backends.local.files import (
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import ModelIdentity
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.extras import importing, not_there
 from medstress.core.hashing import content_hash
+from medstress.core.reading import loading
 from medstress.entities.processor import keep_freed_memory, use_onednn
-from medstress.files.extras import importing, not_there
-from medstress.files.reading import loading
 
 DTYPES = ("float32", "bfloat16", "float16")
 _HEADS = {"ner": "TokenClassification", "similarity": "SequenceClassification"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
 from math import isclose
@@ -22,11 +22,12 @@ from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.medfuzz.attack import MedFuzz
 from medstress.attacks.names import spans_in
+from medstress.core.calls import StoredCall
 from medstress.core.errors import MedstressError
-from medstress.core.exchanges import StoredCall
 from medstress.core.hashing import content_hash, digest
 from medstress.core.items import Question
 from medstress.core.outcomes import TOO_LONG
+from medstress.core.reading import check_regular, read_inside
 from medstress.core.text import edits_of
 from medstress.core.words import plural
 from medstress.engine.inquiry import Inquiry
@@ -51,13 +52,11 @@ from medstress.experiment.plan.attack_checks import victim_of
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.significance import Tools, families, mention_studies, tools_of
 from medstress.experiment.transfer import plan
-from medstress.files.bounded import check_regular, read_inside
-from medstress.store.chain import Break
+from medstress.store.chain import SUPERSEDED, Break, checked_root
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
-from medstress.store.opening import interpreting, no_run
-from medstress.store.reader import RunReader, StoredWork
+from medstress.store.opening import no_run
+from medstress.store.reader import RunReader, StoredWork, opened
 from medstress.store.reviews import reviews_digests, with_reviews
-from medstress.store.root import SUPERSEDED, checked_root
 from medstress.store.whole_check import Whole, check_whole
 from medstress.tasks.victim import Victim
 from medstress.version import __version__
@@ -423,10 +422,9 @@ def verify_folder(
     root = None if root is None else checked_root(root)
     whole = check_whole(folder)
     if (broken := whole.broken) is None:
-        with interpreting(folder / FILE), closing(RunReader(folder, check="form")) as run:
+        with opened(folder, check="form") as run:
             _describe(found, run, whole, root)
             broken = found.broken or next(_Verifying(run, found, own).breaks(), None)
-            run.check_unchanged()
     found.broken = broken
     if broken is not None:
         found.root, found.asked_root = None, None

@@ -28,10 +28,10 @@ from medstress.attacks import protocol
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.core.label_schemes import Scheme
+from medstress.core.frames import file_of_rows, is_rows
+from medstress.core.functions import identified, is_answering, name_of
+from medstress.core.sentences import Scheme
 from medstress.datasets.guess import guess_dataset
-from medstress.files.frames import file_of_rows, is_rows
-from medstress.files.functions import identified, is_answering, name_of
 
 # -- what all tables share -------------------------------------------------------------------------
 

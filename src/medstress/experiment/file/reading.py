@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from medstress import recipes
 from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean, setting
+from medstress.core.reading import check_toml, parse_toml, read_text, toml_key, toml_value
 from medstress.core.words import command
+from medstress.core.writing import DATABASE
 from medstress.datasets.guess import ENDINGS
 from medstress.experiment.file import config
 from medstress.experiment.file.config import (
@@ -27,8 +29,6 @@ from medstress.experiment.file.config import (
     refused,
     unknown,
 )
-from medstress.files.reading import check_toml, parse_toml, read_text, toml_key, toml_value
-from medstress.files.writing import DATABASE
 
 NEEDS = ("experiment", "dataset", "victim", "attack")
 """The tables that a run needs; attacks that draw names also need `entities`."""

@@ -12,12 +12,12 @@ from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise_control import NonEntityNoise, has_control
 from medstress.attacks.protocol import QUESTIONS, Attack, Unasked, make_attack
+from medstress.core.arms import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.attacked import NAME
 from medstress.core.calls import Decoding
-from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.hashing import rng_for
 from medstress.core.items import Question
-from medstress.core.seeding import rng_for
 from medstress.datasets.source import Loaded
 from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart

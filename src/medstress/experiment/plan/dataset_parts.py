@@ -15,7 +15,7 @@ from medstress.core import registry
 from medstress.core.calls import Call, Window
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Question, check_words
-from medstress.core.passages import sentence_spans
+from medstress.core.text import sentence_spans
 from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, draw, draw_documents
 from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file import config

@@ -18,13 +18,13 @@ from medstress.attacks.protocol import Attack, declared_by, rebuilt
 from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError, another_folder
+from medstress.core.extras import versions
 from medstress.core.hashing import content_hash
 from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.noise_resources import other_names_in
 from medstress.experiment.plan.parts import AttackPart
 from medstress.experiment.plan.plan import Prepared, RolePart, target_hash
-from medstress.files.extras import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
 

@@ -14,12 +14,10 @@ from medstress.attacks.noise import DEFAULT_FIELD, Noise, NoiseResources, noise_
 from medstress.attacks.protocol import Attack
 from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.core import registry
-from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
-from medstress.core.passages import Passages
-from medstress.core.resources import Resources
+from medstress.core.resources import DrugNames, Passages, Resources
 from medstress.datasets.source import DatasetOptions, Loaded, draw
 from medstress.entities.groups import LABEL, NoNames, typed_options, types_of
 from medstress.experiment.file import config

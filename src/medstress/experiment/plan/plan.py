@@ -21,7 +21,6 @@ from medstress.core.calls import Answer, Backend, Decoding
 from medstress.core.errors import OtherRunError, UsageError, another_folder
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.queries import ATTACKER, JUDGE
-from medstress.core.shards import Shard, cut
 from medstress.engine.progress import DRAIN_SECONDS, Limits
 from medstress.engine.trial import Trial
 from medstress.experiment.file import config
@@ -34,7 +33,7 @@ from medstress.experiment.plan.parts import (
 )
 from medstress.store.counts import Price, Spending
 from medstress.store.run_store import RunStore
-from medstress.store.shards import KEY
+from medstress.store.shards import KEY, Shard, cut
 from medstress.store.shared_cache import SharedCache
 from medstress.tasks.kinds import KINDS, Kind
 from medstress.tasks.victim import Victim

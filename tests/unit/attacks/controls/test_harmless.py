@@ -31,9 +31,9 @@ from medstress.attacks.protocol import most_queries, never_wrong
 from medstress.attacks.variants import digits, in_random_order
 from medstress.backends.mock import MockBackend
 from medstress.core.calls import Chosen
+from medstress.core.hashing import rng_for
 from medstress.core.items import Candidate, Mention, Question
 from medstress.core.outcomes import Outcome, Verdict
-from medstress.core.seeding import rng_for
 from medstress.core.text import Edit
 from medstress.engine.trial import FLIP_CHECK_SAMPLE, Trial, conduct
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, order_of

@@ -14,8 +14,8 @@ from medstress.attacks.controls.same_type import SameType
 from medstress.attacks.noise import SwapNoise
 from medstress.attacks.passages import PassageSwap
 from medstress.attacks.protocol import most_queries, never_wrong
+from medstress.core.hashing import rng_for
 from medstress.core.outcomes import Outcome, Prediction, Replaced, Targeted
-from medstress.core.seeding import rng_for
 from medstress.testing import tiny_questions, tiny_resources
 
 RESOURCES = tiny_resources()

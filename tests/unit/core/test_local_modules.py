@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.files.functions import load_function, load_module
-from medstress.files.local_modules import is_installed, local_imports
+from medstress.core.functions import is_installed, load_function, load_module, local_imports
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +31,7 @@ def write(folder: Path, files: dict[str, str] | None = None, **more: str) -> Non
 def found(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.syspath_prepend(folder)
     write(folder, target=text)
-    return list(local_imports(file=folder / "target.py"))
+    return list(local_imports(folder / "target.py"))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from medstress.files.cache_folders import cache_dir
-from medstress.files.writing import (
+from medstress.core.writing import (
     PlaceTaken,
     atomic_stream,
+    cache_dir,
     create_in_place,
     make_folder,
     make_private,

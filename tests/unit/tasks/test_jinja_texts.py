@@ -3,14 +3,14 @@
 import pytest
 
 from medstress.core.errors import TrialError, UsageError
-from medstress.files.jinja_texts import render
+from medstress.tasks.templates import render
 
 NAME = "prompt 'mine.jinja'"
 
 
 def test_a_template_gives_its_text_and_what_it_sets():
     made = render("{% set system = 'Be brief.' %}{{ stem }}!\n", {"stem": "Why?"}, name=NAME)
-    assert (made.text, dict(made.exports)) == ("Why?!\n", {"system": "Be brief."})
+    assert made == ("Why?!\n", {"system": "Be brief."})
 
 
 def test_a_text_that_is_too_long_is_refused():
@@ -46,7 +46,7 @@ def test_a_chat_template_has_what_models_use() -> None:
         "{{ strftime_now('%Y')[:2] }}"
     )
     turns = [{"role": "user", "content": "<é>"}, {"role": "end", "content": ""}]
-    made = render(source, {"messages": turns}, name=NAME, chat=True)
-    assert made.text == '"<é>"20'
+    text, _ = render(source, {"messages": turns}, name=NAME, chat=True)
+    assert text == '"<é>"20'
     with pytest.raises(TrialError, match="no tools here"):
         render("{{ raise_exception('no tools here') }}", {}, name=NAME, chat=True)

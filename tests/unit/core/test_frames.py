@@ -8,7 +8,7 @@ import polars
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.files.frames import frame_of, write_rows
+from medstress.core.frames import frame_of, write_rows
 
 TYPES = {"id": str, "n": int, "edits": [{"field": str, "start": int}], "spec": None, "turns": str}
 ROWS: list[dict[str, Any]] = [

@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 import medstress as ms
+from medstress.core import extras
 from medstress.core.errors import UsageError
-from medstress.files import extras
-from medstress.files.extras import base_fault, importing, lacking_of, not_there, requirements
+from medstress.core.extras import base_fault, importing, lacking_of, not_there, requirements
 
 DECLARED = [
     "numpy>=1.26",

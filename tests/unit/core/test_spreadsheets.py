@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medstress.files.spreadsheets import Reader, Writer, neutral, original
+from medstress.core.frames import Reader, Writer, neutral, original
 
 TRIGGERS = "=+-@\t\r\n＝＋－＠"
 cells = st.one_of(

@@ -2,22 +2,91 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO, TextIOWrapper
-from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
+import orjson
+
 from medstress.core.errors import UsageError, setting
 from medstress.core.hashing import content_hash
-from medstress.files.cache_folders import state_dir
-from medstress.files.spreadsheets import Writer
-from medstress.files.writing import atomic_stream, write_bytes, write_text
+from medstress.core.writing import atomic_stream, state_dir, write_bytes, write_text
 
 if TYPE_CHECKING:
     from polars import DataFrame
+
+
+_BEGINS = "'*[=+\\-@\t\r\n＝＋－＠]"
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
+"""Characters that control a terminal or turn the writing direction; a cell has a mark for each."""
+_FORMULA = re.compile(f"(^|;)(?={_BEGINS})")
+_NEUTRAL = re.compile(f"(^|;)'(?={_BEGINS})")
+
+
+def neutral(value: Any) -> Any:
+    """Return a value as a cell that no spreadsheet evaluates; only texts are changed.
+
+    >>> [neutral(cell) for cell in ("=1+1", "'=1", "aspirin", "it's", "a;=1", -0.5, None)]
+    ["'=1+1", "''=1", 'aspirin', "it's", "a;'=1", -0.5, None]
+    """
+    return _FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
+
+
+def original(cell: str) -> str:
+    """Return the text that `neutral` was given.
+
+    >>> [original(cell) for cell in ("'=1+1", "''=1", "aspirin", "'tis", "a;'=1")]
+    ['=1+1', "'=1", 'aspirin', "'tis", 'a;=1']
+    """
+    return _NEUTRAL.sub(r"\1", cell)
+
+
+class Writer:
+    """Writes a header line and then rows as CSV; makes text cells neutral."""
+
+    def __init__(
+        self, stream: IO[str], fields: Iterable[str], line_end: str = csv.excel.lineterminator
+    ) -> None:
+        self._stream, self._line_end = stream, line_end
+        self._fields = list(fields)
+        self.write({name: name for name in self._fields})
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Write one row."""
+        buffer = io.StringIO(newline="")
+        # The default line end makes `csv` quote both CR and LF: either ends a line for some reader.
+        writer = csv.DictWriter(buffer, self._fields)
+        writer.writerow({name: neutral(_marked(value)) for name, value in row.items()})
+        line = buffer.getvalue().removesuffix(csv.excel.lineterminator)
+        self._stream.write(line + self._line_end)
+
+
+def _marked(value: Any) -> Any:
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+
+
+class Reader:
+    """Reads rows that `Writer` wrote, even if a spreadsheet saved them since."""
+
+    def __init__(self, lines: Iterable[str], separator: str = ",") -> None:
+        self._reader = csv.DictReader(lines, delimiter=separator)
+        self.fields = tuple(original(name) for name in self._reader.fieldnames or ())
+        """The header line."""
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        """Yield each row by field; missing cells become empty, extra cells are dropped."""
+        for row in self._reader:
+            yield {
+                original(name): original(cell or "")
+                for name, cell in row.items()
+                if isinstance(name, str)
+            }
+
 
 Type: TypeAlias = Any
 """The type of a column: str, int, float, bool, a list of one type, an object of types by name; None
@@ -229,6 +298,9 @@ def is_rows(given: Any) -> TypeGuard[Sequence[Mapping[str, Any]] | Frame]:
     return isinstance(given, Frame) and not isinstance(given, type)
 
 
+_ROWS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
 def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
     """Keep rows as a JSONL file of this user's, named by content, so that a run finds them again.
 
@@ -240,7 +312,7 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
         is_polars = type(rows).__module__.partition(".")[0] == "polars"
         held = held.to_dicts() if is_polars else held.to_dict("records")
     try:
-        lines = [json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in held]
+        lines = [orjson.dumps(row, _plain, _ROWS).decode() for row in held]
     except (TypeError, ValueError) as error:
         raise UsageError(f"data: expected rows of texts, numbers and lists; {error}") from error
     path = state_dir("data") / f"{content_hash(lines).rpartition(':')[2]}.jsonl"
@@ -250,17 +322,11 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: what pandas and numpy write for nothing is null."""
+    """Return what JSON cannot hold as what it can: what pandas writes for nothing is null."""
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     if type(value).__module__ == "numpy":
-        value = value.tolist()
+        return value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, Integral | Real) and not isinstance(value, bool):
-        return (
-            int(value) if isinstance(value, Integral) else None if value != value else float(value)
-        )
-    return value
+        return dict(value)
+    raise TypeError(f"got {type(value).__name__}")

@@ -11,22 +11,21 @@ import importlib.util
 import inspect
 import linecache
 import sys
+import sysconfig
 import threading
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import cache_from_source
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from medstress.core.errors import UsageError
 from medstress.core.hashing import content_hash, file_hash
-from medstress.files.local_modules import (
-    deepest_relative_import,
-    drop_compiled,
-    forget_changed,
-    local_imports,
-)
 
 MAIN = "__main__"
 """The module of a notebook's cells and of a script that is run."""
@@ -119,36 +118,31 @@ def load_module(target: str, base: Path, what: str) -> Loaded:
     return loaded
 
 
-def _import_from(folder: Path, module: Path | str, what: str, *, label: str) -> Loaded:
+def _import_from(folder: Path, target: Path | str, what: str, *, label: str) -> Loaded:
     """Import a file or a module with `folder` first on `sys.path`."""
-    with _IMPORTING:
-        return _import_alone(folder, module, what, label)
-
-
-def _import_alone(folder: Path, module: Path | str, what: str, label: str) -> Loaded:
     first = str(folder.resolve())
-    sys.path.insert(0, first)
-    by_kind = {"file": module} if isinstance(module, Path) else {"module": module}
-    try:
-        forget_changed(local_imports(**by_kind))
-        imported = (
-            _load_file(module, what) if isinstance(module, Path) else _load_module(module, what)
-        )
-        # Again, because the file itself may have put more folders on `sys.path`.
-        imports = local_imports(**by_kind)
-    except BaseException as error:
-        _remove_from_path(first)
-        if isinstance(error, OSError):
-            raise UsageError(f"{what}: cannot read {error.filename}: {error.strerror}") from error
-        raise
-    source = getattr(imported, "__file__", None)
-    own = isinstance(module, Path) or module in imports
+    with _IMPORTING:
+        sys.path.insert(0, first)
+        try:
+            forget_changed(local_imports(target))
+            module = _imported(target, what)
+            # Again, because the file itself may have put more folders on `sys.path`.
+            imports = local_imports(target)
+        except BaseException as error:
+            _remove_from_path(first)
+            if isinstance(error, OSError):
+                raise UsageError(
+                    f"{what}: cannot read {error.filename}: {error.strerror}"
+                ) from error
+            raise
+    source = getattr(module, "__file__", None)
+    is_own = isinstance(target, Path) or target in imports
     return Loaded(
-        module=imported,
+        module=module,
         label=label,
-        path=module if isinstance(module, Path) else Path(source) if source else None,
+        path=target if isinstance(target, Path) else Path(source) if source else None,
         imports=imports,
-        packages=() if own else _packages_of(str(module)),
+        packages=() if is_own else _packages_of(str(target)),
         folder=first,
     )
 
@@ -207,31 +201,26 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}".encode("utf-8", "replace").decode()
 
 
-def _load_file(path: Path, what: str) -> Any:
-    drop_compiled(path)
-    name = f"medstress_{what.replace(' ', '_')}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+def _imported(target: Path | str, what: str) -> Any:
+    """Import a file anew, or a module by its name."""
     try:
+        if isinstance(target, str):
+            return importlib.import_module(target)
+        drop_compiled(target)
+        name = f"medstress_{what.replace(' ', '_')}_{target.stem}"
+        spec = importlib.util.spec_from_file_location(name, target)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
+        return module
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: importing {path} raised {describe_error(error)}") from error
-    return module
-
-
-def _load_module(name: str, what: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise UsageError(
-            f"{what}: module {name!r} cannot be imported ({error}); give a file as "
-            '"path/to/file.py:function", or put its folder on PYTHONPATH'
-        ) from error
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: importing {name!r} raised {describe_error(error)}") from error
+        if isinstance(target, str) and isinstance(error, ImportError):
+            raise UsageError(
+                f"{what}: module {target!r} cannot be imported ({error}); give a file as "
+                '"path/to/file.py:function", or put its folder on PYTHONPATH'
+            ) from error
+        raise UsageError(f"{what}: importing {target} raised {describe_error(error)}") from error
 
 
 # -- functions that Python hands over --------------------------------------------------------------
@@ -321,3 +310,146 @@ def _class_text(kind: type[Any]) -> str:
             if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
                 return ast.get_source_segment(text, node) or ""
     raise OSError
+
+
+# -- Modules that a source file imports -----------------------------------------------------------
+_INSTALLED = {"site-packages", "dist-packages"}
+_STANDARD = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")]
+_OURS = __name__.partition(".")[0]
+_CLOCK_SECONDS = 2.0
+"""Resolution of the times of files and compiled copies."""
+_loaded: dict[str, tuple[Path, str]] = {}
+"""Module -> its file and the file's hash when this process imported it."""
+_PARSING = threading.Lock()
+"""Python 3.11 counts the depth of `ast.parse` for all threads together and then refuses."""
+
+
+def local_imports(start: Path | str) -> dict[str, Path]:
+    """Find the user's own modules that a file or module imports, directly or through others.
+
+    Installed modules and the standard library are left out.
+
+    Args:
+        start: a source file outside any package, or a module's dotted name, whose result includes
+            it and its packages.
+
+    Returns:
+        Dotted name -> file, sorted by name. Namespace packages, which have no file, are left out.
+    """
+    importlib.invalidate_caches()
+    modules: dict[str, Path] = {}
+    seen: set[str] = set()
+    waiting = [start] if isinstance(start, str) else _names_in(start, "")
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for known, spec in _specs(name):
+            if known in modules or spec.origin is None:
+                continue
+            modules[known] = path = Path(spec.origin)
+            is_package = spec.submodule_search_locations is not None
+            waiting += _names_in(path, known if is_package else known.rpartition(".")[0])
+    return dict(sorted(modules.items()))
+
+
+def forget_changed(modules: Mapping[str, Path]) -> None:
+    """Remove changed modules from `sys.modules`, so that Python imports them again.
+
+    If one has changed, all are removed, because the others hold objects from it. Modules of earlier
+    files that are no longer on the path are removed too.
+    """
+    current = {name: (path.resolve(), file_hash(path)) for name, path in modules.items()}
+    imported = [name for name in current if name in sys.modules]
+    stale = {name for name in _loaded if name not in current and not list(_specs(name))}
+    if any(_loaded.get(name) != current[name] for name in imported):
+        for name in imported:  # with its packages
+            parts = name.split(".")
+            stale.update(".".join(parts[: i + 1]) for i in range(len(parts)))
+    for name in stale:
+        sys.modules.pop(name, None)
+        _loaded.pop(name, None)
+    for path in modules.values():
+        drop_compiled(path)
+    _loaded.update(current)
+
+
+def drop_compiled(path: Path) -> None:
+    """Remove a compiled copy that may be stale; Python compares only whole seconds and the size."""
+    with suppress(OSError, NotImplementedError):
+        compiled = Path(cache_from_source(str(path)))
+        if compiled.stat().st_mtime - path.stat().st_mtime < _CLOCK_SECONDS:
+            compiled.unlink()
+
+
+def is_installed(path: Path) -> bool:
+    """Return whether a file belongs to Python or to an installed package."""
+    place = path.resolve()
+    if _INSTALLED & set(place.parts) or any(place.is_relative_to(each) for each in _STANDARD):
+        return True
+    # `pip install --target` puts packages into any folder.
+    return any(place.parent.glob("*.dist-info")) or any(place.parent.parent.glob("*.dist-info"))
+
+
+def deepest_relative_import(file: Path) -> int:
+    """Return how many levels the relative imports of a source file go up; 0 if it has none."""
+    levels = (node.level for node in _imports(file) if isinstance(node, ast.ImportFrom))
+    return max(levels, default=0)
+
+
+def _imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Return the import statements of a source file; none if Python cannot parse it."""
+    if file.suffix != ".py":
+        return []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # shown when the file is imported
+            with _PARSING:
+                tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _names_in(file: Path, package: str) -> list[str]:
+    """Return the dotted names in a source file's imports that may be modules."""
+    names: list[str] = []
+    for node in _imports(file):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+            continue
+        above = package.split(".")[: len(package.split(".")) - node.level + 1]
+        base = ".".join(filter(None, [*(above if node.level else ()), node.module]))
+        names += [base, *(f"{base}.{alias.name}" for alias in node.names)] if base else []
+    return names
+
+
+def _specs(name: str) -> Iterator[tuple[str, ModuleSpec]]:
+    """Yield the packages of a dotted name and the module itself, while they are the user's own."""
+    places: Iterable[str] = sys.path
+    parts = name.split(".")
+    if parts[0] == _OURS or parts[0] in sys.builtin_module_names:
+        return
+    loaded = sys.modules.get(parts[0])
+    if loaded is not None and not _is_local(getattr(loaded, "__spec__", None)):
+        return  # already imported under this name, so Python would not look for a file
+    for i, part in enumerate(parts):
+        if part == "*" and i:
+            submodules = [each.name for each in iter_modules(list(places))]
+            for submodule in submodules:
+                yield from _specs(".".join([*parts[:i], submodule]))
+            return
+        spec = PathFinder.find_spec(part, list(places))
+        if spec is None or not _is_local(spec):
+            return
+        yield ".".join(parts[: i + 1]), spec
+        places = spec.submodule_search_locations or ()
+
+
+def _is_local(spec: ModuleSpec | None) -> bool:
+    """Return whether a module is neither installed nor part of Python."""
+    if spec is None or spec.origin in ("built-in", "frozen"):
+        return False
+    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    return not all(is_installed(Path(place)) for place in places)

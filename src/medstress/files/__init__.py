@@ -1,1 +1,0 @@
-"""Reading and writing files safely, and finding functions and modules of the user's."""
