@@ -25,7 +25,7 @@ from medstress.attacks.probes import (
 from medstress.core.drug_names import DrugNames
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.entities.drug_names import shipped_drug_names
+from medstress.entities.alike import shipped_drug_names
 from medstress.entities.vocabularies import shipped_rows
 from medstress.testing import tiny_resources
 

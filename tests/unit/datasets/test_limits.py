@@ -11,11 +11,11 @@ import pytest
 
 from medstress.core.errors import DataError, MedstressError
 from medstress.datasets.guess import guess_dataset
+from medstress.datasets.sentences import load_iob
 from medstress.datasets.source import DatasetOptions
 from medstress.datasets.standoff import load_brat, load_pubtator
-from medstress.datasets.tables import read_table
-from medstress.datasets.tagged import load as load_iob
 from medstress.files import bounded
+from medstress.files.tables import read_table
 
 HEADER = ["id", "question", "A", "B", "answer"]
 SHEET = "xl/worksheets/sheet1.xml"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import DataError
 from medstress.datasets.questions import question_from_row, row_from_question, split_question
-from medstress.datasets.tables import plain
+from medstress.files.tables import plain
 
 Make = Callable[..., dict[str, Any]]
 

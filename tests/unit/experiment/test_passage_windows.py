@@ -55,7 +55,7 @@ def victim(n_words: int | None, prompt: str = "open_book_cloze") -> Victim:
 
 def part(*items: Any) -> DatasetPart:
     return DatasetPart(
-        label="data", questions=items, loaded=Loaded(questions=items, skipped=(), source_hash="")
+        label="data", questions=items, loaded=Loaded(items=items, skipped=(), source_hash="")
     )
 
 
