@@ -385,7 +385,7 @@ def fixed(given):
 def growing():
     """A source that reads something else each time."""
     n = iter(range(1, 9))
-    return lambda _: replace(SOUND, questions=tiny_questions(next(n)))
+    return lambda _: replace(SOUND, items=tiny_questions(next(n)))
 
 
 SOUND = Loaded(items=ITEMS, skipped=("line 1: no question",), source_hash="h")
@@ -409,9 +409,9 @@ def test_sound_sources_pass(given, tmp_path):
     ("load", "sentence"),
     [
         (lambda _: [*ITEMS], "expected Loaded, got list"),
-        (lambda _: replace(SOUND, questions=()), "at least one item"),
-        (lambda _: replace(SOUND, questions=("text",)), "expected an item"),
-        (lambda _: replace(SOUND, questions=ITEMS[:1] * 2), "two items have the id 'tiny-0'"),
+        (lambda _: replace(SOUND, items=()), "at least one item"),
+        (lambda _: replace(SOUND, items=("text",)), "expected an item"),
+        (lambda _: replace(SOUND, items=ITEMS[:1] * 2), "two items have the id 'tiny-0'"),
         (lambda _: replace(SOUND, source_hash=""), "expected a source_hash"),
         (lambda _: replace(SOUND, skipped=("a\nb",)), "one sentence on one line"),
         (growing(), "read a second time"),
