@@ -781,7 +781,9 @@ def _form(
     for form in allowed:
         for first in bases if form == "number" else (0,):
             way = AnswerForm(column=column, form=form, base=first)
-            read[way] = [way.find(case.value(column), case.options) for case in filled]
+            # A letter beyond the options is one all the same, and its row is wrong.
+            reader = way.find if form == "number" else _READERS[form]
+            read[way] = [reader(case.value(column), case.options) for case in filled]
     n = {way: sum(at is not None for at in found) for way, found in read.items()}
     best = max(n.values(), default=0)
     if not best or 2 * best < len(filled):
@@ -864,8 +866,14 @@ def _no_answer(
             f'{{answer = "{next(likely, "...")}"}}, or take a split that is published with its '
             "answers"
         )
-    column = candidates[0]
-    case = next((case for case in cases if not is_nothing(case.value(column))), cases[0])
+    filled = [
+        (column, case)
+        for column in candidates
+        for case in cases
+        if not is_nothing(case.value(column))
+    ]
+    odd = (one for one in filled if _n_answers(one[1].value(one[0]), None, one[1].options) != 1)
+    column, case = next(odd, (filled or [(candidates[0], cases[0])])[0])
     value = case.value(column)
     mend = 'fix the answers, or name their column with columns = {answer = "..."}'
     if all(str(case.value(column)) == "-1" for case in cases):
