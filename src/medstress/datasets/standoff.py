@@ -299,8 +299,9 @@ def _brat_document(path: Path, annotations: Path, folder: Path) -> Document:
         _read_mentions(document, lines, annotations, first=0)
     except DataError:
         # brat itself counts the mark as a character, other programs do not.
-        again = (document, lines, annotations)
-        if not data.startswith(_MARK) or attempt(_read_mentions, *again, first=1):
+        if not data.startswith(_MARK):
+            raise
+        if attempt(_read_mentions, document, lines, annotations, first=1) is not None:
             raise
     document.passages = _lines(document)
     return document

@@ -535,8 +535,8 @@ def concept_rows(
         return source, file_hash(path), obo_rows(path)
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"{what}: cannot tell what kind of file {path} is; {advice}")
-    rows = read_columns(path, what, ["concept", "name"])
-    named = [(concept.strip(), name) for concept, name in rows if concept.strip()]
+    cells = read_columns(path, what, ["concept", "name"])
+    named = [(concept.strip(), name) for concept, name in cells if concept.strip()]
     return source, file_hash(path), named
 
 
