@@ -20,7 +20,7 @@ from medstress.attacks.noise import NoiseResources, SwapNoise
 from medstress.core.hashing import rng_for
 from medstress.core.sentences import OUTSIDE, TaggedText
 from medstress.core.text import Edit
-from medstress.datasets.corpora import load_bc5cdr
+from medstress.datasets.named import load_bc5cdr
 from medstress.datasets.source import DatasetOptions
 from medstress.entities.vocabularies import ONE_IN, noise_lexicon
 

@@ -13,8 +13,7 @@ A plug-in is an installed package with an entry point. Its group says what it ad
   (`Score`, `Generate`, ...) into replies (`Scored`, `Generated`, ..., or a `Failure`).
   `check_backend` tests it.
 * `medstress.datasets`: a function from `DatasetOptions`, the keys of a `[[dataset]]` table, to
-  `Loaded` questions, or to `LoadedTexts`: `TaggedText`s or `SentencePair`s. `check_dataset` tests
-  it.
+  `Loaded` items: questions, `TaggedText`s or `SentencePair`s. `check_dataset` tests it.
 * `medstress.kinds`: a `Kind`: a class of items (`Texts` with fields of its own), a function that
   reads them like those above, one that makes the tasks of a victim, and the scores of whole data
   sets (`Scoring`).
@@ -74,11 +73,10 @@ from medstress.core.resources import PerturbationSet, Resources
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit, copy_case
 from medstress.datasets.named import load_sample
-from medstress.datasets.pairs import read_rows
+from medstress.datasets.sentences import read_rows
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
-    LoadedTexts,
     check_keys,
     collect,
     required_file,
@@ -133,7 +131,6 @@ __all__ = [
     "Goal",
     "Kind",
     "Loaded",
-    "LoadedTexts",
     "Mention",
     "Message",
     "ModelIdentity",

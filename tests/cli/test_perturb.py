@@ -8,7 +8,8 @@ import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.core.clusters import clusters_of
-from medstress.datasets import pairs, questions, tagged
+from medstress.datasets import questions
+from medstress.datasets.sentences import load_iob, load_pairs
 from medstress.datasets.source import DatasetOptions
 
 IOB = "Aspirin\tB-Chemical\nreversed\tO\nhypertension\tO\n\nPatients\tO\nimproved\tO\n\n" * 3
@@ -60,7 +61,7 @@ def test_a_perturbed_file_is_read_back_with_the_same_labels(folder, capsys):
     assert perturb("e.toml", "--to", "out.jsonl") == 0
     assert "6 rows, " in capsys.readouterr().out
     texts = (folder / name for name in ("gold.tsv", "out.jsonl"))
-    gold, new = (tagged.load(DatasetOptions(path=path)).items for path in texts)
+    gold, new = (load_iob(DatasetOptions(path=path)).items for path in texts)
     assert [item.labels for item in new] == [item.labels for item in gold]
     assert [item.tokens for item in new] != [item.tokens for item in gold]
 
@@ -70,14 +71,14 @@ def test_jsonl_holds_all_seeds_with_their_edits_and_is_read_back(folder):
     read = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     assert len(read) == len({row["id"] for row in read}) == 12
     assert {(row["attack"], row["seed"]) for row in read} == {("swap_noise", 0), ("swap_noise", 1)}
-    assert len(tagged.load(DatasetOptions(path=folder / "out.jsonl")).items) == 12
+    assert len(load_iob(DatasetOptions(path=folder / "out.jsonl")).items) == 12
 
 
 def test_pairs_keep_their_scores_and_one_text(folder):
     (folder / "gold.tsv").write_text("text_a\ttext_b\tscore\nPatients improved.\tNone died.\t1.5\n")
     changes = ["--set", 'dataset.name="pairs"', "--set", 'attack.side="second"']
     assert perturb("e.toml", "--to", "out.jsonl", *changes) == 0
-    (pair,) = pairs.load(DatasetOptions(path=folder / "out.jsonl")).items
+    (pair,) = load_pairs(DatasetOptions(path=folder / "out.jsonl")).items
     assert (pair.text_a, pair.score) == ("Patients improved.", 1.5)
     assert sorted(pair.text_b) == sorted("None died.")
 
@@ -86,7 +87,7 @@ def test_the_names_that_a_substitution_draws_are_questions(folder):
     assert perturb("q.toml", "--to", "draws.jsonl") == 0
     loaded = questions.load(DatasetOptions(path=folder / "draws.jsonl"))
     by_item: dict[str, set[tuple[str, ...]]] = {}
-    for item in loaded.questions:
+    for item in loaded.items:
         by_item.setdefault(item.metadata["original_id"], set()).add(item.options)
         assert len(item.metadata["edits"]) == 1
     assert all(len(options) == 3 for options in by_item.values())
@@ -94,7 +95,7 @@ def test_the_names_that_a_substitution_draws_are_questions(folder):
 
 def units(path: Path) -> list[list[str]]:
     """The tokens of each unit, sorted; sentences here begin with names of their own."""
-    items, found = tagged.load(DatasetOptions(path=path)).items, defaultdict(list)
+    items, found = load_iob(DatasetOptions(path=path)).items, defaultdict(list)
     names = clusters_of(items)
     for item in items:
         found[names[item.id]].append(" ".join(sorted("".join(item.tokens))))

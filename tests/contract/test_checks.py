@@ -23,11 +23,10 @@ from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, Predict
 from medstress.core.text import Edit
-from medstress.datasets import tagged
+from medstress.datasets.sentences import load_iob
 from medstress.plugin import (
     DatasetOptions,
     Loaded,
-    LoadedTexts,
     SentencePair,
     check_dataset,
     file_hash,
@@ -362,14 +361,14 @@ def read(given):
     n = sum(1 for _, line in text_lines(path) if line)
     if n == 0:
         raise DataError(f"{path}: expected a line, got an empty file")
-    return Loaded(questions=tiny_questions(n), skipped=(), source_hash=file_hash(path))
+    return Loaded(items=tiny_questions(n), skipped=(), source_hash=file_hash(path))
 
 
 def raw(given):
     """As `read`, but without its errors."""
     assert given.path is not None
     n = len(given.path.read_text("utf-8").splitlines())
-    return Loaded(questions=tiny_questions(n or 1), skipped=(), source_hash="fixed")
+    return Loaded(items=tiny_questions(n or 1), skipped=(), source_hash="fixed")
 
 
 def lenient(given):
@@ -386,10 +385,10 @@ def fixed(given):
 def growing():
     """A source that reads something else each time."""
     n = iter(range(1, 9))
-    return lambda _: replace(SOUND, questions=tiny_questions(next(n)))
+    return lambda _: replace(SOUND, items=tiny_questions(next(n)))
 
 
-SOUND = Loaded(questions=ITEMS, skipped=("line 1: no question",), source_hash="h")
+SOUND = Loaded(items=ITEMS, skipped=("line 1: no question",), source_hash="h")
 
 
 @pytest.fixture
@@ -403,16 +402,16 @@ def test_sound_sources_pass(given, tmp_path):
     check_dataset(read, given)
     check_dataset(lambda _: SOUND, DatasetOptions())
     (tmp_path / "tags.iob").write_text("Aspirin\tB-Chemical\nhelps\tO\n", encoding="utf-8")
-    check_dataset(tagged.load, DatasetOptions(path=tmp_path / "tags.iob"))
+    check_dataset(load_iob, DatasetOptions(path=tmp_path / "tags.iob"))
 
 
 @pytest.mark.parametrize(
     ("load", "sentence"),
     [
-        (lambda _: [*ITEMS], "expected Loaded or LoadedTexts, got list"),
-        (lambda _: replace(SOUND, questions=()), "at least one item"),
-        (lambda _: replace(SOUND, questions=("text",)), "expected an item"),
-        (lambda _: replace(SOUND, questions=ITEMS[:1] * 2), "two items have the id 'tiny-0'"),
+        (lambda _: [*ITEMS], "expected Loaded, got list"),
+        (lambda _: replace(SOUND, items=()), "at least one item"),
+        (lambda _: replace(SOUND, items=("text",)), "expected an item"),
+        (lambda _: replace(SOUND, items=ITEMS[:1] * 2), "two items have the id 'tiny-0'"),
         (lambda _: replace(SOUND, source_hash=""), "expected a source_hash"),
         (lambda _: replace(SOUND, skipped=("a\nb",)), "one sentence on one line"),
         (growing(), "read a second time"),
@@ -440,6 +439,6 @@ def test_what_is_wrong_is_named(load, sentence, given):
 
 def test_items_of_two_kinds_are_refused():
     pair = SentencePair(id="p", text_a="a", text_b="b", score=1.0)
-    mixed = LoadedTexts(items=(*ITEMS, pair), skipped=(), source_hash="h")
+    mixed = Loaded(items=(*ITEMS, pair), skipped=(), source_hash="h")
     with pytest.raises(AssertionError, match="items of one kind"):
         check_dataset(lambda _: mixed, DatasetOptions())

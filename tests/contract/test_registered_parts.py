@@ -160,7 +160,6 @@ def _attacker(call):
 def test_stored_edits_keep_the_contract():
     stored = StoredArm(
         label="random",
-        control=None,
         spec={"name": "entity_substitution", "budget": 3, "goal": "untargeted"},
         is_blind=True,
         changes_evidence=False,

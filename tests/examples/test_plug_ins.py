@@ -69,7 +69,7 @@ def test_the_source_of_the_page_reads_its_format(blocks, load, workplace):
     source = load(workplace / "aiken.py")
     options = DatasetOptions(path=workplace / "questions.txt")
     check_dataset(source.load, options)
-    (question,) = source.load(options).questions
+    (question,) = source.load(options).items
     assert (question.key, question.options) == ("B", ("vitamin A", "vitamin C"))
 
 

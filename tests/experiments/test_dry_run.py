@@ -103,7 +103,7 @@ def wordy(speak: Speaker) -> Speaker:
 def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind, workplace):
     """Six vignettes, four of them right at first, of which one or two fall for an insertion."""
     pytest.importorskip("openai")
-    items = load(DatasetOptions(sample="vignettes")).questions[:6]
+    items = load(DatasetOptions(sample="vignettes")).items[:6]
     cues = {items[0].id: "lighthouse"} | ({items[1].id: "clerk"} if kind == "faithfulness" else {})
     jobs = ("teacher", "clerk", "lighthouse keeper", "baker", "monk")
     script = [f"The patient works as a {job}." for job in jobs]

@@ -92,7 +92,7 @@ def _lost_rows(rows: Rows, folder: Path) -> str | None:
         loaded = registry.load("datasets", rows.dataset)(options)
     except DataError:
         return None  # all of them are refused, in one sentence
-    kept = loaded.questions if hasattr(loaded, "questions") else loaded.items
+    kept = loaded.items
     if len(kept) + len(loaded.skipped) == rows.given:
         return None
     return f"{len(kept)} rows kept, {len(loaded.skipped)} skipped, {rows.given} given"

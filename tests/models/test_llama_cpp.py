@@ -44,7 +44,7 @@ def backend():
 @pytest.fixture(scope="module")
 def calls():
     template = load_template("qstab")
-    questions = load(DatasetOptions()).questions[:20]
+    questions = load(DatasetOptions()).items[:20]
     found = [
         Score(
             template.render(Candidate(item=item)),

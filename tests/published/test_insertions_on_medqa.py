@@ -24,7 +24,7 @@ def items(published):
 
 @lru_cache(maxsize=1)
 def read(path):
-    return load_medqa(DatasetOptions(path=path)).questions
+    return load_medqa(DatasetOptions(path=path)).items
 
 
 def sentences_of(item):

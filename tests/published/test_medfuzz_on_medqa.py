@@ -15,7 +15,7 @@ from medstress.datasets.named import load_medqa
 from medstress.datasets.source import DatasetOptions
 from medstress.testing import rule_target
 
-ITEMS = load_medqa(DatasetOptions(path=Path("items.jsonl"))).questions
+ITEMS = load_medqa(DatasetOptions(path=Path("items.jsonl"))).items
 WORDS = [
     "Neighbours call {him} a lighthouse keeper.",
     "The family moved here from a village far away.",

@@ -2,7 +2,7 @@
 
 import json
 
-from medstress.entities.drug_names import shipped_drug_names
+from medstress.entities.alike import shipped_drug_names
 
 
 def test_what_becomes_generic_in_medqa_are_brands_and_no_words(published):

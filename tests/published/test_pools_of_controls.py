@@ -40,7 +40,7 @@ def items(request, published):
     """200 questions, drawn by a fixed seed; the sample set is shipped."""
     name = request.param
     path = published(FILES[name]) if name in FILES else None
-    found = LOAD[name](DatasetOptions(path=path)).questions
+    found = LOAD[name](DatasetOptions(path=path)).items
     return random.Random(0).sample(list(found), N)
 
 

@@ -32,15 +32,15 @@ def mentions_in_distractors(item, types):
 
 def test_medmcqa_holds_3877_items_and_11663_annotated_spans(medmcqa_files):
     loaded = load_medmcqa(medmcqa_files)
-    keys = [m for item in loaded.questions for m in item.mentions if m.field == item.key]
-    assert len(loaded.questions) == len(keys) == 3877
-    assert sum(len(item.mentions) for item in loaded.questions) - len(keys) == 11663
-    assert len({item.metadata["subject_name"] for item in loaded.questions}) == 21
+    keys = [m for item in loaded.items for m in item.mentions if m.field == item.key]
+    assert len(loaded.items) == len(keys) == 3877
+    assert sum(len(item.mentions) for item in loaded.items) - len(keys) == 11663
+    assert len({item.metadata["subject_name"] for item in loaded.items}) == 21
     assert loaded.skipped == ()
 
 
 def test_medmcqa_types_reproduce_the_published_drug_and_disease_flags(medmcqa_files):
-    items = load_medmcqa(medmcqa_files).questions
+    items = load_medmcqa(medmcqa_files).items
     drugs = [mentions_in_distractors(item, DRUGS) for item in items]
     diseases = [mentions_in_distractors(item, DISEASES) for item in items]
     pairs = list(zip(drugs, diseases, strict=True))
@@ -51,7 +51,7 @@ def test_medmcqa_types_reproduce_the_published_drug_and_disease_flags(medmcqa_fi
 
 
 def test_a_medmcqa_sample_is_nested_and_in_the_order_of_the_file(medmcqa_files):
-    items = load_medmcqa(medmcqa_files).questions
+    items = load_medmcqa(medmcqa_files).items
     places = {item.id: place for place, item in enumerate(items)}
     small, large = ([places[item.id] for item in draw(items, n)] for n in (100, 200))
     assert set(small) < set(large)
@@ -66,7 +66,7 @@ def test_all_1850_medqa_train_records_fit_their_annotations(published):
             split="train",
         )
     )
-    items = loaded.questions
+    items = loaded.items
     assert len(items) == 1850
     assert sum(len(item.mentions) for item in items) == 12509
     assert sum(mentions_in_distractors(item, DRUGS) for item in items) == 858
@@ -78,5 +78,5 @@ def test_all_1850_medqa_train_records_fit_their_annotations(published):
 )
 def test_the_other_medqa_files_are_read_whole(published, name, n_items):
     loaded = load_medqa(DatasetOptions(path=published(f"qa/{name}")))
-    assert len(loaded.questions) == n_items
-    assert all(len(item.options) == 4 for item in loaded.questions)
+    assert len(loaded.items) == n_items
+    assert all(len(item.options) == 4 for item in loaded.items)

@@ -8,8 +8,8 @@ import pytest
 from medstress.analyses.scores import Sample
 from medstress.attacks.noise import NEIGHBOURS, KeyboardNoise, NoiseResources, SwapNoise
 from medstress.core.hashing import rng_for
+from medstress.datasets.sentences import load_iob
 from medstress.datasets.source import DatasetOptions
-from medstress.datasets.tagged import load
 from medstress.tasks.scores import ENTITIES
 from samples import sentence
 
@@ -30,7 +30,7 @@ def plain(path):
 
 
 def test_the_reader_counts_sentences_tokens_and_entities_as_a_plain_loop_does(path):
-    items, rows = load(DatasetOptions(path=path)).items, list(plain(path))
+    items, rows = load_iob(DatasetOptions(path=path)).items, list(plain(path))
     assert [(list(item.tokens), list(item.labels)) for item in items] == rows
     n = sum(label.startswith("B-") for _, labels in rows for label in labels)
     assert sum(len(item.entities) for item in items) == n > 4_000
@@ -84,7 +84,7 @@ def test_f1_of_a_tagger_with_planted_errors_is_what_counting_gives_and_seqeval_s
 def test_noise_changes_as_many_words_as_the_letters_allow(path, noise):
     expected = variance = 0.0
     n = 0
-    for item in load(DatasetOptions(path=path)).items[:1_500]:
+    for item in load_iob(DatasetOptions(path=path)).items[:1_500]:
         copy = item.candidate(
             noise.edits(item, rng_for(0, noise.name, "devel", item.id), NoiseResources())
         )

@@ -19,7 +19,7 @@ from medstress.datasets.named import load_sample as load
 from medstress.datasets.source import DatasetOptions
 from medstress.testing import rule_target, scripted_attacker, scripted_judge
 
-ITEMS = load(DatasetOptions(sample="vignettes")).questions
+ITEMS = load(DatasetOptions(sample="vignettes")).items
 JOBS = ("clerk", "lighthouse keeper", "baker", "monk", "cook")
 cues = {item.id: "lighthouse" for item in ITEMS[::4]}
 target = rule_target(ITEMS, cues, wrong=[item.id for item in ITEMS[1::4]], admits=True)

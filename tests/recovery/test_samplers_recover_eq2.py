@@ -18,8 +18,7 @@ from medstress.core.hashing import rng_for
 from medstress.core.items import Mention, Question
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
-from medstress.entities.synonyms import load_synonyms
-from medstress.entities.vocabularies import load_vocabulary
+from medstress.entities.vocabularies import load_synonyms, load_vocabulary
 
 H = np.array([0.1, 0.2, 0.4])
 ORACLE = {1: (1, 2, 4), -1: (4, 2, 1), 2: (1, 4, 16), 0: (1, 1, 1), -2: (16, 4, 1)}

@@ -16,7 +16,7 @@ from medstress.core.items import Mention, Question
 from medstress.core.resources import Resources
 from medstress.engine.trial import Trial
 from medstress.entities.alike import NameRules
-from medstress.entities.synonyms import SynonymGroups
+from medstress.entities.vocabularies import SynonymGroups
 from medstress.experiment.audit.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.prepare import prepare

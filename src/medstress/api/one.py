@@ -118,7 +118,7 @@ def attack_one(
         (question,) = rows.questions
     assert isinstance(question, Question)
     part = _part(attack)
-    loaded = Loaded(questions=(question,), skipped=(), source_hash="")
+    loaded = Loaded(items=(question,), skipped=(), source_hash="")
     dataset = DatasetPart(label="one", questions=(question,), loaded=loaded)
     if "names" in part.attack.needs:
         group, item = _group(dataset, entities)

@@ -32,12 +32,10 @@ class Selection(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArm:
-    """One attack, or one control, whose edits are stored."""
+    """One attack whose edits are stored."""
 
     label: str
-    """Name in the file and in results; a control's ends in ` / <control>`."""
-    control: str | None
-    """Name of the control; None for an attack."""
+    """Name in the file and in results."""
     spec: Mapping[str, Any]
     """The parameters of the attack that asked the edits."""
     is_blind: bool
@@ -57,11 +55,6 @@ class StoredArm:
     is_probe: bool = False
     """Whether the attack that was stored asks all its variants of all items."""
 
-    @property
-    def attack_label(self) -> str:
-        """Its own label; of a control that of its attack."""
-        return self.label if self.control is None else self.label.removesuffix(f" / {self.control}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackSet:
@@ -75,4 +68,4 @@ class AttackSet:
     selection: Selection
     """Which of its trials the file still holds."""
     arms: tuple[StoredArm, ...]
-    """Attacks and controls, in the order of the run."""
+    """The attacks, in the order of the run; its controls are made again."""

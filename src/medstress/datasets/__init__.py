@@ -1,1 +1,1 @@
-"""Data set sources: one module each, returning `Loaded` (questions) or `LoadedTexts`."""
+"""Data set sources, which return `Loaded` items."""

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from medstress.core.arms import CONTROLS
 from medstress.core.attacked import (
@@ -34,10 +34,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.reading import check_json
-from medstress.core.text import Edit
-from medstress.datasets.questions import question_from_row
-from medstress.datasets.source import DatasetOptions, Loaded, check_keys, collect, required_file
-from medstress.datasets.tables import (
+from medstress.core.tables import (
     Row,
     RowOrError,
     raise_error,
@@ -46,6 +43,9 @@ from medstress.datasets.tables import (
     shown,
     wrong,
 )
+from medstress.core.text import Edit
+from medstress.datasets.questions import question_from_row
+from medstress.datasets.source import DatasetOptions, Loaded, check_keys, collect, required_file
 
 ENDINGS = (".jsonl", ".csv", ".parquet")
 _WRITTEN = f"medstress export --table {NAME}"
@@ -95,8 +95,7 @@ class _Entry(_Stored):
     queries: Annotated[list[_Query], Field(min_length=1)]
 
 
-class _Entries(_Stored):
-    entries: Annotated[list[_Entry], Field(min_length=1)]
+_ENTRIES = TypeAdapter(Annotated[list[_Entry], Field(min_length=1)], config=ConfigDict(strict=True))
 
 
 def load(options: DatasetOptions) -> Loaded:
@@ -122,7 +121,7 @@ def load(options: DatasetOptions) -> Loaded:
     )
     made = _set(head, stored, questions)
     return Loaded(
-        questions=questions,
+        items=questions,
         skipped=skipped,
         source_hash=made.hash,
         notes=tuple(_notes(path, made)),
@@ -204,7 +203,7 @@ def _question(row: Row, written: Any, labels: set[str]) -> Question:
             f"not fit; write the file again with {_WRITTEN}"
         )
     try:
-        entries = _Entries(entries=stored).entries
+        entries = _ENTRIES.validate_python(stored)
     except ValidationError as error:
         raise DataError(
             f"field {FIELD!r}: expected trials as {_WRITTEN} writes them, got {_why(error)}"
@@ -235,26 +234,27 @@ def _check_edits(item: Question, edits: Sequence[Mapping[str, Any]], where: str)
 
 
 def _set(head: _Head, stored: dict[str, Any], items: Sequence[Question]) -> AttackSet:
+    """Describe the attacks of a set; its controls are read and not asked again."""
     trials = [entry for item in items for entry in item.metadata[FIELD]]
     counts = {
         "n_items": len(items),
         "n_trials": len(trials),
         "n_queries": sum(len(entry["queries"]) for entry in trials),
     }
-    controls = {arm.label for arm in head.arms if arm.control is not None}
-    verdicts = {entry["verdict"] for entry in trials if entry["arm"] not in controls}
+    of_arm: dict[str, list[Any]] = {arm.label: [] for arm in head.arms if arm.control is None}
+    for entry in trials:
+        if entry["arm"] in of_arm:
+            of_arm[entry["arm"]].append(entry)
     selection = Selection.ALL
     if any(counts[key] != stored[key] for key in COUNTS):
+        verdicts = {entry["verdict"] for entries in of_arm.values() for entry in entries}
         is_successes = verdicts == {Verdict.FLIPPED.value}
         selection = Selection.FLIPPED if is_successes else Selection.FILTERED
-    by_arm = {arm.label: [one for one in trials if one["arm"] == arm.label] for arm in head.arms}
-    arms = tuple(_arm(arm, by_arm[arm.label]) for arm in head.arms if by_arm[arm.label])
-    kept = {arm.label for arm in arms if arm.control is None}
     return AttackSet(
         hash=content_hash([stored, [[item.id, item.hash, item.metadata] for item in items]]),
         source={key: head.source[key] for key in _SOURCE},
         selection=selection,
-        arms=tuple(arm for arm in arms if arm.attack_label in kept),
+        arms=tuple(_arm(arm, of_arm[arm.label]) for arm in head.arms if of_arm.get(arm.label)),
     )
 
 
@@ -263,7 +263,7 @@ def _arm(arm: _Arm, trials: list[Any]) -> StoredArm:
     fields = {edit["field"] for query in queries for edit in query["edits"]}
     seeds = sorted({entry["seed"] for entry in trials}, key=lambda seed: (seed is None, seed))
     return StoredArm(
-        **arm.model_dump(),
+        **arm.model_dump(exclude={"control"}),
         fields=tuple(sorted(fields)),
         seeds=tuple(seeds),
         n_repeats=1 + max(entry["repeat"] for entry in trials),

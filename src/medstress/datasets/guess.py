@@ -9,10 +9,10 @@ from typing import Any
 from medstress.core import registry
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
 from medstress.core.reading import TooLargeError
+from medstress.core.tables import ENDINGS as TABLES
+from medstress.core.tables import columns_of, read_table, source_of
 from medstress.datasets.layouts import ANSWERS, OPTION_LISTS, QUESTIONS, called
 from medstress.datasets.source import is_tagged, refuse_other_formats
-from medstress.datasets.tables import ENDINGS as TABLES
-from medstress.datasets.tables import columns_of, read_table, source_of
 
 TEXTS = {
     ".iob": "iob",

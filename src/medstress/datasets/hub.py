@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from medstress.core.errors import DataError, MedstressError, UsageError, did_you_mean
-from medstress.datasets import pairs
+from medstress.core.items import Item
+from medstress.core.tables import ENDINGS as TABLES
+from medstress.core.tables import columns_of, read_table, source_of
 from medstress.datasets.questions import read_questions
-from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, check_keys, is_tagged
+from medstress.datasets.sentences import read_iob, read_pairs, read_token_rows
+from medstress.datasets.source import DatasetOptions, Loaded, check_keys, is_tagged
 from medstress.datasets.standoff import is_pubtator, read_pubtator
-from medstress.datasets.tables import ENDINGS as TABLES
-from medstress.datasets.tables import columns_of, read_table, source_of
-from medstress.datasets.tagged import read_iob, read_token_rows
 
 CONVERTED = "refs/convert/parquet"
 ENDINGS = (".parquet", ".jsonl", ".json", ".tsv", ".iob", ".conll", ".txt", ".pubtator")
@@ -46,7 +46,7 @@ def is_hub_name(given: str) -> bool:
     return _NAME.fullmatch(given) is not None
 
 
-def load(options: DatasetOptions) -> Loaded | LoadedTexts:
+def load(options: DatasetOptions) -> Loaded:
     """Read a data set of the hub; the fields of its rows tell questions, tagged texts and pairs.
 
     Raises:
@@ -59,14 +59,14 @@ def load(options: DatasetOptions) -> Loaded | LoadedTexts:
     return _read(path, replace(options, hub=None, split=None, path=path))
 
 
-def read_hub(source: str, options: DatasetOptions) -> LoadedTexts:
-    """Read tagged texts or pairs from the hub for the data set `source`; see `load`."""
+def read_hub(source: str, options: DatasetOptions, kind: type[Item]) -> Loaded:
+    """Read items of one kind from the hub for the data set `source`; see `load`."""
     if options.path is not None:
         raise UsageError(f"dataset {source!r}: give path or hub, got both")
     path = download(source, options)
     loaded = _read(path, replace(options, hub=None, split=None, path=path))
-    if isinstance(loaded, Loaded):
-        raise DataError(f"dataset {source!r}: expected no questions, got those of {options.hub}")
+    if (other := loaded.items[0].kind) != kind.kind:
+        raise DataError(f"dataset {source!r}: expected {kind.kind} in {options.hub}, got {other}")
     return loaded
 
 
@@ -172,7 +172,7 @@ def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
     return [n for n in readable if any(word.lower() in words for word in _PATH_WORDS.findall(n))]
 
 
-def _read(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
+def _read(path: Path, options: DatasetOptions) -> Loaded:
     if is_pubtator(path):
         return read_pubtator(path, options)
     if path.suffix.lower() not in TABLES or is_tagged(path):
@@ -183,5 +183,5 @@ def _read(path: Path, options: DatasetOptions) -> Loaded | LoadedTexts:
     if source == "table":
         return read_questions(table, options)
     if source == "pairs":
-        return pairs.read_pairs(table, options)
+        return read_pairs(table, options)
     return read_token_rows(table, options)

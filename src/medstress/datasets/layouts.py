@@ -21,10 +21,12 @@ from typing import Any, Literal, TypeAlias
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest
 from medstress.core.items import LETTERS
-from medstress.datasets.tables import (
+from medstress.core.tables import (
     Placed,
     Row,
+    RowOrError,
     Table,
+    attempt,
     columns_of,
     is_nothing,
     plain_name,
@@ -89,6 +91,13 @@ _WORDS: dict[Form, str] = {
     "text": "texts of options",
     "number": "numbers",
 }
+_SETTLES: dict[Form, str] = {
+    "letter": 'columns = {{answer_idx = "{}"}} if it is a letter',
+    "label": "letters as answers if it is the name of an option",
+    "text": 'columns = {{answer_text = "{}"}} if it is the text of an option',
+    "number": "answer_base = 0 or answer_base = 1 if it is a number",
+}
+"""What says that a column has answers of a form."""
 _GIVEN: dict[str, tuple[Form, ...]] = {
     "answer_text": ("text",),
     "answer_idx": ("letter", "number"),
@@ -124,10 +133,8 @@ class OptionsForm:
 
     def texts(self, row: Row) -> tuple[str, ...] | None:
         """Return the options of a row; None if they cannot be read."""
-        try:
-            return self.read(row).texts
-        except DataError:
-            return None
+        options = attempt(self.read, row)
+        return None if isinstance(options, DataError) else options.texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +159,11 @@ class AnswerForm:
     form: Form
     base: int = 0
     """The number of the first option."""
-    only_zero: str = ""
-    """The place of the only 0, where numbers count from 0 for it alone."""
-    doubt: Unsettled | None = None
-    """What a few rows leave open, unless another column says the same as this one."""
 
     @property
     def words(self) -> str:
         """In words."""
         of = f" from {self.base}" if self.form == "number" else ""
-        of += f" (0 only in {self.only_zero})" if self.only_zero else ""
         return f"answers in {self.column!r} as {_WORDS[self.form]}{of}"
 
     def find(self, value: Any, options: Options) -> int | None:
@@ -382,13 +384,12 @@ def _understood(
 
     options = _options(fields, columns, given.get("options"), seed)
     question = _question(fields, [c for c in common if c not in options.columns], given)
-    placed: list[tuple[str, Case | DataError]] = []
-    for place, row in rows:
-        try:
-            good = raise_error(row)
-            placed.append((place, Case(place, good, options.read(good))))
-        except DataError as error:
-            placed.append((place, error))
+
+    def case_of(place: str, row: RowOrError) -> Case:
+        good = raise_error(row)
+        return Case(place, good, options.read(good))
+
+    placed = [(place, attempt(case_of, place, row)) for place, row in rows]
     cases = [case for _, case in placed if isinstance(case, Case)]
     if not cases:
         place, fault = placed[0]
@@ -753,8 +754,6 @@ def _answers(
                 f"{other.column!r}, which say different things; choose with columns = "
                 f'{{answer = "{first.column}"}}'
             )
-    if first.doubt is not None and not others:
-        raise first.doubt
     return tuple(forms)
 
 
@@ -777,94 +776,73 @@ def _form(
         Unsettled: several readings fit, or a base is needed.
     """
     filled = [case for case in cases if not is_nothing(case.value(column))]
-    read: dict[Form, list[int | None]] = {
-        form: [_READERS[form](case.value(column), case.options) for case in filled]
-        for form in allowed
-    }
-    if "number" in read:  # a number beyond the options speaks for no number of an option
-        read["number"] = [
-            n if n is not None and 0 <= n <= len(case.options.texts) else None
-            for n, case in zip(read["number"], filled, strict=True)
-        ]
-    fits = {form: sum(at is not None for at in readings) for form, readings in read.items()}
-    best = max(fits.values(), default=0)
+    bases = (0, 1) if base is None else (base,)
+    read: dict[AnswerForm, list[int | None]] = {}
+    for form in allowed:
+        for first in bases if form == "number" else (0,):
+            way = AnswerForm(column=column, form=form, base=first)
+            # A letter beyond the options is one all the same, and its row is wrong.
+            reader = way.find if form == "number" else _READERS[form]
+            read[way] = [reader(case.value(column), case.options) for case in filled]
+    n = {way: sum(at is not None for at in found) for way, found in read.items()}
+    best = max(n.values(), default=0)
     if not best or 2 * best < len(filled):
         return None
-    if base is not None and fits.get("number") == best:
-        return AnswerForm(column=column, form="number", base=base)
-    forms = [form for form in read if fits[form] == best or fits[form] > len(filled) / 2]
-    if fits.get("label") == len(filled) and "number" in forms:
-        forms.remove("number")  # the options' own numbers
-    leading = next(form for form in forms if fits[form] == best)
-    first, only_zero = 0, ""
-    if "number" in forms:
-        first = _base(column, filled, read["number"], [form for form in forms if form != "number"])
-        zeros = [c.place for c, n in zip(filled, read["number"], strict=True) if n == 0]
-        only_zero = zeros[0] if len(zeros) == 1 < len(filled) and leading == "number" else ""
-        read["number"] = [None if n is None else n - first for n in read["number"]]
-    doubt = None
+    kept = [way for way in read if n[way] == best or 2 * n[way] > len(filled)]
+    numbers = [way for way in kept if way.form == "number"]
+    if base is not None and numbers and n[numbers[0]] == best:
+        return numbers[0]
+    if any(way.form == "label" and n[way] == len(filled) for way in kept):
+        kept = [way for way in kept if way.form != "number"]  # the options' own numbers
+    elif len(numbers) == 2 and (n[numbers[0]] != n[numbers[1]] or column == "answer_idx"):
+        numbers.remove(min(reversed(numbers), key=n.__getitem__))
+        kept = [way for way in kept if way.form != "number" or way in numbers]
+    lead = next(way for way in kept if n[way] == best)
+    if lead.form == "number" and base is None:
+        _check_base(lead, filled, is_open=len(numbers) == 2)
     for rival in read:
         # A few texts that are also letters are a doubt; most of them are another form.
-        is_form = rival in forms
-        if rival == leading or not (is_form or ("text" in (rival, leading) and rival != "number")):
+        is_kept = rival in kept
+        if not is_kept and (rival.form == "number" or "text" not in (lead.form, rival.form)):
             continue
-        for case, a, b in zip(filled, read[leading], read[rival], strict=True):
-            if None in (a, b) or a == b or not (is_form or isinstance(case.value(column), str)):
-                continue
-            error = _two_readings(column, case, leading, rival)
-            if is_form:
-                raise error
-            doubt = doubt or error
-    return AnswerForm(column=column, form=leading, base=first, only_zero=only_zero, doubt=doubt)
+        for case, one, other in zip(filled, read[lead], read[rival], strict=True):
+            value = case.value(column)
+            if None not in (one, other) and one != other and (is_kept or isinstance(value, str)):
+                raise _two_readings(case, lead, rival)
+    return lead
 
 
-def _base(
-    column: str, cases: Sequence[Case], numbers: Sequence[int | None], rivals: Sequence[Form]
-) -> int:
-    """Return the number of the first option, as far as the file shows it.
+def _check_base(lead: AnswerForm, cases: Sequence[Case], *, is_open: bool) -> None:
+    """Refuse numbers of which the file does not show from where they count.
 
     Raises:
-        Unsettled: it shows neither, or both.
+        Unsettled: from 0 or from 1 alike, `answer_idx` from 1, or 1 where it may stand for yes.
     """
-    pairs = [(case, n) for case, n in zip(cases, numbers, strict=True) if n is not None]
-    case, n = pairs[0]
-    settle = "give answer_base = 0 or answer_base = 1"
-
-    def unsettled(expected: str, got: str, mend: str = settle) -> Unsettled:
-        return Unsettled(f"field {column!r}: expected {expected}, got {got}; {mend}")
-
-    if all(tuple(map(_same, case.options.texts)) in _YES_FIRST for case, _ in pairs):
-        texts = case.options.texts
-        got = f"{n} in {case.place}, which may be the number of an option, or 1 for {texts[0]}"
-        mend = f"write the texts, or {settle} if it is the number"
-        raise unsettled(f"the texts {' and '.join(texts)}", got, mend)
-    zero = next((case for case, n in pairs if n == 0), None)
-    top = next((case for case, n in pairs if n == len(case.options.texts)), None)
-    if rivals and (zero is None) == (top is None):
-        raise _two_readings(column, case, rivals[0], "number")
-    of_top = f"{len(top.options.texts)} of as many options in {top.place}" if top else ""
-    if zero is not None and top is not None:
-        got = f"0 in {zero.place} and {of_top}"
-        raise unsettled("numbers from 0 or from 1", got, f"fix the one that is wrong, and {settle}")
-    if column == "answer_idx" and top is not None:
-        raise unsettled("positions from 0", f"{of_top}, and no row has 0")
-    if zero is None and top is None and column != "answer_idx":
-        got = f"{n} in {case.place}, and no number that only one of them has"
-        raise unsettled("answers that show whether numbers count from 0 or from 1", got)
-    return 0 if top is None else 1
+    column, case = lead.column, cases[0]
+    if all(tuple(map(_same, one.options.texts)) in _YES_FIRST for one in cases):
+        yes, no = case.options.texts
+        expected = f"the texts {yes} and {no}"
+        mend = (
+            f", which may be the number of an option, or 1 for {yes}; write the texts, or give "
+            "answer_base = 0 or answer_base = 1 if it is the number"
+        )
+    elif column == "answer_idx" and lead.base == 1:
+        expected, mend = "positions from 0", ", and numbers from 1 alone; give answer_base = 1"
+    elif is_open:
+        expected = "answers that show whether numbers count from 0 or from 1"
+        mend = "; give answer_base = 0 or answer_base = 1"
+    else:
+        return
+    got = f"got {shown(case.value(column))} in {case.place}"
+    raise Unsettled(f"field {column!r}: expected {expected}, {got}{mend}")
 
 
-def _two_readings(column: str, case: Case, one: Form, other: Form) -> Unsettled:
-    keys: dict[Form, str] = {
-        "number": "answer_base = 0 or answer_base = 1 if it is a number",
-        "letter": f'columns = {{answer_idx = "{column}"}} if it is a letter',
-        "text": f'columns = {{answer_text = "{column}"}} if it is the text of an option',
-        "label": "letters as answers if it is the name of an option",
-    }
+def _two_readings(case: Case, one: AnswerForm, other: AnswerForm) -> Unsettled:
+    keys = (_SETTLES[way.form].format(way.column) for way in (one, other))
     return Unsettled(
-        f"field {column!r}: expected answers that can be read in one way, got "
-        f"{shown(case.value(column))} in {case.place}, which fits as one of the {_WORDS[one]} and "
-        f"as one of the {_WORDS[other]}; give {keys[one]}, or {keys[other]}"
+        f"field {one.column!r}: expected answers that can be read in one way, got "
+        f"{shown(case.value(one.column))} in {case.place}, which fits as one of the "
+        f"{_WORDS[one.form]} and as one of the {_WORDS[other.form]}; give {', or '.join(keys)}"
     )
 
 
@@ -888,8 +866,14 @@ def _no_answer(
             f'{{answer = "{next(likely, "...")}"}}, or take a split that is published with its '
             "answers"
         )
-    column = candidates[0]
-    case = next((case for case in cases if not is_nothing(case.value(column))), cases[0])
+    filled = [
+        (column, case)
+        for column in candidates
+        for case in cases
+        if not is_nothing(case.value(column))
+    ]
+    odd = (one for one in filled if _n_answers(one[1].value(one[0]), None, one[1].options) != 1)
+    column, case = next(odd, (filled or [(candidates[0], cases[0])])[0])
     value = case.value(column)
     mend = 'fix the answers, or name their column with columns = {answer = "..."}'
     if all(str(case.value(column)) == "-1" for case in cases):

@@ -1,8 +1,21 @@
-"""Questions under names of their own: the sample, MedQA-USMLE and MedMCQA.
+"""Data sets under names of their own: the sample, MedQA-USMLE, MedMCQA, BC5CDR and BIOSSES.
 
 The sample comes with medstress. MedQA (jind11/MedQA) and MedMCQA (medmcqa/medmcqa) are MIT; the
 typed subset of MedMCQA and the entity spans of both come from the project qstab (RealPolitiX/qstab,
 CC BY-NC-ND 4.0). medstress ships none of these.
+
+BC5CDR: 1,500 PubMed abstracts with chemicals and diseases, 500 each for train, devel and test.
+`path` is a PubTator file, an IOB file, or a folder in which the names of files tell the splits
+(`train.txt`, `CDR_TestSet.PubTator.txt`, `devel.tsv`). Of a folder with both, PubTator is read,
+which names the abstract of each sentence. Its tokens are those of the IOB files, its sentences
+nearly so (4,552 instead of 4,560 in train). `hub` takes any layout that the module `hub` reads.
+Splits joined by a plus (`train+devel`) are read one after the other; ids and documents then begin
+with the name of the split.
+
+BIOSSES: 100 pairs of biomedical sentences with the mean similarity of five annotators, 0 to 4.
+There is no official split. With `split`, a hash of their ids divides the pairs 64 / 16 / 20 into
+train, dev and test (other work shares the sizes only); `all` takes all of them, as does leaving the
+key out. `path` is a table with `pair_id`, `sentence1`, `sentence2`, `mean_score`.
 
 References:
     Jin, Pan, Oufattole, Weng, Fang, Szolovits. What Disease does this Patient Have? A Large-scale
@@ -10,6 +23,10 @@ References:
     Pal, Umapathi, Sankarasubbu. MedMCQA: A Large-scale Multi-Subject Multi-Choice Dataset for
     Medical domain Question Answering. CHIL 2022.
     Xian et al. TMLR 2025, arXiv 2402.10527: the typed subset, the spans and their use.
+    Li, Sun, Johnson, Sciaky, Wei, Leaman, Davis, Mattingly, Wiegers, Lu. BioCreative V CDR task
+    corpus: a resource for chemical disease relation extraction. Database, 2016.
+    Soğancıoğlu, Öztürk, Özgür. BIOSSES: a semantic sentence similarity estimation system for the
+    biomedical domain. Bioinformatics 33(14), 2017.
 """
 
 from __future__ import annotations
@@ -23,11 +40,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.hashing import content_hash, digest
 from medstress.core.items import Mention, Question
 from medstress.core.reading import read_data, read_json_data
+from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.tables import parse_line, read_table, shown
 from medstress.core.text import cut_word
-from medstress.datasets.cleaning import clean_passages
+from medstress.datasets.hub import choose_file, read_hub
 from medstress.datasets.questions import question_from_row, read_questions
+from medstress.datasets.sentences import read_iob, read_pairs
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -36,7 +57,7 @@ from medstress.datasets.source import (
     hash_files,
     required_file,
 )
-from medstress.datasets.tables import Row, Table, parse_line, raise_error, read_table, shown
+from medstress.datasets.standoff import is_pubtator, read_pubtator
 
 _DATA = resources.files("medstress.datasets").joinpath("data")
 SAMPLE = {
@@ -44,11 +65,6 @@ SAMPLE = {
     "vignettes": _DATA.joinpath("vignettes.jsonl"),
 }
 """Part of the sample -> its file."""
-SPLITS = ("train", "dev", "test")
-"""Splits of MedQA."""
-_OPTIONS = ("A", "B", "C", "D")
-_TYPED = ("id", "question", *_OPTIONS, "answer_idx", "subject_name")
-"""Columns of the typed subset of MedMCQA."""
 
 
 def load_sample(options: DatasetOptions) -> Loaded:
@@ -69,7 +85,7 @@ def load_sample(options: DatasetOptions) -> Loaded:
             path, rows, lambda line: question_from_row(parse_line(line)), options.on_bad_row
         )
         return Loaded(
-            questions=questions,
+            items=questions,
             skipped=skipped,
             source_hash=hash_files(path),
             has_optional_passages=options.sample == "questions",
@@ -91,11 +107,11 @@ def load_medqa(options: DatasetOptions) -> Loaded:
             ``error``.
     """
     check_keys("medqa", options, "path", "annotations", "split")
-    split = options.split
-    if split not in (None, *SPLITS):
+    split, known = options.split, ("train", "dev", "test")
+    if split not in (None, *known):
         raise UsageError(
-            f"dataset 'medqa': expected a split among {', '.join(SPLITS)}, got {split!r}"
-            f"{did_you_mean(str(split), SPLITS)}"
+            f"dataset 'medqa': expected a split among {', '.join(known)}, got {split!r}"
+            f"{did_you_mean(str(split), known)}"
         )
     if options.annotations and split in ("dev", "test"):
         raise UsageError(
@@ -104,7 +120,7 @@ def load_medqa(options: DatasetOptions) -> Loaded:
     path = required_file("medqa", "path", options.path)
     spans = read_annotations("medqa", options.annotations) if options.annotations else None
 
-    def finish(_: Row, item: Question) -> Question:
+    def finish(_: int, item: Question) -> Question:
         if split is not None:
             item = replace(item, metadata={**item.metadata, "split": split})
         position = item.metadata.get("train_index")
@@ -119,16 +135,12 @@ def load_medqa(options: DatasetOptions) -> Loaded:
         )
 
     loaded = read_questions(read_table(path), options, finish)
-    if not spans:
-        return loaded
-    if all(item.metadata.get("train_index") is None for item in loaded.questions):
+    if spans and all(item.metadata.get("train_index") is None for item in loaded.items):
         raise DataError(
             f"{path}: expected rows with 'train_index', the position in {spans.path}, got none; "
             "leave the annotations out, since they exist for the train split only"
         )
-    return replace(
-        loaded, source_hash=hash_files(path, spans.path), notes=(*spans.notes, *loaded.notes)
-    )
+    return spans.noted(loaded, path) if spans else loaded
 
 
 # -- MedMCQA -------------------------------------------------------------------------------------
@@ -142,54 +154,28 @@ def load_medmcqa(options: DatasetOptions) -> Loaded:
     `columns = {passage = "reference"}` makes the explanations passages (`exp` in the original).
 
     Raises:
-        UsageError: no path, a missing file, or a split other than train.
-        DataError: a missing column, annotations of another length, or a bad row, if `on_bad_row`
-            is ``error``.
+        UsageError: no path, a missing file, or annotations for another split than train.
+        DataError: annotations of another length, or a bad row, if `on_bad_row` is ``error``.
     """
     check_keys("medmcqa", options, "path", "annotations", "split", "columns", "answer_base")
     path = required_file("medmcqa", "path", options.path)
     table = read_table(path)
-    first = next(iter(table.good), {})
-    if options.annotations is None and "opa" in first:
+    if options.annotations is None:
         return read_questions(table, options)
     if options.split not in (None, "train"):
         raise UsageError(
-            f"dataset 'medmcqa': expected the split 'train', the only one, got {options.split!r}"
+            "dataset 'medmcqa': annotations exist for the split 'train' only, got split "
+            f"{options.split!r}"
         )
-    if others := options.columns.keys() - {"passage"}:
-        raise UsageError(
-            "dataset 'medmcqa': columns: expected the field 'passage' alone, got "
-            f"{', '.join(sorted(others))}"
-        )
-    passage = options.columns.get("passage")
-    for column in (*_TYPED, *([passage] if passage else ())):
-        if column not in first:
-            raise DataError(
-                f"{path}: expected the column {column!r}, got the columns {', '.join(first)}"
-            )
-    spans = read_annotations("medmcqa", options.annotations) if options.annotations else None
-    if spans and len(table.rows) != len(spans.records):
+    spans = read_annotations("medmcqa", options.annotations)
+    if len(table.rows) != len(spans.records):
         raise DataError(
             f"{spans.path}: expected {len(table.rows)} records, one for each row of {path}, got "
             f"{len(spans.records)}"
         )
-    return _typed(table, spans, None if passage is None else str(passage), options)
 
-
-def _typed(
-    table: Table, spans: Annotations | None, passage: str | None, options: DatasetOptions
-) -> Loaded:
-    """Read the typed subset of Xian et al."""
-
-    def convert(numbered: tuple[int, Any]) -> Question:
-        position, row = numbered[0], raise_error(numbered[1])
-        names = ("id", "question", "answer_idx", "subject_name")
-        made = {**{name: row[name] for name in names}, "topic_name": row.get("topic_name")}
-        made |= {"passage": row[passage]} if passage else {}
-        item = question_from_row({**made, "options": {x: row[x] for x in _OPTIONS}})
-        if spans is None:
-            return item
-        mentions = spans.mentions(item, position)
+    def finish(number: int, item: Question) -> Question:
+        mentions = spans.mentions(item, number)
         if not any(mention.field == item.key for mention in mentions):
             # The published records cover the three distractors only. Xian et al. (2025) measure
             # distances from the whole answer string, so that is the key's entity, of unknown type.
@@ -198,15 +184,7 @@ def _typed(
             mentions = (*mentions, Mention(field=item.key, start=start, end=end, type=""))
         return item.with_mentions(mentions)
 
-    places = ((place, (n, row)) for n, (place, row) in enumerate(table.rows))
-    questions, skipped = collect(table.path, places, convert, options.on_bad_row)
-    questions, notes = clean_passages(questions)
-    return Loaded(
-        questions=questions,
-        skipped=skipped,
-        source_hash=hash_files(table.path, *([spans.path] if spans else ())),
-        notes=(*(spans.notes if spans else ()), *notes),
-    )
+    return spans.noted(read_questions(table, options, finish), path)
 
 
 # -- entity spans, as Xian et al. published them ---------------------------------------------------
@@ -228,13 +206,14 @@ class Annotations:
     cut: list[str] = field(default_factory=list)
     """The word that each rejected span cuts; `mentions` adds to it."""
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """One sentence about rejected spans; empty if there are none."""
-        if not self.cut:
-            return ()
-        n, first = len(self.cut), self.cut[0]
-        return (f"{self.path}: skipped spans that cut a word: {n}; the first word is {first!r}",)
+    def noted(self, loaded: Loaded, path: Path) -> Loaded:
+        """Return what was read from a file with these spans, and a note on rejected ones."""
+        notes = loaded.notes
+        if self.cut:
+            n, first = len(self.cut), self.cut[0]
+            cut = f"{self.path}: skipped spans that cut a word: {n}; the first word is {first!r}"
+            notes = (cut, *notes)
+        return replace(loaded, source_hash=hash_files(path, self.path), notes=notes)
 
     def mentions(self, item: Question, position: int) -> tuple[Mention, ...]:
         """Return the item's mentions and the spans of record `position` (from 0), no duplicates.
@@ -301,3 +280,118 @@ def _spans(entry: Any, letter: str, option: str, where: str) -> list[Mention]:
                 f"{where}: expected {text!r} at [{start}, {end}), got {option[start:end]!r}"
             )
     return [Mention(field=letter, start=a, end=b, type=label) for _, label, (a, b) in rows]
+
+
+# -- BC5CDR and BIOSSES --------------------------------------------------------------------------
+
+SPLITS = {"train": "train", "devel": "devel", "dev": "devel", "validation": "devel", "test": "test"}
+"""Split of BC5CDR, as users write it -> its name in ids."""
+IOB = (".tsv", ".iob", ".conll")
+"""Endings of IOB files in a folder."""
+SIZES = {"train": 0.64, "dev": 0.16, "test": 0.2}
+"""Split of BIOSSES -> its share."""
+ALL = "all"
+"""For `--set`, which can set `split` but not unset it."""
+COLUMNS = {
+    "id": "pair_id",
+    "text_a": "sentence1",
+    "text_b": "sentence2",
+    "score": "mean_score",
+}
+"""Of BIOSSES."""
+_KEYS = ("path", "hub", "split", "types")
+
+
+def load_bc5cdr(options: DatasetOptions) -> Loaded:
+    """Read one split of BC5CDR, or several.
+
+    Raises:
+        UsageError: neither path nor hub, a missing file, an unknown or repeated split, or a folder
+            without a split.
+        DataError: a bad line, if `on_bad_row` is ``error``.
+    """
+    check_keys("bc5cdr", options, *_KEYS, "scheme", "tag", "on_bad_labels")
+    splits = options.split.split("+") if options.split is not None else []
+    for split in splits:
+        if split not in SPLITS:
+            raise UsageError(
+                "dataset 'bc5cdr': expected the split train, devel or test, or several such as "
+                f"train+devel, got {options.split!r}{did_you_mean(split, SPLITS)}"
+            )
+    if len({SPLITS[split] for split in splits}) < len(splits):
+        raise UsageError(f"dataset 'bc5cdr': expected each split once, got {options.split!r}")
+    if len(splits) < 2:
+        return _read(options)
+    if options.hub is None and options.path is not None and options.path.is_file():
+        raise UsageError(
+            f"dataset 'bc5cdr': {options.path} is a single file and holds one split; give the "
+            f"folder with the files of {options.split}"
+        )
+    parts = [_read(replace(options, split=split)) for split in splits]
+    return Loaded(
+        items=tuple(
+            _with_prefix(item, SPLITS[split])
+            for split, part in zip(splits, parts, strict=True)
+            for item in part.items
+        ),
+        skipped=tuple(sentence for part in parts for sentence in part.skipped),
+        source_hash=content_hash([part.source_hash for part in parts]),
+        notes=tuple(sentence for part in parts for sentence in part.notes),
+    )
+
+
+def _read(options: DatasetOptions) -> Loaded:
+    if options.hub is not None:
+        return read_hub("bc5cdr", options, TaggedText)
+    path = options.path
+    if path is None or not path.is_dir():
+        path = required_file("bc5cdr", "path", path)
+    else:
+        files = [file for file in sorted(path.iterdir()) if file.is_file()]
+        names = [file.name for file in files if is_pubtator(file)]
+        names = names or [file.name for file in files if file.suffix.lower() in IOB]
+        names = names or [file.name for file in path.iterdir()]
+        path = path / choose_file("bc5cdr", str(path), names, options.split)
+    if is_pubtator(path):
+        check_keys("bc5cdr", options, *_KEYS)
+        return read_pubtator(path, options)
+    return read_iob(path, options)
+
+
+def _with_prefix(item: TaggedText, split: str) -> TaggedText:
+    metadata = dict(item.metadata)
+    if "document" in metadata:
+        metadata["document"] = f"{split}-{metadata['document']}"
+    return replace(item, id=f"{split}-{item.id}", metadata=metadata)
+
+
+def load_biosses(options: DatasetOptions) -> Loaded:
+    """Read BIOSSES.
+
+    Raises:
+        UsageError: neither path nor hub, a missing file, or an unknown split.
+        DataError: a bad row, if `on_bad_row` is ``error``.
+    """
+    check_keys("biosses", options, "path", "hub", "split", "columns", "scale")
+    split, known = options.split, (*SIZES, ALL)
+    if split is not None and split not in known:
+        raise UsageError(
+            f"dataset 'biosses': expected the split {', '.join(known)}, got {split!r}"
+            f"{did_you_mean(split, known)}"
+        )
+    if options.hub is not None:
+        loaded = read_hub("biosses", replace(options, split=None), SentencePair)
+    else:
+        path = required_file("biosses", "path", options.path)
+        columns = {**COLUMNS, **options.columns}
+        loaded = read_pairs(read_table(path), replace(options, columns=columns))
+    if split in (None, ALL):
+        return loaded
+    # The splits are disjoint and cover all pairs.
+    pairs = loaded.items
+    ranked = sorted(pairs, key=lambda pair: digest(["biosses", pair.id]))
+    train = round(SIZES["train"] * len(pairs))
+    dev = train + round(SIZES["dev"] * len(pairs))
+    first, last = {"train": (0, train), "dev": (train, dev), "test": (dev, len(pairs))}[str(split)]
+    chosen = {pair.id for pair in ranked[first:last]}
+    return replace(loaded, items=tuple(pair for pair in pairs if pair.id in chosen))

@@ -12,10 +12,10 @@ from medstress.core.attacked import AttackSet
 from medstress.core.clusters import documents_of
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest, file_hash
-from medstress.core.items import OUTSIDE, Question
+from medstress.core.items import OUTSIDE
 from medstress.core.items import Item as AnyItem
 from medstress.core.sentences import Scheme
-from medstress.datasets.tables import no_rows
+from medstress.core.tables import no_rows
 
 Raw = TypeVar("Raw")
 Item = TypeVar("Item", bound=AnyItem)
@@ -82,27 +82,7 @@ class DatasetOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The questions of one source."""
-
-    questions: tuple[Question, ...]
-    """In the order of the file; ids are unique."""
-    skipped: tuple[str, ...]
-    """One sentence for each skipped row."""
-    source_hash: str
-    """Content hash of the files."""
-    notes: tuple[str, ...] = ()
-    """One sentence for each kind of content that was skipped within rows."""
-    understood: str = ""
-    """How the rows were read, in one line; empty if they are in medstress's own format."""
-    has_optional_passages: bool = False
-    """True if its questions are meant to be asked without their passages too."""
-    attack_set: AttackSet | None = None
-    """attacked: what the file says of the edits that its questions bring."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedTexts:
-    """The items of one source, all of one kind other than questions."""
+    """The items of one source, all of one kind."""
 
     items: tuple[Any, ...]
     """In the order of the file; ids are unique."""
@@ -111,9 +91,13 @@ class LoadedTexts:
     source_hash: str
     """Content hash of the files."""
     notes: tuple[str, ...] = ()
-    """One sentence for each kind of repair or loss."""
+    """One sentence for each kind of content that was repaired or left out within rows."""
     understood: str = ""
     """How the rows were read, in one line; empty if they are in medstress's own format."""
+    has_optional_passages: bool = False
+    """Questions: whether they are meant to be asked without their passages too."""
+    attack_set: AttackSet | None = None
+    """attacked: what the file says of the edits that its questions bring."""
 
 
 def required_file(source: str, key: str, path: Path | None) -> Path:
@@ -176,6 +160,7 @@ def draw(items: Sequence[Item], limit: int | None, sample_seed: int = 0) -> tupl
     Raises:
         UsageError: `limit` is below 1.
 
+    >>> from medstress.core.items import Question
     >>> items = [Question(id=i, stem="?", options=("a", "b"), key="A") for i in "pqrst"]
     >>> two, three = draw(items, 2), draw(items, 3)
     >>> len(two), len(three), all(item in three for item in two)

@@ -32,10 +32,11 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Marked, labels_of
 from medstress.core.reading import data_lines, decode_utf8, read_data
 from medstress.core.sentences import TaggedText, entities_of
+from medstress.core.tables import attempt
 from medstress.core.text import sentence_spans, token_spans
 from medstress.datasets.source import (
     DatasetOptions,
-    LoadedTexts,
+    Loaded,
     check_keys,
     collect,
     hash_files,
@@ -97,7 +98,7 @@ def _notes(path: Path, tally: Counter[str]) -> tuple[str, ...]:
     return tuple(f"{path}: {m:,} of {n:,} entities {what}" for m, what in lost)
 
 
-def load_pubtator(options: DatasetOptions) -> LoadedTexts:
+def load_pubtator(options: DatasetOptions) -> Loaded:
     """Read a PubTator file, or all in a folder; `types` selects or renames what becomes labels.
 
     Raises:
@@ -107,15 +108,10 @@ def load_pubtator(options: DatasetOptions) -> LoadedTexts:
             ``error``.
     """
     check_keys("pubtator", options, "path", "types")
-    if options.path is not None and options.path.is_dir():
-        files = [file for file in sorted(options.path.iterdir()) if is_pubtator(file)]
-        if not files:
-            raise UsageError(
-                f"dataset 'pubtator': expected files {' or '.join(PUBTATOR)} that begin with "
-                f"ID|t|TITLE in {options.path}, got none; give the folder that holds them"
-            )
-        return read_pubtator(options.path, options, files)
-    return read_pubtator(required_file("pubtator", "path", options.path), options)
+    path = options.path
+    if path is None or not path.is_dir():
+        path = required_file("pubtator", "path", path)
+    return read_pubtator(path, options)
 
 
 def is_pubtator(path: Path) -> bool:
@@ -126,18 +122,23 @@ def is_pubtator(path: Path) -> bool:
         return b"|t|" in stream.readline(1 << 16)
 
 
-def read_pubtator(
-    path: Path, options: DatasetOptions, files: Sequence[Path] | None = None
-) -> LoadedTexts:
+def read_pubtator(path: Path, options: DatasetOptions) -> Loaded:
     """Read one file, or the files of a folder; see `load_pubtator`."""
-    files = files or [path]
+    files = [path]
+    if path.is_dir():
+        files = [file for file in sorted(path.iterdir()) if is_pubtator(file)]
+        if not files:
+            raise UsageError(
+                f"dataset 'pubtator': expected files {' or '.join(PUBTATOR)} that begin with "
+                f"ID|t|TITLE in {path}, got none; give the folder that holds them"
+            )
     for file in files:
         refuse_other_formats(file)
     documents = (document for file in files for document in _pubtator_documents(file))
     return _tagged(path, documents, files, options)
 
 
-def load_brat(options: DatasetOptions) -> LoadedTexts:
+def load_brat(options: DatasetOptions) -> Loaded:
     """Read a folder, or one of its texts; `types` selects or renames what becomes labels.
 
     Raises:
@@ -162,7 +163,8 @@ def load_brat(options: DatasetOptions) -> LoadedTexts:
         )
     pairs = [(text, text.with_suffix(".ann")) for text in texts]
     files = [file for pair in pairs for file in pair if file.is_file()]
-    return _tagged(path, (_brat_document(*pair, folder) for pair in pairs), files, options)
+    documents = (attempt(_brat_document, *pair, folder) for pair in pairs)
+    return _tagged(path, documents, files, options)
 
 
 def _tagged(
@@ -170,7 +172,7 @@ def _tagged(
     documents: Iterator[Document | DataError],
     files: Sequence[Path],
     options: DatasetOptions,
-) -> LoadedTexts:
+) -> Loaded:
     """Return the sentences of documents; an error takes the place of a bad document."""
     good, left_out, tally = list[Document](), list[str](), Counter[str]()
     for document in documents:
@@ -193,7 +195,7 @@ def _tagged(
         for item in tagged_sentences(document, tally)
     )
     items, skipped = collect(path, rows, lambda item: item, options.on_bad_row)
-    return LoadedTexts(
+    return Loaded(
         items=items,
         skipped=(*left_out, *skipped),
         source_hash=hash_files(*files),
@@ -208,10 +210,7 @@ def _pubtator_documents(path: Path) -> Iterator[Document | DataError]:
     for number, line in [*data_lines(path), (0, "")]:
         begins = (title := _TEXT.fullmatch(line)) is not None and title[2] == "t"
         if block and (begins or not line.strip()):
-            try:
-                yield _pubtator_document(path, block)
-            except DataError as error:
-                yield error
+            yield attempt(_pubtator_document, path, block)
             block = []
         if line.strip():
             block.append((number, line))
@@ -279,33 +278,29 @@ def _pubtator_mention(text: str, fields: Sequence[str], where: str) -> Marked:
 
 
 # -- brat -------------------------------------------------------------------------------------
-def _brat_document(path: Path, annotations: Path, folder: Path) -> Document | DataError:
-    try:
-        if path.is_symlink() or annotations.is_symlink():
-            link = path if path.is_symlink() else annotations
-            raise DataError(f"{link}: expected a file, got a link, which is not followed")
-        data = read_data(path)
-        if not annotations.is_file():
-            raise DataError(
-                f"{path}: {annotations.name} is missing beside it; add it (empty if nothing is "
-                "annotated) or remove the text"
-            )
-        document = Document(
-            id="_".join(path.relative_to(folder).with_suffix("").as_posix().split()),
-            text=decode_utf8(data.removeprefix(_MARK), path),
+def _brat_document(path: Path, annotations: Path, folder: Path) -> Document:
+    for file in (path, annotations):
+        if file.is_symlink():
+            raise DataError(f"{file}: expected a file, got a link, which is not followed")
+    data = read_data(path)
+    if not annotations.is_file():
+        raise DataError(
+            f"{path}: {annotations.name} is missing beside it; add it (empty if nothing is "
+            "annotated) or remove the text"
         )
-        lines = list(data_lines(annotations))
-        try:
-            _read_mentions(document, lines, annotations, first=0)
-        except DataError as error:
-            if not data.startswith(_MARK):
-                raise
-            try:  # brat itself counts the mark as a character, other programs do not
-                _read_mentions(document, lines, annotations, first=1)
-            except DataError:
-                raise error from None
-    except DataError as error:
-        return error
+    document = Document(
+        id="_".join(path.relative_to(folder).with_suffix("").as_posix().split()),
+        text=decode_utf8(data.removeprefix(_MARK), path),
+    )
+    lines = list(data_lines(annotations))
+    try:
+        _read_mentions(document, lines, annotations, first=0)
+    except DataError:
+        # brat itself counts the mark as a character, other programs do not.
+        if not data.startswith(_MARK):
+            raise
+        if attempt(_read_mentions, document, lines, annotations, first=1) is not None:
+            raise
     document.passages = _lines(document)
     return document
 

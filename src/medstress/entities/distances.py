@@ -124,12 +124,6 @@ class VectorDistance(Distance):
         with np.errstate(invalid="ignore"):
             return np.flatnonzero(self._vectors.distances(anchor) < DUPLICATE)
 
-    def undefined_from(self, anchor: str) -> Indices:
-        """All names if the anchor's vector is zero, else `undefined`."""
-        if self._vectors.is_defined(anchor):
-            return self.undefined()
-        return np.arange(len(self._vectors.names))
-
     def undefined(self) -> Indices:
         """Names whose vector is zero."""
         return np.flatnonzero(self._vectors.lengths == 0)

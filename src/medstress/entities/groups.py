@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
@@ -115,14 +117,10 @@ class NoNames:
 
     def vectors_of(self, indices: IndexArray) -> FloatArray:
         """Empty, shape (0, 0)."""
-        import numpy as np
-
         return np.empty((0, 0))
 
     def cosines(self, direction: FloatArray) -> SimilarityArray:
         """Empty, shape (0,)."""
-        import numpy as np
-
         return np.empty(0, dtype=np.float32)
 
     def vector(self, text: str) -> FloatArray:
@@ -131,8 +129,6 @@ class NoNames:
 
     def distances(self, anchor: str) -> FloatArray:
         """Empty, shape (0,)."""
-        import numpy as np
-
         return np.empty(0)
 
     def distance_to(self, anchor: str, text: str) -> float:
@@ -145,8 +141,6 @@ class NoNames:
 
     def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
         """Empty, shape (0,)."""
-        import numpy as np
-
         return np.empty(0, dtype=np.int64)
 
     def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:

@@ -26,8 +26,7 @@ from medstress.entities.distances import Distance, open_distance
 from medstress.entities.embeddings import Embedder, name_vectors
 from medstress.entities.encoders import Progress
 from medstress.entities.names import DIFFERENT, VariantIndex
-from medstress.entities.synonyms import SynonymGroups
-from medstress.entities.vocabularies import Vocabulary
+from medstress.entities.vocabularies import SynonymGroups, Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,8 +24,7 @@ from medstress.entities.embeddings import Embedder, name_vectors
 from medstress.entities.groups import GROUPS
 from medstress.entities.names import fold_word, folded, is_acronym, words
 from medstress.entities.recognisers import MAX_INITIALS, is_initials
-from medstress.entities.synonyms import concept_rows
-from medstress.entities.vocabularies import load_vocabulary, name_rules, shipped_rows
+from medstress.entities.vocabularies import concept_rows, load_vocabulary, name_rules, shipped_rows
 
 Tokens: TypeAlias = tuple[str, ...]
 Replacements: TypeAlias = dict[str, tuple[Tokens, ...]]

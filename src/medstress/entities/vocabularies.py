@@ -1,26 +1,30 @@
-"""Names on disk: shipped tables, users' files, vocabularies, and the lexicon of noise."""
+"""Names on disk: shipped tables, users' files, vocabularies, synonyms, and the lexicon of noise.
+
+Synonyms are names of one concept, from tables, UMLS (MRCONSO.RRF) and OBO files.
+"""
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from io import BytesIO
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Literal
 
-from medstress.core.errors import UsageError, did_you_mean
-from medstress.core.hashing import content_hash
-from medstress.core.reading import check_file
+from medstress.core.errors import DataError, UsageError, did_you_mean
+from medstress.core.hashing import content_hash, file_hash
 from medstress.core.resources import folded as comparable
 from medstress.core.sentences import OUTSIDE
+from medstress.core.tables import ENDINGS, Row, Table, columns_of, read_decoded, read_table
 from medstress.core.text import tokenise
+from medstress.entities.names import normalise
 
 SHIPPED = ("drugs", "diseases")
 """The shipped tables: columns concept, name, kind, candidate, case (how a text must write the name:
@@ -28,8 +32,6 @@ SHIPPED = ("drugs", "diseases")
 another one); several rows per concept."""
 DRUG_NAMES = "drug_names"
 """The shipped table of drug names: columns name, kind, source, ingredients (joined by a bar)."""
-
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def _shipped_bytes(table: str) -> bytes:
@@ -79,11 +81,6 @@ def name_rules() -> Mapping[str, Mapping[str, str]]:
     return rules
 
 
-def is_delimited(path: Path) -> bool:
-    """True for a path that ends in .csv or .tsv, compressed (.gz) or not."""
-    return _ending(path) in _DELIMITERS
-
-
 def existing_file(path: Path, what: str, advice: str) -> None:
     """Refuse a path that is not a file.
 
@@ -95,79 +92,29 @@ def existing_file(path: Path, what: str, advice: str) -> None:
         raise UsageError(f"{what}: {kind} at {path}; {advice}")
 
 
-_MAX_BYTES = 64 << 20
-"""Most bytes of a table, uncompressed: far larger than any shipped one."""
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Say what a file is for that holds no good data."""
+    try:
+        yield
+    except DataError as error:
+        raise UsageError(f"{what}: {error}") from error
 
 
-def read_text(path: Path, what: str) -> str:
-    """Return a UTF-8 file's text, without a byte order mark; .gz is decompressed.
+def read_lines(path: Path, what: str) -> list[str]:
+    """Return the lines of a text file.
 
     Raises:
-        UsageError: the file cannot be read as text.
+        UsageError: it cannot be read as text; the message has `what`.
     """
-    try:
-        if path.exists():
-            check_file(path)
-        data = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            with gzip.GzipFile(fileobj=BytesIO(data)) as stream:
-                data = stream.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise OSError(f"it holds more than {_MAX_BYTES >> 20} MiB")
-        text = data.decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise UsageError(
-            f"{what}: expected UTF-8 text in {path}, but it cannot be read ({error}); "
-            "save it as UTF-8"
-        ) from error
-    if "\0" in text:
-        raise UsageError(
-            f"{what}: expected text in {path}, got a binary file; "
-            "save the names as .csv, .tsv, .txt or .parquet"
-        )
-    return text
-
-
-def read_rows(path: Path, what: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield ``(line number, fields)`` of a CSV or TSV file, blank lines left out.
-
-    Quotes enclose fields in CSV. In TSV they are ordinary characters, as in most published name
-    tables (a chemical name may begin with one).
-
-    All rows must be as long as the first one: a name with an unquoted comma would otherwise
-    silently lose its end.
-
-    Raises:
-        UsageError: a row is longer or shorter than the first, or a quote is never closed.
-    """
-    stream = io.StringIO(read_text(path, what), newline="")
-    delimiter = _DELIMITERS[_ending(path)]
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    reader = csv.reader(stream, delimiter=delimiter, quoting=quoting, strict=True)
-    width: int | None = None
-    try:
-        for row in reader:
-            if not any(field.strip() for field in row):
-                continue
-            width = len(row) if width is None else width
-            if len(row) != width:
-                fields = "1 field" if width == 1 else f"{width} fields"
-                raise UsageError(
-                    f"{what}: expected {fields} as in the first line, got {len(row)} in "
-                    f"line {reader.line_num} of {path}; quote names that hold the separator"
-                )
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise UsageError(
-            f"{what}: expected a well-formed table, got {error} in line {reader.line_num} of "
-            f"{path}; double the quotes inside a quoted name"
-        ) from error
+    with _refusing(what):
+        return read_decoded(path)[0].split("\n")
 
 
 def read_columns(
     path: Path, what: str, names: Sequence[str], advice: str = "rename a column"
 ) -> list[tuple[str, ...]]:
-    """Return the fields of named columns of a CSV or TSV file with a header.
+    """Return the cells of named columns of a table, as texts; empty where there is none.
 
     Args:
         path: the file.
@@ -176,17 +123,26 @@ def read_columns(
         advice: what to do where one is missing.
 
     Raises:
-        UsageError: see `read_rows`; or a column is missing.
+        UsageError: the table cannot be read, or lacks a column.
     """
-    header, *rows = [row for _, row in read_rows(path, what)] or [[*names]]
-    known = [field.strip().casefold() for field in header]
-    if missing := [name for name in names if name not in known]:
-        raise UsageError(
-            f"{what}: expected a column {missing[0]!r}, got "
-            f"{', '.join(map(repr, header))} in the first line of {path}; {advice}"
-        )
-    places = [known.index(name) for name in names]
-    return [tuple(row[at] for at in places) for row in rows]
+    with _refusing(what):
+        table = read_table(path)
+    places = {column.strip().casefold(): column for column in columns_of(table.good)}
+    if missing := [name for name in names if name not in places and table.good]:
+        got = ", ".join(map(repr, places.values()))
+        raise UsageError(f"{what}: expected a column {missing[0]!r}, got {got} in {path}; {advice}")
+    return [
+        tuple("" if row[places[name]] is None else str(row[places[name]]) for name in names)
+        for row in _rows(table, what)
+    ]
+
+
+def _rows(table: Table, what: str) -> Iterator[Row]:
+    """Yield the rows of a table; a bad one is refused."""
+    for place, row in table.rows:
+        if isinstance(row, DataError):
+            raise UsageError(f"{what}: {table.path}, {place}: {row}")
+        yield row
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +171,6 @@ def read_name_pairs(path: Path, what: str, columns: tuple[str, str]) -> NamePair
     """
     advice = f"give a .csv or .tsv table with the columns {' and '.join(columns)}"
     existing_file(path, what, advice)
-    if not is_delimited(path):
-        raise UsageError(f"{what}: expected a name in .csv or .tsv, got {path.name!r}; {advice}")
     rows = [(a.strip(), b.strip()) for a, b in read_columns(path, what, columns, advice)]
     for number, row in enumerate(rows, start=2):
         if not all(row):
@@ -226,10 +180,6 @@ def read_name_pairs(path: Path, what: str, columns: tuple[str, str]) -> NamePair
             f"{what}: expected at least one pair of different names under the header of {path}"
         )
     return NamePairs(tuple(rows))
-
-
-def _ending(path: Path) -> str:
-    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,44 +237,27 @@ def load_vocabulary(source: str, base: Path, column: int | None = None) -> Vocab
     path = base / Path(source).expanduser()
     hint = did_you_mean(source, SHIPPED)
     existing_file(path, what, f"give a path or one of {', '.join(SHIPPED)}{hint}")
-    if is_delimited(path):
-        return vocabulary_of(source, _table(path, what, column))
-    if column is not None:
-        raise UsageError(
-            f"{what}: key 'column' is for a .csv or .tsv table without a header, got {path}; "
-            "remove it"
-        )
-    if path.suffix.lower() == ".parquet":
-        return vocabulary_of(source, _parquet(path, what))
-    return vocabulary_of(source, read_text(path, what).split("\n"))
-
-
-def _table(path: Path, what: str, column: int | None) -> list[str]:
+    if path.suffix.lower() not in ENDINGS:
+        if column is not None:
+            raise UsageError(
+                f"{what}: key 'column' is for a .csv or .tsv table without a header, got {path}; "
+                "remove it"
+            )
+        return vocabulary_of(source, read_lines(path, what))
     if column is None:
         advice = "rename a column or, without a header, give the place of the names: column = 0"
-        return [name for (name,) in read_columns(path, what, ["name"], advice)]
-    rows = [row for _, row in read_rows(path, what)]
-    width = len(rows[0]) if rows else column + 1
-    if not 0 <= column < width:
-        raise UsageError(
-            f"{what}: expected column = 0 to {width - 1} (counted from 0), got {column} for {path}"
+        return vocabulary_of(
+            source, (name for (name,) in read_columns(path, what, ["name"], advice))
         )
-    return [row[column] for row in rows]
-
-
-def _parquet(path: Path, what: str) -> list[str]:
-    import polars as pl
-
-    try:
-        columns = pl.read_parquet(path).to_dict()
-    except (pl.exceptions.PolarsError, OSError) as error:
+    with _refusing(what):
+        table = read_table(path, has_header=False)
+    columns = columns_of(table.good)
+    if not 0 <= column < len(columns):
         raise UsageError(
-            f"{what}: expected a parquet file at {path}, but it cannot be read ({error})"
-        ) from error
-    names = next((c for name, c in columns.items() if name.strip().casefold() == "name"), None)
-    if names is None or names.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
-        raise UsageError(f"{what}: expected texts in a column 'name' of {path}; rename a column")
-    return [str(name) for name in names.drop_nulls()]
+            f"{what}: expected column = 0 to {len(columns) - 1} (counted from 0), got {column} for "
+            f"{path}"
+        )
+    return vocabulary_of(source, (str(row[columns[column]] or "") for row in _rows(table, what)))
 
 
 ONE_IN = 2280
@@ -372,3 +305,254 @@ def _vocabulary_words() -> frozenset[str]:
     """Return the words of the names in the built-in vocabularies."""
     names = "\n".join(name for table in SHIPPED for name in load_vocabulary(table, Path()).names)
     return frozenset(token.lower() for token in set(tokenise(names)))
+
+
+# -- synonyms --------------------------------------------------------------------------------------
+
+_MRCONSO_FIELDS = 18
+_CUI, _LANGUAGE, _NAME, _SUPPRESS = 0, 1, 14, 16
+_PREFERRED = ((2, "P"), (4, "PF"), (6, "Y"))
+"""Fields and values (TS, STT, ISPREF) of the preferred name of a concept in its language."""
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')
+_MAX_LINE = 100_000
+"""Most bytes of a line; the longest of published ontologies and word vectors have thousands."""
+_BLANKS = re.compile(r"[ \t]{2,}")
+_MODIFIERS = re.compile(r"\s*(?<!\\)(\{[^{}]*\}\s*)?(?<!\\)(!.*)?$")
+_ESCAPE = re.compile(r"\\(.)")
+
+
+def mrconso_rows(path: Path, needed: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield (concept, name) for the English names of UMLS concepts, the preferred ones first.
+
+    Names that UMLS marks as suppressed (obsolete, or ambiguous outside their source) are left
+    out. With `needed`, the file of some gigabytes is read twice: for the concepts, then for their
+    names.
+
+    Args:
+        path: MRCONSO.RRF, 18 fields per line, each ended by a bar.
+        needed: only concepts with one of these names, after `normalise`; None: all.
+
+    Raises:
+        UsageError: a line is malformed; names file and line.
+    """
+    if needed is None:
+        yield from _mrconso(path)
+        return
+    wanted = {normalise(name) for name in needed}
+    concepts = {concept for concept, name in _mrconso(path) if normalise(name) in wanted}
+    yield from ((concept, name) for concept, name in _mrconso(path) if concept in concepts)
+
+
+def obo_rows(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (concept, name) for the names and exact synonyms of the terms of an OBO file.
+
+    Synonyms of other scopes (broad, narrow, related) mean something else, and are left out, as are
+    obsolete terms.
+
+    Raises:
+        UsageError: a line is malformed; names file and line.
+    """
+    term: dict[str, list[str]] | None = None
+    for number, line in _lines(path):
+        if line.startswith("["):
+            yield from _named(term)
+            term = {} if line == "[Term]" else None
+        elif term is not None and line and not line.startswith("!"):
+            tag, colon, value = line.partition(":")
+            if not colon:
+                raise _malformed(path, number, "a line 'tag: value'", line)
+            if tag in ("id", "is_obsolete"):
+                term.setdefault(tag, []).append(_plain(value))
+            elif tag == "name":
+                term.setdefault(tag, []).insert(0, _plain(value))
+            elif tag in ("synonym", "exact_synonym"):
+                found = _QUOTED.match(value.strip())
+                if found is None:
+                    raise _malformed(path, number, "a synonym in double quotes", line)
+                if tag == "exact_synonym" or found[2] == "EXACT":
+                    term.setdefault("name", []).append(_ESCAPE.sub(r"\1", found[1]))
+    yield from _named(term)
+
+
+def _mrconso(path: Path) -> Iterator[tuple[str, str]]:
+    # The lines of a concept stand together.
+    for concept, lines in groupby(_english(path), itemgetter(_CUI)):
+        for fields in sorted(lines, key=lambda f: any(f[i] != value for i, value in _PREFERRED)):
+            yield concept, fields[_NAME]
+
+
+def _english(path: Path) -> Iterator[list[str]]:
+    for number, line in _lines(path):
+        fields = line.split("|")
+        if len(fields) != _MRCONSO_FIELDS + 1 or not fields[_CUI]:
+            raise _malformed(path, number, f"{_MRCONSO_FIELDS} fields, each ended by a bar", line)
+        if fields[_LANGUAGE] == "ENG" and fields[_SUPPRESS] == "N":
+            yield fields
+
+
+def _named(term: dict[str, list[str]] | None) -> Iterator[tuple[str, str]]:
+    if term and "id" in term and term.get("is_obsolete") != ["true"]:
+        for name in term.get("name", ()):
+            yield term["id"][0], name
+
+
+def _plain(value: str) -> str:
+    """Return a value without trailing modifiers (in braces) and comment."""
+    return _ESCAPE.sub(r"\1", _MODIFIERS.sub("", _BLANKS.sub(" ", value.strip())))
+
+
+def packed_lines(path: Path, what: str) -> Iterator[tuple[int, bytes, float]]:
+    """Yield number, content and share of the file read of each line with content; unpacks .gz.
+
+    Raises:
+        UsageError: the file cannot be read, or has no line with content.
+    """
+    number = 0
+    try:
+        size = max(path.stat().st_size, 1)
+        with path.open("rb") as raw:
+            stream = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
+            for number, line in enumerate(iter(partial(stream.readline, _MAX_LINE), b""), start=1):
+                if len(line) == _MAX_LINE:
+                    raise OSError(f"line {number} is longer than {_MAX_LINE:,} bytes")
+                if text := line.strip(b" \t\r\n"):
+                    yield number, text, raw.tell() / size
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{what}: {path} cannot be read ({error}); give another file") from error
+    if number == 0:
+        raise UsageError(f"{what}: {path} is empty; give another file")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    for number, line, _ in packed_lines(path, "synonyms"):
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"synonyms: {path}:{number}: expected UTF-8 text, but it cannot be decoded "
+                f"({error}); save it as UTF-8"
+            ) from error
+
+
+def _malformed(path: Path, number: int, expected: str, line: str) -> UsageError:
+    return UsageError(
+        f"synonyms: {path}:{number}: expected {expected}, got {line[:60]!r}; fix the line"
+    )
+
+
+class SynonymGroups:
+    """Tells which names share a concept; immutable once built.
+
+    Attributes:
+        label: the user's name for the source.
+        hash: content hash of the source.
+    """
+
+    def __init__(self, label: str, hash: str, rows: Iterable[tuple[str, str]]) -> None:  # noqa: A002
+        """Group names by concept; `rows` yields (concept, name)."""
+        self.label = label
+        self.hash = hash
+        self._names: dict[str, list[str]] = {}
+        # Nearly every name has one concept, and making a set for each of 100,000 names would take
+        # most of the loading time.
+        self._concept: dict[str, str] = {}
+        self._further: dict[str, set[str]] = {}
+        for concept, name in rows:
+            normal = normalise(name)
+            if not normal:
+                continue
+            self._names.setdefault(concept, []).append(normal)
+            if self._concept.setdefault(normal, concept) != concept:
+                self._further.setdefault(normal, set()).add(concept)
+
+    def synonyms_of(self, name: str) -> frozenset[str]:
+        """Return the other names of all concepts that `name` belongs to, normalised.
+
+        >>> rows = [("1", "Paracetamol"), ("1", "Acetaminophen"), ("2", "Aspirin")]
+        >>> sorted(SynonymGroups("mine", "", rows).synonyms_of("paracetamol"))
+        ['acetaminophen']
+        """
+        normal = normalise(name)
+        concepts = self.concepts_of(name)
+        return frozenset().union(*(self._names[concept] for concept in concepts)) - {normal}
+
+    def concepts_of(self, name: str) -> frozenset[str]:
+        """Return the concepts that a name belongs to; empty if it is not listed."""
+        normal = normalise(name)
+        if normal not in self._concept:
+            return frozenset()
+        return frozenset({self._concept[normal], *self._further.get(normal, ())})
+
+
+def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None) -> SynonymGroups:
+    """Load synonym groups.
+
+    Args:
+        source: ``default`` (the shipped drug and disease tables; names of one UNII or one
+            disease heading are synonyms), ``none``, or a path: a .csv or .tsv table with the
+            columns ``concept`` and ``name``, UMLS' MRCONSO.RRF, or an OBO file.
+        base: folder that a relative path starts from.
+        needed: the names that will be looked up: only their concepts are loaded, from
+            MRCONSO.RRF, which has millions, and for `concept_rows` from the shipped tables. None:
+            all.
+
+    Raises:
+        UsageError: the file is missing, empty, malformed or lacks a column.
+    """
+    label, hash_, rows = concept_rows(source, base, needed)
+    return _shipped() if label == "default" else SynonymGroups(label, hash_, rows)
+
+
+def concept_rows(
+    source: str, base: Path, needed: Collection[str] | None = None
+) -> tuple[str, str, Iterable[tuple[str, str]]]:
+    """Return a synonym source's label, content hash and (concept, name) rows.
+
+    Names are as written, and those of a concept keep the source's order; the first is its preferred
+    one. Arguments and errors are those of `load_synonyms`.
+    """
+    if source == "none":
+        return "none", content_hash("none"), ()
+    if source == "default":
+        rows: Iterable[tuple[str, str]] = (
+            (f"{t}:{row[0]}", row[1]) for t in SHIPPED for row in shipped_rows(t)
+        )
+        if needed is not None:
+            rows = _of_needed([*rows], {normalise(name) for name in needed})
+        return "default", content_hash([*map(shipped_hash, SHIPPED)]), rows
+    what = f"synonyms {source!r}"
+    path = base / Path(source).expanduser()
+    advice = (
+        "give 'default', 'none', a .csv or .tsv table with the columns concept, name, "
+        "UMLS' MRCONSO.RRF or an .obo file"
+    )
+    existing_file(path, what, advice)
+    kind = path.name.lower().removesuffix(".gz")
+    if kind.endswith(".rrf"):
+        return source, file_hash(path), mrconso_rows(path, needed)
+    if kind.endswith(".obo"):
+        return source, file_hash(path), obo_rows(path)
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{what}: cannot tell what kind of file {path} is; {advice}")
+    cells = read_columns(path, what, ["concept", "name"])
+    named = [(concept.strip(), name) for concept, name in cells if concept.strip()]
+    return source, file_hash(path), named
+
+
+def _of_needed(rows: Sequence[tuple[str, str]], needed: Set[str]) -> Iterator[tuple[str, str]]:
+    """Return the rows of the shipped concepts with one of some normalised names."""
+    # Normalising all names would take most of the time: plain letters stay as they are.
+    begins = {name[:3] for name in needed}
+    concepts = {
+        concept
+        for concept, name in rows
+        if (name[:3] in begins or not name[:3].isascii() or not name[:3].isalnum())
+        and normalise(name) in needed
+    }
+    return ((concept, name) for concept, name in rows if concept in concepts)
+
+
+@cache
+def _shipped() -> SynonymGroups:
+    return SynonymGroups(*concept_rows("default", Path()))

@@ -22,8 +22,7 @@ from medstress.core.items import Question
 from medstress.core.resources import Exclusions, Resources
 from medstress.core.text import WHOLE
 from medstress.core.writing import write_text
-from medstress.datasets.cleaning import NEEDS_FIGURE
-from medstress.datasets.questions import row_from_question
+from medstress.datasets.questions import NEEDS_FIGURE, row_from_question
 from medstress.datasets.source import BadRowError, draw
 from medstress.engine.progress import Watcher
 from medstress.entities.groups import LABEL, NoNames, types_of
@@ -263,8 +262,7 @@ def _groups(
     tables: Sequence[config.Entities], part: DatasetPart, base: Path
 ) -> Iterator[Resources]:
     from medstress.entities.alike import NameRules, option_texts
-    from medstress.entities.synonyms import SynonymGroups, concept_rows
-    from medstress.entities.vocabularies import load_vocabulary
+    from medstress.entities.vocabularies import SynonymGroups, concept_rows, load_vocabulary
 
     keys = {text for item in part.questions for text in option_texts(item, item.key)}
     rules = {

@@ -42,7 +42,6 @@ from medstress.experiment.plan.attack_checks import (
     noise_controls,
     stored_attacks,
     victim_of,
-    without_stored,
 )
 from medstress.experiment.plan.dataset_parts import (
     GIVEN,
@@ -111,10 +110,10 @@ def prepare(
     watcher.note("data")
     loaded = load_datasets(checked.dataset, base, limit)
     check_items(checked, loaded)
-    stored, beside = stored_attacks(given_attacks, loaded, checked.experiment.seeds, wanted)
+    stored = stored_attacks(given_attacks, loaded, checked.experiment.seeds)
     if stored:
         attacks = [*attacks, *stored]
-        more, of_stored = control_arms(stored, without_stored(stored, beside, wanted))
+        more, of_stored = control_arms(stored, wanted)
         arms, left_out = [*arms, *more], left_out | of_stored
     kind = kind_of_datasets(loaded)
     classes = kind.classes(item for part in loaded for item in part.all_items)
@@ -151,7 +150,7 @@ def prepare(
     check_budgets(attacks, groups)
     arms = fitting_arms(arms, left_out, datasets, groups, wanted)
     prepared.datasets, prepared.groups = datasets, groups
-    prepared.attacks = [*attacks, *beside, *arms]
+    prepared.attacks = [*attacks, *arms]
     prepared.recognisers = [*recognisers, *({} for _ in unnamed)]
     return criteria.checked(prepared)
 

@@ -173,7 +173,7 @@ class Kind:
     """Rebuilds a task from its `spec()` and its prompt (`Template.as_json`), which may be None."""
     read: Callable[[Any], Any] | None = None
     """Reads `[[dataset]] name = NAME`, where NAME is that of the entry point: a function from
-    `DatasetOptions` to `LoadedTexts`."""
+    `DatasetOptions` to `Loaded`."""
     scores: Scoring | None = None
     """Scores of whole data sets; None where right and wrong say all."""
     takes: frozenset[str] = frozenset()

@@ -35,7 +35,7 @@ from medstress.core.items import Candidate, Item, Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.registry import backend_fault
 from medstress.core.text import Edit
-from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts
+from medstress.datasets.source import DatasetOptions, Loaded
 from medstress.tasks.multiple_choice import AnyTask
 from medstress.testing.scripted import scripted_reply
 
@@ -203,7 +203,7 @@ def _shown(call: Call) -> str:
 def check_dataset(load: Load, options: DatasetOptions) -> None:
     """Check that a source of data keeps the contract of the entry points `medstress.datasets`.
 
-    It returns `Loaded` or `LoadedTexts` with at least one item, all of one kind, with ids that are
+    It returns `Loaded` with at least one item, all of one kind, with ids that are
     texts and differ. Read again, it gives the same. Skipped rows are told in one sentence each.
     Where the options name a file: a file that is missing, empty or no text is refused with a
     `MedstressError`, whose sentence medstress prints; and a changed file has another
@@ -220,9 +220,8 @@ def check_dataset(load: Load, options: DatasetOptions) -> None:
     >>> check_dataset(load_sample, DatasetOptions())
     """
     loaded, path = load(options), options.path
-    is_loaded = isinstance(loaded, Loaded | LoadedTexts)
-    assert is_loaded, f"expected Loaded or LoadedTexts, got {type(loaded).__name__}"
-    items = loaded.questions if isinstance(loaded, Loaded) else loaded.items
+    assert isinstance(loaded, Loaded), f"expected Loaded, got {type(loaded).__name__}"
+    items = loaded.items
     is_some = isinstance(items, tuple) and items
     assert is_some, f"expected a tuple of at least one item, got {items!r}"
     for item in items:

@@ -25,7 +25,7 @@ from medstress.attacks.probes import (
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.core.resources import DrugNames
-from medstress.entities.drug_names import shipped_drug_names
+from medstress.entities.alike import shipped_drug_names
 from medstress.entities.vocabularies import shipped_rows
 from medstress.testing import tiny_resources
 

@@ -393,8 +393,7 @@ def test_no_draw_repeats_and_no_key_duplicate_is_ever_drawn(
 ):
     from medstress.entities.embeddings import Embedder
     from medstress.entities.perturbations import VectorPerturbationSet
-    from medstress.entities.synonyms import SynonymGroups
-    from medstress.entities.vocabularies import vocabulary_of
+    from medstress.entities.vocabularies import SynonymGroups, vocabulary_of
 
     embedder = Embedder("ngram")
     names = VectorPerturbationSet(

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from medstress.core.clusters import clusters_by_dataset, clusters_of, documents_of
 from medstress.core.sentences import SentencePair, TaggedText
-from medstress.datasets import tagged
-from medstress.datasets.corpora import load_biosses
+from medstress.datasets.named import load_biosses
+from medstress.datasets.sentences import load_iob
 from medstress.datasets.source import DatasetOptions, draw_documents
 
 
@@ -59,7 +59,7 @@ def test_sentences_of_no_document_are_no_part_of_one_with_the_same_name(tmp_path
     path = tmp_path / "rows.conll"
     sentence, mark = "Aspirin\tO\n\n", "-DOCSTART-\tO\n\n"
     path.write_text(2 * sentence + mark + 2 * sentence + mark + sentence, "utf-8")
-    items = tagged.load(DatasetOptions(path=path)).items
+    items = load_iob(DatasetOptions(path=path)).items
     found = clusters_of(items)
     assert found["3"] == found["4"] == "1"
     assert found["5"] == "2"

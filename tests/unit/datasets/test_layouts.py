@@ -169,12 +169,12 @@ for _row in READ["letters before the options"][0]:
 def test_layouts_are_read(read: Read, name: str, form: str) -> None:
     made, keys, right = READ[name]
     loaded = read(made, form=form, **keys)
-    assert "".join(item.key for item in loaded.questions) == right
-    first = loaded.questions[0]
+    assert "".join(item.key for item in loaded.items) == right
+    first = loaded.items[0]
     assert (first.question or "").startswith(("Which drug", "He is 40. Which"))
     assert not any(text.startswith("A.") for text in first.options)
     again = read(made, form=form, **keys)
-    assert [item.hash for item in again.questions] == [item.hash for item in loaded.questions]
+    assert [item.hash for item in again.items] == [item.hash for item in loaded.items]
 
 
 @pytest.mark.parametrize("name", ["AfriMed", "CareQA", "columns of letters", "MedMCQA of the hub"])
@@ -185,8 +185,8 @@ def test_tables_say_the_same_in_every_format(read: Read, name: str, form: str) -
     made, keys, right = READ[name]
     loaded = read(made, form=form, **keys)
     whole = read(made, form="jsonl", **keys)
-    assert "".join(item.key for item in loaded.questions) == right
-    assert [item.hash for item in loaded.questions] == [item.hash for item in whole.questions]
+    assert "".join(item.key for item in loaded.items) == right
+    assert [item.hash for item in loaded.items] == [item.hash for item in whole.items]
 
 
 RIGHT_AND_WRONG: dict[str, dict[str, Any]] = {
@@ -234,11 +234,11 @@ def test_right_and_wrong_answers_in_an_order_drawn_from_the_id(read: Read, name:
     if name == "GPQA":
         made = [{**one, "Record ID": f"rec{n}"} for n, one in enumerate(made)]
     loaded = read(made, form="jsonl")
-    assert {item.key_text for item in loaded.questions} == {"allopurinol"}
-    assert all(sorted(item.options) == sorted(FOUR) for item in loaded.questions)
-    assert {item.key for item in loaded.questions} == set("ABCD")
+    assert {item.key_text for item in loaded.items} == {"allopurinol"}
+    assert all(sorted(item.options) == sorted(FOUR) for item in loaded.items)
+    assert {item.key for item in loaded.items} == set("ABCD")
     turned = read(made[::-1], form="jsonl")
-    assert {i.id: i.hash for i in turned.questions} == {i.id: i.hash for i in loaded.questions}
+    assert {i.id: i.hash for i in turned.items} == {i.id: i.hash for i in loaded.items}
     assert "order" in loaded.understood
 
 
@@ -337,7 +337,7 @@ def test_a_table_without_a_header_is_refused(read: Read) -> None:
 
 def test_metadata_keeps_the_other_columns(read: Read) -> None:
     loaded = read(rows("A", "B", subject=["kidney", "liver"], **lettered()), form="csv")
-    assert [item.metadata for item in loaded.questions] == [
+    assert [item.metadata for item in loaded.items] == [
         {"subject": "kidney"},
         {"subject": "liver"},
     ]

@@ -9,13 +9,14 @@ import zipfile
 import polars
 import pytest
 
+from medstress.backends.server import bounded
 from medstress.core import reading as bounded
 from medstress.core.errors import DataError, MedstressError
+from medstress.core.tables import read_table
 from medstress.datasets.guess import guess_dataset
+from medstress.datasets.sentences import load_iob
 from medstress.datasets.source import DatasetOptions
 from medstress.datasets.standoff import load_brat, load_pubtator
-from medstress.datasets.tables import read_table
-from medstress.datasets.tagged import load as load_iob
 
 HEADER = ["id", "question", "A", "B", "answer"]
 SHEET = "xl/worksheets/sheet1.xml"

@@ -14,7 +14,7 @@ import pytest
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Mention
 from medstress.datasets import named
-from medstress.datasets.cleaning import without_hints
+from medstress.datasets.questions import without_hints
 from medstress.datasets.source import DatasetOptions, hash_files
 
 TEXTS = {"A": "aspirin", "B": " beta blocker ", "C": "codeine", "D": "digoxin"}
@@ -49,14 +49,14 @@ def spans(tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize(("part", "n"), [("questions", 200), ("vignettes", 24)])
 def test_a_shipped_part_reads_without_complaint(part: Any, n: int) -> None:
     loaded = named.load_sample(DatasetOptions(sample=part))
-    assert (len(loaded.questions), loaded.skipped, loaded.notes) == (n, (), ())
-    assert all(item.metadata["source"] and item.metadata["topic"] for item in loaded.questions)
+    assert (len(loaded.items), loaded.skipped, loaded.notes) == (n, (), ())
+    assert all(item.metadata["source"] and item.metadata["topic"] for item in loaded.items)
     with pytest.raises(UsageError, match="'split'"):
         named.load_sample(DatasetOptions(sample=part, split="train"))
 
 
 def test_vignettes_are_of_patients_and_their_options_are_marked() -> None:
-    items = named.load_sample(DatasetOptions(sample="vignettes")).questions
+    items = named.load_sample(DatasetOptions(sample="vignettes")).items
     assert Counter(item.key for item in items) == dict.fromkeys("ABCD", 6)
     for item in items:
         assert len(item.context.split(". ")) >= 3
@@ -69,7 +69,7 @@ def test_vignettes_are_of_patients_and_their_options_are_marked() -> None:
 
 
 def test_four_in_five_passages_of_the_sample_decide_and_none_names_a_letter() -> None:
-    items = named.load_sample(DatasetOptions()).questions
+    items = named.load_sample(DatasetOptions()).items
     assert sum(item.metadata["passage_decides"] for item in items) == 160
     for item in items:
         assert 50 <= len(item.passage.split()) <= 90, item.id
@@ -89,8 +89,8 @@ def test_medqa_takes_the_spans_at_its_train_index(jsonl: Any, row: Any, spans: A
     file = spans({"B": cut}, {"B": entry()})
     loaded = named.load_medqa(DatasetOptions(path=path, annotations=file, split="train"))
     aspirin = Mention(field="B", start=0, end=7, type="T109")
-    assert [item.mentions for item in loaded.questions] == [(aspirin,), (), ()]
-    assert {item.metadata["split"] for item in loaded.questions} == {"train"}
+    assert [item.mentions for item in loaded.items] == [(aspirin,), (), ()]
+    assert {item.metadata["split"] for item in loaded.items} == {"train"}
     assert loaded.source_hash == hash_files(path, file)
     assert [note for note in loaded.notes if "cut a word: 1" in note and "'aspirin'" in note]
     plain = named.load_medqa(DatasetOptions(path=path))
@@ -150,17 +150,17 @@ def record(**entries: Any) -> dict[str, Any]:
 
 
 def test_spans_are_mentions_and_the_whole_key_is_one_without_type(medmcqa: Any) -> None:
-    (item,) = medmcqa([typed()], record(), split="train").questions
+    (item,) = medmcqa([typed()], record(), split="train").items
     assert (item.context, item.stem, item.key) == ("Gout.", "Which drug?", "B")
     assert item.options == tuple(TEXTS.values())
-    assert item.metadata == {"subject_name": "S", "topic_name": None}
+    assert item.metadata == {"subject_name": "S", "reference": "b"}
     assert [(m.field, item.option(m.field)[m.start : m.end], m.type) for m in item.mentions] == [
         ("A", "aspirin", "T109"),
         ("C", "codeine", "T109"),
         ("D", "digoxin", "T109"),
         ("B", "beta blocker", ""),
     ]
-    (item,) = medmcqa([typed()], record(B=entry("beta", start=1))).questions
+    (item,) = medmcqa([typed()], record(B=entry("beta", start=1))).items
     assert [(m.start, m.end) for m in item.mentions if m.field == "B"] == [(1, 5)]
 
 
@@ -168,25 +168,21 @@ def test_a_skipped_row_does_not_shift_the_annotations(medmcqa: Any) -> None:
     rows = [typed(), typed(id="m2", D="aspirin"), typed(id="m3", A="x")]
     records = [record(), record(), record(A=entry("x", "T047"))]
     loaded = medmcqa(rows, *records, on_bad_row="skip")
-    assert [item.id for item in loaded.questions] == ["m1", "m3"]
-    assert loaded.questions[1].mentions[0] == Mention(field="A", start=0, end=1, type="T047")
+    assert [item.id for item in loaded.items] == ["m1", "m3"]
+    assert loaded.items[1].mentions[0] == Mention(field="A", start=0, end=1, type="T047")
     (skipped,) = loaded.skipped
     assert "row 2" in skipped
     with pytest.raises(DataError, match="expected 3 records"):
         medmcqa(rows, record(), record())
 
 
-def test_other_shapes_and_keys_are_refused(medmcqa: Any) -> None:
-    for keys, match in (
-        ({"split": "dev"}, "expected the split 'train'"),
-        ({"columns": {"stem": "question"}}, "the field 'passage' alone"),
-        ({"columns": {"passage": "exp"}}, "expected the column 'exp'"),
-    ):
-        with pytest.raises((DataError, UsageError), match=match):
-            medmcqa([typed()], **keys)
-    with pytest.raises(DataError, match="expected the column 'D'"):
-        medmcqa([{name: value for name, value in typed().items() if name != "D"}])
-    (item,) = medmcqa([typed()], columns={"passage": "reference"}).questions
+def test_a_split_without_annotations_and_a_missing_option_are_refused(medmcqa: Any) -> None:
+    with pytest.raises(UsageError, match="for the split 'train' only"):
+        medmcqa([typed()], record(), split="dev")
+    less = {name: value for name, value in typed().items() if name != "D"}
+    with pytest.raises(DataError, match="expected a letter among A, B, C, got 'D'"):
+        medmcqa([less], record())
+    (item,) = medmcqa([typed()], columns={"passage": "reference"}).items
     assert item.passage == "b"
 
 
@@ -194,4 +190,4 @@ def test_the_original_columns_are_read_in_any_split(medmcqa: Any) -> None:
     row = {"question": "Which?", **dict(zip(("opa", "opb", "opc", "opd"), "wxyz", strict=True))}
     rows = [{**row, "id": f"q{cop}", "cop": cop, "exp": "Because."} for cop in (0, 3)]
     loaded = medmcqa(rows, split="dev", columns={"passage": "exp"})
-    assert [(q.key, q.passage) for q in loaded.questions] == [("A", "Because."), ("D", "Because.")]
+    assert [(q.key, q.passage) for q in loaded.items] == [("A", "Because."), ("D", "Because.")]

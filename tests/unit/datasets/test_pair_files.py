@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from medstress.core.errors import DataError, UsageError
-from medstress.datasets import hub, pairs
-from medstress.datasets.corpora import load_biosses
+from medstress.datasets import hub
+from medstress.datasets.named import load_biosses
+from medstress.datasets.sentences import load_pairs
 from medstress.datasets.source import DatasetOptions
 
 HEADER = "id\ttext_a\ttext_b\tscore\n"
@@ -27,7 +28,7 @@ def write(tmp_path):
 
 
 def read(path, **options):
-    return pairs.load(DatasetOptions(path=path, **options)).items
+    return load_pairs(DatasetOptions(path=path, **options)).items
 
 
 def test_tsv_and_jsonl_hold_the_same_pairs(write):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from medstress.core.items import Mention, Question
-from medstress.datasets.cleaning import clean_passages, without_hints
+from medstress.core.items import Mention
+from medstress.datasets.questions import without_hints
 
 
 @pytest.mark.parametrize(
@@ -59,23 +59,16 @@ def test_what_is_left_out_is_counted_and_mentions_move(read: Callable[..., Any],
     mention = {"field": "passage", "start": at, "end": at + 7, "type": "T121"}
     made = [row(passage=text, mentions=[mention]), row(id="2", question="Why?", passage=" \n")]
     loaded = read(made)
-    first, second = loaded.questions
+    first, second = loaded.items
     assert (first.passage, second.passage) == ("Heparin thins blood (does not).", "")
     assert first.mentions == (Mention(field="passage", start=0, end=7, type="T121"),)
     assert [note.partition(" questions")[0] for note in loaded.notes] == ["1 of 2", "1 of 2"]
     columns = {"passage": "exp"}
     named = read([{"exp": "It thins blood.", **row()}], columns=columns)
-    assert named.questions[0].passage == "It thins blood."
+    assert named.items[0].passage == "It thins blood."
 
 
-def test_a_mention_of_what_is_left_out_is_gone() -> None:
-    item = Question(
-        id="1",
-        stem="Which?",
-        passage="Choice B. Heparin.",
-        options=("Aspirin", "Heparin"),
-        key="B",
-        mentions=(Mention(field="passage", start=7, end=8, type=""),),
-    )
-    (clean,), _ = clean_passages([item])
+def test_a_mention_of_what_is_left_out_is_gone(read: Callable[..., Any], row: Any) -> None:
+    mention = {"field": "passage", "start": 7, "end": 8, "type": "T121"}
+    (clean,) = read([row(passage="Choice B. Heparin.", mentions=[mention])]).items
     assert (clean.passage, clean.mentions) == ("Heparin.", ())

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medstress.core.errors import DataError
+from medstress.core.tables import plain
 from medstress.datasets.questions import question_from_row, row_from_question, split_question
-from medstress.datasets.tables import plain
 
 Make = Callable[..., dict[str, Any]]
 

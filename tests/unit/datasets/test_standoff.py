@@ -8,7 +8,8 @@ import pytest
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.text import sentence_spans, tokenise
-from medstress.datasets import corpora, standoff, tagged
+from medstress.datasets import named, standoff
+from medstress.datasets.sentences import load_iob
 from medstress.datasets.source import DatasetOptions
 
 TITLE = "1|t|Aspirin helps.\n"
@@ -54,8 +55,8 @@ def folder(write):
 LOAD = {
     "pubtator": standoff.load_pubtator,
     "brat": standoff.load_brat,
-    "bc5cdr": corpora.load_bc5cdr,
-    "iob": tagged.load,
+    "bc5cdr": named.load_bc5cdr,
+    "iob": load_iob,
 }
 
 

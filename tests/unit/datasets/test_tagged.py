@@ -8,7 +8,7 @@ import pytest
 
 from medstress.core.errors import DataError, UsageError
 from medstress.core.sentences import in_iob2, read_labels, scheme_of
-from medstress.datasets import tagged
+from medstress.datasets.sentences import load_iob
 from medstress.datasets.source import DatasetOptions
 
 GOOD = "Aspirin\tB-Chemical\nhelps\tO\n\nSalicylic\tB-Chemical\nacid\tI-Chemical\n"
@@ -49,7 +49,7 @@ def conll(labels, tokens=TOKENS):
 
 
 def read(path, **options):
-    return tagged.load(DatasetOptions(path=path, **options))
+    return load_iob(DatasetOptions(path=path, **options))
 
 
 def refused(path, **options):

@@ -13,13 +13,13 @@ from medstress.entities.alike import (
     Relation,
     Relations,
     Value,
+    drug_names,
     option_evidence,
     relations,
     settled,
     stems,
 )
-from medstress.entities.drug_names import drug_names
-from medstress.entities.synonyms import SynonymGroups
+from medstress.entities.vocabularies import SynonymGroups
 
 VALUES: tuple[Value, ...] = get_args(Value)
 

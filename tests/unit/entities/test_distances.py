@@ -11,8 +11,7 @@ from medstress.entities.distances import NAMED, check_types, wrong_distance
 from medstress.entities.embeddings import Embedder
 from medstress.entities.groups import types_of
 from medstress.entities.perturbations import VectorPerturbationSet
-from medstress.entities.synonyms import SynonymGroups
-from medstress.entities.vocabularies import vocabulary_of
+from medstress.entities.vocabularies import SynonymGroups, vocabulary_of
 
 NONE = SynonymGroups("none", "0", [])
 DISEASES = ("asthma", "status asthmaticus", "scurvy", "vitamin c deficiency", "gout", "no disease")

@@ -6,8 +6,7 @@ import pytest
 from medstress.core.items import Mention, Question
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
-from medstress.entities.synonyms import SynonymGroups
-from medstress.entities.vocabularies import vocabulary_of
+from medstress.entities.vocabularies import SynonymGroups, vocabulary_of
 
 TWINS = SynonymGroups("twins", "1", [("1", "paracetamol"), ("1", "acetaminophen")])
 

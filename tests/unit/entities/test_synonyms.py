@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities.synonyms import load_synonyms, mrconso_rows, obo_rows
+from medstress.entities.vocabularies import load_synonyms, mrconso_rows, obo_rows
 
 TABLE = (
     "concept,name\n1,Paracetamol\n1,acetaminophen\n1,Tylenol\n2,ASA\n3,asa\n2,aspirin\n3,5-ASA\n"

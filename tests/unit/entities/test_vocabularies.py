@@ -55,16 +55,21 @@ def test_a_parquet_file_is_read_by_its_name_column(tmp_path):
 
 
 BAD = [
-    ("v.csv", "id,label\n1,scurvy\n", None, "expected a column 'name', got 'id', 'label' in the"),
-    ("v.csv", "name\nscurvy\nhernia, inguinal\n", None, "got 2 in line 3 of FOLDER/v.csv"),
-    ("v.csv", 'name\n"scurvy\n', None, "a well-formed table, got unexpected end of data in line 2"),
+    ("v.csv", "id,label\n1,scurvy\n", None, "expected a column 'name', got 'id', 'label' in"),
+    (
+        "v.csv",
+        "name\nscurvy\nhernia, inguinal\n",
+        None,
+        "line 3: expected 1 fields as in the header",
+    ),
+    ("v.csv", 'name\n"scurvy\n', None, "v.csv, line 2: expected every quotation mark to be closed"),
     ("v.csv", "1,scurvy\n", 2, "expected column = 0 to 1 (counted from 0), got 2"),
     ("v.txt", "scurvy\n", 0, "key 'column' is for a .csv or .tsv table without a header"),
     ("v.txt", " \n\n", None, "is empty; expected at least one name"),
-    ("v.csv", "", None, "is empty"),
-    ("v.csv", "name\n", None, "is empty"),
-    ("v.csv", "", 1, "is empty"),
-    ("v.txt", "PK\0\0", None, "expected text in FOLDER/v.txt, got a binary file"),
+    ("v.csv", "", None, "expected at least one row, got an empty file"),
+    ("v.csv", "name\n", None, "expected at least one row, got none"),
+    ("v.csv", "", 1, "expected at least one row, got an empty file"),
+    ("v.txt", "PK\0\0", None, "expected UTF-8 text"),
 ]
 
 

@@ -3,11 +3,9 @@ import pytest
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.entities.embeddings import Embedder
+from medstress.entities.embeddings import Embedder, WordVectors
 from medstress.entities.perturbations import VectorPerturbationSet
-from medstress.entities.synonyms import SynonymGroups
-from medstress.entities.vectors import WordVectors
-from medstress.entities.vocabularies import vocabulary_of
+from medstress.entities.vocabularies import SynonymGroups, vocabulary_of
 
 FILE = "heart 3 0\nattack 0 4\nGout 1 1\ngout -1 0\ngout 9 9\nnon-small 0 -1\n. . 5 5\n"
 

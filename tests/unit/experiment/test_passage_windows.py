@@ -55,7 +55,7 @@ def victim(n_words: int | None, prompt: str = "open_book_cloze") -> Victim:
 
 def part(*items: Any) -> DatasetPart:
     return DatasetPart(
-        label="data", questions=items, loaded=Loaded(questions=items, skipped=(), source_hash="")
+        label="data", questions=items, loaded=Loaded(items=items, skipped=(), source_hash="")
     )
 
 
@@ -128,7 +128,7 @@ def test_questions_without_a_passage_are_counted_where_one_is_expected() -> None
 def test_passages_that_probes_draw_fit_too_and_a_text_without_sentences_is_cut() -> None:
     endless = Question(id="2", stem="Which?", passage="word " * 50, options=("x", "y"), key="A")
     sample = part(LONG)
-    whole = replace(sample, loaded=replace(sample.loaded, questions=(LONG, endless)))
+    whole = replace(sample, loaded=replace(sample.loaded, items=(LONG, endless)))
     found = with_fitting_passages(whole, [victim(BESIDE + ROOM + 5)])
     assert [item.passage for item in found.all_items] == [
         "One two three four.",

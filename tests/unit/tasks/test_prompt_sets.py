@@ -229,7 +229,7 @@ def test_a_last_sentence_that_names_an_option_ends_in_an_answer(last, ends):
 
 
 def test_no_shipped_question_tells_the_answer_of_an_item_that_the_recipes_attack():
-    items = load(DatasetOptions()).questions
+    items = load(DatasetOptions()).items
     keys = {item.key_text.casefold() for item in items}
     assert (len(items), len(shipped_exemplars())) == (200, 10)
     for one in shipped_exemplars():

@@ -22,7 +22,7 @@ from medstress.plugin import (
     DatasetOptions,
     EditedTexts,
     Kind,
-    LoadedTexts,
+    Loaded,
     Prediction,
     Question,
     Request,
@@ -94,7 +94,7 @@ class LabelledPair(Texts):
         return (self.text_a,)
 
 
-def read(options: DatasetOptions) -> LoadedTexts:
+def read(options: DatasetOptions) -> Loaded:
     """Read `[[dataset]] name = "nli"`: any table; all labels in it are those to choose from."""
 
     def convert(row: Mapping[str, Any], number: str) -> LabelledPair:

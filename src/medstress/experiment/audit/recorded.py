@@ -25,7 +25,7 @@ from medstress.core.outcomes import Goal, parse_goal
 from medstress.core.queries import Steps
 from medstress.core.resources import Resources
 from medstress.core.validity import VARIANT_CLASSES
-from medstress.datasets.source import Loaded, LoadedTexts
+from medstress.datasets.source import Loaded
 from medstress.engine.replay import NotHereError, Recorded
 from medstress.engine.trial import Trial
 from medstress.engine.work import Work
@@ -34,8 +34,7 @@ from medstress.entities.distances import NAMED
 from medstress.entities.groups import LABEL as NO_NAMES
 from medstress.entities.groups import NoNames, types_of
 from medstress.entities.names import DIFFERENT, variant_class
-from medstress.entities.synonyms import SynonymGroups, load_synonyms
-from medstress.entities.vocabularies import SHIPPED
+from medstress.entities.vocabularies import SHIPPED, SynonymGroups, load_synonyms
 from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import (
@@ -241,10 +240,7 @@ class _Folder:
         found = []
         for label, items in self.items.items():
             told = self.manifest["datasets"].get(label, {})
-            common: dict[str, Any] = {"skipped": (), "source_hash": told.get("hash", "")}
-            loaded: Loaded | LoadedTexts = LoadedTexts(items=tuple(items), **common)
-            if self.kind.draws_names:
-                loaded = Loaded(questions=tuple(items), **common)
+            loaded = Loaded(items=tuple(items), skipped=(), source_hash=told.get("hash", ""))
             found.append(DatasetPart(label=label, questions=tuple(items), loaded=loaded))
         return found
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TypeAlias
 
-from medstress.attacks.attacked import Attacked, AttackedArm
+from medstress.attacks.attacked import Attacked
 from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm, turn_attack
 from medstress.attacks.controls.harmless import Control
 from medstress.attacks.noise_control import NonEntityNoise, has_control
@@ -18,7 +18,6 @@ from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import rng_for
 from medstress.core.items import Question
-from medstress.datasets.source import Loaded
 from medstress.experiment.file import config
 from medstress.experiment.plan.dataset_parts import DatasetPart
 from medstress.experiment.plan.parts import AttackPart, GroupPart
@@ -35,80 +34,46 @@ def stored_attacks(
     attacks: Sequence[AttackPart],
     datasets: Sequence[DatasetPart],
     seeds: Sequence[int],
-    wanted: bool | Sequence[str] | None,
-) -> tuple[list[AttackPart], list[AttackPart]]:
+) -> list[AttackPart]:
     """Build the arms of the attacks `attacked` from the file that the data set read.
 
     Args:
         attacks: the experiment's attacks.
         datasets: the data sets, loaded.
         seeds: the experiment's seeds.
-        wanted: `[experiment] controls`.
-
-    Returns:
-        The stored attacks, and the stored controls that the experiment wants asked as they are.
 
     Raises:
         UsageError: no data set or several of this name, or a seed is not stored.
     """
     parts = [part for part in attacks if isinstance(part.attack, Attacked)]
     if not parts:
-        return [], []
-    sets = [
-        one.loaded.attack_set
-        for one in datasets
-        if isinstance(one.loaded, Loaded) and one.loaded.attack_set is not None
-    ]
-    if len(sets) != 1 or all(arm.control is not None for arm in sets[0].arms):
+        return []
+    sets = [found for one in datasets if (found := one.loaded.attack_set) is not None]
+    if len(sets) != 1 or not sets[0].arms:
         raise UsageError(
             f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" that holds an '
             f"attack; medstress export DIR --table {NAME} --to FILE.jsonl writes such a file"
         )
     kept: list[AttackPart] = []
-    controls: list[AttackPart] = []
     for part in parts:
         assert isinstance(part.attack, Attacked)
         arms = part.attack.arms(sets[0])
-        n_attacks = sum(arm.stored.control is None for arm in arms)
         for arm in arms:
-            label, name, own_seeds = arm.stored.label, arm.stored.control, arm.stored.seeds
+            label, own_seeds = arm.stored.label, arm.stored.seeds
             if own_seeds != (None,) and not set(seeds) <= set(own_seeds):
                 raise UsageError(
                     f"[experiment] seeds: the file holds the edits of {label!r} for seeds = "
                     f"[{', '.join(map(str, own_seeds))}] alone; give some of these"
                 )
-            if n_attacks > 1 and (len(parts) > 1 or part.is_labelled):
-                label = f"{part.label}: {label}"
-            elif len(parts) > 1 or part.is_labelled:
-                label = f"{part.label}{label.removeprefix(arm.stored.attack_label)}"
-            own = AttackPart(label=label, attack=arm, is_labelled=part.is_labelled)
-            if name is None:
-                kept.append(own)
-            elif wanted is None or wanted is True or (wanted and name in wanted):
-                controls.append(own)
-    labels = [part.label for part in (*kept, *controls)]
+            if len(parts) > 1 or part.is_labelled:
+                label = f"{part.label}: {label}" if len(arms) > 1 else part.label
+            kept.append(AttackPart(label=label, attack=arm, is_labelled=part.is_labelled))
+    labels = [part.label for part in kept]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise UsageError(
             f'attack "{NAME}": two arms are called {twice[0]!r}; give the tables labels'
         )
-    return kept, controls
-
-
-def without_stored(
-    attacks: Sequence[AttackPart],
-    controls: Sequence[AttackPart],
-    wanted: bool | Sequence[str] | None,
-) -> bool | Sequence[str] | None:
-    """Return the controls that stored attacks still need, as `control_arms` takes them."""
-    if wanted is False or not attacks:
-        return False
-    stored = {
-        part.attack.stored.control for part in controls if isinstance(part.attack, AttackedArm)
-    }
-    if wanted is None:
-        return False if stored else None
-    names = CONTROLS if wanted is True else wanted
-    return [name for name in names if name not in stored] or False
+    return kept
 
 
 PREFIX = "control of "

@@ -16,7 +16,7 @@ from medstress.core.calls import Call, Window
 from medstress.core.errors import DataError, UsageError
 from medstress.core.items import Question, check_words
 from medstress.core.text import sentence_spans
-from medstress.datasets.source import DatasetOptions, Loaded, LoadedTexts, draw, draw_documents
+from medstress.datasets.source import DatasetOptions, Loaded, draw, draw_documents
 from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.file import config
 
@@ -49,7 +49,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
         if victim.on(part.label).prompt is not None and victim.on(part.label).shows("passage")
     ]
     notes = []
-    if n_passages and not readers and not getattr(part.loaded, "has_optional_passages", False):
+    if n_passages and not readers and not part.loaded.has_optional_passages:
         notes.append(
             f"{n_passages} questions have a passage, but no victim's prompt shows it: set prompt = "
             '"open_book" or "open_book_cloze"'
@@ -72,10 +72,9 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
                 f"victim {victim.label!r} reads at once; they are cut for all victims"
             )
             part = replace(part, questions=questions)
-            if isinstance(part.loaded, Loaded):
-                # Probes draw passages of all rows.
-                fitting = (_fitting(item, asked, window) for item in part.loaded.questions)
-                part = replace(part, loaded=replace(part.loaded, questions=tuple(fitting)))
+            # Probes draw passages of all rows.
+            fitting = (_fitting(item, asked, window) for item in part.all_items)
+            part = replace(part, loaded=replace(part.loaded, items=tuple(fitting)))
     return replace(part, loaded=replace(part.loaded, notes=(*part.loaded.notes, *notes)))
 
 
@@ -175,7 +174,7 @@ class DatasetPart:
     """Name in results."""
     questions: tuple[Any, ...]
     """The items after the limit: questions, tagged texts or sentence pairs."""
-    loaded: Loaded | LoadedTexts
+    loaded: Loaded
     """Everything the source returned, with skipped rows."""
     sample_seed: int = 0
     """Seed of its sample and of the groups' samples; a smaller sample is a subset of a larger."""
@@ -196,7 +195,7 @@ class DatasetPart:
     @property
     def all_items(self) -> tuple[Any, ...]:
         """The items before the limit."""
-        return self.loaded.questions if isinstance(self.loaded, Loaded) else self.loaded.items
+        return self.loaded.items
 
 
 def load_datasets(
@@ -221,14 +220,14 @@ def load_datasets(
     return parts
 
 
-def _loaded(table: config.Dataset, base: Path) -> Loaded | LoadedTexts:
+def _loaded(table: config.Dataset, base: Path) -> Loaded:
     """Load a data set; a bad row names the command that shows how rows are understood."""
     load, keys = registry.load("datasets", table.name), vars(table)
     own = {field.name: keys[field.name] for field in fields(DatasetOptions)}
     places = {key: _path(base, keys[key]) for key in ("path", "annotations")}
     options = DatasetOptions(**{**own, **places, "columns": table.columns or {}})
     try:
-        loaded: Loaded | LoadedTexts = load(options)
+        loaded: Loaded = load(options)
     except DataError as error:
         error.with_command(_checking(table, base))
         raise

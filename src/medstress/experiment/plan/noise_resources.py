@@ -87,12 +87,12 @@ def listed_words(kind: Scoped, tagged: Sequence[Tagged], base: Path) -> frozense
         UsageError: the file or recogniser is missing, or gives no word.
     """
     if kind.scope == "words":
-        from medstress.entities.vocabularies import existing_file, read_text
+        from medstress.entities.vocabularies import existing_file, read_lines
 
         assert kind.words is not None
         path, what = base / Path(kind.words).expanduser(), f"{kind.name}: words {kind.words!r}"
         existing_file(path, what, "give a text file with a word a line")
-        words = frozenset(map(word_key, read_text(path, what).splitlines()))
+        words = frozenset(map(word_key, read_lines(path, what)))
     else:
         assert kind.recogniser is not None
         words = _recognised(kind.recogniser, tagged, base)
@@ -202,7 +202,7 @@ def _clashes(
     if not sources:
         return None
     from medstress.entities.alike import Relations, option_texts, settled
-    from medstress.entities.synonyms import load_synonyms
+    from medstress.entities.vocabularies import load_synonyms
 
     texts = {
         join_tokens(tokens[entity.start : entity.end])

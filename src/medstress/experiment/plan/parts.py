@@ -142,8 +142,7 @@ def load_groups(
     from medstress.entities.distances import check_types
     from medstress.entities.embeddings import Embedder
     from medstress.entities.perturbations import VectorPerturbationSet
-    from medstress.entities.synonyms import load_synonyms
-    from medstress.entities.vocabularies import load_vocabulary
+    from medstress.entities.vocabularies import load_synonyms, load_vocabulary
 
     labels = config.group_labels(tables)
     questions = [item for dataset in datasets for item in dataset.questions]
@@ -309,7 +308,7 @@ def draw_examples(table: config.Victim, base: Path, label: str) -> tuple[Questio
     path = base / Path(place).expanduser() if place else None
     loaded: Loaded = registry.load("datasets", name)(DatasetOptions(path=path))
     distinct: dict[str, Question] = {}
-    for question in loaded.questions:
+    for question in loaded.items:
         distinct.setdefault(question.question, question)
     if len(distinct) < n + SPARE:
         raise UsageError(
@@ -368,7 +367,7 @@ def free_group(
     needs_names = any("mentions" in needs for needs in free)
     names, drugs = NoNames(), DrugNames()
     if any("drugs" in needs for needs in free):
-        from medstress.entities.drug_names import shipped_drug_names
+        from medstress.entities.alike import shipped_drug_names
 
         drugs = shipped_drug_names()
     resources = Resources(

@@ -13,14 +13,14 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar
 from zipfile import ZipFile
 
 from medstress.core.attacked import FIELD, HEAD
@@ -49,13 +49,14 @@ if TYPE_CHECKING:
     from polars import Series
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Row: TypeAlias = dict[str, Any]
 RowOrError: TypeAlias = Row | DataError
 """A row, or the error about it."""
 Placed: TypeAlias = tuple[str, RowOrError]
 """Place, such as `line 3`, and row."""
-Record: TypeAlias = tuple[str, list[str] | DataError]
-"""Place and cells of a line of CSV, or the error about them."""
+Record: TypeAlias = tuple[str, list[Any] | DataError]
+"""Place and cells of a line of CSV or of a sheet, or the error about them."""
 Source: TypeAlias = Literal["table", "pairs", "iob", "attacked"]
 
 TEXT = (".csv", ".tsv", ".jsonl", ".json")
@@ -96,6 +97,14 @@ class Table:
     def good(self) -> list[Row]:
         """The rows that could be read."""
         return [row for _, row in self.rows if isinstance(row, dict)]
+
+
+def attempt(read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | DataError:
+    """Return what a function reads, or the error that it raises about it."""
+    try:
+        return read(*args, **kwargs)
+    except DataError as error:
+        return error
 
 
 def raise_error(value: T | DataError) -> T:
@@ -188,6 +197,7 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
     most_lines: int | None = None,
+    has_header: bool = True,
 ) -> Table:
     """Read the rows of a file.
 
@@ -196,6 +206,7 @@ def read_table(
         encoding: of text files; None: UTF-8, or what a byte order mark says.
         sheet: of Excel files.
         most_lines: of a text file whose rows are lines; None: all.
+        has_header: of CSV and TSV; without one, columns are called by their numbers.
 
     Raises:
         UsageError: another ending, or a file that cannot be read.
@@ -203,7 +214,7 @@ def read_table(
     """
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
-        table = _read_delimited(path, encoding, most_lines)
+        table = _read_delimited(path, encoding, most_lines, has_header)
     elif ending in TEXT:
         table = _read_json(path, encoding, most_lines)
     elif ending == ".xlsx":
@@ -282,7 +293,9 @@ def _first_lines(text: str, most: int | None) -> str:
     return text if most is None else "".join(f"{line}\n" for line in text.split("\n", most)[:most])
 
 
-def _read_delimited(path: Path, encoding: str | None, most_lines: int | None) -> Table:
+def _read_delimited(
+    path: Path, encoding: str | None, most_lines: int | None, has_header: bool
+) -> Table:
     """Read CSV or TSV: a header, then one row a record; an empty cell is no value.
 
     The separator of CSV is the one of ``, ; tab |`` that gives the header at least three columns
@@ -312,54 +325,53 @@ def _read_delimited(path: Path, encoding: str | None, most_lines: int | None) ->
     filled = [
         one for one in within_limits(path, records) if isinstance(one[1], DataError) or any(one[1])
     ]
-    return Table(path=path, rows=tuple(_under_header(path, filled)), unusual=", ".join(notes))
+    mend = "put quotation marks around a text that holds the separator"
+    if not has_header and filled:
+        first = next((cells for _, cells in filled if isinstance(cells, list)), [])
+        filled.insert(0, ("line 1", [f"column {n}" for n in range(1, len(first) + 1)]))
+    return Table(path=path, rows=tuple(_under_header(path, filled, mend)), unusual=", ".join(notes))
 
 
-def _under_header(path: Path, records: Sequence[Record]) -> Iterator[Placed]:
-    """Yield the rows by column name; the first record is the header."""
+def _under_header(path: Path, records: Sequence[Record], mend: str) -> Iterator[Placed]:
+    """Yield the rows by column name; the first record is the header.
+
+    Raises:
+        DataError: a title stands above the header, two columns have one name, or too many columns.
+    """
     if not records:
         return
     (place, first), rest = records[0], records[1:]
     if isinstance(first, DataError):
         raise DataError(f"{path}, {place}: {first} (is it the header?)")
+    while first and first[-1] is None:
+        first = first[:-1]
+    titles = [cell for cell in first if not is_nothing(cell)]
     second = next((cells for _, cells in rest if isinstance(cells, list)), [])
-    header = _header(path, place, first, sum(map(bool, second)))
-    for place, cells in rest:
-        if isinstance(cells, DataError):
-            yield place, cells
-        elif len(cells) < len(header) or any(cells[len(header) :]):
-            error = DataError(
-                f"expected {len(header)} fields as in the header, got {len(cells)}; put quotation "
-                "marks around a text that holds the separator"
-            )
-            yield place, error
-        elif any("\0" in cell for cell in cells):
-            yield place, DataError("expected text, got the character NUL; remove it")
-        else:
-            yield place, {n: cell or None for n, cell in zip(header, cells, strict=False)}
-
-
-def _header(path: Path, place: str, cells: Sequence[str], n_next: int) -> list[str]:
-    """Return the names of the columns; one without a name is called by its number.
-
-    Raises:
-        DataError: a title stands above the header, two columns have one name, or too many columns.
-    """
-    filled = [cell for cell in cells if cell]
-    if len(filled) == 1 and n_next > 2:
+    if len(titles) == 1 and sum(not is_nothing(cell) for cell in second) > 2:
         raise DataError(
-            f"{path}, {place}: expected a header with the names of the columns, got {filled[0]!r} "
+            f"{path}, {place}: expected a header with the names of the columns, got {titles[0]!r} "
             "alone; delete what is above the header"
         )
-    check_most(path, len(cells), MAX_COLUMNS, "columns", "leave some out")
-    names = [name or f"column {n}" for n, name in enumerate(cells, start=1)]
-    name, n = Counter(names).most_common(1)[0]
+    check_most(path, len(first), MAX_COLUMNS, "columns", "leave some out")
+    header = [
+        f"column {n}" if is_nothing(name) else str(name) for n, name in enumerate(first, start=1)
+    ]
+    name, n = Counter(header).most_common(1)[0]
     if n > 1:
         raise DataError(
             f"{path}, {place}: expected each column once in the header, got {name!r} twice; "
             "rename one"
         )
-    return names
+    for place, cells in rest:
+        if isinstance(cells, DataError):
+            yield place, cells
+        elif len(cells) < len(header) or not all(map(is_nothing, cells[len(header) :])):
+            wanted = f"expected {len(header)} fields as in the header, got {len(cells)}"
+            yield place, DataError(f"{wanted}; {mend}")
+        elif any(isinstance(cell, str) and "\0" in cell for cell in cells):
+            yield place, DataError("expected text, got the character NUL; remove it")
+        else:
+            yield place, {n: None if c == "" else c for n, c in zip(header, cells, strict=False)}
 
 
 def _separator(path: Path, text: str) -> str:
@@ -389,7 +401,7 @@ def _records(
     while True:
         start = reader.line_num + first_line
         try:
-            cells: list[str] | DataError = [cell.strip() for cell in next(reader)]
+            cells: list[Any] | DataError = [cell.strip() for cell in next(reader)]
         except StopIteration:
             return
         except csv.Error as error:
@@ -433,7 +445,8 @@ def _read_json(path: Path, encoding: str | None, most_lines: int | None) -> Tabl
     is_whole = start == "[" and not (ends_in_lines and has_values)
     if not is_whole and (ends_in_lines or start != "{" or has_values):
         check_most(path, len(lines), MAX_ROWS, "lines")
-        return Table(path=path, rows=tuple(map(_of_line, lines)), unusual=unusual)
+        rows = tuple((place, attempt(parse_line, line)) for place, line in lines)
+        return Table(path=path, rows=rows, unusual=unusual)
     with reading(
         lambda why: f"{path}: expected a JSON list of objects, got malformed JSON ({why}); mend it",
         DataError,
@@ -441,7 +454,8 @@ def _read_json(path: Path, encoding: str | None, most_lines: int | None) -> Tabl
         value = _parsed(text, f"{path}: ")
     if isinstance(value, dict):
         value = _listed(path, value)
-    return Table(path=path, rows=tuple(map(_of_list, enumerate(value, start=1))), unusual=unusual)
+    rows = tuple((f"row {n}", attempt(_row, one)) for n, one in enumerate(value, start=1))
+    return Table(path=path, rows=rows, unusual=unusual)
 
 
 def parse_line(line: str | bytes) -> Row:
@@ -451,7 +465,7 @@ def parse_line(line: str | bytes) -> Row:
         DataError: not JSON, or not an object.
     """
     try:
-        row = check_json(_parsed(line))
+        row = _parsed(line)
     except (ValueError, RecursionError) as error:
         mend = "fix the line"
         if isinstance(line, str) and line.lstrip()[:1] not in ("{", "[") and "," in line:
@@ -459,9 +473,13 @@ def parse_line(line: str | bytes) -> Row:
         raise DataError(
             f"expected one JSON object, got malformed JSON ({error}); {mend}"
         ) from error
-    if not isinstance(row, dict):
-        raise DataError(f"expected one JSON object, got {shown(row)}; fix the line")
-    return row
+    return _row(row)
+
+
+def _row(value: Any) -> Row:
+    if not isinstance(value, dict):
+        raise DataError(f"expected a JSON object, got {shown(value)}; fix the row")
+    return check_json(value)
 
 
 def _parsed(text: str | bytes, where: str = "") -> Any:
@@ -477,24 +495,6 @@ def _parsed(text: str | bytes, where: str = "") -> Any:
         return row
 
     return json.loads(text, object_pairs_hook=once)
-
-
-def _of_line(numbered: tuple[str, str]) -> Placed:
-    place, line = numbered
-    try:
-        return place, parse_line(line)
-    except DataError as error:
-        return place, error
-
-
-def _of_list(numbered: tuple[int, Any]) -> Placed:
-    n, row = numbered
-    if not isinstance(row, dict):
-        return f"row {n}", DataError(f"expected a JSON object, got {shown(row)}; fix the row")
-    try:
-        return f"row {n}", check_json(row)
-    except DataError as error:
-        return f"row {n}", error
 
 
 def _opens(text: str) -> bool:
@@ -558,7 +558,9 @@ def _read_sheet(path: Path, name: str | None) -> Table:
             f"{next(iter(sheet.merged_cells.ranges))}; unmerge them and fill each one"
         )
     unusual = f"sheet {sheet.title!r}" if len(stored.worksheets) > 1 else ""
-    return Table(path=path, rows=tuple(_cells(path, sheet, written[sheet.title])), unusual=unusual)
+    records = list(_sheet_records(sheet, written[sheet.title]))
+    rows = _under_header(path, records, "name all columns")
+    return Table(path=path, rows=tuple(rows), unusual=unusual)
 
 
 def _check_unpacked(path: Path, data: bytes) -> None:
@@ -611,29 +613,13 @@ def _chosen(path: Path, sheets: Sequence[Worksheet], name: str | None) -> Worksh
     return by_title[filled[0]]
 
 
-def _cells(path: Path, stored: Worksheet, written: Worksheet) -> Iterator[Placed]:
-    rows = [
-        (f"row {n}", cells, formulas)
-        for n, (cells, formulas) in enumerate(
-            zip(stored.iter_rows(), written.iter_rows(), strict=True), start=1
-        )
-        if any(_cell(cell) is not None for cell in formulas)
-    ]
-    (place, first, _), rest = rows[0], rows[1:]
-    titles = ["" if (value := _cell(cell)) is None else str(value) for cell in first]
-    while not titles[-1]:
-        titles.pop()
-    n_next = sum(_cell(cell) is not None for cell in rest[0][1]) if rest else 0
-    header = _header(path, place, titles, n_next)
-    for place, cells, formulas in rest:
-        values = [_cell(cell) for cell in cells]
-        if fault := _fault(cells, formulas):
-            yield place, DataError(fault)
-        elif any(value is not None for value in values[len(header) :]):
-            error = DataError(f"expected {len(header)} cells as in the header, got more; name them")
-            yield place, error
-        else:
-            yield place, dict(zip(header, [*values, *[None] * len(header)], strict=False))
+def _sheet_records(stored: Worksheet, written: Worksheet) -> Iterator[Record]:
+    """Yield the rows with content; a cell that does not hold what one sees makes an error."""
+    rows = zip(stored.iter_rows(), written.iter_rows(), strict=True)
+    for n, (cells, formulas) in enumerate(rows, start=1):
+        if any(_cell(cell) is not None for cell in formulas):
+            fault = _fault(cells, formulas)
+            yield f"row {n}", DataError(fault) if fault else [_cell(cell) for cell in cells]
 
 
 def _fault(cells: Sequence[Any], formulas: Sequence[Any]) -> str | None:

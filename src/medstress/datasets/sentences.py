@@ -1,7 +1,8 @@
-"""Tagged sentences in IOB or CoNLL files: one token and its label a line, empty lines between.
+"""Items that are no questions: tagged sentences, and pairs of texts with a gold similarity.
 
-Or rows of a table (.jsonl, .json, .parquet): `tokens` with `labels`, `ner_tags` or `tags`,
-optionally `id`, and the document in `document_id`, `document` or the column that `documents` names.
+*Tagged sentences* are IOB or CoNLL files: one token and its label a line, empty lines between; or
+rows of a table (.jsonl, .json, .parquet): `tokens` with `labels`, `ner_tags` or `tags`, optionally
+`id`, and the document in `document_id`, `document` or the column that `documents` names.
 
 Tabs separate the columns, or spaces in a line without tabs. The first column is the token, the last
 one the label; columns between (parts of speech, chunks) are ignored. A line `-DOCSTART-` begins a
@@ -10,10 +11,16 @@ and a label as they have, else a comment. Labels are IOB2 (every entity begins w
 `scheme` says otherwise, and are converted to IOB2. Labels without a type (B, I) are of the type
 `tag`, whole numbers are places in `names` or in the list that the file declares. Sentences are
 numbered from 1; the number is the id.
+
+*Pairs* are any table with the columns `text_a`, `text_b`, `score` and optionally `id` (default:
+numbers from 1), or `sentence1` and `sentence2` for the texts, in any case; `columns = {text_a =
+"first"}` names others. Scores lie within `scale`, by default 0 to 4. Further columns become
+metadata; pairs of one document (`documents` names the column) are drawn together.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -21,37 +28,41 @@ from pathlib import Path
 from typing import Any
 
 from medstress.core.clusters import document_of
-from medstress.core.errors import DataError, UsageError
+from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.reading import data_lines
 from medstress.core.sentences import (
     OUTSIDE,
     SCHEMES,
     Scheme,
+    SentencePair,
     TaggedText,
     are_bare,
     check_scheme,
     read_labels,
     type_of,
 )
+from medstress.core.tables import (
+    Row,
+    RowOrError,
+    Table,
+    attempt,
+    columns_of,
+    plain,
+    plain_name,
+    raise_error,
+    read_table,
+    shown,
+    wrong,
+)
 from medstress.datasets.source import (
     DatasetOptions,
-    LoadedTexts,
+    Loaded,
     check_keys,
     collect,
     hash_files,
     label_of_type,
     refuse_other_formats,
     required_file,
-)
-from medstress.datasets.tables import (
-    Row,
-    RowOrError,
-    Table,
-    columns_of,
-    raise_error,
-    read_table,
-    shown,
-    wrong,
 )
 
 TABLES = (".jsonl", ".json", ".parquet")
@@ -80,7 +91,7 @@ class _Sentence:
     document: str = ""
 
 
-def load(options: DatasetOptions) -> LoadedTexts:
+def load_iob(options: DatasetOptions) -> Loaded:
     """Read a file in IOB or CoNLL layout, or rows of tokens.
 
     Raises:
@@ -101,8 +112,8 @@ def load(options: DatasetOptions) -> LoadedTexts:
     return read_iob(path, options)
 
 
-def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
-    """Read one file of tokens; see `load`."""
+def read_iob(path: Path, options: DatasetOptions) -> Loaded:
+    """Read one file of tokens; see `load_iob`."""
     refuse_other_formats(path)
     numbered = [(n, line if line.strip() else "") for n, line in data_lines(path)]
     if bad := next((n for n, line in numbered if "\r" in line), None):
@@ -116,7 +127,7 @@ def read_iob(path: Path, options: DatasetOptions) -> LoadedTexts:
     return _read(path, list(_sentences(numbered, is_token)), options, labels)
 
 
-def read_token_rows(table: Table, options: DatasetOptions) -> LoadedTexts:
+def read_token_rows(table: Table, options: DatasetOptions) -> Loaded:
     """Read the rows of a table as tagged sentences.
 
     Raises:
@@ -131,19 +142,17 @@ def read_token_rows(table: Table, options: DatasetOptions) -> LoadedTexts:
             f"{', '.join(columns)}"
         )
 
-    def sentence(number: int, row: RowOrError) -> _Sentence | DataError:
-        try:
-            return _of_row(raise_error(row), field, str(number), options.documents)
-        except DataError as error:
-            return error
-
-    sentences = [(place, sentence(n, row)) for n, (place, row) in enumerate(table.rows, start=1)]
+    sentences = [
+        (place, attempt(_of_row, row, field, str(n), options.documents))
+        for n, (place, row) in enumerate(table.rows, start=1)
+    ]
     every = [x for _, one in sentences if isinstance(one, _Sentence) for x in one.labels]
     labels = _Labels(every, options, table.names.get(field, ()), path)
     return _read(path, sentences, options, labels)
 
 
-def _of_row(row: Row, field: str, number: str, documents: str | None) -> _Sentence:
+def _of_row(given: RowOrError, field: str, number: str, documents: str | None) -> _Sentence:
+    row = raise_error(given)
     tokens, labels = row.get("tokens"), row.get(field)
     for name, value in (("tokens", tokens), (field, labels)):
         if not isinstance(value, list) or (name == "tokens" and None in value):
@@ -181,7 +190,7 @@ def _read(
     sentences: Sequence[tuple[str, _Sentence | DataError]],
     options: DatasetOptions,
     labels: _Labels,
-) -> LoadedTexts:
+) -> Loaded:
     """Return sentences with their labels in IOB2."""
     repaired: list[str] = []
 
@@ -209,9 +218,7 @@ def _read(
             name = label_of(type_)
             new |= {f"{x}-{type_}": OUTSIDE if name is None else f"{x}-{name}" for x in "BI"}
         items = tuple(replace(one, labels=tuple(new[x] for x in one.labels)) for one in items)
-    return LoadedTexts(
-        items=items, skipped=skipped, source_hash=hash_files(path), notes=tuple(notes)
-    )
+    return Loaded(items=items, skipped=skipped, source_hash=hash_files(path), notes=tuple(notes))
 
 
 class _Labels:
@@ -379,3 +386,113 @@ def _columns(line: str) -> tuple[str, str]:
     """Return the token and the label of a line; the label is empty if there is one column."""
     fields = line.split("\t") if "\t" in line else line.split()
     return fields[0].strip(), fields[-1].strip() if len(fields) > 1 else ""
+
+
+# -- pairs of texts --------------------------------------------------------------------------------
+
+FIELDS = ("id", "text_a", "text_b", "score")
+SCALE = (0.0, 4.0)
+USUAL = {"text_a": ("text1", "sentence1"), "text_b": ("text2", "sentence2")}
+"""Other names that files of pairs give the two texts. Case and punctuation of names do not matter,
+unless `columns` gives them."""
+
+
+def load_pairs(options: DatasetOptions) -> Loaded:
+    """Read pairs from a file of rows.
+
+    Raises:
+        UsageError: no path, a missing file, an unknown ending, an unknown key of `columns`, a
+            scale that does not rise, or a key that does not apply.
+        DataError: an empty file, a missing column, or a bad row, if `on_bad_row` is ``error``.
+    """
+    check_keys("pairs", options, "path", "columns", "scale", "documents", "encoding", "sheet")
+    path = required_file("pairs", "path", options.path)
+    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
+    return read_pairs(table, options)
+
+
+def read_rows(source: str, options: DatasetOptions, convert: Callable[[Row, str], Any]) -> Loaded:
+    """Read any table row by row, for a source of one's own.
+
+    Args:
+        source: the data set's name, for messages.
+        options: its keys; `columns` is left to `convert`.
+        convert: (row, its number from 1) -> an item; raises `DataError` about the row.
+
+    Raises:
+        UsageError: no path, a missing file, an unknown ending, or a key that does not apply.
+        DataError: an empty file, or a bad row, if `on_bad_row` is ``error``.
+    """
+    check_keys(source, options, "path", "columns", "encoding", "sheet")
+    path = required_file(source, "path", options.path)
+    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
+    return _collected(table, options, convert)
+
+
+def read_pairs(table: Table, options: DatasetOptions) -> Loaded:
+    """Turn rows into pairs; see `load_pairs`."""
+    columns = options.columns
+    for field, own in columns.items():
+        if field not in FIELDS or not isinstance(own, str):
+            raise UsageError(
+                f"columns: expected one name for each of {', '.join(FIELDS)}, got {field!r} = "
+                f"{own!r}{did_you_mean(field, FIELDS)}"
+            )
+    low, high = map(float, SCALE if options.scale is None else options.scale)
+    if not low < high:
+        raise UsageError(f"scale: expected the lowest and the highest score, got {low:g}, {high:g}")
+    by_name: dict[str, str] = {}
+    for column in columns_of(table.good):
+        by_name.setdefault(column, column)
+        by_name.setdefault(plain_name(column), column)
+    names: dict[str, str] = {}
+    for field in FIELDS:
+        usual = (field, plain_name(field), *USUAL.get(field, ()))
+        given = str(columns[field]) if field in columns else ""
+        names[field] = given or next((by_name[n] for n in usual if n in by_name), field)
+
+    def lacks(field: str, expected: str, value: Any, mend: str = "fix the row") -> DataError:
+        name = f'name the column with columns = {{{field} = "..."}}'
+        return wrong(names[field], expected, value, name if value is None else mend)
+
+    def convert(row: Row, number: str) -> SentencePair:
+        identifier, first, second, value = (row.get(names[field]) for field in FIELDS)
+        for field, text in (("text_a", first), ("text_b", second)):
+            if not isinstance(text, str):
+                raise lacks(field, "a text", text)
+        try:
+            score = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            score = math.nan
+        if not low <= score <= high:
+            mend = "fix the row, or give the scale with scale = [low, high]"
+            raise lacks("score", f"a score from {low:g} to {high:g}", value, mend)
+        metadata = {k: plain(v) for k, v in row.items() if k not in names.values()}
+        if options.documents is not None:
+            metadata["document"] = document_in(row, options.documents)
+        return SentencePair(
+            id=number if identifier is None else str(identifier),
+            text_a=str(first),
+            text_b=str(second),
+            score=score,
+            low=low,
+            high=high,
+            metadata=metadata,
+        )
+
+    loaded = _collected(table, options, convert)
+    if columns or all(names[field] == field for field in FIELDS):
+        return loaded
+    texts = f"texts in {names['text_a']!r} and {names['text_b']!r}"
+    understood = f"{table.path.name}: {len(loaded.items):,} sentence pairs; {texts}, scores in "
+    return replace(loaded, understood=f"{understood}{names['score']!r}")
+
+
+def _collected(table: Table, options: DatasetOptions, convert: Callable[[Row, str], Any]) -> Loaded:
+    numbered = ((place, (str(n), row)) for n, (place, row) in enumerate(table.rows, start=1))
+
+    def converted(one: tuple[str, RowOrError]) -> Any:
+        return convert(raise_error(one[1]), one[0])
+
+    items, skipped = collect(table.path, numbered, converted, options.on_bad_row)
+    return Loaded(items=items, skipped=skipped, source_hash=hash_files(table.path))
