@@ -6,8 +6,7 @@ import shlex
 import pytest
 
 import medstress as ms
-from medstress.experiment.check_data import check_data
-from medstress.experiment.first import Choices
+from medstress.experiment.first import Choices, check_data
 
 WORDS = ("one", "two", "three", "four")
 IOB = "Aspirin\tB-Chemical\nreverses\tO\nhypertension\tB-Disease\n\nPatients\tO\nimproved\tO\n"

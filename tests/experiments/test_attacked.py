@@ -205,16 +205,6 @@ def test_the_same_victim_loses_the_same_items_and_another_victim_others(source):
     assert another["accuracy_after"]["value"] != attack["accuracy_after"]["value"]
 
 
-def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source):
-    found = ms.run(replay(stored_controls=True, budget=4), out="stored")
-    attack, control = pooled(found)
-    assert control["attack"] == "entity_substitution / no_op"
-    assert attack["control"]["no_op"]["n"] == attack["n_eligible"]
-    asked = {row["trial_id"]: row["n_asked"] for row in found.trials().iter_rows(named=True)}
-    assert sum(asked.values()) == sum(row["queries"]["asked"] for row in (attack, control))
-    assert control["queries"]["asked"] <= attack["queries"]["asked"]
-
-
 def flips(row: dict[str, Any]) -> bool:
     ours = [each for each in row["attacked"] if "/" not in each["arm"]]
     return all(each["verdict"] == "flipped" for each in ours)

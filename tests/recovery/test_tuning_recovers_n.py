@@ -12,7 +12,7 @@ from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.synonyms import load_synonyms
 from medstress.entities.vocabularies import load_vocabulary
-from medstress.experiment.file.config import GRID
+from medstress.experiment.config import GRID
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row, swap_tables
 

@@ -14,8 +14,8 @@ import pytest
 from medstress.api.run import run
 from medstress.backends.threads import is_working
 from medstress.core import registry
+from medstress.experiment import manifest
 from medstress.experiment import run as running
-from medstress.experiment.plan import manifest
 from medstress.store.run_store import RunStore
 
 WRITES = (

@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from medstress.attacks.protocol import Attack
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.experiment.file.config import Settings, Table
+from medstress.experiment.config import Settings, Table
 from medstress.files.frames import Frame
 from medstress.files.functions import Answering
 

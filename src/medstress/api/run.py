@@ -17,7 +17,7 @@ from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError
 from medstress.core.shards import Shard, parse_shard
 from medstress.engine.progress import Watcher
-from medstress.experiment.file.config import (
+from medstress.experiment.config import (
     Attack,
     Dataset,
     Entities,
@@ -25,7 +25,6 @@ from medstress.experiment.file.config import (
     Victim,
     given_keys,
 )
-from medstress.experiment.file.reading import Source
 from medstress.experiment.first import (
     Choices,
     FirstAttack,
@@ -40,6 +39,7 @@ from medstress.experiment.first import (
 )
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.opening import Wish
+from medstress.experiment.reading import Source
 from medstress.experiment.run import perform
 from medstress.files.frames import Frame
 from medstress.files.functions import Answering

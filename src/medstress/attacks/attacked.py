@@ -13,7 +13,7 @@ from medstress.attacks.protocol import UNBOUNDED, Attack, Need, Validity, parame
 from medstress.core.attacked import FIELD, NAME, AttackSet, Selection, StoredArm
 from medstress.core.errors import UsageError
 from medstress.core.items import FOLLOW_UP, TEXTS, Candidate, Question
-from medstress.core.outcomes import Goal, Replaced, parse_goal
+from medstress.core.outcomes import Goal, parse_goal
 from medstress.core.queries import Predict, Steps, ask_in_turn
 from medstress.core.resources import Resources
 from medstress.core.text import Edit
@@ -37,8 +37,8 @@ class Attacked(Attack):
     answers of the victim.
 
     Controls are made anew beside it, as beside every attack, with as many queries as an item has
-    stored edits: that of a stored probe, else `no_op`. A stored control was asked until the first
-    victim erred, so its number of edits is chosen by that victim's answers.
+    stored edits: that of a stored probe, else `no_op`. Stored controls are left out: each was asked
+    until the first victim erred, so its number of edits is chosen by that victim's answers.
     """
 
     name = NAME
@@ -48,8 +48,6 @@ class Attacked(Attack):
     alone."""
     attacks: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Names of the stored attacks to ask; default: all."""
-    stored_controls: bool = False
-    """Whether the stored controls are asked in place of new ones."""
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Say that the file with the edits is not known here: its arms take its place."""
@@ -61,31 +59,30 @@ class Attacked(Attack):
         return None
 
     def arms(self, found: AttackSet) -> list[AttackedArm]:
-        """Return the arms of a file that it asks, controls beside their attacks.
+        """Return the arms of a file that it asks.
 
         Raises:
             UsageError: the file holds no attack of a name.
         """
-        known = [arm.label for arm in found.arms if arm.control is None]
+        known = {arm.label: arm for arm in found.arms if arm.control is None}
         for name in self.attacks:
             if name not in known:
                 raise UsageError(
                     f"{NAME}: attacks: the file holds no attack {name!r} (it holds "
                     f"{', '.join(known)})"
                 )
-        wanted = self.attacks or known
         is_default = self.budget == UNBOUNDED and found.selection is not Selection.FLIPPED
         budget = 1 if is_default else self.budget
         return [
             AttackedArm(stored=arm, set=found, budget=min(budget, arm.most))
-            for arm in found.arms
-            if arm.attack_label in wanted and (self.stored_controls or arm.control is None)
+            for label, arm in known.items()
+            if not self.attacks or label in self.attacks
         ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackedArm(Attack):
-    """One stored attack or control."""
+    """One stored attack."""
 
     stored: StoredArm
     """What the file says of it."""
@@ -124,14 +121,9 @@ class AttackedArm(Attack):
         return not self.stored.changes_evidence
 
     @property
-    def is_control(self) -> bool:
-        """Whether it is a stored control."""
-        return self.stored.control is not None
-
-    @property
-    def control(self) -> str | None:
-        """That of a stored probe, else `no_op`; a stored control has none."""
-        return None if self.stored.control else self.stored.beside or "no_op"
+    def control(self) -> str:
+        """That of a stored probe, else `no_op`."""
+        return self.stored.beside or "no_op"
 
     @property
     def success(self) -> Goal:
@@ -143,23 +135,10 @@ class AttackedArm(Attack):
         unreadable = bool(of.get("unreadable_is_success", False))
         return parse_goal(str(of.get("goal", "untargeted")), unreadable=unreadable)
 
-    def goal_for(self, item: Question) -> Goal:
-        """Return the goal; `replaced` holds a control that keeps options to those of its attack."""
-        goal = self.success
-        if not isinstance(goal, Replaced) or self.stored.control in (None, "same_type"):
-            return goal
-        edited = {
-            edit["field"]
-            for entry in item.metadata.get(FIELD, ())
-            if entry["arm"] == self.stored.attack_label
-            for query in entry["queries"]
-            for edit in query["edits"]
-        }
-        return replace(goal, options=frozenset(edited & set(item.letters)))
-
     def spec(self) -> dict[str, Any]:
-        """Return what is asked; for a control under its name, with that of its attack."""
-        own = {
+        """Return what is asked."""
+        return {
+            "name": NAME,
             "budget": self.budget,
             "of": dict(self.stored.spec),
             "label": self.stored.label,
@@ -168,11 +147,6 @@ class AttackedArm(Attack):
             "is_blind": self.stored.is_blind,
             "source": dict(self.set.source),
         }
-        if self.stored.control is None:
-            return {"name": NAME, **own}
-        attack = next(a for a in self.set.arms if a.label == self.stored.attack_label)
-        of = replace(self, stored=attack, budget=min(self.budget, attack.most))
-        return {"name": self.stored.control, **own, "control_of": of.spec()}
 
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the item cannot be attacked, or None."""
@@ -196,25 +170,12 @@ class AttackedArm(Attack):
         return reached
 
     def _stored(self, item: Question) -> Iterator[list[tuple[Edit, ...]]]:
-        """Yield the edits of each stored trial of an item; of one trial if it is known which.
-
-        A control asks no more of them than its attack.
-        """
-        entries = item.metadata.get(FIELD, ())
-        most = {
-            (entry["seed"], entry["repeat"]): len(entry["queries"])
-            for entry in entries
-            if entry["arm"] == self.stored.attack_label
-        }
-        for entry in entries:
+        """Yield the edits of each stored trial of an item; of one trial if it is known which."""
+        for entry in item.metadata.get(FIELD, ()):
             place = (entry["seed"], entry["repeat"])
-            if entry["arm"] == self.stored.label and self.trial in (None, place):
-                n = min(self.budget, most.get(place, 0))
-                if n:
-                    yield [
-                        tuple(Edit(**edit) for edit in query["edits"])
-                        for query in entry["queries"][:n]
-                    ]
+            queries = entry["queries"][: self.budget]
+            if entry["arm"] == self.stored.label and self.trial in (None, place) and queries:
+                yield [tuple(Edit(**edit) for edit in query["edits"]) for query in queries]
 
 
 def on_trial(attack: Attack, seed: int | None, repeat: int) -> Attack:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from medstress.analyses.run import Run
     from medstress.core.shards import Shard
-    from medstress.experiment.check_data import DataCheck, Reason
-    from medstress.experiment.file.reading import Source
-    from medstress.experiment.first import Choices
+    from medstress.experiment.first import Choices, DataCheck, Reason
+    from medstress.experiment.reading import Source
 
 _start = partial(flags.app.command, cls=flags.Command, rich_help_panel="Start")
 _bare = partial(flags.option, rich_help_panel="An experiment without a file")
@@ -93,8 +92,7 @@ def check(
             f"check: {data} is an experiment, and check looks at data; to check it type {again}"
         )
     from medstress.cli.terminal import display, screen
-    from medstress.experiment.check_data import check_data, skips_rows
-    from medstress.experiment.first import Choices
+    from medstress.experiment.first import Choices, check_data, skips_rows
 
     choices = Choices(
         data=data,
@@ -272,9 +270,9 @@ def _dry_run(
 ) -> int:
     from medstress.cli.terminal import display, show_dry_run, write_file
     from medstress.experiment.dry_run import dry_run, dry_run_remarks
-    from medstress.experiment.file.reading import Source, written
-    from medstress.experiment.plan.plan import take_shard
+    from medstress.experiment.plan import take_shard
     from medstress.experiment.prepare import opened_victims, prepare
+    from medstress.experiment.reading import Source, written
     from medstress.experiment.run import run_folder
 
     with display(quiet=quiet) as watcher:
@@ -358,7 +356,7 @@ def _next_command(
     attacked set, its stored edits.
     """
     from medstress.core.attacked import NAME
-    from medstress.experiment.check_data import ATTACKER
+    from medstress.experiment.first import ATTACKER
 
     written = to if checked.written else None
     words = ["run", "--data", written or choices.data, "--model", "NAME"]

@@ -20,11 +20,11 @@ from medstress.core.controls import BETWEEN
 from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.core.items import Question
-from medstress.experiment.file import config
-from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import AttackPart
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment import config
+from medstress.experiment import manifest as manifests
+from medstress.experiment.arms import AttackPart
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.plan import Prepared
 from medstress.store.database import FILE
 from medstress.tasks.kinds import Kind
 
@@ -130,7 +130,7 @@ def places_of(prepared: Prepared) -> Iterator[Row]:
     `train` makes its victims later: their label is empty.
     """
     experiment = prepared.experiment
-    victims = [""] if experiment.train else config.victim_labels(experiment.victim) or [""]
+    victims = [""] if experiment.train else config.labels_of(experiment.victim) or [""]
     for dataset, group, victim, part in product(
         prepared.datasets, prepared.groups, victims, prepared.attacks
     ):

@@ -21,9 +21,10 @@ from medstress.backends.python import PythonBackend
 from medstress.core.errors import UsageError
 from medstress.core.hashing import file_hash
 from medstress.engine.progress import Watcher
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.reading import Source
-from medstress.experiment.plan.plan import Prepared, payers
+from medstress.experiment.config import Experiment
+from medstress.experiment.models import payers
+from medstress.experiment.plan import Prepared
+from medstress.experiment.reading import Source
 from medstress.files.cache_folders import state_dir
 from medstress.files.writing import refuse_link, write_text
 from medstress.store.database import FILE

@@ -18,10 +18,11 @@ from medstress.core.seeding import rng_for
 from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
 from medstress.engine.progress import Watcher
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.plan.parts import AttackPart, make_attacks
-from medstress.experiment.plan.plan import Prepared
-from medstress.experiment.prepare import prepare, resolve
+from medstress.experiment.arms import AttackPart, make_attacks
+from medstress.experiment.config import Experiment
+from medstress.experiment.plan import Prepared
+from medstress.experiment.prepare import prepare
+from medstress.experiment.reading import resolve
 from medstress.files.frames import refuse_inputs
 from medstress.files.writing import write_text
 

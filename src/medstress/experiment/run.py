@@ -17,8 +17,8 @@ from medstress.engine.progress import Progress, Watcher
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.work import Purpose
 from medstress.experiment import criteria
-from medstress.experiment.file.config import LIMITS, Experiment
-from medstress.experiment.file.reading import Source
+from medstress.experiment import manifest as manifests
+from medstress.experiment.config import LIMITS, Experiment
 from medstress.experiment.follow_ups import (
     CHOICES,
     FollowUp,
@@ -45,8 +45,7 @@ from medstress.experiment.own_runs import (
     own_run,
     who_is_asked,
 )
-from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.plan import (
+from medstress.experiment.plan import (
     Prepared,
     Usage,
     check_same_targets,
@@ -57,7 +56,8 @@ from medstress.experiment.plan.plan import (
     take_shard,
     usage_of,
 )
-from medstress.experiment.prepare import opened_victims, prepare, resolve
+from medstress.experiment.prepare import opened_victims, prepare
+from medstress.experiment.reading import Source, resolve
 from medstress.store.database import FILE, LOCK
 from medstress.store.reader import RunReader, read, stored_manifest
 from medstress.store.root import SUPERSEDED

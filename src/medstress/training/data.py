@@ -13,10 +13,11 @@ from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
-from medstress.experiment.file.config import Train
-from medstress.experiment.file.reading import check_table
-from medstress.experiment.plan.dataset_parts import load_datasets
-from medstress.experiment.plan.noise_resources import (
+from medstress.experiment.arms import AttackPart
+from medstress.experiment.config import Train
+from medstress.experiment.data import (
+    kind_of_datasets,
+    load_datasets,
     mentions_in,
     names_put_in,
     names_put_into,
@@ -24,8 +25,8 @@ from medstress.experiment.plan.noise_resources import (
     other_names_in,
     without_names,
 )
-from medstress.experiment.plan.parts import AttackPart, kind_of_datasets
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan import Prepared
+from medstress.experiment.reading import check_table
 
 _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
 """Keys of the attacked data set that the training data do not inherit."""

@@ -20,7 +20,7 @@ from typing import Any
 from medstress.core.errors import StoreError
 from medstress.core.hashing import digest
 from medstress.entities.processor import in_compute_thread
-from medstress.experiment.file.config import Train
+from medstress.experiment.config import Train
 from medstress.files.reading import loading
 from medstress.files.writing import atomic_path, make_folder
 from medstress.store.database import translated

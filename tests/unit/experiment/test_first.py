@@ -9,8 +9,8 @@ import pytest
 
 from medstress.core.errors import DataError, UsageError
 from medstress.experiment import first as module
-from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.first import Choices, compose, read_data
+from medstress.experiment.reading import check_experiment
 from medstress.files.reading import parse_toml
 
 QUESTION = {"question": "Which drug?", "options": ["aspirin", "ibuprofen"], "answer_idx": 0}

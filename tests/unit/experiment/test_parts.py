@@ -7,18 +7,16 @@ import pytest
 
 from medstress.core.errors import UsageError
 from medstress.engine.progress import Watcher
-from medstress.experiment.dry_run import dry_run
-from medstress.experiment.file.config import (
+from medstress.experiment.arms import make_attacks
+from medstress.experiment.config import (
     Attack,
     Dataset,
     Victim,
-    dataset_labels,
+    labels_of,
 )
-from medstress.experiment.plan.manifest import describe
-from medstress.experiment.plan.parts import (
-    make_attacks,
-    open_victims,
-)
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.manifest import describe
+from medstress.experiment.models import open_victims
 from medstress.experiment.prepare import prepare
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.victim import task_of
@@ -79,7 +77,7 @@ def test_an_impossible_combination_is_refused(
     ],
 )
 def test_a_data_set_is_called_after_its_file(keys: dict[str, str], label: str) -> None:
-    assert dataset_labels([Dataset(**keys)]) == [label]
+    assert labels_of([Dataset(**keys)]) == [label]
 
 
 def test_deterministic_attacks_run_once_and_others_once_a_seed(

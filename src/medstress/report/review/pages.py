@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from medstress.analyses.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
-from medstress.experiment.plan import manifest as manifests
+from medstress.experiment import manifest as manifests
 from medstress.files.spreadsheets import Reader, Writer
 from medstress.files.writing import write_text
 from medstress.report.html import as_script, inlined, template

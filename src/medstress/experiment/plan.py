@@ -1,38 +1,29 @@
-"""An experiment with everything loaded but the models; its trials, models, prices, limits."""
+"""An experiment with everything loaded but the models; its trials, shards, limits."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 from medstress.attacks.attacked import on_trial
 from medstress.attacks.controls.arm import ControlArm
-from medstress.attacks.protocol import ROLES
-from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.backends.python import PythonBackend
-from medstress.core import registry
-from medstress.core.calls import Answer, Backend, Decoding
+from medstress.core.calls import Answer, Backend
 from medstress.core.errors import OtherRunError, UsageError, another_folder
 from medstress.core.hashing import content_hash, file_hash
-from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.shards import Shard, cut
 from medstress.engine.progress import DRAIN_SECONDS, Limits
 from medstress.engine.trial import Trial
-from medstress.experiment.file import config
-from medstress.experiment.plan.attack_checks import LeftOut, victim_of
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import (
-    AttackPart,
-    GroupPart,
-    backend_options,
-)
-from medstress.store.counts import Price, Spending
+from medstress.experiment import config
+from medstress.experiment.arms import AttackPart, LeftOut
+from medstress.experiment.data import DatasetPart, GroupPart
+from medstress.experiment.models import RolePart, all_prices, usd_of, victim_of
+from medstress.store.counts import Price
 from medstress.store.run_store import RunStore
 from medstress.store.shards import KEY
 from medstress.store.shared_cache import SharedCache
@@ -164,7 +155,7 @@ class Prepared:
     def without_victims(self, labels: Collection[str]) -> Prepared:
         """Return the same experiment without some of its victims."""
         tables = self.experiment.victim
-        named = zip(tables, config.victim_labels(tables), strict=True)
+        named = zip(tables, config.labels_of(tables), strict=True)
         kept = tuple(table for table, label in named if label not in labels)
         victims = [victim for victim in self.victims if victim.label not in labels]
         experiment = self.experiment.model_copy(update={"victim": kept})
@@ -246,7 +237,7 @@ class Prepared:
 
     def n_trials(self) -> int:
         """Return the number of trials; the victims need not be open."""
-        victims = [v.label for v in self.victims] or config.victim_labels(self.experiment.victim)
+        victims = [v.label for v in self.victims] or config.labels_of(self.experiment.victim)
         n = 0
         for dataset, group, victim in product(self.datasets, self.groups, victims):
             arms = sum(
@@ -323,176 +314,6 @@ def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
     prepared.portion = replace(portion, first_place=first, notes=notes)
 
 
-# -- roles -----------------------------------------------------------------------------------------
-
-
-_OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "timeout_seconds"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolePart:
-    """One role with its open back end."""
-
-    name: str
-    """`attacker`, `paraphraser` or `judge`."""
-    backend: Backend
-    """Answers its calls."""
-    decoding: Decoding
-    """How it generates."""
-    table: config.Role
-    """Its table in the experiment file."""
-    is_shared: bool
-    """True if a victim or another role has the same back end, and closes it."""
-
-    @property
-    def hash(self) -> str:
-        """Hash of model and decoding."""
-        decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
-        return content_hash([self.backend.identity.hash, decoding])
-
-    @property
-    def label(self) -> str:
-        """Its name in the experiment file."""
-        return f"role.{self.name}"
-
-
-def tables_of(roles: config.Roles | None) -> dict[str, config.Role]:
-    """Return the roles that are switched on, by name."""
-    if roles is None:
-        return {}
-    tables = {ATTACKER: roles.attacker, "paraphraser": roles.paraphraser, JUDGE: roles.judge}
-    return {name: table for name, table in tables.items() if table and table.use}
-
-
-def check_roles(
-    roles: config.Roles | None,
-    attacks: Sequence[AttackPart],
-    test: config.Significance | None = None,
-) -> None:
-    """Check that attacks have the roles that they need, and that every role is asked.
-
-    Args:
-        roles: the experiment's roles.
-        attacks: the experiment's attacks.
-        test: `[test]`, which may ask a judge about reasonings.
-
-    Raises:
-        UsageError: a role is missing or is never asked; the message names it.
-    """
-    known, used = tables_of(roles), set()
-    if test is not None and test.faithfulness:
-        used.add(JUDGE)
-    for part in attacks:
-        used |= part.attack.needs & ROLES
-        if ATTACKER in part.attack.needs and ATTACKER not in known:
-            raise UsageError(
-                f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}]"
-            )
-    if idle := [name for name in known if name not in used]:
-        raise UsageError(f"[role.{idle[0]}]: nothing asks this role; leave the table out")
-
-
-def with_roles(groups: Sequence[GroupPart], roles: config.Roles | None) -> list[GroupPart]:
-    """Tell the attacks of every group which roles they can ask."""
-    decodings = {name: decoding_of(table) for name, table in tables_of(roles).items()}
-    return [replace(group, resources=replace(group.resources, roles=decodings)) for group in groups]
-
-
-def open_roles(
-    roles: config.Roles | None,
-    base: Path,
-    note: Callable[[str], None],
-    victims: Sequence[tuple[config.Victim, Victim]] = (),
-    timeout_seconds: float = ANSWER_SECONDS,
-    *,
-    greets: bool = True,
-) -> list[RolePart]:
-    """Open every role's back end; `greets` says whether servers have to be there.
-
-    A role shares the back end of a victim or role with the same options, so that a model is loaded
-    once and a server's limits hold for all calls to it.
-
-    Raises:
-        UsageError: a back end cannot be opened or generates no text.
-    """
-    parts: list[RolePart] = []
-    backends = [(own, victim.backend) for own, victim in victims]
-    with ExitStack() as opened:
-        for name, table in tables_of(roles).items():
-            note(f"role {name} ({table.backend})")
-            same = [
-                backend
-                for own, backend in backends
-                if backend_options(own) == backend_options(table)
-            ]
-            if same:
-                backend = same[0]
-            else:
-                given = table.model_dump(include=_OPTIONS)
-                options = BackendOptions(
-                    base=base, timeout_seconds=timeout_seconds, greets=greets, **given
-                )
-                backend = registry.open_backend(table.backend, options)
-                opened.callback(backend.close)
-                backends.append((table, backend))
-            if "generate" not in backend.traits.calls:
-                raise UsageError(f"[role.{name}]: backend {table.backend!r} generates no text")
-            parts.append(
-                RolePart(
-                    name=name,
-                    backend=backend,
-                    decoding=decoding_of(table),
-                    table=table,
-                    is_shared=bool(same),
-                )
-            )
-        opened.pop_all()
-    return parts
-
-
-def decoding_of(table: config.Role) -> Decoding:
-    """Return how a role generates."""
-    return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
-
-
-# -- prices and limits -----------------------------------------------------------------------------
-
-
-def payers(experiment: config.Experiment) -> dict[str, config.Victim]:
-    """Return the table of every victim, by label, and of every role, by `role.NAME`."""
-    tables = experiment.victim
-    victims: dict[str, config.Victim] = dict(zip(config.victim_labels(tables), tables, strict=True))
-    return victims | {f"role.{k}": table for k, table in tables_of(experiment.role).items()}
-
-
-def all_prices(experiment: config.Experiment) -> dict[str, Price]:
-    """Return the price of every victim and role that has one, by payer."""
-    return {
-        payer: Price(usd_in=table.price_in, usd_out=table.price_out)
-        for payer, table in payers(experiment).items()
-        if table.price_in is not None and table.price_out is not None
-    }
-
-
-def check_prices(experiment: config.Experiment) -> None:
-    """Check that `max_usd` can be enforced.
-
-    Raises:
-        UsageError: a price is missing; names the victim or role.
-    """
-    if experiment.experiment.max_usd is None:
-        return
-    prices, roles = all_prices(experiment), {f"role.{name}" for name in tables_of(experiment.role)}
-    for payer, table in payers(experiment).items():
-        is_role = payer in roles
-        is_free = table.backend != "openai" and (is_role or prices.keys() - roles)
-        if payer not in prices and not is_free:
-            raise UsageError(
-                f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'victim {payer!r}'} has "
-                "no price; give price_in and price_out, US dollars per million tokens"
-            )
-
-
 def usage_of(store: RunStore, prepared: Prepared) -> Usage:
     """Return what the folder's run has used up so far."""
     n_queries, n_tokens = store.computed_totals()
@@ -501,15 +322,6 @@ def usage_of(store: RunStore, prepared: Prepared) -> Usage:
     usd = usd_of(store.spending(), prices) if prices else 0.0
     seconds = store.manifest().get("performance", {}).get("wall_seconds", 0.0)
     return Usage(n_queries=n_queries, n_tokens=n_tokens, usd=usd, seconds=seconds)
-
-
-def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
-    """Return the price of stored calls in US dollars; calls without a price cost nothing."""
-    return sum(
-        prices[each.payer].usd(each.tokens_in, each.tokens_out)
-        for each in spending
-        if each.payer in prices
-    )
 
 
 def limits_of(store: RunStore, prepared: Prepared) -> Limits:
@@ -557,9 +369,6 @@ def reached(store: RunStore, prepared: Prepared) -> list[str]:
         "max_seconds": used.seconds,
     }
     return [name for name, cap in caps.items() if spent[name] >= cap] or list(caps)
-
-
-# -- functions -------------------------------------------------------------------------------------
 
 
 Named = tuple[str, Backend]

@@ -16,8 +16,8 @@ from medstress import recipes
 from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean, setting
 from medstress.core.words import command
 from medstress.datasets.guess import ENDINGS
-from medstress.experiment.file import config
-from medstress.experiment.file.config import (
+from medstress.experiment import config
+from medstress.experiment.config import (
     ARRAYS,
     TABLES,
     Experiment,
@@ -130,28 +130,45 @@ def find_source(experiment: str | Path | Source) -> Source:
     return Source(text=read_text(path), name=path.name, base=path.resolve().parent)
 
 
-def read_experiment(
-    path: Path | Source,
+def resolve(
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     overrides: Sequence[str] = (),
     needs: Sequence[str] = NEEDS,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> Experiment:
-    """Read, override and check an experiment file.
+) -> tuple[Experiment, str, Path]:
+    """Read, override and check an experiment in any of its forms.
 
     Args:
-        path: the TOML file, the name of a shipped recipe, or a text that is no file.
+        experiment: a TOML file, the name of a shipped recipe, the text of a file as a `Source`, a
+            dict of the same shape, or a checked `Experiment`.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
-        needs: the tables that are required.
+        needs: the tables that the command needs.
         complete: fills in what the command decides, before the check.
+
+    Returns:
+        The checked experiment; its text, for the manifest; the folder that relative paths start
+        from.
 
     Raises:
         UsageError: one sentence: what was expected, what came, in which line, what to do.
     """
-    source = find_source(path)
-    raw = parse_toml(source.text, source.name if isinstance(path, Source) else str(path))
+    if isinstance(experiment, str | Path | Source):
+        source = find_source(experiment)
+        # A file by its path, which messages show.
+        named = source.name if isinstance(experiment, Source) else str(experiment)
+        raw = parse_toml(source.text, named)
+    elif isinstance(experiment, Mapping | Experiment):
+        raw = plain_tables(experiment)
+        source = Source(text=toml_text(raw), name="experiment", base=Path.cwd())
+    else:
+        raise UsageError(
+            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
+        )
     apply_overrides(raw, overrides)
     complete(raw)
-    return check_experiment(raw, Where(source.name, source.text, overrides, raw), needs)
+    lines = source.text if isinstance(experiment, str | Path | Source) else ""
+    where = Where(source.name, lines, overrides, raw)
+    return check_experiment(raw, where, needs), source.text, source.base
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -221,7 +238,7 @@ def check_experiment(
     """Check the tables of a file, or of Python, where they may be checked tables already.
 
     Raises:
-        UsageError: see `read_experiment`.
+        UsageError: see `resolve`.
     """
     where = where or Where("experiment", raw=raw)
     for table in raw:
@@ -321,9 +338,9 @@ def written(
             if isinstance(raw.get(name), list)
         }
     labels = {
-        "dataset": config.dataset_labels(experiment.dataset),
-        "entities": config.group_labels(experiment.entities),
-        "victim": config.victim_labels(experiment.victim),
+        "dataset": config.labels_of(experiment.dataset),
+        "entities": config.labels_of(experiment.entities),
+        "victim": config.labels_of(experiment.victim),
     }
     for table in tables["dataset"] if limit is not None else ():
         table["limit"] = min(limit, table.get("limit", limit))

@@ -19,11 +19,11 @@ from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError, another_folder
 from medstress.core.hashing import content_hash
-from medstress.experiment.file import config
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.noise_resources import other_names_in
-from medstress.experiment.plan.parts import AttackPart
-from medstress.experiment.plan.plan import Prepared, RolePart, target_hash
+from medstress.experiment import config
+from medstress.experiment.arms import AttackPart
+from medstress.experiment.data import DatasetPart, other_names_in
+from medstress.experiment.models import RolePart
+from medstress.experiment.plan import Prepared, target_hash
 from medstress.files.extras import versions
 from medstress.store.run_store import RunStore
 from medstress.tasks.victim import Victim
@@ -89,10 +89,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "versions": versions(),
         "git_commit": git_commit(prepared.base),
         "datasets": {part.label: _dataset(part, prepared) for part in prepared.datasets},
-        "groups": {
-            part.label: {**part.describe(), "recogniser": found}
-            for part, found in zip(prepared.groups, prepared.recognisers, strict=True)
-        },
+        "groups": {part.label: part.describe() for part in prepared.groups},
         "victims": {
             victim.label: {
                 **_victim(victim),
