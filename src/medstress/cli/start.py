@@ -360,7 +360,7 @@ def _next_command(
 
     written = to if checked.written else None
     words = ["run", "--data", written or choices.data, "--model", "NAME"]
-    is_attacked = checked.table.name == NAME and not written
+    is_attacked = checked.data.table.name == NAME and not written
     of_data = ("dataset.", "entities.")
     changes = [one for one in sets if not written or not one.strip().startswith(of_data)]
     drawing = [one for one in checked.attackable if one.draws_names]
@@ -394,13 +394,14 @@ def _show(checked: DataCheck, out: Console, *, is_skipping: bool) -> None:
     def row(text: str = "", style: str = "") -> None:
         out.print(Text(one_line(text), style), no_wrap=True, overflow="ellipsis")
 
-    say(out, f"understood: {checked.understood or 'the format that medstress documents'}")
-    counted = plural(checked.n_items, checked.kind.removesuffix("s"), checked.kind)
+    part, kind = checked.data.part, checked.data.kind.name
+    say(out, f"understood: {part.loaded.understood or 'the format that medstress documents'}")
+    counted = plural(len(part.all_items), kind.removesuffix("s"), kind)
     if checked.classes:
         counted += f" ({shorten(', '.join(checked.classes), _EXAMPLE)})"
-    if checked.n_checked < checked.n_items:
-        counted += f"; a random sample of {checked.n_checked:,} is checked (--limit)"
-    for line in (counted, *(f"! {note}" for note in checked.notes)):
+    if (n := len(part.questions)) < len(part.all_items):
+        counted += f"; a random sample of {n:,} is checked (--limit)"
+    for line in (counted, *(f"! {note}" for note in part.loaded.notes)):
         say(out, line)
     for number, item in enumerate(checked.first, start=1):
         row()

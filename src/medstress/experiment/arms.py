@@ -159,12 +159,8 @@ def with_stored(
 
 
 _NOT_TAGGED = "only in tagged texts can noise go round the entities"
-
-
 _REMEDY = "lower the budget, or name other controls in [experiment] controls"
 """What to do so that the attack is net of a control."""
-
-
 LeftOut: TypeAlias = dict[str, dict[str, str]]
 """Label of an attack -> control -> why the attack has it not."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -225,18 +225,6 @@ def describe_baseline(base: Path, run: str) -> dict[str, str]:
     }
 
 
-def victim_there(label: str, victims: Iterable[str]) -> str | None:
-    """Return the victim of a baseline that one is compared with: its namesake, else the only one.
-
-    >>> victim_there("new", ["old"]), victim_there("b", ["a", "b"]), victim_there("c", ["a", "b"])
-    ('old', 'b', None)
-    """
-    labels = list(victims)
-    if label in labels:
-        return label
-    return labels[0] if len(labels) == 1 else None
-
-
 def check_baselines(prepared: Prepared) -> None:
     """Check that every criterion against a baseline has something to compare, one thing changed.
 
@@ -274,9 +262,11 @@ def _check_factors(
     asked: Mapping[str, str],
 ) -> None:
     """Check that at most one of victim, attack and entity group differs from the baseline's."""
-    other = victim_there(victim, baseline["victims"])
-    if other is None:
+    # Its namesake, else the only one.
+    others = list(baseline["victims"])
+    if victim not in others and len(others) != 1:
         raise UsageError(f"{where}: it has no victim {victim!r}, and several others")
+    other = victim if victim in others else others[0]
     changed: dict[str, str] = {}
     if ours["victims"][victim] != baseline["victims"][other]:
         changed["victim"] = victim

@@ -431,8 +431,6 @@ def load_groups(
 
 _KEYS_LOOKED_AT = 200
 """Right answers that the share of tied names is measured on: enough for a percentage."""
-
-
 _FEW = 0.005
 """A smaller share of tied names is not worth a warning."""
 

@@ -299,7 +299,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
         least=list(_least(prepared, folder)),
         max_usd=prepared.experiment.experiment.max_usd,
         spent=usd_of(spent_in(folder), prices) if folder is not None and prices else 0.0,
-        assumed=[*_power(prepared), *filter(None, (one.remark for one in prepared.groups))],
+        assumed=[*_power(prepared), *(remark for one in prepared.groups for remark in one.remarks)],
     )
 
 

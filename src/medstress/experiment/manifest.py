@@ -22,7 +22,7 @@ from medstress.core.hashing import content_hash
 from medstress.experiment import config
 from medstress.experiment.arms import AttackPart
 from medstress.experiment.data import DatasetPart, other_names_in
-from medstress.experiment.models import RolePart
+from medstress.experiment.models import RolePart, tables_of
 from medstress.experiment.plan import Prepared, target_hash
 from medstress.files.extras import versions
 from medstress.store.run_store import RunStore
@@ -78,7 +78,9 @@ def fingerprint_parts(prepared: Prepared) -> dict[str, Any]:
 
 def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest entries that describe the run."""
-    names = prepared.portion.names
+    tables = zip(prepared.victims, prepared.experiment.victim, strict=True)
+    roles = tables_of(prepared.experiment.role)
+    surrogates = list(surrogates_of(prepared))
     return {
         "given": prepared.given,
         "base": str(prepared.base),
@@ -90,21 +92,19 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "git_commit": git_commit(prepared.base),
         "datasets": {part.label: _dataset(part, prepared) for part in prepared.datasets},
         "groups": {part.label: part.describe() for part in prepared.groups},
-        "victims": {
-            victim.label: {
-                **_victim(victim),
-                **_size(table, victim),
-                # The name in results of a victim that is asked about some of the items.
-                **({"part_of": names[victim.label]} if victim.label in names else {}),
-            }
-            for victim, table in zip(prepared.victims, prepared.experiment.victim, strict=True)
-        },
+        "victims": {one.label: _victim(one, table, prepared) for one, table in tables},
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
         "records": {part.label: _record(part, prepared) for part in prepared.attacks},
         "controls": {"left_out": prepared.left_out},
-        "roles": {part.name: _role(part) for part in prepared.roles},
+        "roles": {
+            part.name: {
+                **_model(part.backend, roles[part.name]),
+                "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
+            }
+            for part in prepared.roles
+        },
         "endpoints": endpoints([*prepared.victims, *prepared.roles]),
-        **({"surrogates": found} if (found := list(surrogates_of(prepared))) else {}),
+        **({"surrogates": surrogates} if surrogates else {}),
         **prepared.portion.notes,
     }
 
@@ -112,35 +112,23 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
 def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
     """Return the fields of an attack's record beside the parameters."""
     attack, spec = part.attack, part.attack.spec()
-    judged = prepared.kind.is_judged or spec.get("max_change") is not None
+    source: Attack | None = attack
+    if isinstance(attack, AttackedArm):  # stored edits put in names if their attack did
+        of = attack.stored.spec
+        while "of" in of:
+            of = of["of"]
+        source = rebuilt(of)
+    control_of = part.beside[0] if part.beside else None
+    if isinstance(attack, NonEntityNoise):
+        others = (one.label for one in prepared.attacks if attack.controls(one.attack))
+        control_of = next(others, None)
     return {
-        "draws_names": _draws_names(attack),
+        "draws_names": source is not None and "names" in source.needs,
         "whole_copy": attack.is_copy,
-        "judged": judged,
-        "control_of": _control_of(part, prepared),
+        "judged": prepared.kind.is_judged or spec.get("max_change") is not None,
+        "control_of": control_of,
         "declared": declared_by(attack),
     }
-
-
-def _draws_names(attack: Attack) -> bool:
-    """Return whether edits put in names; stored ones do if those that they come from did."""
-    if not isinstance(attack, AttackedArm):
-        return "names" in attack.needs
-    spec = attack.stored.spec
-    while "of" in spec:
-        spec = spec["of"]
-    made = rebuilt(spec)
-    return made is not None and "names" in made.needs
-
-
-def _control_of(part: AttackPart, prepared: Prepared) -> str | None:
-    """Return the label of the attack that an arm controls; None for an attack."""
-    attack, spec = part.attack, part.attack.spec()
-    if "control_of" in spec:
-        return part.label.removesuffix(f" / {spec['name']}")
-    if not isinstance(attack, NonEntityNoise):
-        return None
-    return next((one.label for one in prepared.attacks if attack.controls(one.attack)), None)
 
 
 def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
@@ -174,18 +162,6 @@ def go_on(store: RunStore, victims: Sequence[Victim | RolePart], known: Mapping[
     store.keep_learned(lambda: {"endpoints": endpoints(victims)})
 
 
-def _role(part: RolePart) -> dict[str, Any]:
-    return {
-        "model": part.backend.identity.name,
-        "model_hash": part.backend.identity.hash,
-        "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
-        "price_in": part.table.price_in,
-        "price_out": part.table.price_out,
-        "backend": _deciding(part.backend),
-        **_target(part.backend),
-    }
-
-
 def _dataset(part: DatasetPart, prepared: Prepared) -> dict[str, Any]:
     drawn = (group for group in prepared.groups if group.needs_passages)
     passages = [group.resources_on(part).passages.hash for group in drawn]
@@ -200,51 +176,45 @@ def _dataset(part: DatasetPart, prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _victim(victim: Victim) -> dict[str, Any]:
+def _victim(victim: Victim, table: config.Victim, prepared: Prepared) -> dict[str, Any]:
+    names, counted = prepared.portion.names, victim.backend.traits.parameters
+
+    def task(own: Victim) -> dict[str, Any]:
+        """Return what is needed to read its answers again."""
+        return {"task": own.task.spec(), "prompt": own.prompt}
+
+    by_dataset = {name: task(victim.on(name)) for name, _ in victim.by_dataset}
     return {
-        "model": victim.backend.identity.name,
-        "model_hash": victim.backend.identity.hash,
-        **_task(victim),
-        **(
-            {"by_dataset": {name: _task(victim.on(name)) for name, _ in victim.by_dataset}}
-            if victim.by_dataset
-            else {}
-        ),
-        "backend": _deciding(victim.backend),
-        **_target(victim.backend),
+        **_model(victim.backend, table),
+        **task(victim),
+        **({"by_dataset": by_dataset} if by_dataset else {}),
+        # For figures by size: the user's number, or else what a local back end counted.
+        "parameters": counted if table.parameters is None else table.parameters,
+        "family": table.family,
+        "group": table.group,
+        # The name in results of a victim that is asked about some of the items.
+        **({"part_of": names[victim.label]} if victim.label in names else {}),
     }
 
 
-def _deciding(backend: Backend) -> dict[str, Any]:
-    """Return what of a back end decides which calls are made."""
+def _model(backend: Backend, table: config.Model) -> dict[str, Any]:
+    """Return who answers, what of its back end decides which calls are made, and its price."""
     traits = backend.traits
+    # Whether a user's function is in the same file.
+    target = {"target_hash": target_hash(backend)} if isinstance(backend, PythonBackend) else {}
     return {
-        "calls": sorted(traits.calls),
-        "structured": traits.structured,
-        "in_turns": traits.in_turns,
-        **({"labels": list(traits.labels)} if traits.labels else {}),
+        "model": backend.identity.name,
+        "model_hash": backend.identity.hash,
+        "price_in": table.price_in,
+        "price_out": table.price_out,
+        "backend": {
+            "calls": sorted(traits.calls),
+            "structured": traits.structured,
+            "in_turns": traits.in_turns,
+            **({"labels": list(traits.labels)} if traits.labels else {}),
+        },
+        **target,
     }
-
-
-def _target(backend: Backend) -> dict[str, Any]:
-    """Return what tells whether a user's function is in the same file."""
-    return {"target_hash": target_hash(backend)} if isinstance(backend, PythonBackend) else {}
-
-
-def _task(victim: Victim) -> dict[str, Any]:
-    """Return what is needed to read its answers again."""
-    return {"task": victim.task.spec(), "prompt": victim.prompt}
-
-
-def _size(table: config.Victim, victim: Victim) -> dict[str, Any]:
-    """Return what figures by size and costs need; no part of the fingerprint.
-
-    The number of parameters is the user's, or else what a local back end counted.
-    """
-    counted = victim.backend.traits.parameters
-    parameters = table.parameters if table.parameters is not None else counted
-    names = ("family", "group", "price_in", "price_out")
-    return {"parameters": parameters, **{name: getattr(table, name) for name in names}}
 
 
 def git_commit(folder: Path) -> str | None:

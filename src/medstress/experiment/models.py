@@ -85,8 +85,14 @@ def open_victims(
                     examples=partial(draw_examples, table, base, label),
                 )
             )
-            own = {"task": tasks.default, "by_dataset": tasks.by_dataset}
-            victims.append(Victim(label=label, backend=backend, **own))
+            victims.append(
+                Victim(
+                    label=label,
+                    task=tasks.default,
+                    backend=backend,
+                    by_dataset=tasks.by_dataset,
+                )
+            )
         opened.pop_all()  # all could be opened, so they stay open
     return victims
 
@@ -291,8 +297,6 @@ def check_asking(
 
 
 _WRAPPED = "wrap and shots change what is asked, and not what is said after it: leave them out"
-
-
 _WRITES_NONE = "its back end generates no text, so it holds no conversation"
 
 
@@ -351,8 +355,6 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[config.Victim]
 
 
 _WORD = re.compile(r"\S+")
-
-
 ROOM = 128
 """Tokens left free for what attacks put into a prompt: names, an inserted sentence."""
 

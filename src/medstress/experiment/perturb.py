@@ -114,7 +114,7 @@ def perturb(
         n_edits=sum(counts),
         notes=(
             *(n for part in bench.datasets for n in (*part.loaded.notes, *part.loaded.skipped)),
-            *dict.fromkeys(filter(None, (group.remark for group in bench.groups))),
+            *dict.fromkeys(remark for group in bench.groups for remark in group.remarks),
         ),
     )
 

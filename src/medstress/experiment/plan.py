@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from medstress.attacks.attacked import on_trial
-from medstress.attacks.controls.arm import ControlArm
 from medstress.backends.python import PythonBackend
 from medstress.core.calls import Answer, Backend
+from medstress.core.controls import arm_label
 from medstress.core.errors import OtherRunError, UsageError, another_folder
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.shards import Shard, cut
@@ -81,6 +81,10 @@ class Portion:
         return self.own is None or (item.id, item.hash) in self.own
 
 
+Arms: TypeAlias = Sequence[tuple[GroupPart, AttackPart]]
+"""What is asked about one item."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Prepared:
     """An experiment with everything loaded but the models."""
@@ -99,8 +103,6 @@ class Prepared:
     """With their labels; control arms last."""
     left_out: LeftOut = field(default_factory=dict)
     """Controls that attacks have not, with the reason."""
-    recognisers: list[dict[str, Any]] = field(default_factory=list)
-    """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
     """Empty until they are opened."""
     shared: SharedCache | None = None
@@ -136,11 +138,9 @@ class Prepared:
                 renamed[part.label] = old
         # New control arms, and those left out, follow the label of their attack.
         for i, part in enumerate(self.attacks):
-            if isinstance(part.attack, ControlArm):
-                ending = f" / {part.attack.harmless.name}"
-                of = part.label.removesuffix(ending)
-                if of in renamed:
-                    self.attacks[i] = replace(part, label=f"{renamed[of]}{ending}")
+            if part.beside is not None and part.beside[0] in renamed:
+                of, control = part.beside
+                self.attacks[i] = replace(part, label=arm_label(renamed[of], control))
         self.left_out = {renamed.get(of, of): why for of, why in self.left_out.items()}
 
     @property
@@ -161,54 +161,74 @@ class Prepared:
         experiment = self.experiment.model_copy(update={"victim": kept})
         return replace(self, experiment=experiment, victims=victims)
 
+    def _planned(
+        self,
+    ) -> Iterator[tuple[int, DatasetPart, Any, list[tuple[GroupPart, AttackPart]]]]:
+        """Yield (place of the victim, data set, item, its arms), so that prefixes can be shared.
+
+        The victims need not be open.
+        """
+        labels = [v.label for v in self.victims] or config.labels_of(self.experiment.victim)
+        for (place, victim), dataset in product(enumerate(labels), self.datasets):
+            ids = [(one, {item.id for item in self.items(dataset, one)}) for one in self.groups]
+            for item in dataset.questions:
+                if self.portion.asks(victim, item):
+                    yield (
+                        place,
+                        dataset,
+                        item,
+                        [
+                            (group, part)
+                            for (group, own), part in product(ids, self.attacks)
+                            if item.id in own and self.holds(dataset, group, victim, part)
+                        ],
+                    )
+
+    def n_trials(self) -> int:
+        """Return the number of trials; the victims need not be open."""
+        return sum(
+            len(item.units()) * self._n_runs(part)
+            for _, _, item, arms in self._planned()
+            if self.portion.owns(item)
+            for _, part in arms
+        )
+
     def trials(self) -> Iterator[Trial]:
         """Yield all trials, item by item, so that back ends can share prefixes."""
-        settings, place = self.experiment.experiment, self.portion.first_place
-        for victim, dataset in product(self.victims, self.datasets):
-            selected = [
-                (
-                    group,
-                    {item.id for item in self.items(dataset, group)},
-                    group.resources_on(dataset),
-                )
-                for group in self.groups
-            ]
-            name = self.portion.names.get(victim.label, victim.label)
-            on_dataset = replace(victim.on(dataset.label), label=name)
-            for item in dataset.questions:
-                if not self.portion.asks(victim.label, item):
-                    continue
-                arms_of_item = [
-                    (group, resources, part)
-                    for (group, ids, resources), part in product(selected, self.attacks)
-                    if item.id in ids and self.holds(dataset, group, victim.label, part)
-                ]
-                if not self.portion.owns(item):
-                    place += len(item.units()) * sum(self._n_runs(p) for *_, p in arms_of_item)
-                    continue
-                for group, resources, part in arms_of_item:
-                    repeats = range(part.attack.repeats)
-                    arms = product(self.seeds(part), repeats, item.units())
-                    for seed, repeat, unit in arms:
-                        asked = on_dataset
-                        if "turns" in part.attack.needs:
-                            asked = victim_of(
-                                on_dataset, part.attack, dataset.label, item, seed, repeat
-                            )
-                        yield Trial(
-                            dataset=dataset.label,
-                            group=group.label,
-                            item=unit,
-                            victim=asked,
-                            repeat=repeat,
-                            attack_label=part.label,
-                            attack=on_trial(part.attack, seed, repeat),
-                            resources=resources,
-                            seed=seed,
-                            place=place,
-                            flip_check=settings.flip_check,
-                        )
-                        place += 1
+        place, flip_check = self.portion.first_place, self.experiment.experiment.flip_check
+        resources = {
+            (dataset.label, group.label): group.resources_on(dataset)
+            for dataset, group in product(self.datasets, self.groups)
+        }
+        names = (self.portion.names.get(victim.label, victim.label) for victim in self.victims)
+        on = [
+            {one.label: replace(victim.on(one.label), label=name) for one in self.datasets}
+            for victim, name in zip(self.victims, names, strict=True)
+        ]
+        for number, dataset, item, arms in self._planned():
+            if not self.portion.owns(item):
+                place += len(item.units()) * sum(self._n_runs(part) for _, part in arms)
+                continue
+            for group, part in arms:
+                repeats = range(part.attack.repeats)
+                for seed, repeat, unit in product(self.seeds(part), repeats, item.units()):
+                    victim, label = on[number][dataset.label], dataset.label
+                    if "turns" in part.attack.needs:
+                        victim = victim_of(victim, part.attack, label, item, seed, repeat)
+                    yield Trial(
+                        dataset=label,
+                        group=group.label,
+                        item=unit,
+                        victim=victim,
+                        repeat=repeat,
+                        attack_label=part.label,
+                        attack=on_trial(part.attack, seed, repeat),
+                        resources=resources[label, group.label],
+                        seed=seed,
+                        place=place,
+                        flip_check=flip_check,
+                    )
+                    place += 1
 
     def holds(
         self,
@@ -235,24 +255,6 @@ class Prepared:
             for dataset, group in product(self.datasets, self.groups)
         }
 
-    def n_trials(self) -> int:
-        """Return the number of trials; the victims need not be open."""
-        victims = [v.label for v in self.victims] or config.labels_of(self.experiment.victim)
-        n = 0
-        for dataset, group, victim in product(self.datasets, self.groups, victims):
-            arms = sum(
-                self._n_runs(part)
-                for part in self.attacks
-                if self.holds(dataset, group, victim, part)
-            )
-            items = (
-                item
-                for item in self.items(dataset, group)
-                if self.portion.asks(victim, item) and self.portion.owns(item)
-            )
-            n += sum(len(item.units()) for item in items) * arms
-        return n
-
     def _n_runs(self, part: AttackPart) -> int:
         return len(self.seeds(part)) * part.attack.repeats
 
@@ -277,24 +279,24 @@ def take_shard(prepared: Prepared, shard: Shard) -> None:
         if number == shard.number
     )
     entry = {"number": shard.number, "of": shard.of, "n_trials": prepared.n_trials(), "first": 0}
+    limits = limits_in(prepared.experiment.experiment)
     prepared.portion = replace(
         whole,
         shard=shard,
         own=own,
         notes={**whole.notes, KEY: entry},
-        caps=_part_of_limits(prepared, shard),
+        # The parts of all shards sum to the experiment's limits.
+        caps={
+            name: shard.share(limit) if isinstance(limit, int) else limit / shard.of
+            for name, limit in limits.items()
+        },
     )
 
 
-def _part_of_limits(prepared: Prepared, shard: Shard) -> dict[str, Any]:
-    """Return a shard's part of the experiment's limits; the parts of all shards sum to them."""
-    settings = prepared.experiment.experiment
-    limits = {name: getattr(settings, name) for name in config.LIMITS}
-    return {
-        name: shard.share(whole) if isinstance(whole, int) else whole / shard.of
-        for name, whole in limits.items()
-        if whole is not None
-    }
+def limits_in(settings: config.Settings) -> dict[str, Any]:
+    """Return the limits that an experiment sets."""
+    limits = ((name, getattr(settings, name)) for name in config.LIMITS)
+    return {name: limit for name, limit in limits if limit is not None}
 
 
 def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
@@ -328,7 +330,7 @@ def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     """Return when the run must stop, given what it and other runs of the command have used."""
     settings = prepared.experiment.experiment
     so_far, elsewhere = usage_of(store, prepared), prepared.portion.used
-    caps = prepared.portion.caps or {name: getattr(settings, name) for name in config.LIMITS}
+    caps = prepared.portion.caps or limits_in(settings)
     max_seconds = caps.get("max_seconds")
     prices = all_prices(prepared.experiment)
     # Where roles and victims share a back end, the dearest counts during the run.

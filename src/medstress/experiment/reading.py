@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from medstress import recipes
 from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean, setting
 from medstress.core.words import command
@@ -24,7 +22,7 @@ from medstress.experiment.config import (
     given_keys,
     is_used,
     own_name,
-    refused,
+    refusing,
     unknown,
 )
 from medstress.files.reading import check_toml, parse_toml, read_text, toml_key, toml_value
@@ -158,16 +156,17 @@ def resolve(
         named = source.name if isinstance(experiment, Source) else str(experiment)
         raw = parse_toml(source.text, named)
     elif isinstance(experiment, Mapping | Experiment):
-        raw = plain_tables(experiment)
-        source = Source(text=toml_text(raw), name="experiment", base=Path.cwd())
+        raw, source = plain_tables(experiment), None
     else:
         raise UsageError(
             f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
         )
     apply_overrides(raw, overrides)
     complete(raw)
-    lines = source.text if isinstance(experiment, str | Path | Source) else ""
-    where = Where(source.name, lines, overrides, raw)
+    if source is None:
+        checked = check_experiment(raw, Where("experiment", "", overrides, raw), needs)
+        return checked, toml_text(plain_tables(experiment)), Path.cwd()
+    where = Where(source.name, source.text, overrides, raw)
     return check_experiment(raw, where, needs), source.text, source.base
 
 
@@ -244,35 +243,12 @@ def check_experiment(
     for table in raw:
         if table not in TABLES:
             raise UsageError(f"{where.key('', table)}: {unknown('table', table, TABLES)}")
-    require_tables(raw, needs, where.file)
-    try:
-        return Experiment.model_validate(raw)
-    except ValidationError as failure:
-        error = refused(failure, Experiment, where.key)
-        raise error from error.__cause__
-
-
-def require_tables(
-    raw: Mapping[str, Any], needs: Sequence[str] = NEEDS, file: str = "experiment"
-) -> None:
-    """Check that an experiment has the tables that it needs.
-
-    Raises:
-        UsageError: a table is missing; the message names it.
-    """
     for table in needs:
         if table not in raw or (table in ARRAYS and not raw[table]):
             shown = f"[[{table}]]" if table in ARRAYS else f"[{table}]"
-            raise UsageError(f"{file}: the table {shown} is missing")
-
-
-def check_table(table: str, values: Mapping[str, Any]) -> Any:
-    """Check one table and return it as its class.
-
-    Raises:
-        UsageError: one sentence.
-    """
-    return TABLES[table].read(values, f"[{table}]")
+            raise UsageError(f"{where.file}: the table {shown} is missing")
+    with refusing(Experiment, where.key):
+        return Experiment.model_validate(raw)
 
 
 def plain_tables(tables: Mapping[str, Any] | Experiment) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.opening import RUN, Wish
 from medstress.experiment.plan import Portion, Prepared, Usage
 from medstress.experiment.prepare import prepare
-from medstress.experiment.reading import Source, check_table
+from medstress.experiment.reading import Source
 from medstress.experiment.run import (
     Outcome,
     check_may_be_deleted,
@@ -330,7 +330,7 @@ def tune_every_n(raw: dict[str, Any]) -> None:
     """
     settings, rows = config.Tune(), raw.get("attack")
     with suppress(UsageError):
-        settings = check_table("tune", raw.get("tune", {}))
+        settings = config.Tune.read(raw.get("tune", {}))
     rows = [rows] if isinstance(rows, dict) else rows
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return

@@ -14,7 +14,7 @@ from medstress.core.hashing import digest
 from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.experiment.arms import AttackPart
-from medstress.experiment.config import Train
+from medstress.experiment.config import Dataset, Train
 from medstress.experiment.data import (
     kind_of_datasets,
     load_datasets,
@@ -26,7 +26,6 @@ from medstress.experiment.data import (
     without_names,
 )
 from medstress.experiment.plan import Prepared
-from medstress.experiment.reading import check_table
 
 _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
 """Keys of the attacked data set that the training data do not inherit."""
@@ -238,7 +237,7 @@ def _load(
     (tested,) = prepared.experiment.dataset
     inherited = tested.model_dump(exclude_defaults=True, exclude=set(_OF_TESTED))
     try:
-        table = check_table("dataset", {**inherited, **changes})
+        table = Dataset.read({**inherited, **changes}, "[dataset]")
         (part,) = load_datasets([table], prepared.base, limit)
     except (UsageError, DataError) as error:
         own = [name for name in inherited if name not in (*changes, "name")]

@@ -10,7 +10,7 @@ from medstress.core.errors import UsageError
 from medstress.core.items import Question
 from medstress.experiment.config import GRID
 from medstress.experiment.config import Tune as TuneTable
-from medstress.experiment.reading import check_table, resolve
+from medstress.experiment.reading import resolve
 from medstress.experiment.tuning import TuningPlan, plan_tuning, tune_every_n
 
 FILE = """[experiment]
@@ -52,10 +52,10 @@ def attacks(*rows: dict[str, Any], **tune: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("choices", ["as_published", "as_released"])
 def test_the_published_choice_is_the_maximum_on_the_same_items(choices):
-    table = check_table("tune", {"choices": choices})
+    table = TuneTable.read({"choices": choices})
     assert table.share == 1
     assert max(table.grid) == (60 if choices == "as_released" else 50)
-    assert check_table("tune", {"choices": choices, "share": 0.5}).share == 0.5
+    assert TuneTable(choices=choices, share=0.5).share == 0.5
 
 
 @pytest.mark.parametrize(
