@@ -26,7 +26,7 @@ from medstress.experiment.config import (
 )
 from medstress.experiment.first import Choices, compose
 from medstress.experiment.kept_summary import keep_summary
-from medstress.experiment.opening import Wish
+from medstress.experiment.manifest import Wish
 from medstress.experiment.reading import Source
 from medstress.experiment.run import perform
 from medstress.files.frames import Frame

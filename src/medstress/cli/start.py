@@ -187,7 +187,7 @@ def run(
     source = _experiment(experiment, used, sets)
     from medstress.cli.terminal import display
     from medstress.experiment.kept_summary import keep_summary
-    from medstress.experiment.opening import Wish
+    from medstress.experiment.manifest import Wish
     from medstress.experiment.run import perform
     from medstress.files.extras import BASE, lacking_of
 

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from medstress.attacks import protocol
-from medstress.backends.options import ANSWER_SECONDS
+from medstress.backends.options import ANSWER_SECONDS, BackendKeys, Count, NonEmpty
 from medstress.core import registry
 from medstress.core.errors import UsageError, did_you_mean, fault_of
 from medstress.core.label_schemes import Scheme
@@ -46,8 +46,6 @@ def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
-NonEmpty = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, le=1e8)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Distinct = Annotated[tuple[T, ...], AfterValidator(_distinct)]
@@ -233,23 +231,14 @@ _READ_BY = {
     ),
 }
 """Keys that one back end alone reads of those that come with medstress."""
-_TAKEN = {
-    *("model", "messages", "prompt", "max_tokens", "max_completion_tokens", "temperature", "seed"),
-    *("response_format", "logprobs", "top_logprobs", "echo", "n", "stream"),
-}
-"""Fields of a request that extra_body may not hold."""
-Left = Literal["max_tokens", "response_format", "seed", "temperature"]
-"""Fields of a request that `omit` may leave out."""
 
 
-class Model(Table):
+class Model(Table, BackendKeys):
     """The keys of a back end, and of how it writes and what it costs."""
 
     backend: NonEmpty = "transformers"
     """`transformers`, `llama_cpp`, `openai`, `python`, `scripted`, `mock`, or a plug-in's; default:
     `openai` with a `base_url`, else `transformers`."""
-    model: str | None = None
-    """A path, a hub id, `smollm2`, or the server's name for the model."""
     max_new_tokens: Count = 256
     """Most tokens of a written answer: of generate answering, and of confidences and answer in a
     conversation. Of a longer answer, which is cut off, only a statement counts, so a model that
@@ -263,49 +252,6 @@ class Model(Table):
     """US dollars per million tokens read."""
     price_out: Annotated[float, Field(ge=0)] | None = None
     """US dollars per million tokens written."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Number type of local models."""
-    device: NonEmpty = "auto"
-    """`auto`, `cpu`, `cuda`, `cuda:1`."""
-    device_map: (
-        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
-    ) = None
-    """transformers: spread the model over devices: `auto`, or a table of parts and devices."""
-    load_in_4bit: bool = False
-    """transformers: quantise linear layers to 4 bits with bitsandbytes."""
-    adapter: NonEmpty | None = None
-    """transformers: a peft adapter, a folder or a hub id."""
-    context_tokens: Count | None = None
-    """llama_cpp: most tokens of prompt and answer together; default: the model's, at most 8192."""
-    batch_size: Count | None = None
-    """Calls in one batch; default: the back end's."""
-    target: str | None = None
-    """python: `module:function` or `file.py:function`; it can import modules of the same
-    folder."""
-    version: str | None = None
-    """python: identifies the function, instead of its source and imports; openai: tells models of
-    one name apart."""
-    base_url: str | None = None
-    """openai: the server's address, with `/v1`."""
-    api_key_env: NonEmpty | None = None
-    """openai: the environment variable that holds the key; default: no key is sent."""
-    max_in_flight: Count | None = None
-    """openai: requests made at the same time; default 8."""
-    requests_per_minute: Count | None = None
-    """openai: limit on requests, repeated ones included."""
-    tokens_per_minute: Count | None = None
-    """openai: limit on tokens read and written together."""
-    match_model: Literal["exact", "loose", "any"] | None = None
-    """openai: the names under which the model may be listed and answer: `exact`, its own; `loose`
-    (default), also with a path, a suffix such as `:latest` or a quantisation, or a date; `any`,
-    whatever the server calls it."""
-    structured: bool = True
-    """openai: if an attack wants JSON, make the server follow its schema; false: only the prompt
-    asks for JSON."""
-    extra_body: dict[str, Any] = Field(default_factory=dict)
-    """openai: fields added to every request, such as `{reasoning_effort = "low"}`."""
-    omit: tuple[Left, ...] = ()
-    """openai: fields left out of every request, for servers that do not know them."""
     use: bool = True
     """False switches the entry off."""
 
@@ -331,13 +277,6 @@ class Model(Table):
         if (self.price_in is None) != (self.price_out is None):
             raise ValueError("price_in and price_out go together (US dollars per million tokens)")
         return self
-
-    @field_validator("extra_body")
-    @classmethod
-    def _extra_body(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if taken := _TAKEN & value.keys():
-            raise ValueError(f"{min(taken)} is a field that medstress sets itself")
-        return value
 
 
 class Victim(Model):

@@ -15,7 +15,7 @@ from medstress.core.errors import StoreError, UsageError, setting
 from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment import manifest as manifests
-from medstress.experiment.opening import Fingerprint, differences
+from medstress.experiment.manifest import Fingerprint, differences
 from medstress.files.writing import atomic_path, unfinished_parts
 from medstress.store.database import FILE, LOCK, translated
 from medstress.store.opening import interpreting, no_run

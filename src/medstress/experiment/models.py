@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from medstress.attacks.controls.arm import ControlArm, turn_attack
 from medstress.attacks.controls.harmless import Control
 from medstress.attacks.protocol import ROLES, Attack
-from medstress.backends.options import BackendOptions
+from medstress.backends.options import BackendKeys, BackendOptions
 from medstress.core import registry
 from medstress.core.calls import Backend, Call, Decoding, Window
 from medstress.core.errors import UsageError
@@ -35,7 +35,7 @@ from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.victim import Victim, VictimRequest
 from medstress.tasks.wrappers import SPARE, Wrapper, gives_scores
 
-_OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "task", "timeout_seconds"}
+_OPTIONS = {*BackendKeys.model_fields, "answer_by"}
 
 
 def _opened(table: config.Model, base: Path, closing: ExitStack, **more: Any) -> Backend:

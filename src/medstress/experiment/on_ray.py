@@ -36,9 +36,9 @@ from medstress.core.shards import MOST_SHARDS, Shard
 from medstress.core.words import plural
 from medstress.engine.progress import Progress, Watcher
 from medstress.experiment.config import Experiment
+from medstress.experiment.manifest import Wish
 from medstress.experiment.merging import merge_shards
 from medstress.experiment.models import payers
-from medstress.experiment.opening import Wish
 from medstress.experiment.prepare import prepare
 from medstress.experiment.reading import Source, find_source
 from medstress.experiment.run import Outcome, check_can_be_cut, perform, run_folder

@@ -27,7 +27,7 @@ from medstress.experiment.follow_ups import (
     keep_similarities,
     superseded,
 )
-from medstress.experiment.opening import (
+from medstress.experiment.manifest import (
     RUN,
     Fingerprint,
     Held,

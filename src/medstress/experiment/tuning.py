@@ -37,7 +37,7 @@ from medstress.engine.progress import Watcher
 from medstress.experiment import config
 from medstress.experiment.arms import AttackPart
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.opening import RUN, Wish
+from medstress.experiment.manifest import RUN, Wish
 from medstress.experiment.plan import Portion, Prepared, Usage
 from medstress.experiment.prepare import prepare
 from medstress.experiment.reading import Source

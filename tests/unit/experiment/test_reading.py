@@ -194,7 +194,9 @@ def test_entries_that_are_switched_off_are_left_out_and_not_even_checked(tmp_pat
 def test_the_line_is_that_of_the_entry(tmp_path: Path) -> None:
     text = LINES.replace("[[attack]]", '[[attack]]\nname = "off"\nuse = false\n[[attack]]')
     text += SECOND.replace("random", "nearest") + "bugdet = 3\n"
-    assert refusal(tmp_path, text).startswith("e.toml, line 20: entity_substitution: unknown key 'bugdet'")
+    assert refusal(tmp_path, text).startswith(
+        "e.toml, line 20: entity_substitution: unknown key 'bugdet'"
+    )
 
 
 def test_a_single_table_stands_for_an_array_of_one(tmp_path: Path) -> None:
