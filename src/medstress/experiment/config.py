@@ -82,6 +82,11 @@ class Table(BaseModel):
         with refusing(cls, (lambda *_: place) if place else None):
             return cls.model_validate(given)
 
+    @property
+    def called(self) -> str:
+        """What an entry is called in results, before others of its name are told apart."""
+        return own_name(_ARRAY_OF[type(self)], vars(self))
+
     @model_validator(mode="before")
     @classmethod
     def _as_in_a_file(cls, keys: Any) -> Any:
@@ -317,11 +322,6 @@ class Victim(Model):
     wrap: tuple[dict[str, Any], ...] = ()
     """Defences, the first one innermost: `shuffled_options`, `majority`, `instructed`, or tables
     such as `{name = "majority", k = 5}`."""
-
-    @property
-    def called(self) -> str:
-        """Its name in results, before victims of one name are told apart by other keys."""
-        return own_name("victim", vars(self))
 
     @field_validator("wrap", mode="before")
     @classmethod
@@ -1200,8 +1200,8 @@ def labels_of(tables: Sequence[Dataset] | Sequence[Entities] | Sequence[Victim])
             if isinstance(one.prompt, dict):
                 keys["prompt"] = ", ".join(f"{name}: {own}" for name, own in one.prompt.items())
         label = one.label if isinstance(one, Dataset) else one.name
-        entries.append((label, own_name(_ARRAY_OF[type(one)], vars(one)), keys))
+        entries.append((label, one.called, keys))
     return unique_labels(_ARRAY_OF[type(tables[0])] if tables else "", entries)
 
 
-_ARRAY_OF = {Dataset: "dataset", Entities: "entities", Victim: "victim"}
+_ARRAY_OF: dict[type[Table], str] = {Dataset: "dataset", Entities: "entities", Victim: "victim"}

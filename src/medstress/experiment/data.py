@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -163,19 +164,14 @@ def recognise_mentions(
     carried = any(item.mentions for part in datasets for item in part.all_items)
     usual = {"recogniser": "given" if carried else "gazetteer"}
     tables = [one if one.recogniser else one.model_copy(update=usual) for one in tables]
-    owners: dict[str, config.Entities] = {}
-    for table in tables:
-        for type_ in sorted(types_of(table.type)):
-            first = owners.setdefault(type_, table)
-            if _key(first) != _key(table):
-                named = (
-                    f"{config.own_name('entities', vars(t))!r} ({t.recogniser})"
-                    for t in (first, table)
-                )
-                raise UsageError(
-                    f"groups {' and '.join(named)} share the type {type_} but not the recogniser; "
-                    "give both the same"
-                )
+    for one, other in combinations(tables, 2):
+        shared = types_of(one.type) & types_of(other.type)
+        if shared and _key(one) != _key(other):
+            raise UsageError(
+                f"groups {one.called!r} ({one.recogniser}) and {other.called!r} "
+                f"({other.recogniser}) share the type {min(shared)} but not the recogniser; give "
+                "both the same"
+            )
     specs: dict[str, dict[str, Any]] = {}
     found = list(datasets)
     for key in dict.fromkeys(map(_key, tables)):

@@ -129,15 +129,6 @@ def test_labels_name_what_differs_and_was_written() -> None:
     ]
 
 
-ZOO: dict[str, Any] = {
-    "experiment": {"controls": False, "name": "x", "seeds": [0]},
-    "dataset": {"name": "sample", "limit": 4},
-    "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
-    "victim": {"name": "v", "backend": "mock", "answer_by": "generate"},
-    "attack": {"name": "discrete_zoo", "budget": 4},
-}
-
-
 def diseases(tmp_path: Path, **entities: Any) -> dict[str, Any]:
     (tmp_path / "names.txt").write_text("asthma\ngout\nscurvy\nno disease at all\n", "utf-8")
     table = {"type": "diseases", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
@@ -172,10 +163,7 @@ def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_bud
     ("given", "said"),
     [
         ({"backend": "mock", "adapter": "x"}, "adapter is for backend = 'transformers'"),
-        ({"backend": "openai", "load_in_4bit": True}, "load_in_4bit is for"),
-        ({"backend": "llama_cpp", "device_map": "auto"}, "device_map is for"),
         ({"backend": "transformers", "context_tokens": 9}, "is for backend = 'llama_cpp'"),
-        ({"backend": "transformers", "base_url": "http://127.0.0.1:1/v1"}, "base_url is for"),
         ({"backend": "mock", "target": "mine.py:answer"}, "target is for backend = 'python'"),
         ({"backend": "scripted", "max_in_flight": 2}, "max_in_flight is for backend = 'openai'"),
     ],
