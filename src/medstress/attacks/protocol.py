@@ -23,7 +23,7 @@ from typing import (
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
-from medstress.core.errors import UsageError, did_you_mean, fault_of
+from medstress.core.errors import UsageError, did_you_mean, fault_of, unknown
 from medstress.core.evidence import Evidence
 from medstress.core.items import PAIRS as PAIRS
 from medstress.core.items import QUESTIONS as QUESTIONS
@@ -112,8 +112,7 @@ def _fault(failure: ValidationError, known: list[str]) -> str:
     first, *others = [one for one in errors if one["loc"][:1] == errors[0]["loc"][:1]]
     key = str(next(iter(first["loc"]), ""))
     if first["type"] == "unexpected_keyword_argument":
-        hint = f" (known: {', '.join(known)})"
-        return f"unknown key {key!r}{did_you_mean(key, known) or hint}"
+        return unknown("key", key, known)
     also = "".join(one["msg"].replace("Input should be", " or") for one in others)
     return fault_of({**first, "msg": first["msg"] + also}, key)
 

@@ -193,6 +193,19 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def unknown(what: str, word: str, words: Iterable[str]) -> str:
+    """Return the sentence for an unknown word, with the nearest of the right ones, else with all.
+
+    >>> unknown("key", "vocabulry", ["type", "vocabulary"])
+    "unknown key 'vocabulry'; did you mean 'vocabulary'?"
+    >>> unknown("key", "colour", ["type", "vocabulary"])
+    "unknown key 'colour' (known: type, vocabulary)"
+    """
+    known = sorted(words)
+    hint = did_you_mean(word, known) or f" (known: {', '.join(known)})"
+    return f"unknown {what} {word!r}{hint}"
+
+
 _EXPECTED = {
     "dict_type": "expected a table of keys and values",
     "model_type": "expected a table of keys and values",

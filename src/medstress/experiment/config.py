@@ -28,7 +28,7 @@ from pydantic_core import PydanticCustomError
 from medstress.attacks import protocol
 from medstress.backends.options import ANSWER_SECONDS, BackendKeys, Count, NonEmpty
 from medstress.core import registry
-from medstress.core.errors import UsageError, did_you_mean, fault_of
+from medstress.core.errors import UsageError, did_you_mean, fault_of, unknown
 from medstress.core.label_schemes import Scheme
 from medstress.datasets.guess import guess_dataset
 from medstress.files.frames import file_of_rows, is_rows
@@ -138,18 +138,6 @@ def wrong(sentence: str, *place: str | int, cause: Exception | None = None) -> P
     return PydanticCustomError(
         "wrong", "{sentence}", {"sentence": sentence, "place": place, "cause": cause}
     )
-
-
-def unknown(what: str, word: str, words: Sequence[str] | Mapping[str, Any], of: str = "") -> str:
-    """Return the sentence for an unknown word, with the nearest of the right ones, else with all.
-
-    >>> unknown("key", "vocabulry", ["type", "vocabulary"])
-    "unknown key 'vocabulry'; did you mean 'vocabulary'?"
-    >>> unknown("key", "colour", ["type", "vocabulary"], of=" of medfuzz")
-    "unknown key 'colour' of medfuzz (known: type, vocabulary)"
-    """
-    hint = did_you_mean(word, words) or f" (known: {', '.join(sorted(words))})"
-    return f"unknown {what} {word!r}{of}{hint}"
 
 
 @contextmanager

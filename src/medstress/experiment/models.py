@@ -283,55 +283,44 @@ def check_asking(
         UsageError: a victim does not; the message names it, the attack and what to do.
     """
     asked = [victim.on(label) for label in datasets for victim in victims]
-    reasons = {"turns": _holds_none, "listing": _hides_options, "follow_up": _is_mute}
     for part, victim in product(attacks, asked):
         is_control = isinstance(part.attack, Control | ControlArm)
-        for need, reason_of in reasons.items():
+        for need in ("turns", "listing", "follow_up"):
             if need not in part.attack.needs or (is_control and need != "turns"):
                 continue  # where the options are not shown, an item is not attackable
-            if (reason := reason_of(victim)) is not None:
+            if (reason := _unfit(victim, need)) is not None:
                 raise UsageError(
                     f"attack {part.label!r} does not fit victim {victim.label!r}: {reason}; or "
                     "leave one of them out"
                 )
 
 
-_WRAPPED = "wrap and shots change what is asked, and not what is said after it: leave them out"
-_WRITES_NONE = "its back end generates no text, so it holds no conversation"
-
-
-def _holds_none(victim: Victim) -> str | None:
-    """Say why the attack cannot hold its own conversation with the victim; None if it can."""
-    if not isinstance(victim.task, MultipleChoice):
-        return _WRAPPED
-    return None if "generate" in victim.backend.traits.calls else _WRITES_NONE
-
-
-def _hides_options(victim: Victim) -> str | None:
-    """Say that a victim answers without a list of options; None if it is shown one."""
-    task = victim.task
-    while isinstance(task, Wrapper):
-        task = task.inner
-    if isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.HEAD:
-        return 'answer_by = "head" scores every option by itself; use answer_by = "letter"'
-    if victim.shows("options"):
-        return None
-    return 'its prompt lists no options; use a prompt that lists them, such as "qstab"'
-
-
-def _is_mute(victim: Victim) -> str | None:
-    """Say why nothing can be said after the victim's answer; None if it holds a conversation."""
+def _unfit(victim: Victim, need: str) -> str | None:
+    """Say why a victim is shown no list of options, or holds no conversation; None if it does."""
     task, traits = victim.task, victim.backend.traits
+    own: Any = task
+    while isinstance(own, Wrapper):
+        own = own.inner
+    by = own.answer_by if isinstance(own, MultipleChoice) else None
+    if need == "listing":
+        if by is AnswerBy.HEAD:
+            return 'answer_by = "head" scores every option by itself; use answer_by = "letter"'
+        if victim.shows("options"):
+            return None
+        return 'its prompt lists no options; use a prompt that lists them, such as "qstab"'
     if not isinstance(task, MultipleChoice):
-        return _WRAPPED
-    by = task.answer_by
-    if by in (AnswerBy.TEXT, AnswerBy.HEAD):
-        return f'answer_by = "{by.value}" scores texts; use answer_by = "generate"'
-    if by is AnswerBy.LETTER and not task.template.chat:
-        return 'its prompt is one text; use prompt = "chat", or answer_by = "generate"'
-    if not traits.in_turns:
-        return "its model has no turns; use a chat model"
-    return _WRITES_NONE if by is not AnswerBy.LETTER and "generate" not in traits.calls else None
+        return "wrap and shots change what is asked, and not what is said after it: leave them out"
+    if need == "follow_up":  # something is said after its answer
+        if by in (AnswerBy.TEXT, AnswerBy.HEAD):
+            return f'answer_by = "{by.value}" scores texts; use answer_by = "generate"'
+        if by is AnswerBy.LETTER and not task.template.chat:
+            return 'its prompt is one text; use prompt = "chat", or answer_by = "generate"'
+        if not traits.in_turns:
+            return "its model has no turns; use a chat model"
+        if by is AnswerBy.LETTER:
+            return None
+    writes = "generate" in traits.calls
+    return None if writes else "its back end generates no text, so it holds no conversation"
 
 
 def check_scores(attacks: Sequence[AttackPart], victims: Sequence[config.Victim]) -> None:

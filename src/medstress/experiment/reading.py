@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress import recipes
-from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean, setting
+from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean, setting, unknown
 from medstress.core.words import command
 from medstress.datasets.guess import ENDINGS
 from medstress.experiment import config
@@ -23,7 +23,6 @@ from medstress.experiment.config import (
     is_used,
     own_name,
     refusing,
-    unknown,
 )
 from medstress.files.reading import check_toml, parse_toml, read_text, toml_key, toml_value
 from medstress.files.writing import DATABASE
