@@ -20,13 +20,7 @@ from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, declared_by, rebuilt
 from medstress.backends.python import PythonBackend
 from medstress.core.calls import Backend
-from medstress.core.errors import (
-    OtherRunError,
-    StoreError,
-    UsageError,
-    another_folder,
-    setting,
-)
+from medstress.core.errors import OtherRunError, StoreError, UsageError, another_folder, setting
 from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
 from medstress.experiment import config

@@ -13,43 +13,9 @@ from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
 from medstress.engine.progress import Watcher
-from medstress.experiment import criteria
-from medstress.experiment.arms import (
-    check_budgets,
-    check_kind,
-    control_arms,
-    fitting_arms,
-    leave_out,
-    make_attacks,
-    noise_controls,
-    with_stored,
-)
+from medstress.experiment import arms, criteria, data, models
 from medstress.experiment.config import Experiment
-from medstress.experiment.criteria import check_baselines, check_items, check_tests
-from medstress.experiment.data import (
-    GIVEN,
-    GroupPart,
-    free_group,
-    kind_of_datasets,
-    load_datasets,
-    load_groups,
-    noise_resources,
-    recognise_mentions,
-    require_attackable,
-)
 from medstress.experiment.follow_ups import prompt_encoder
-from medstress.experiment.models import (
-    check_asking,
-    check_prices,
-    check_roles,
-    check_scores,
-    decoding_of,
-    open_roles,
-    open_victims,
-    tables_of,
-    with_fitting_passages,
-    with_long_items,
-)
 from medstress.experiment.plan import Prepared, check_targets, named_backends
 from medstress.experiment.reading import NEEDS, Source, resolve
 
@@ -79,45 +45,45 @@ def prepare(
     """
     watcher = watcher or Watcher()
     checked, given, base = resolve(experiment, overrides, needs, complete)
-    attacks = make_attacks(checked.attack, base)
-    wanted, roles = checked.experiment.controls, tables_of(checked.role)
-    check_tests(checked, attacks)
-    check_scores(attacks, checked.victim)
-    check_prices(checked)
+    attacks = arms.make_attacks(checked.attack, base)
+    wanted, roles = checked.experiment.controls, models.tables_of(checked.role)
+    criteria.check_tests(checked, attacks)
+    models.check_scores(attacks, checked.victim)
+    models.check_prices(checked)
     prompt_encoder(checked.analysis, base)  # fails now rather than after the last query
     watcher.note("data")
-    datasets = load_datasets(checked.dataset, base, limit)
-    check_items(checked, datasets)
-    attacks = with_stored(attacks, datasets, checked.experiment.seeds)
-    arms, left_out = control_arms(attacks, wanted)
-    check_roles(roles, [*attacks, *arms], checked.test)
-    kind = kind_of_datasets(datasets)
+    datasets = data.load_datasets(checked.dataset, base, limit)
+    criteria.check_items(checked, datasets)
+    attacks = arms.with_stored(attacks, datasets, checked.experiment.seeds)
+    beside, left_out = arms.control_arms(attacks, wanted)
+    models.check_roles(roles, [*attacks, *beside], checked.test)
+    kind = data.kind_of_datasets(datasets)
     classes = kind.classes(item for part in datasets for item in part.all_items)
-    check_kind(checked, attacks, kind, classes)
-    groups: list[GroupPart] = []
+    arms.check_kind(checked, attacks, kind, classes)
+    groups: list[data.GroupPart] = []
     if kind.draws_names:
-        datasets, specs = recognise_mentions(checked.entities, base, datasets, watcher.note)
-        require_attackable(checked.entities, datasets, [part.attack for part in attacks])
-        groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+        datasets, specs = data.recognise_mentions(checked.entities, base, datasets, watcher.note)
+        data.require_attackable(checked.entities, datasets, [part.attack for part in attacks])
+        groups = data.load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
         groups = [replace(one, recogniser=spec) for one, spec in zip(groups, specs, strict=True)]
     else:
         if not isinstance(wanted, bool | None):
             raise UsageError(f"[experiment] controls: for {kind.name} write true or false")
-        arms = []
+        beside = []
         if wanted:
-            arms, left_out = noise_controls(attacks, kind)
-    every = [part.attack for part in (*attacks, *arms)]
+            beside, left_out = arms.noise_controls(attacks, kind)
+    every = [part.attack for part in (*attacks, *beside)]
     noise = None
     if not kind.draws_names or any(isinstance(attack, Noise) for attack in every):
         items = [item for part in datasets for item in part.known_items]
-        noise = noise_resources(items, every, base)
-    free = free_group(every, noise)
-    groups += free if kind.draws_names else [replace(one, recogniser=GIVEN) for one in free]
+        noise = data.noise_resources(items, every, base)
+    free = data.free_group(every, noise)
+    groups += free if kind.draws_names else [replace(one, recogniser=data.GIVEN) for one in free]
     if kind.draws_names:
-        asked = {name: decoding_of(table) for name, table in roles.items()}
+        asked = {name: models.decoding_of(table) for name, table in roles.items()}
         groups = [replace(one, resources=replace(one.resources, roles=asked)) for one in groups]
-        check_budgets(attacks, groups)
-        arms = fitting_arms(arms, left_out, datasets, groups, wanted)
+        arms.check_budgets(attacks, groups)
+        beside = arms.fitting_arms(beside, left_out, datasets, groups, wanted)
     return criteria.checked(
         Prepared(
             experiment=checked,
@@ -125,7 +91,7 @@ def prepare(
             base=base,
             datasets=datasets,
             groups=groups,
-            attacks=[*attacks, *arms],
+            attacks=[*attacks, *beside],
             left_out=left_out,
             kind=kind,
             classes=classes,
@@ -143,12 +109,12 @@ def drop_unseen_controls(prepared: Prepared) -> None:
         UsageError: the file names such a control.
     """
     wanted = prepared.experiment.experiment.controls
-    asked = [one.on(data.label) for one in prepared.victims for data in prepared.datasets]
+    asked = [one.on(part.label) for one in prepared.victims for part in prepared.datasets]
     for part in list(prepared.attacks):
         if part.beside is None or not asked or not all(map(part.attack.is_unseen_by, asked)):
             continue
         reason = f"no victim's prompt shows {' or '.join(sorted(part.attack.fields))}"
-        leave_out(part, reason, wanted, prepared.left_out)
+        arms.leave_out(part, reason, wanted, prepared.left_out)
         prepared.attacks.remove(part)
 
 
@@ -176,26 +142,26 @@ def opened_victims(
     pairs = zip(prepared.datasets, prepared.experiment.dataset, strict=True)
     datasets = [(part.label, table.name) for part, table in pairs]
     server: dict[str, Any] = {"timeout_seconds": settings.timeout_seconds, "greets": greets}
-    prepared.victims = open_victims(
+    prepared.victims = models.open_victims(
         tables, base, note, prepared.kind, prepared.classes, datasets, **server
     )
     try:
-        check_asking(prepared.victims, prepared.attacks, [label for label, _ in datasets])
+        models.check_asking(prepared.victims, prepared.attacks, [label for label, _ in datasets])
         opened = list(zip(tables, prepared.victims, strict=True))
-        roles = tables_of(prepared.experiment.role)
-        prepared.roles = open_roles(roles, base, note, opened, **server)
+        roles = models.tables_of(prepared.experiment.role)
+        prepared.roles = models.open_roles(roles, base, note, opened, **server)
         check_targets(named_backends(prepared))
         drop_unseen_controls(prepared)
         prepared.datasets = [
-            with_fitting_passages(part, prepared.victims) for part in prepared.datasets
+            models.with_fitting_passages(part, prepared.victims) for part in prepared.datasets
         ]
         for place, victim in enumerate(prepared.victims):
             if type(victim.backend).too_long is not Backend.too_long:
-                prepared.victims[place], prepared.datasets = with_long_items(
+                prepared.victims[place], prepared.datasets = models.with_long_items(
                     victim, prepared.datasets, note, prepared.attacks, settings.seeds[0]
                 )
         if baselines:
-            check_baselines(prepared)
+            criteria.check_baselines(prepared)
         yield
     finally:
         own = [part.backend for part in prepared.roles if not part.is_shared]
