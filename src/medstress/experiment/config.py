@@ -17,9 +17,11 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -44,6 +46,10 @@ def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     if len(set(values)) != len(values):
         raise ValueError("values repeat")
     return values
+
+
+def _entries(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 Seconds = Annotated[float, Field(gt=0, le=1e8)]
@@ -452,12 +458,6 @@ class Significance(Table):
     faithfulness: bool = True
     """If there is a role `judge`, ask it whether reasonings mention that an insertion mattered."""
 
-    @model_validator(mode="after")
-    def _named(self) -> Significance:
-        if "items" in self.model_fields_set and not self.items:
-            raise wrong("items: expected at least one name; leave the key out for all", "items")
-        return self
-
 
 ORIGINAL = "original"
 """The model trained on the original data."""
@@ -472,7 +472,7 @@ TRAIN_SPLIT = {"split": "train"}
 class Adversarial(Table):
     """An entry of `adversarial`: one more model for each seed."""
 
-    attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1)]
+    attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1), BeforeValidator(_entries)]
     """A label of `[[attack]]`, or a list; each item is then perturbed by a random one of them."""
     redraw: Literal["once", "epoch"] = "once"
     """Perturb the training data once, or anew for every epoch."""
@@ -481,11 +481,6 @@ class Adversarial(Table):
     items that mention such a name are left out."""
     label: NonEmpty | None = None
     """Name in results; default: the labels of its attacks."""
-
-    @field_validator("attack", mode="before")
-    @classmethod
-    def _attack(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @property
     def name(self) -> str:
@@ -538,7 +533,7 @@ class Train(Table):
     """Also train models on two plain copies (`original twice`), with as many steps as adversarial
     ones, to separate the effect of more training from that of perturbed copies. No training then
     stops early: patience is 0."""
-    adversarial: tuple[Adversarial, ...] = ()
+    adversarial: Annotated[tuple[Adversarial, ...], BeforeValidator(_entries)] = ()
     """Models that are also trained on perturbed copies: tables such as
     `{attack = "swap_noise"}`."""
 
@@ -554,11 +549,6 @@ class Train(Table):
             **({"patience": 0} if keys.get("twice") is True else {}),
             **keys,
         }
-
-    @field_validator("adversarial", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return value if isinstance(value, tuple) else (value,)
 
     @model_validator(mode="after")
     def _goes_together(self) -> Train:
@@ -580,7 +570,8 @@ class Train(Table):
         return self
 
 
-PLACES = ("dataset", "group", "victim", "attack")
+Place = Literal["dataset", "group", "victim", "attack"]
+PLACES = get_args(Place)
 """The keys of `where`."""
 OF_CONTROLS = ("control", "asr_net")
 """Metrics that a row has once for each of its controls."""
@@ -625,7 +616,7 @@ class Require(Table):
     that), trial by trial."""
     at_budget: Count | None = None
     """asr, asr_net, control: within so many perturbed queries; default: the attack's budget."""
-    where: dict[str, str] = {}
+    where: dict[Place, str] = {}
     """Labels of `dataset`, `group`, `victim` or `attack` that limit which rows are judged; default:
     all rows but those of controls. All of them must meet the limit."""
     max_high: Limit | None = None
@@ -634,13 +625,6 @@ class Require(Table):
     """The interval's lower end is at least this."""
     use: bool = True
     """False switches the entry off."""
-
-    @field_validator("where")
-    @classmethod
-    def _known_places(cls, value: dict[str, str]) -> dict[str, str]:
-        if unknown := [key for key in value if key not in PLACES]:
-            raise ValueError(f"expected the keys {', '.join(PLACES)}, got {unknown[0]!r}")
-        return value
 
     @model_validator(mode="after")
     def _possible(self) -> Require:
@@ -663,14 +647,10 @@ class Require(Table):
                 raise ValueError(f"{key} is for {', '.join(metrics)}, not for {self.metric!r}")
         if self.slice is not None and (self.against is not None or self.at_budget is not None):
             raise ValueError("a slice has no at_budget and no against: leave one of them out")
-        if self.against is None and not self.metric.startswith(_SIGNED) and self._limit < 0:
+        limit = self.min_low if self.max_high is None else self.max_high
+        if self.against is None and not self.metric.startswith(_SIGNED) and (limit or 0) < 0:
             raise ValueError(f"{self.metric} is never below 0, so its limit cannot be either")
         return self
-
-    @property
-    def _limit(self) -> float:
-        limit = self.min_low if self.max_high is None else self.max_high
-        return 0.0 if limit is None else limit
 
     def as_json(self) -> dict[str, Any]:
         """Return the criterion as it is stored and hashed."""
@@ -879,21 +859,14 @@ class Entities(Table):
         """Its types as one word."""
         return self.type if isinstance(self.type, str) else "+".join(self.type)
 
-    @field_validator("distance")
+    @field_validator("distance", "type")
     @classmethod
-    def _distance(cls, value: str) -> str:
+    def _known(cls, value: Any, info: ValidationInfo) -> Any:
         from medstress.entities.distances import wrong_distance
-
-        if reason := wrong_distance(value):
-            raise ValueError(reason)
-        return value
-
-    @field_validator("type")
-    @classmethod
-    def _known_type(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         from medstress.entities.groups import wrong_type
 
-        if reason := wrong_type(value):
+        reason = wrong_type(value) if info.field_name == "type" else wrong_distance(value)
+        if reason:
             raise ValueError(reason)
         return value
 
@@ -1062,10 +1035,6 @@ TABLES: dict[str, type[Table]] = {
     name: next(_models(field.annotation)) for name, field in Experiment.model_fields.items()
 }
 """Table of the file -> its class."""
-
-
-def _entries(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def is_used(entry: Any) -> bool:

@@ -259,7 +259,7 @@ def _check_factors(
     victim: str,
     ours: Mapping[str, Any],
     baseline: Mapping[str, Any],
-    asked: Mapping[str, str],
+    asked: Mapping[Any, str],
 ) -> None:
     """Check that at most one of victim, attack and entity group differs from the baseline's."""
     # Its namesake, else the only one.

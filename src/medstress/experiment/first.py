@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import Attack, attack_class, make_attack
@@ -747,7 +747,7 @@ def check_data(
         n_given=n_given,
         recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
         first=_first(part, groups),
-        skipped=_row_reasons(unread),
+        skipped=tuple(_row_reasons(unread)),
         attackable=tuple(_attackable(kind, part, groups, base)),
         written=written,
     )
@@ -809,7 +809,7 @@ def _attackable(
                 draws_names=draws_names,
                 n=sum(reason is None for reason in why),
                 n_items=len(why),
-                reasons=_item_reasons((reason, item) for reason, item in left if reason),
+                reasons=tuple(_item_reasons((text, item) for text, item in left if text)),
                 needs=ATTACKER if "attacker" in attack.needs else needs,
             )
 
@@ -836,30 +836,32 @@ def _obstacle(attack: Attack, dataset: DatasetPart, item: Any, resources: Resour
     return f"{reason}, only its text does" if fields else f"{reason}, nor does its text"
 
 
-def _item_reasons(left: Iterable[tuple[str, Any]]) -> tuple[Reason, ...]:
-    by_reason: defaultdict[str, list[Any]] = defaultdict(list)
-    for why, item in left:
-        by_reason[why].append(item)
-    reasons = []
-    for text, items in by_reason.items():
+T = TypeVar("T")
+
+
+def _by_size(pairs: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
+    """Group what has one reason, the most frequent first."""
+    groups: defaultdict[str, list[T]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def _item_reasons(left: Iterable[tuple[str, Any]]) -> Iterator[Reason]:
+    for text, items in _by_size(left):
         texts, letters = items[0].shown(), items[0].choices
         options = "; ".join(f"{name} {texts[name]}" for name in letters if name in texts)
         looks = options or next(iter(texts.values()), "")
-        reasons.append(Reason(text=text, n=len(items), example=items[0].id, looks=looks))
-    return tuple(sorted(reasons, key=lambda reason: -reason.n))
+        yield Reason(text=text, n=len(items), example=items[0].id, looks=looks)
 
 
-def _row_reasons(skipped: Sequence[str]) -> tuple[Reason, ...]:
+def _row_reasons(skipped: Sequence[str]) -> Iterator[Reason]:
     """Group sentences about rows by what was expected: `FILE, PLACE: expected X, got Y`."""
-    by_reason: defaultdict[str, list[str]] = defaultdict(list)
-    for sentence in skipped:
-        _, _, error = sentence.partition(": ")
-        by_reason[_ITEM.sub("", error).partition(", got ")[0] or sentence].append(sentence)
-    reasons = []
-    for text, rows in by_reason.items():
+    errors = (_ITEM.sub("", sentence.partition(": ")[2]) for sentence in skipped)
+    pairs = zip((error.partition(", got ")[0] for error in errors), skipped, strict=True)
+    for text, rows in _by_size((text or row, row) for text, row in pairs):
         places = tuple(_PLACE.sub("", row.partition(": ")[0]) for row in rows)
-        reasons.append(Reason(text=text, n=len(rows), example=rows[0], places=places))
-    return tuple(sorted(reasons, key=lambda reason: -reason.n))
+        yield Reason(text=text, n=len(rows), example=rows[0], places=places)
 
 
 def _first(part: DatasetPart, groups: Sequence[Resources]) -> tuple[ShownItem, ...]:
