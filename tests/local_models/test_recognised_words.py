@@ -6,7 +6,7 @@ from medstress.attacks.noise import SwapNoise
 from medstress.core.errors import UsageError
 from medstress.core.seeding import rng_for
 from medstress.core.sentences import TaggedText
-from medstress.experiment.data import noise_resources
+from medstress.experiment.groups import noise_resources
 
 spacy = pytest.importorskip("spacy", reason="needs the extra spacy")
 

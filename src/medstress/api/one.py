@@ -23,15 +23,9 @@ from medstress.engine.trial import Trial
 from medstress.entities.groups import typed_options, types_of
 from medstress.experiment.arms import AttackPart, make_attacks
 from medstress.experiment.config import Attack, Dataset, Entities, Victim
-from medstress.experiment.data import (
-    DatasetPart,
-    GroupPart,
-    free_group,
-    load_datasets,
-    load_groups,
-    recognise_mentions,
-)
+from medstress.experiment.data import DatasetPart, load_datasets, recognise_mentions
 from medstress.experiment.first import GROUPS, group_table
+from medstress.experiment.groups import GroupPart, free_group, load_groups
 from medstress.experiment.models import open_victims
 from medstress.files.frames import Frame
 from medstress.files.functions import Answering, is_answering

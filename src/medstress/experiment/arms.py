@@ -18,7 +18,8 @@ from medstress.core.controls import BETWEEN, CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.datasets.source import Loaded
 from medstress.experiment import config
-from medstress.experiment.data import DatasetPart, GroupPart
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.groups import GroupPart
 from medstress.tasks.kinds import Kind
 
 

@@ -18,7 +18,6 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import Attack, attack_class, make_attack
 from medstress.backends.local.files import EMBEDDED
 from medstress.core import registry
@@ -37,14 +36,7 @@ from medstress.engine.progress import Watcher
 from medstress.entities.groups import LABEL, NoNames, types_of
 from medstress.experiment import config
 from medstress.experiment.config import Dataset, Entities, Experiment, Victim, given_keys
-from medstress.experiment.data import (
-    DatasetPart,
-    free_group,
-    kind_of_datasets,
-    load_datasets,
-    noise_resources,
-    recognise_mentions,
-)
+from medstress.experiment.data import DatasetPart, load_datasets, recognise_mentions
 from medstress.experiment.reading import Source, apply_overrides, check_experiment, toml_text
 from medstress.files.frames import refuse_inputs
 from medstress.files.reading import read_json, read_text
@@ -255,6 +247,9 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
             if values.get(key, "VALUE") != "VALUE":
                 settled.with_flag("--set", f"dataset.{key}={values[key]}")
         raise settled from error
+    # Only now: a file that cannot be read is refused at once.
+    from medstress.experiment.groups import kind_of_datasets
+
     return FirstData(table=table, part=parts[0], kind=kind_of_datasets(parts))
 
 
@@ -792,6 +787,8 @@ class _Names(NoNames):
 def _attackable(
     kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
 ) -> Iterator[Attackable]:
+    from medstress.experiment.groups import free_group, noise_resources
+
     # Their files stay unread, since no answer is asked for.
     made = [one for table in _TRIED for one in config.Attack(**table).attacks]
     attacks = [attack for attack in made if kind.is_taken(attack.takes)]
@@ -816,6 +813,8 @@ def _attackable(
 
 def _obstacle(attack: Attack, dataset: DatasetPart, item: Any, resources: Resources) -> str | None:
     """Return why an attack cannot attack any unit of an item, or None."""
+    from medstress.attacks.noise import Noise
+
     if isinstance(attack, Noise):
         noise = resources.noise
         reasons = [attack.obstacle(unit, noise) for unit in item.units()]

@@ -25,7 +25,8 @@ from medstress.core.hashing import content_hash
 from medstress.core.shards import Shard
 from medstress.experiment import config
 from medstress.experiment.arms import AttackPart
-from medstress.experiment.data import DatasetPart, other_names_in
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.groups import other_names_in
 from medstress.experiment.models import RolePart, tables_of
 from medstress.experiment.plan import Prepared, target_hash
 from medstress.files.extras import versions

@@ -21,7 +21,8 @@ from medstress.engine.progress import DRAIN_SECONDS, Limits
 from medstress.engine.trial import Trial
 from medstress.experiment import config
 from medstress.experiment.arms import AttackPart, LeftOut
-from medstress.experiment.data import DatasetPart, GroupPart
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.groups import GroupPart
 from medstress.experiment.models import RolePart, all_prices, usd_of, victim_of
 from medstress.store.counts import Price
 from medstress.store.run_store import RunStore

@@ -16,6 +16,13 @@ from medstress.engine.progress import Watcher
 from medstress.experiment import arms, criteria, data, models
 from medstress.experiment.config import Experiment
 from medstress.experiment.follow_ups import prompt_encoder
+from medstress.experiment.groups import (
+    GroupPart,
+    free_group,
+    kind_of_datasets,
+    load_groups,
+    noise_resources,
+)
 from medstress.experiment.plan import Prepared, check_targets, named_backends
 from medstress.experiment.reading import NEEDS, Source, resolve
 
@@ -57,14 +64,14 @@ def prepare(
     attacks = arms.with_stored(attacks, datasets, checked.experiment.seeds)
     beside, left_out = arms.control_arms(attacks, wanted)
     models.check_roles(roles, [*attacks, *beside], checked.test)
-    kind = data.kind_of_datasets(datasets)
+    kind = kind_of_datasets(datasets)
     classes = kind.classes(item for part in datasets for item in part.all_items)
     arms.check_kind(checked, attacks, kind, classes)
-    groups: list[data.GroupPart] = []
+    groups: list[GroupPart] = []
     if kind.draws_names:
         datasets, specs = data.recognise_mentions(checked.entities, base, datasets, watcher.note)
         data.require_attackable(checked.entities, datasets, [part.attack for part in attacks])
-        groups = data.load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
+        groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
         groups = [replace(one, recogniser=spec) for one, spec in zip(groups, specs, strict=True)]
     else:
         if not isinstance(wanted, bool | None):
@@ -76,8 +83,8 @@ def prepare(
     noise = None
     if not kind.draws_names or any(isinstance(attack, Noise) for attack in every):
         items = [item for part in datasets for item in part.known_items]
-        noise = data.noise_resources(items, every, base)
-    free = data.free_group(every, noise)
+        noise = noise_resources(items, every, base)
+    free = free_group(every, noise)
     groups += free if kind.draws_names else [replace(one, recogniser=data.GIVEN) for one in free]
     if kind.draws_names:
         asked = {name: models.decoding_of(table) for name, table in roles.items()}

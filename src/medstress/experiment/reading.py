@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import tomllib
@@ -153,20 +154,23 @@ def resolve(
         source = find_source(experiment)
         # A file by its path, which messages show.
         named = source.name if isinstance(experiment, Source) else str(experiment)
-        raw = parse_toml(source.text, named)
+        name, text, base, raw = (
+            source.name,
+            source.text,
+            source.base,
+            parse_toml(source.text, named),
+        )
     elif isinstance(experiment, Mapping | Experiment):
-        raw, source = plain_tables(experiment), None
+        name, text, base, raw = "experiment", "", Path.cwd(), plain_tables(experiment)
     else:
         raise UsageError(
             f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
         )
+    before = copy.deepcopy(raw)
     apply_overrides(raw, overrides)
     complete(raw)
-    if source is None:
-        checked = check_experiment(raw, Where("experiment", "", overrides, raw), needs)
-        return checked, toml_text(plain_tables(experiment)), Path.cwd()
-    where = Where(source.name, source.text, overrides, raw)
-    return check_experiment(raw, where, needs), source.text, source.base
+    checked = check_experiment(raw, Where(name, text, overrides, raw), needs)
+    return checked, text or toml_text(before), base
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:

@@ -15,9 +15,9 @@ from medstress.core.seeding import rng_for
 from medstress.core.text import WHOLE
 from medstress.experiment.arms import AttackPart
 from medstress.experiment.config import Dataset, Train
-from medstress.experiment.data import (
+from medstress.experiment.data import load_datasets
+from medstress.experiment.groups import (
     kind_of_datasets,
-    load_datasets,
     mentions_in,
     names_put_in,
     names_put_into,

@@ -27,7 +27,7 @@ from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import tokenise
 from medstress.entities.names import folded
 from medstress.experiment.arms import AttackPart
-from medstress.experiment.data import free_group, names_put_into, noise_resources, other_names_in
+from medstress.experiment.groups import free_group, names_put_into, noise_resources, other_names_in
 
 words = st.text("abcdefghijklmnopqrstuvwxyzABC01-", min_size=1, max_size=12)
 draws = st.floats(0, 1, exclude_max=True)

@@ -38,13 +38,8 @@ from medstress.entities.synonyms import SynonymGroups, load_synonyms
 from medstress.entities.vocabularies import SHIPPED
 from medstress.experiment import config
 from medstress.experiment.arms import AttackPart
-from medstress.experiment.data import (
-    DatasetPart,
-    GroupPart,
-    free_group,
-    load_groups,
-    noise_resources,
-)
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.groups import GroupPart, free_group, load_groups, noise_resources
 from medstress.experiment.models import RolePart, draw_examples
 from medstress.experiment.plan import Prepared
 from medstress.store.reader import RunReader
