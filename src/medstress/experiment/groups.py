@@ -92,28 +92,22 @@ class GroupPart:
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in the manifest."""
-        remark, noise = "; ".join(self.remarks) or None, self.noise
-        if self.table is None or isinstance(self.perturbations, NoNames):
-            tables = noise.replacements if noise else {}
-            return {
-                "n_names": 0,
-                **({"n_lexicon": len(noise.lexicon)} if noise else {}),
-                **({"undefined": remark} if remark else {}),
-                **({"n_replacements": {k: len(v) for k, v in tables.items()}} if noise else {}),
-                "hash": self.perturbations.hash,
-                "recogniser": dict(self.recogniser),
-            }
+        names, remark = self.perturbations, "; ".join(self.remarks) or None
+        described = {
+            "n_names": len(names.names),
+            "undefined": remark,
+            "hash": names.hash,
+            "recogniser": dict(self.recogniser),
+        }
+        if self.table is None or isinstance(names, NoNames):
+            return described
         return {
             "vocabulary": self.table.vocabulary,
-            "n_names": len(self.perturbations.names),
-            "vocabulary_hash": self.perturbations.vocabulary.hash,
-            "synonyms_hash": self.perturbations.synonyms_hash,
+            "vocabulary_hash": names.vocabulary.hash,
             "embedding": self.table.embedding,
             "distance": self.table.distance,
-            "n_undefined": len(self.perturbations.undefined),
-            "undefined": remark,
-            "hash": self.perturbations.hash,
-            "recogniser": dict(self.recogniser),
+            "n_undefined": len(names.undefined),
+            **described,
         }
 
     def resources_on(self, dataset: DatasetPart) -> Resources:

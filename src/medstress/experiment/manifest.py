@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,7 +95,6 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "fingerprint": content_hash(parts),
         "seeds": list(prepared.experiment.experiment.seeds),
         "versions": versions(),
-        "git_commit": git_commit(prepared.base),
         "datasets": {part.label: _dataset(part, prepared) for part in prepared.datasets},
         "groups": {part.label: part.describe() for part in prepared.groups},
         "victims": {one.label: _victim(one, table, prepared) for one, table in tables},
@@ -225,33 +222,9 @@ def _model(backend: Backend, table: config.Model) -> dict[str, Any]:
     }
 
 
-def git_commit(folder: Path) -> str | None:
-    """Return the commit of the repository that holds the experiment file, or None."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None
-
-
 def now() -> str:
     """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def command_line() -> str:
-    """Return the command that started this process, without the interpreter's path."""
-    import shlex
-
-    name = Path(sys.argv[0]).name
-    # `python -m medstress` begins with the name of a module's file.
-    return shlex.join(["medstress" if name == "__main__.py" else name, *sys.argv[1:]])
 
 
 # -- what a command may do with a run folder: one table of cases, without models or a disk --------

@@ -14,7 +14,6 @@ from filelock import FileLock, SoftFileLock, Timeout
 from medstress.core.errors import StoreError, UsageError, setting
 from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
-from medstress.experiment import manifest as manifests
 from medstress.experiment.manifest import Fingerprint, differences
 from medstress.files.writing import atomic_path, unfinished_parts
 from medstress.store.database import FILE, LOCK, translated
@@ -280,7 +279,6 @@ def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
         "finished": None,
         "complete": False,
         "n_planned": first[KEY]["n_trials"],
-        "command": manifests.command_line(),
         SHARDS: {"of": shards[0].shard.of},
     }
 

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_MEASURED = ("versions", "git_commit", "endpoints")
+_MEASURED = ("versions", "endpoints")
 """Entries of the manifest that say how answers came; a run that asks nothing keeps them."""
 
 
@@ -400,7 +400,6 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
                 "started": stored.get("started") or manifests.now(),
                 "finished": None,
                 "complete": False,
-                "command": manifests.command_line(),
                 "performance": stored.get("performance") or {"wall_seconds": 0.0},
             }
         )
