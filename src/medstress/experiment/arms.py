@@ -109,6 +109,9 @@ def check_kind(
         kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
 
 
+# -- stored edits, and controls --------------------------------------------------------------------
+
+
 def with_stored(
     attacks: Sequence[AttackPart], datasets: Sequence[DatasetPart], seeds: Sequence[int]
 ) -> list[AttackPart]:

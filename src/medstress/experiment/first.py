@@ -373,6 +373,9 @@ def _expected() -> str:
     )
 
 
+# -- the model -------------------------------------------------------------------------------------
+
+
 def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> Victim:
     """Find out what the name of a model stands for.
 
@@ -537,6 +540,9 @@ def _hub_config(name: str) -> Path | None:
     return Path(path) if isinstance(path, str) else None
 
 
+# -- the embedded default --------------------------------------------------------------------------
+
+
 def demo() -> Experiment:
     """Return the embedded default: one model asked with a passage and without, under attack."""
     model: dict[str, Any] = {"backend": "transformers", "model": "smollm2", "answer_by": "text"}
@@ -559,6 +565,9 @@ def demo() -> Experiment:
             config.Attack.read(attack | {"label": label} | own) for label, own in names.items()
         ),
     )
+
+
+# -- what `medstress check` says -------------------------------------------------------------------
 
 
 SKIP = "dataset.on_bad_row=skip"

@@ -275,6 +275,9 @@ def _names_in(text: str) -> list[str]:
     return [text[mention.start : mention.end] for mention in mentions]
 
 
+# -- what noise reads ------------------------------------------------------------------------------
+
+
 Tagged: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """Tokens and IOB2 labels of a sentence or text."""
 

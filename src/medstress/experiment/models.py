@@ -46,6 +46,9 @@ def _opened(table: config.Model, base: Path, closing: ExitStack, **more: Any) ->
     return backend
 
 
+# -- victims ---------------------------------------------------------------------------------------
+
+
 def open_victims(
     tables: Sequence[config.Victim],
     base: Path,
@@ -130,6 +133,9 @@ def draw_examples(table: config.Victim, base: Path, label: str) -> tuple[Questio
             f"shots_from = {source!r} holds {len(distinct)}"
         )
     return draw(tuple(distinct.values()), n + SPARE, table.shots_seed)
+
+
+# -- roles -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +248,9 @@ def decoding_of(table: config.Role) -> Decoding:
 STREAM = "exemplars"
 
 
+# -- what attacks ask ------------------------------------------------------------------------------
+
+
 def victim_of(
     victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
 ) -> Victim:
@@ -341,6 +350,9 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[config.Victim]
                 f'{victim.called!r} have none: use answer_by = "letter" or "text", or other keys '
                 "of the attack"
             )
+
+
+# -- what fits into a prompt -----------------------------------------------------------------------
 
 
 _WORD = re.compile(r"\S+")
@@ -482,6 +494,9 @@ def _shortened(item: Question, end: int) -> Question:
         return item
     kept = (m for m in item.mentions if m.field != "passage" or m.end <= end)
     return replace(item, passage=item.passage[:end], mentions=tuple(kept))
+
+
+# -- prices ----------------------------------------------------------------------------------------
 
 
 def payers(experiment: config.Experiment) -> dict[str, config.Model]:

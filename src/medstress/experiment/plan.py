@@ -264,6 +264,9 @@ class Prepared:
         return self.experiment.experiment.seeds if part.attack.is_random else (None,)
 
 
+# -- shards ----------------------------------------------------------------------------------------
+
+
 def take_shard(prepared: Prepared, shard: Shard) -> None:
     """Let a prepared experiment with open victims run one shard.
 
@@ -315,6 +318,9 @@ def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
         first += before["n_trials"]
     notes = {**portion.notes, KEY: {**entry, "first": first}}
     prepared.portion = replace(portion, first_place=first, notes=notes)
+
+
+# -- limits ----------------------------------------------------------------------------------------
 
 
 def usage_of(store: RunStore, prepared: Prepared) -> Usage:
@@ -372,6 +378,9 @@ def reached(store: RunStore, prepared: Prepared) -> list[str]:
         "max_seconds": used.seconds,
     }
     return [name for name, cap in caps.items() if spent[name] >= cap] or list(caps)
+
+
+# -- functions -------------------------------------------------------------------------------------
 
 
 Named = tuple[str, Backend]
