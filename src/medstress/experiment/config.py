@@ -12,7 +12,7 @@ from functools import cached_property
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -87,6 +87,15 @@ class Table(BaseModel):
         """
         with refusing(cls, (lambda *_: place) if place else None):
             return cls.model_validate(given)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Show the types of the keys without the limits of their values."""
+        types, own = get_type_hints(cls), signature(cls)
+        keys = own.parameters.values()
+        cls.__signature__ = own.replace(
+            parameters=[one.replace(annotation=types.get(one.name, Any)) for one in keys]
+        )
 
     @property
     def called(self) -> str:
