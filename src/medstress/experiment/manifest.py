@@ -289,18 +289,14 @@ class Fingerprint:
     def read(cls, manifest: Mapping[str, Any]) -> Self:
         """Return the fingerprint of a manifest, stored or about to be written."""
         parts = manifest["parts"]
+        own = {name: parts.get(name) or {} for name in ("settings", "prompts", *_NOUNS)}
         return cls(
             seeds=tuple(parts["seeds"]),
-            settings=parts["settings"],
             items={label: frozenset(hashes) for label, hashes in parts["items"].items()},
-            groups=parts["groups"],
-            victims=parts["victims"],
-            attacks=parts["attacks"],
-            roles=parts.get("roles") or {},
-            prompts=parts.get("prompts") or {},
             criteria=(manifest.get("require") or {}).get("hash"),
             follow_ups=manifest.get("follow_ups") or {},
             manifest=manifest,
+            **own,
         )
 
 

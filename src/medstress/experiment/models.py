@@ -165,10 +165,8 @@ class RolePart:
 
 def tables_of(roles: config.Roles | None) -> dict[str, config.Role]:
     """Return the roles that are switched on, by name."""
-    if roles is None:
-        return {}
-    tables = {ATTACKER: roles.attacker, "paraphraser": roles.paraphraser, JUDGE: roles.judge}
-    return {name: table for name, table in tables.items() if table and table.use}
+    named = {name: getattr(roles, name, None) for name in config.Roles.model_fields}
+    return {name: table for name, table in named.items() if table and table.use}
 
 
 def check_roles(
@@ -245,9 +243,6 @@ def decoding_of(table: config.Role) -> Decoding:
     return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
 
 
-STREAM = "exemplars"
-
-
 # -- what attacks ask ------------------------------------------------------------------------------
 
 
@@ -260,7 +255,7 @@ def victim_of(
         return victim
     task, backend = victim.task, victim.backend
     assert isinstance(task, MultipleChoice)  # checked when it was opened
-    exemplars = of.turns(item, rng_for(seed or 0, STREAM, dataset, item.id, repeat))
+    exemplars = of.turns(item, rng_for(seed or 0, "exemplars", dataset, item.id, repeat))
     decoding = Decoding(
         max_new_tokens=task.reasoning_tokens or of.reasoning_tokens,
         temperature=task.decoding.temperature,
