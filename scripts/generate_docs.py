@@ -147,6 +147,8 @@ TABLES = {
     "Dataset": "`[[dataset]]`",
     "Entities": "`[[entities]]`",
     "Victim": "`[[victim]]`",
+    "Model": "More keys of `[[victim]]`, and those of `[role.*]`",
+    "BackendKeys": "Keys of back ends, in `[[victim]]` and `[role.*]`",
     "Attack": "`[[attack]]`",
     "Tune": "`[tune]`",
     "Analysis": "`[analysis]`",
@@ -200,7 +202,12 @@ def schema_page() -> str:
     """Keys of the experiment file and fields of exported rows."""
     parts = [f"{HEAD}# Schema\n", SCHEMA, "## The experiment file\n"]
     for name, title in TABLES.items():
-        room = "attacks" if name in ("EntitySubstitution", "DiscreteZoo") else "experiment"
+        rooms = {
+            "EntitySubstitution": "attacks",
+            "DiscreteZoo": "attacks",
+            "BackendKeys": "backends",
+        }
+        room = rooms.get(name, "experiment")
         parts += [f"### {title}\n", _keys(room, name)]
     parts += ["## Exported rows\n", "### trials\n", _columns(), OBJECTS, SUMMARY, ROWS, _row()]
     return "\n".join([*parts, SCORES, PERFORMANCE, COMPARISON])

@@ -18,7 +18,7 @@ import numpy as np
 
 from medstress.analyses.tuning import REGIMES, GridPoint, choose
 from medstress.attacks.samplers import gumbel_noise, gumbel_top_k, log_weights
-from medstress.experiment.file.config import GRID
+from medstress.experiment.config import GRID
 from medstress.stats.estimate import wilson
 
 N_NAMES = 200

@@ -44,18 +44,18 @@ if TYPE_CHECKING:  # as itself, so that type checkers know each name as public
     from medstress.core.items import Candidate as Candidate
     from medstress.core.items import Mention as Mention
     from medstress.core.items import Question as Question
-    from medstress.experiment.file.config import Analysis as Analysis
-    from medstress.experiment.file.config import Attack as Attack
-    from medstress.experiment.file.config import Dataset as Dataset
-    from medstress.experiment.file.config import Entities as Entities
-    from medstress.experiment.file.config import Experiment as Experiment
-    from medstress.experiment.file.config import Require as Require
-    from medstress.experiment.file.config import Role as Role
-    from medstress.experiment.file.config import Significance as Significance
-    from medstress.experiment.file.config import Slices as Slices
-    from medstress.experiment.file.config import Train as Train
-    from medstress.experiment.file.config import Tune as Tune
-    from medstress.experiment.file.config import Victim as Victim
+    from medstress.experiment.config import Analysis as Analysis
+    from medstress.experiment.config import Attack as Attack
+    from medstress.experiment.config import Dataset as Dataset
+    from medstress.experiment.config import Entities as Entities
+    from medstress.experiment.config import Experiment as Experiment
+    from medstress.experiment.config import Require as Require
+    from medstress.experiment.config import Role as Role
+    from medstress.experiment.config import Significance as Significance
+    from medstress.experiment.config import Slices as Slices
+    from medstress.experiment.config import Train as Train
+    from medstress.experiment.config import Tune as Tune
+    from medstress.experiment.config import Victim as Victim
 
 _NAMES = {
     "api.one": ("attack_one", "load_dataset"),
@@ -64,7 +64,7 @@ _NAMES = {
     "attacks": ("EntitySubstitution",),
     "core.errors": ("BackendError", "DataError", "MedstressError", "StoreError", "UsageError"),
     "core.items": ("Candidate", "Mention", "Question"),
-    "experiment.file.config": (
+    "experiment.config": (
         *("Analysis", "Attack", "Dataset", "Entities", "Experiment", "Require", "Role"),
         *("Significance", "Slices", "Train", "Tune", "Victim"),
     ),

@@ -6,8 +6,7 @@ import shlex
 import pytest
 
 import medstress as ms
-from medstress.experiment.check_data import check_data
-from medstress.experiment.first import Choices
+from medstress.experiment.first import Choices, check_data
 
 WORDS = ("one", "two", "three", "four")
 IOB = "Aspirin\tB-Chemical\nreverses\tO\nhypertension\tB-Disease\n\nPatients\tO\nimproved\tO\n"
@@ -99,7 +98,8 @@ def test_a_run_attacks_what_the_check_calls_attackable(checked, medstress):
 
 def test_a_sample_is_said_to_be_one(checked, medstress):
     found = checked(QUESTIONS, "dataset.limit=3")
-    assert (found.n_items, found.n_checked, len(found.first)) == (7, 3, 3)
+    part = found.data.part
+    assert (len(part.all_items), len(part.questions), len(found.first)) == (7, 3, 3)
     assert {one.n_items for one in found.attackable} == {3}
     names = [row["id"] for row in QUESTIONS]
     shown = [names.index(item.id) for item in found.first]
@@ -110,7 +110,7 @@ def test_a_sample_is_said_to_be_one(checked, medstress):
 def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     bad = [question(f"bad{n}", answer_idx="X") for n in range(2)] + [question("nowhere")]
     found = checked([*QUESTIONS, *bad])
-    assert (found.n_items, found.n_skipped) == (7, 3)
+    assert (len(found.data.part.all_items), found.n_skipped) == (7, 3)
     places = [(one.n, one.example.split(": ")[0]) for one in found.skipped]
     assert [(n, place.rpartition("/")[2]) for n, place in places] == [
         (2, "data.jsonl, line 8"),
@@ -129,7 +129,7 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
 )
 def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, counts):
     found = checked(rows, *flags, name=name)
-    assert found.kind == kind
+    assert found.data.kind.name == kind
     shown = {attack: n for (attack, _), n in attackable(found).items()}
     assert shown == dict(zip(("swap_noise", "synonym"), counts, strict=True))
 

@@ -134,11 +134,11 @@ def test_parameters_are_checked_and_refused_in_one_sentence():
 
     assert Checked(way="far", budget=5).spec() == {"name": "checked", "budget": 5, "way": "far"}
     for keys, sentence in (
-        ({"budget": 10}, "checked: budget: expected at most 9, got 10"),
-        ({"budget": "3"}, "checked: budget: expected a whole number, got '3'"),
+        ({"budget": 10}, "checked: budget = 10: expected at most 9"),
+        ({"budget": "3"}, "checked: budget = '3': expected a whole number"),
         (
             {"way": "nere"},
-            "checked: way: expected 'near' or 'far', got 'nere'; did you mean 'near'?",
+            "checked: way = 'nere': expected 'near' or 'far'; did you mean 'near'?",
         ),
         ({"budge": 3}, "checked: unknown key 'budge'; did you mean 'budget'?"),
         ({"way": "far", "budget": 6}, "checked: way = 'far' takes a budget of at most 5"),

@@ -7,7 +7,7 @@ from medstress.api.run import run
 from medstress.backends.mock import MockBackend
 from medstress.core.errors import BackendError, StoreError, UsageError
 from medstress.engine.progress import Watcher
-from medstress.experiment.opening import Fingerprint, differences
+from medstress.experiment.manifest import Fingerprint, differences
 from medstress.experiment.prepare import prepare
 from rows import rows_of
 

@@ -6,7 +6,7 @@ from medstress.attacks.noise import SwapNoise
 from medstress.core.errors import UsageError
 from medstress.core.hashing import rng_for
 from medstress.core.sentences import TaggedText
-from medstress.experiment.plan.noise_resources import noise_resources
+from medstress.experiment.groups import noise_resources
 
 spacy = pytest.importorskip("spacy", reason="needs the extra spacy")
 

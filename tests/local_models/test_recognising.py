@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan import Prepared
 from medstress.experiment.prepare import prepare
 
 ROWS: list[dict[str, Any]] = [

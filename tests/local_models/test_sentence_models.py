@@ -3,7 +3,6 @@ code, word-to-piece alignment, windows, and what is refused."""
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +265,9 @@ def test_a_cross_encoder_of_the_hub_is_not_taken_for_an_encoder(tmp_path, monkey
     load = sentence_encoders.load_model
     monkeypatch.setattr(sentence_encoders, "model_folder", lambda *_: folder)
     monkeypatch.setattr(
-        sentence_encoders, "load_model", lambda options: load(replace(options, model=str(folder)))
+        sentence_encoders,
+        "load_model",
+        lambda options: load(options.model_copy(update={"model": str(folder)})),
     )
     found = opened(Path("owner/cross-encoder"), "similarity", "sentence_transformers")
     assert found.answer([pair]) == expected

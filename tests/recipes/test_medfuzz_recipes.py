@@ -10,7 +10,7 @@ from fault_server import FaultServer
 from medstress import recipes
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.file.reading import read_experiment
+from medstress.experiment.reading import resolve
 
 pytest.importorskip("openai")
 NAMES = ("medfuzz-figure2", "medfuzz-figure3", "medfuzz-significance")
@@ -54,7 +54,7 @@ def test_two_lines_change_a_recipe_to_two_models_of_a_server(name, capsys, tmp_p
     lines = capsys.readouterr().out.splitlines()
     (about,) = [line for line in lines if line.startswith("estimate: about ")]
     assert re.search(r"calls, [\d,]+ tokens", about)
-    checked = read_experiment(Path("mine.toml"))
+    checked = resolve(Path("mine.toml"))[0]
     (victim,), roles = checked.victim, checked.role
     assert (roles.judge is not None) == (name == "medfuzz-figure3")
     for role in filter(None, (roles.attacker, roles.judge)):

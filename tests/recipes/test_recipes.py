@@ -9,8 +9,8 @@ import pytest
 from medstress import recipes
 from medstress.cli.app import medstress_cli
 from medstress.core.items import Candidate
-from medstress.experiment.file.reading import find_source, read_experiment
-from medstress.experiment.plan.parts import make_attacks
+from medstress.experiment.arms import make_attacks
+from medstress.experiment.reading import find_source, resolve
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import prompt_for
 from medstress.testing import tiny_questions
@@ -81,7 +81,7 @@ def test_a_recipe_is_complete(name):
     others = [v for v in raw["victim"] if v not in used]
     assert all("/" in v["model"] or v["backend"] == "openai" for v in others)
     assert [d["name"] for d in raw["dataset"] if d.get("use", True)] == ["sample"]
-    checked = read_experiment(Path(name))
+    checked = resolve(Path(name))[0]
     assert checked.experiment.name == name
 
 
@@ -165,7 +165,7 @@ def test_tables_of_adversarial_training_take_the_original_models_of_the_clean_on
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_synonyms_of_the_recipes_are_listed_first_and_not_of_the_victims_embedding(name):
-    checked = read_experiment(Path(name), [], needs=("dataset", "attack", "train"))
+    checked = resolve(Path(name), [], needs=("dataset", "attack", "train"))[0]
     (synonym,) = (p.attack for p in make_attacks(checked.attack) if p.label == "synonym")
     assert (synonym.mode, synonym.embedding) == ("related", "ngram")
     assert synonym.embedding != checked.train.model
@@ -174,7 +174,7 @@ def test_synonyms_of_the_recipes_are_listed_first_and_not_of_the_victims_embeddi
 def test_the_prompts_of_the_ablation_differ_in_their_tags_alone():
     question = tiny_questions(1)[0]
     shown = {}
-    for victim in read_experiment(Path("prompt-ablation")).victim:
+    for victim in resolve(Path("prompt-ablation"))[0].victim:
         name = victim.name.removeprefix("smollm2 ")
         shown[name] = load_template(victim.prompt).render(Candidate(item=question))
     tagged, head = shown["tagged"], shown["tagged"].splitlines()[0]

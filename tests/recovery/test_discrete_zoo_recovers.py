@@ -17,8 +17,8 @@ from medstress.core.hashing import digest
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Verdict
 from medstress.engine.trial import Trial, TrialResult, conduct
-from medstress.experiment.file.config import Attack as AttackTable
-from medstress.experiment.plan.parts import make_attacks
+from medstress.experiment.arms import make_attacks
+from medstress.experiment.config import Attack as AttackTable
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import Victim

@@ -11,7 +11,7 @@ from medstress.attacks.samplers import gumbel_noise, gumbel_top_k, log_weights
 from medstress.entities.embeddings import Embedder
 from medstress.entities.perturbations import VectorPerturbationSet
 from medstress.entities.vocabularies import load_synonyms, load_vocabulary
-from medstress.experiment.file.config import GRID
+from medstress.experiment.config import GRID
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row, swap_tables
 

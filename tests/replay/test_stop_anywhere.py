@@ -14,8 +14,8 @@ import pytest
 from medstress.api.run import run
 from medstress.backends.threads import is_working
 from medstress.core import registry
+from medstress.experiment import manifest
 from medstress.experiment import run as running
-from medstress.experiment.plan import manifest
 from medstress.store.run_store import RunStore
 
 WRITES = (
@@ -74,7 +74,6 @@ def small(bench, workbench, monkeypatch):
     bench.tables["victim"][0]["batch_size"] = 2
     monkeypatch.setattr(running, "RunStore", Stopping)
     # Hundreds of runs: spare each the look at git and at the installed packages.
-    monkeypatch.setattr(manifest, "git_commit", lambda _: None)
     monkeypatch.setattr(manifest, "versions", dict)
     monkeypatch.setattr(registry, "entry_points", lambda **_: ())
     memory = Path("/dev/shm")

@@ -9,7 +9,7 @@ from medstress.core.errors import UsageError
 from medstress.core.extras import versions
 from medstress.experiment import on_ray
 from medstress.experiment.audit.verify import verify_folder
-from medstress.experiment.file.reading import find_source
+from medstress.experiment.reading import find_source
 
 
 class RayError(Exception):
@@ -199,7 +199,7 @@ def test_an_address_that_is_none_is_refused(address):
     ],
 )
 def test_a_task_gets_a_gpu_if_a_model_may_use_one(bench, keys, n_gpus, wanted):
-    from medstress.experiment.file.reading import read_experiment
+    from medstress.experiment.reading import resolve
 
     bench.tables["victim"] = [{"answer_by": "letter", "name": "v", **keys}]
-    assert on_ray._gpus(read_experiment(bench.write()), n_gpus) == wanted
+    assert on_ray._gpus(resolve(bench.write())[0], n_gpus) == wanted

@@ -128,7 +128,7 @@ def test_shards_that_were_cut_otherwise_are_refused(bench, shards, refused, monk
     def otherwise(datasets, n):
         return [[number % n + 1 for number in numbers] for numbers in cut(datasets, n)]
 
-    monkeypatch.setattr("medstress.experiment.plan.plan.cut", otherwise)
+    monkeypatch.setattr("medstress.experiment.plan.cut", otherwise)
     other = bench.root / "other"
     assert bench.run("--shard", "2/3", out=other) == 0  # the items of shard 1
     given = [shards[0], other, shards[2]]

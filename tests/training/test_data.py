@@ -11,8 +11,8 @@ from medstress.attacks.noise import NoiseResources, mention_key
 from medstress.core.clusters import clusters_of
 from medstress.core.errors import MedstressError, UsageError
 from medstress.core.sentences import TaggedText
-from medstress.experiment.file.config import Attack as AttackTable
-from medstress.experiment.plan.parts import make_attacks
+from medstress.experiment.arms import make_attacks
+from medstress.experiment.config import Attack as AttackTable
 from medstress.training.data import Kind, TrainingData, split_into_folds, split_off
 from medstress.training.train import plan_training, training_lines
 

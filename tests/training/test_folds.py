@@ -75,7 +75,7 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(workplace, crossed):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"folds": 1}, "folds = 1: expected greater than or equal to 2"),
+        ({"folds": 1}, "folds = 1: expected at least 2"),
         (
             {"folds": 21},
             "folds = 21: there are 20 documents (pairs that share a sentence are one); give more "

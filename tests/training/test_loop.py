@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medstress.core.errors import StoreError
-from medstress.experiment.file.config import Train
+from medstress.experiment.config import Train
 from medstress.training.learners import PairScorer, Tagger, batches, find_start
 from medstress.training.loop import fit
 

@@ -16,7 +16,7 @@ from medstress.attacks.protocol import Attack
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.frames import Frame
 from medstress.core.functions import Answering
-from medstress.experiment.file.config import Settings, Table
+from medstress.experiment.config import Settings, Table
 
 P = ParamSpec("P")
 T = TypeVar("T")

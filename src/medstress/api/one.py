@@ -23,21 +23,12 @@ from medstress.engine.backend_queue import release
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
 from medstress.entities.groups import typed_options, types_of
-from medstress.experiment.file.config import Attack, Dataset, Entities, Victim
+from medstress.experiment.arms import AttackPart, make_attacks
+from medstress.experiment.config import Attack, Dataset, Entities, Victim
+from medstress.experiment.data import DatasetPart, load_datasets, recognise_mentions
 from medstress.experiment.first import GROUPS, group_table
-from medstress.experiment.plan.dataset_parts import (
-    DatasetPart,
-    load_datasets,
-    recognise_mentions,
-)
-from medstress.experiment.plan.parts import (
-    AttackPart,
-    GroupPart,
-    free_group,
-    load_groups,
-    make_attacks,
-    open_victims,
-)
+from medstress.experiment.groups import GroupPart, free_group, load_groups
+from medstress.experiment.models import open_victims
 from medstress.tasks.victim import Victim as OpenVictim
 from medstress.tasks.victim import task_of
 
@@ -123,7 +114,7 @@ def attack_one(
     if "names" in part.attack.needs:
         group, item = _group(dataset, entities)
     else:
-        (group,), item = free_group([part]), question
+        (group,), item = free_group([part.attack]), question
     opened = _opened(model)
     trial = Trial(
         dataset="one",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,29 +18,17 @@ from medstress.core.errors import UsageError
 from medstress.core.frames import Frame
 from medstress.core.functions import Answering
 from medstress.engine.progress import Watcher
-from medstress.experiment.file.config import (
+from medstress.experiment.config import (
     Attack,
     Dataset,
     Entities,
     Experiment,
     Victim,
-    given_keys,
 )
-from medstress.experiment.file.reading import Source
-from medstress.experiment.first import (
-    Choices,
-    FirstAttack,
-    FirstData,
-    compose,
-    draws_names,
-    find_attack,
-    find_victim,
-    given_attack,
-    read_data,
-    read_table,
-)
+from medstress.experiment.first import Choices, compose
 from medstress.experiment.kept_summary import keep_summary
-from medstress.experiment.opening import Wish
+from medstress.experiment.manifest import Wish
+from medstress.experiment.reading import Source
 from medstress.experiment.run import perform
 from medstress.store.shards import Shard, parse_shard
 
@@ -187,49 +175,21 @@ def _first(given: Mapping[str, Any], overrides: Sequence[str]) -> Source:
     settled = {name: given[name] for name in ("columns", "answer_base") if name in given}
     if settled and isinstance(data, Dataset | Mapping):
         raise UsageError(f"run: {next(iter(settled))} is a key of the data set: give it there")
-    attacks = [one if isinstance(one, str) else Attack.read(one) for one in attacks]
-    victim = None if is_name else Victim.read(model)
-    table = None if isinstance(data, str | PathLike) else Dataset.read(data)
-    names = [one if isinstance(one, str) else one.name for one in attacks]
     choices = Choices(
-        data=str(data) if table is None else table.label or table.path or table.hub or table.name,
-        model=str(model) if victim is None else victim.called,
+        data=str(data) if isinstance(data, str | PathLike) else Dataset.read(data),
+        model=str(model) if is_name else Victim.read(model),
         base_url=given.get("base_url"),
         api_key_env=given.get("api_key_env"),
-        entities=tuple(groups) if groups and isinstance(groups[0], str) else None,
-        attack=", ".join(dict.fromkeys(names)) or None,
+        entities=tuple(groups) if "entities" in given else None,
+        attack=tuple(one if isinstance(one, str) else Attack.read(one) for one in attacks) or None,
         budget=given.get("budget"),
         **settled,
     )
-    if table is None:
-        rows = read_data(choices, overrides)
-    else:
-        rows = read_table(table.model_copy(update=settled), overrides)
-    if victim is not None and victim.backend == "python":  # asked as fits the data
-        usual = find_victim(replace(choices, model="mock"), rows, scores=False)
-        victim = Victim(**{**given_keys(usual), **given_keys(victim)})
-    tables = [one for one in groups if isinstance(one, Entities)]
-    made = [_attack(one, choices, rows, tables, len(attacks)) for one in attacks or [None]]
-    return compose(choices, overrides, rows, attacks=made, victim=victim)
+    return compose(choices, overrides)
 
 
 def _listed(given: Any) -> list[Any]:
     return list(given) if isinstance(given, list | tuple) else [given]
-
-
-def _attack(
-    one: Attack | str | None, choices: Choices, data: FirstData, groups: Sequence[Entities], n: int
-) -> FirstAttack:
-    """Return one of `n` attacks, from its table or name, with the groups that are given."""
-    if n > 1 and not draws_names(one.name if isinstance(one, Attack) else str(one)):
-        choices = replace(choices, entities=None)  # they are for another attack
-    if isinstance(one, Attack):
-        made = given_attack(one, choices)
-    else:
-        made = find_attack(replace(choices, attack=one), data)
-    if groups and not made.groups and n <= 1:
-        raise UsageError(f"entities: {made.table.name} draws no names; leave entities out")
-    return replace(made, groups=tuple(groups)) if groups and made.groups else made
 
 
 @checked

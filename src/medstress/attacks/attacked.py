@@ -37,7 +37,8 @@ class Attacked(Attack):
     answers of the victim.
 
     Controls are made anew beside it, as beside every attack, with as many queries as an item has
-    stored edits: that of a stored probe, else `no_op`.
+    stored edits: that of a stored probe, else `no_op`. Stored controls are left out: each was asked
+    until the first victim erred, so its number of edits is chosen by that victim's answers.
     """
 
     name = NAME
@@ -70,7 +71,6 @@ class Attacked(Attack):
                     f"{NAME}: attacks: the file holds no attack {name!r} (it holds "
                     f"{', '.join(known)})"
                 )
-        wanted = self.attacks or known
         is_default = self.budget == UNBOUNDED and found.selection is not Selection.FLIPPED
         budget = 1 if is_default else self.budget
         return [

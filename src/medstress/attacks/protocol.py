@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -24,7 +23,7 @@ from typing import (
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean, fault_of, unknown
 from medstress.core.hashing import rng_for
 from medstress.core.items import PAIRS as PAIRS
 from medstress.core.items import QUESTIONS as QUESTIONS
@@ -107,33 +106,15 @@ def parameters(kind: type[A]) -> type[A]:
     return checked_type
 
 
-_PLAIN = {
-    "a valid integer": "a whole number",
-    "a valid boolean": "true or false",
-    "a valid string": "a text",
-    "a valid tuple": "a list",
-    "a valid number": "a number",
-    "greater than or equal to": "at least",
-    "less than or equal to": "at most",
-}
-
-
 def _fault(failure: ValidationError, known: list[str]) -> str:
     """Say in one sentence what is wrong with the first parameter that pydantic refuses."""
     errors = failure.errors()
-    error, *others = [one for one in errors if one["loc"][:1] == errors[0]["loc"][:1]]
-    key, value = str(next(iter(error["loc"]), "")), error["input"]
-    if error["type"] == "unexpected_keyword_argument":
-        hint = f" (known: {', '.join(known)})"
-        return f"unknown key {key!r}{did_you_mean(key, known) or hint}"
-    message = error["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
-    for word, plain in _PLAIN.items():
-        message = message.replace(word, plain)
-    if not key:  # what `__post_init__` says of several keys
-        return message
-    message += "".join(one["msg"].replace("Input should be", " or") for one in others)
-    words = re.findall(r"'([^']*)'", message) if error["type"] == "literal_error" else ()
-    return f"{key}: {message}, got {value!r}{did_you_mean(str(value), words)}"
+    first, *others = [one for one in errors if one["loc"][:1] == errors[0]["loc"][:1]]
+    key = str(next(iter(first["loc"]), ""))
+    if first["type"] == "unexpected_keyword_argument":
+        return unknown("key", key, known)
+    also = "".join(one["msg"].replace("Input should be", " or") for one in others)
+    return fault_of({**first, "msg": first["msg"] + also}, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

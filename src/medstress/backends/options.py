@@ -2,66 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 ANSWER_SECONDS = 300.0
 """Default time limit of one request."""
+NonEmpty = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+_TAKEN = {
+    *("model", "messages", "prompt", "max_tokens", "max_completion_tokens", "temperature", "seed"),
+    *("response_format", "logprobs", "top_logprobs", "echo", "n", "stream"),
+}
+"""Fields of a request that extra_body may not hold."""
+Left = Literal["max_tokens", "response_format", "seed", "temperature"]
+"""Fields of a request that `omit` may leave out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendOptions:
-    """The keys of a `[[victim]]` or `[role.*]` table that the back end uses."""
+class BackendKeys(BaseModel):
+    """The keys of `[[victim]]` and `[role.*]` that a back end reads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str | None = None
-    """A path, a hub id, or an embedded name such as `smollm2`."""
+    """A path, a hub id, `smollm2`, or the server's name for the model."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Number type of local models."""
+    device: NonEmpty = "auto"
+    """`auto`, `cpu`, `cuda`, `cuda:1`."""
+    device_map: (
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
+    ) = None
+    """transformers: spread the model over devices: `auto`, or a table of parts and devices."""
+    load_in_4bit: bool = False
+    """transformers: quantise linear layers to 4 bits with bitsandbytes."""
+    adapter: NonEmpty | None = None
+    """transformers: a peft adapter, a folder or a hub id."""
+    context_tokens: Count | None = None
+    """llama_cpp: most tokens of prompt and answer together; default: the model's, at most 8192."""
+    batch_size: Count | None = None
+    """Calls in one batch; default: the back end's."""
+    target: str | None = None
+    """python: `module:function` or `file.py:function`; it can import modules of the same
+    folder."""
+    version: str | None = None
+    """python: identifies the function, instead of its source and imports; openai: tells models of
+    one name apart."""
+    base_url: str | None = None
+    """openai: the server's address, with `/v1`."""
+    api_key_env: NonEmpty | None = None
+    """openai: the environment variable that holds the key; default: no key is sent."""
+    max_in_flight: Count | None = None
+    """openai: requests made at the same time; default 8."""
+    requests_per_minute: Count | None = None
+    """openai: limit on requests, repeated ones included."""
+    tokens_per_minute: Count | None = None
+    """openai: limit on tokens read and written together."""
+    match_model: Literal["exact", "loose", "any"] | None = None
+    """openai: the names under which the model may be listed and answer: `exact`, its own; `loose`
+    (default), also with a path, a suffix such as `:latest` or a quantisation, or a date; `any`,
+    whatever the server calls it."""
+    structured: bool = True
+    """openai: if an attack wants JSON, make the server follow its schema; false: only the prompt
+    asks for JSON."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """openai: fields added to every request, such as `{reasoning_effort = "low"}`."""
+    omit: tuple[Left, ...] = ()
+    """openai: fields left out of every request, for servers that do not know them."""
+
+    @field_validator("extra_body")
+    @classmethod
+    def _extra_body(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := _TAKEN & value.keys():
+            raise ValueError(f"{min(taken)} is a field that medstress sets itself")
+        return value
+
+
+class BackendOptions(BackendKeys):
+    """What a back end is opened with."""
+
     task: str = "multiple_choice"
     """`multiple_choice`, `ner`, `similarity` or `classification`; follows from the
     data sets."""
     answer_by: str | None = None
     """transformers: `head` loads a multiple-choice head, anything else a language model."""
-    dtype: str = "float32"
-    """`float32`, `bfloat16` or `float16`."""
-    device: str = "auto"
-    """`auto` (CUDA if available), `cpu`, `cuda`, `cuda:1`."""
-    device_map: str | Mapping[str, str | int] | None = None
-    """transformers: spreads a model over devices: `auto`, or part -> device."""
-    load_in_4bit: bool = False
-    """transformers: linear layers packed by bitsandbytes."""
-    adapter: str | None = None
-    """transformers: a peft adapter, a folder or a hub id."""
-    context_tokens: int | None = None
-    """llama_cpp: the longest prompt with its answer; None lets the back end choose."""
-    batch_size: int | None = None
-    """The most calls given to `answer` at once; None lets the back end choose."""
-    target: str | None = None
-    """python: `module:function` or `file.py:function`."""
-    version: str | None = None
-    """python: overrides the hash of the source file in the fingerprint; openai: adds to it."""
-    base_url: str | None = None
-    """openai: the address of the server."""
-    api_key_env: str | None = None
-    """openai: the environment variable with the key; None sends no key."""
-    max_in_flight: int | None = None
-    """openai: the most requests at the same time; None lets the back end choose."""
-    requests_per_minute: int | None = None
-    """openai: the most requests per minute."""
-    tokens_per_minute: int | None = None
-    """openai: the most tokens per minute, in and out."""
     timeout_seconds: float = ANSWER_SECONDS
     """openai: time limit of one whole request, in seconds."""
     greets: bool = True
     """openai: whether opening fails if the server is not there."""
-    match_model: str | None = None
-    """openai: which answering model is taken for the requested one: `exact`, `loose` (None) or
-    `any`."""
-    structured: bool = True
-    """openai: send a call's JSON schema to the server."""
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
-    """openai: fields added to each request."""
-    omit: tuple[str, ...] = ()
-    """openai: fields left out of each request."""
-    base: Path = field(default_factory=Path.cwd)
+    base: Path = Field(default_factory=Path.cwd)
     """The folder that relative paths start from."""

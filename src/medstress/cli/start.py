@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from medstress.analyses.run import Run
-    from medstress.experiment.check_data import DataCheck, Reason
-    from medstress.experiment.file.reading import Source
-    from medstress.experiment.first import Choices
+    from medstress.experiment.first import Choices, DataCheck, Reason
+    from medstress.experiment.reading import Source
     from medstress.store.shards import Shard
 
 _start = partial(flags.app.command, cls=flags.Command, rich_help_panel="Start")
@@ -93,8 +92,7 @@ def check(
             f"check: {data} is an experiment, and check looks at data; to check it type {again}"
         )
     from medstress.cli.terminal import display, screen
-    from medstress.experiment.check_data import check_data, skips_rows
-    from medstress.experiment.first import Choices
+    from medstress.experiment.first import Choices, check_data, skips_rows
 
     choices = Choices(
         data=data,
@@ -190,7 +188,7 @@ def run(
     from medstress.cli.terminal import display
     from medstress.core.extras import BASE, lacking_of
     from medstress.experiment.kept_summary import keep_summary
-    from medstress.experiment.opening import Wish
+    from medstress.experiment.manifest import Wish
     from medstress.experiment.run import perform
 
     common: dict[str, Any] = {"limit": limit, "overrides": sets}
@@ -272,9 +270,9 @@ def _dry_run(
 ) -> int:
     from medstress.cli.terminal import display, show_dry_run, write_file
     from medstress.experiment.dry_run import dry_run, dry_run_remarks
-    from medstress.experiment.file.reading import Source, written
-    from medstress.experiment.plan.plan import take_shard
+    from medstress.experiment.plan import take_shard
     from medstress.experiment.prepare import opened_victims, prepare
+    from medstress.experiment.reading import Source, written
     from medstress.experiment.run import run_folder
 
     with display(quiet=quiet) as watcher:
@@ -358,11 +356,11 @@ def _next_command(
     attacked set, its stored edits.
     """
     from medstress.core.attacked import NAME
-    from medstress.experiment.check_data import ATTACKER
+    from medstress.experiment.first import ATTACKER
 
     written = to if checked.written else None
     words = ["run", "--data", written or choices.data, "--model", "NAME"]
-    is_attacked = checked.table.name == NAME and not written
+    is_attacked = checked.data.table.name == NAME and not written
     of_data = ("dataset.", "entities.")
     changes = [one for one in sets if not written or not one.strip().startswith(of_data)]
     drawing = [one for one in checked.attackable if one.draws_names]
@@ -396,13 +394,14 @@ def _show(checked: DataCheck, out: Console, *, is_skipping: bool) -> None:
     def row(text: str = "", style: str = "") -> None:
         out.print(Text(one_line(text), style), no_wrap=True, overflow="ellipsis")
 
-    say(out, f"understood: {checked.understood or 'the format that medstress documents'}")
-    counted = plural(checked.n_items, checked.kind.removesuffix("s"), checked.kind)
+    part, kind = checked.data.part, checked.data.kind.name
+    say(out, f"understood: {part.loaded.understood or 'the format that medstress documents'}")
+    counted = plural(len(part.all_items), kind.removesuffix("s"), kind)
     if checked.classes:
         counted += f" ({shorten(', '.join(checked.classes), _EXAMPLE)})"
-    if checked.n_checked < checked.n_items:
-        counted += f"; a random sample of {checked.n_checked:,} is checked (--limit)"
-    for line in (counted, *(f"! {note}" for note in checked.notes)):
+    if (n := len(part.questions)) < len(part.all_items):
+        counted += f"; a random sample of {n:,} is checked (--limit)"
+    for line in (counted, *(f"! {note}" for note in part.loaded.notes)):
         say(out, line)
     for number, item in enumerate(checked.first, start=1):
         row()

@@ -45,7 +45,7 @@ def tune(
     from medstress.cli.terminal import display, show, show_dry_run
     from medstress.experiment.dry_run import dry_run_remarks
     from medstress.experiment.kept_summary import keep_summary
-    from medstress.experiment.opening import Wish
+    from medstress.experiment.manifest import Wish
     from medstress.experiment.prepare import opened_victims
     from medstress.experiment.tuning import plan_tuning, tune_experiment, tuning_costs
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from os import sep
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
-from typing import Self
+from typing import Any, Self
 
 _MOST_SHOWN = 300
 _NOT_THE_USERS = (__file__.rpartition(f"core{sep}")[0], os.__file__.rpartition(sep)[0])
@@ -190,6 +191,58 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     ]
     close = get_close_matches(word, names, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def unknown(what: str, word: str, words: Iterable[str]) -> str:
+    """Return the sentence for an unknown word, with the nearest of the right ones, else with all.
+
+    >>> unknown("key", "vocabulry", ["type", "vocabulary"])
+    "unknown key 'vocabulry'; did you mean 'vocabulary'?"
+    >>> unknown("key", "colour", ["type", "vocabulary"])
+    "unknown key 'colour' (known: type, vocabulary)"
+    """
+    known = sorted(words)
+    hint = did_you_mean(word, known) or f" (known: {', '.join(known)})"
+    return f"unknown {what} {word!r}{hint}"
+
+
+_EXPECTED = {
+    "dict_type": "expected a table of keys and values",
+    "model_type": "expected a table of keys and values",
+}
+_PLAIN = {
+    "Input should be": "expected",
+    "a valid integer": "a whole number",
+    "a valid boolean": "true or false",
+    "a valid string": "a text",
+    "a valid tuple": "a list",
+    "a valid number": "a number",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "Tuple should have at least 1 item after validation, not 0": "expected at least one value",
+}
+
+
+def fault_of(error: Mapping[str, Any], key: str = "") -> str:
+    """Say in one sentence what pydantic refuses: the key with its value, and what was expected.
+
+    Args:
+        error: one of `ValidationError.errors()`.
+        key: of the value; empty if the error is about several.
+
+    >>> fault_of({"type": "int_type", "input": "2", "msg": "Input should be a valid integer"}, "n")
+    "n = '2': expected a whole number"
+    """
+    value, kind = error["input"], error["type"]
+    message = _EXPECTED.get(kind) or error["msg"].removeprefix("Value error, ")
+    for word, plain in _PLAIN.items():
+        message = message.replace(word, plain)
+    if not key:
+        return message
+    words = re.findall(r"'([^']*)'", message) if kind == "literal_error" else ()
+    hint = did_you_mean(value, words) if isinstance(value, str) else ""
+    shown = list(value) if isinstance(value, tuple) else value
+    return f"{key} = {shown!r}: {message[0].lower()}{message[1:]}{hint}"
 
 
 def missing_extra(what: str, extra: str) -> UsageError:

@@ -36,7 +36,6 @@ from medstress.core.tables import (
 )
 from medstress.core.words import plural
 from medstress.datasets.layouts import Case, content_id, understand
-from medstress.datasets.questions import Cleaning
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,

@@ -22,18 +22,6 @@ from typing import Literal
 from medstress.core.items import Question
 from medstress.core.resources import DrugNames
 from medstress.core.validity import VARIANT_CLASSES, Evidence, of_reason
-from medstress.entities.alike import (
-    BRAND,
-    SOURCES,
-    Placed,
-    Reading,
-    by_wording,
-    class_name,
-    classes_of,
-    drug_names,
-    kin,
-    kin_of_sets,
-)
 from medstress.entities.distances import parent_headings
 from medstress.entities.names import DIFFERENT, SYNONYM, normalise, variant_class, word_set, words
 from medstress.entities.vocabularies import (

@@ -22,15 +22,6 @@ import numpy as np
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.writing import atomic_stream, cache_dir
-from medstress.entities.embeddings import (
-    MEANS,
-    NGRAMS,
-    Ngrams,
-    WordVectors,
-    is_word_vectors,
-    store_vectors,
-    stored_vectors,
-)
 from medstress.entities.encoders import (
     KNOWN_POOLINGS,
     MAX_TOKENS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -19,11 +19,11 @@ from medstress.core.arms import BETWEEN, AttackRecord
 from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.core.items import Question
-from medstress.experiment.file import config
-from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import AttackPart
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment import config
+from medstress.experiment import manifest as manifests
+from medstress.experiment.arms import AttackPart
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.plan import Prepared
 from medstress.store.database import FILE
 from medstress.tasks.kinds import Kind
 
@@ -129,7 +129,7 @@ def places_of(prepared: Prepared) -> Iterator[Row]:
     `train` makes its victims later: their label is empty.
     """
     experiment = prepared.experiment
-    victims = [""] if experiment.train else config.victim_labels(experiment.victim) or [""]
+    victims = [""] if experiment.train else config.labels_of(experiment.victim) or [""]
     for dataset, group, victim, part in product(
         prepared.datasets, prepared.groups, victims, prepared.attacks
     ):
@@ -224,18 +224,6 @@ def describe_baseline(base: Path, run: str) -> dict[str, str]:
     }
 
 
-def victim_there(label: str, victims: Iterable[str]) -> str | None:
-    """Return the victim of a baseline that one is compared with: its namesake, else the only one.
-
-    >>> victim_there("new", ["old"]), victim_there("b", ["a", "b"]), victim_there("c", ["a", "b"])
-    ('old', 'b', None)
-    """
-    labels = list(victims)
-    if label in labels:
-        return label
-    return labels[0] if len(labels) == 1 else None
-
-
 def check_baselines(prepared: Prepared) -> None:
     """Check that every criterion against a baseline has something to compare, one thing changed.
 
@@ -270,12 +258,14 @@ def _check_factors(
     victim: str,
     ours: Mapping[str, Any],
     baseline: Mapping[str, Any],
-    asked: Mapping[str, str],
+    asked: Mapping[Any, str],
 ) -> None:
     """Check that at most one of victim, attack and entity group differs from the baseline's."""
-    other = victim_there(victim, baseline["victims"])
-    if other is None:
+    # Its namesake, else the only one.
+    others = list(baseline["victims"])
+    if victim not in others and len(others) != 1:
         raise UsageError(f"{where}: it has no victim {victim!r}, and several others")
+    other = victim if victim in others else others[0]
     changed: dict[str, str] = {}
     if ours["victims"][victim] != baseline["victims"][other]:
         changed["victim"] = victim

@@ -44,14 +44,11 @@ from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.words import plural
 from medstress.engine.trial import Trial
-from medstress.experiment.file.config import victim_labels
+from medstress.experiment.config import labels_of
 from medstress.experiment.follow_ups import FollowUp
-from medstress.experiment.plan.manifest import SOURCES, surrogates_of
-from medstress.experiment.plan.plan import (
-    Prepared,
-    all_prices,
-    usd_of,
-)
+from medstress.experiment.manifest import SOURCES, surrogates_of
+from medstress.experiment.models import all_prices, usd_of
+from medstress.experiment.plan import Prepared
 from medstress.experiment.significance import N_VOTES, likely_statistic, most_of_success, outlook
 from medstress.stats.power import ASSUMED, detectable
 from medstress.store.counts import Price
@@ -289,7 +286,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
     """
     if not prepared.victims:
         unopened = cast(Any, None)
-        labels = victim_labels(prepared.experiment.victim)
+        labels = labels_of(prepared.experiment.victim)
         victims = [Victim(label=one, task=unopened, backend=unopened) for one in labels]
         prepared = replace(prepared, victims=victims)
     counting, prices = _Counting(prepared, folder), all_prices(prepared.experiment)
@@ -302,7 +299,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
         least=list(_least(prepared, folder)),
         max_usd=prepared.experiment.experiment.max_usd,
         spent=usd_of(spent_in(folder), prices) if folder is not None and prices else 0.0,
-        assumed=[*_power(prepared), *filter(None, (one.remark for one in prepared.groups))],
+        assumed=[*_power(prepared), *(remark for one in prepared.groups for remark in one.remarks)],
     )
 
 

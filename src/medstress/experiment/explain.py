@@ -31,8 +31,8 @@ from medstress.engine.inquiry import Asked, InquiryFlow, InquiryResult
 from medstress.engine.progress import Watcher
 from medstress.engine.work import CallRound, Guard, Purpose, answer_all
 from medstress.experiment.follow_ups import Stage
-from medstress.experiment.plan.attack_checks import victim_of
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.models import victim_of
+from medstress.experiment.plan import Prepared
 from medstress.experiment.run import ask
 from medstress.experiment.shapley import (
     BATCH,

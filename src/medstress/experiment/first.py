@@ -1,34 +1,51 @@
-"""A first experiment from a few values: data, model, entities, attack, budget.
+"""A first experiment from a few values, and what `medstress check` says of data.
 
 `medstress run --data FILE --model NAME` makes the tables that Python users write, runs them, and
-prints them as a file with --dry-run.
+prints them as a file with --dry-run. `medstress check` asks no model: mentions are found by the
+shipped gazetteer, unless an override says otherwise, and replaced from the built-in vocabularies.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import symtable
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
+from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from medstress.attacks.protocol import attack_class, make_attack
+from medstress.attacks.protocol import Attack, attack_class, make_attack
 from medstress.backends.local.files import EMBEDDED
 from medstress.core import registry
 from medstress.core.arms import CONTROLS, NOISE_CONTROL
 from medstress.core.attacked import NAME
 from medstress.core.errors import DataError, UsageError, did_you_mean, reason, setting
+from medstress.core.frames import refuse_inputs
+from medstress.core.hashing import rng_for
+from medstress.core.items import Question
 from medstress.core.reading import read_json, read_text
+from medstress.core.resources import Exclusions, Resources
+from medstress.core.text import WHOLE
+from medstress.core.writing import write_text
 from medstress.datasets.guess import guess_dataset
-from medstress.experiment.file import config
-from medstress.experiment.file.config import Dataset, Entities, Experiment, Victim, given_keys
-from medstress.experiment.file.reading import Source, apply_overrides, check_experiment, toml_text
-from medstress.experiment.plan.dataset_parts import DatasetPart, load_datasets
+from medstress.datasets.questions import NEEDS_FIGURE, row_from_question
+from medstress.datasets.source import BadRowError, draw
+from medstress.engine.progress import Watcher
+from medstress.entities.groups import LABEL, NoNames, types_of
+from medstress.experiment import config
+from medstress.experiment.config import Dataset, Entities, Experiment, Victim, given_keys
+from medstress.experiment.data import DatasetPart, load_datasets, recognise_mentions
+from medstress.experiment.reading import Source, apply_overrides, check_experiment, toml_text
 
 if TYPE_CHECKING:
+    from medstress.core.resources import IndexArray
+    from medstress.entities.alike import NameRules
     from medstress.tasks.kinds import Kind
+
 
 GROUPS = ("drugs", "diseases")
 """The groups that come with a vocabulary."""
@@ -58,25 +75,31 @@ _LONGEST_NAME = 60
 class Choices:
     """The values of a first experiment; a value of None stands for what fits."""
 
-    data: str
-    """A file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub."""
-    model: str
+    data: str | Dataset
+    """A file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub; or the
+    table of one."""
+    model: str | Victim
     """A folder, a `.gguf` file, `file.py:function`, `mock`, `smollm2`, the name that the server at
-    `base_url` knows, or a hub id."""
+    `base_url` knows, or a hub id; or the table of a model."""
     base_url: str | None = None
     """The address of a server."""
     api_key_env: str | None = None
     """The environment variable that holds the server's key."""
-    entities: tuple[str, ...] | None = None
-    """Groups: of `drugs`, `diseases`; default both."""
-    attack: str | None = None
-    """Name of an attack; default: what fits the data."""
+    entities: tuple[str | Entities, ...] | None = None
+    """Groups: of `drugs`, `diseases`, or tables; default both."""
+    attack: str | tuple[str | config.Attack, ...] | None = None
+    """Name of an attack, or several names or tables; default: what fits the data."""
     budget: int | None = None
     """Perturbed queries per item; default: the attack's."""
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     """Field -> its column in the data."""
     answer_base: int | None = None
     """The number of the first option where answers are numbers."""
+
+    @property
+    def attacks(self) -> tuple[str | config.Attack, ...]:
+        """Names or tables of the attacks; empty for what fits."""
+        return (self.attack,) if isinstance(self.attack, str) else self.attack or ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,48 +119,29 @@ class FirstData:
         return self.kind.draws_names and any(item.passage for item in self.part.all_items)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstAttack:
-    """The attack."""
-
-    table: config.Attack
-    """As an experiment has it."""
-    groups: tuple[Entities, ...] = ()
-    """The groups of names; none if it draws no names."""
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What it needs."""
-        return self.table.attacks[0].needs
-
-
-def compose(
-    choices: Choices,
-    overrides: Sequence[str] = (),
-    data: FirstData | None = None,
-    *,
-    attacks: Sequence[FirstAttack] | None = None,
-    victim: Victim | None = None,
-) -> Source:
+def compose(choices: Choices, overrides: Sequence[str] = ()) -> Source:
     """Compose a first experiment, as a file in the working folder would hold it.
 
     Args:
         choices: what the user gave.
         overrides: as --set; those of `[[dataset]]` are part of the text, others are left to the
             reader of the text.
-        data: the data of these choices, if they are read already.
-        attacks: the attacks, if they have tables already.
-        victim: the model, if it has a table already.
 
     Raises:
         UsageError: a value does not fit; the message names its flag.
         DataError: a bad row.
     """
-    data = data or read_data(choices, overrides)
-    attacks = attacks or [find_attack(choices, data)]
-    needs = frozenset[str]().union(*(one.needs for one in attacks))
-    victim = victim or find_victim(choices, data, scores="scores" in needs)
-    groups = next((one.groups for one in attacks if one.groups), ())
+    data = read_data(choices, overrides)
+    wanted = choices.attacks or (default_attack(data.kind),)
+    attacks = [find_attack(one, choices, data) if isinstance(one, str) else one for one in wanted]
+    needs = {table.name: table.attacks[0].needs for table in attacks}
+    every = frozenset[str]().union(*needs.values())
+    if "names" not in every and choices.entities is not None:
+        raise UsageError(
+            f"{setting('entities')}: {attacks[0].name} draws no names; leave it out"
+        ).with_flag("--entities", None)
+    groups = groups_of(choices) if "names" in every else ()
+    victim = find_victim(choices, data, scores="scores" in every)
     remarks, roles = list[str](), None
     if any(group.embedding == "ngram" for group in groups) and _lacks_minilm():
         remarks.append(
@@ -145,8 +149,8 @@ def compose(
             "'medstress[minilm]'"
         )
     names_role = re.compile(r"\s*role\.attacker\.(?:backend|model|base_url|target)\s*=")
-    if "attacker" in needs and not any(map(names_role.match, overrides)):
-        name = next(one.table.name for one in attacks if "attacker" in one.needs)
+    if "attacker" in every and not any(map(names_role.match, overrides)):
+        name = next(name for name, own in needs.items() if "attacker" in own)
         writes = victim.backend in ("openai", "llama_cpp", "transformers")
         if not writes or victim.answer_by == "head":
             raise UsageError(
@@ -167,10 +171,9 @@ def compose(
         entities=groups,
         victim=(victim,),
         role=roles,
-        attack=tuple(one.table for one in attacks),
+        attack=tuple(attacks),
     )
-    tables = given_keys(whole)
-    changed = given_keys(whole)
+    tables, changed = given_keys(whole), given_keys(whole)
     apply_overrides(changed, overrides)
     if (called := changed["victim"][0].get("name")) != victim.name:
         tables["experiment"]["name"] = experiment_name(replace(choices, model=str(called)))
@@ -186,12 +189,17 @@ def experiment_name(choices: Choices) -> str:
     >>> experiment_name(Choices(data="q.csv", model="org/Big", attack="swap_noise", budget=None))
     'q-Big-swap_noise'
     """
-    data, model = (Path(text.strip()) for text in (choices.data, choices.model))
-    parts = [data.stem or data.name, model.name]
-    parts += ["-".join(choices.entities)] if choices.entities is not None else []
-    parts += [choices.attack] if choices.attack is not None else []
+    data, model, groups = choices.data, choices.model, choices.entities or ()
+    if isinstance(data, Dataset):
+        data = data.label or data.path or data.hub or data.name
+    path = Path(data.strip())
+    parts = [path.stem or path.name]
+    parts += [Path(model.called if isinstance(model, Victim) else model.strip()).name]
+    parts += ["-".join(one for one in groups if isinstance(one, str))]
+    attacks = (one if isinstance(one, str) else one.name for one in choices.attacks)
+    parts += dict.fromkeys(attacks)
     parts += [f"budget{choices.budget}"] if choices.budget is not None else []
-    slug = _NOT_IN_NAMES.sub("-", "-".join(parts)).strip("-._")
+    slug = _NOT_IN_NAMES.sub("-", "-".join(filter(None, parts))).strip("-._")
     return slug[:_LONGEST_NAME].strip("-._") or "first"
 
 
@@ -210,26 +218,13 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
             settles it.
         DataError: a bad row.
     """
-    own: dict[str, Any] = {
-        "columns": dict(choices.columns) or None,
-        "answer_base": choices.answer_base,
-    }
-    return read_table(Dataset(**guess_dataset(choices.data), **own), overrides)
-
-
-def read_table(table: Dataset, overrides: Sequence[str] = ()) -> FirstData:
-    """Read the data of a table.
-
-    Args:
-        table: the data set.
-        overrides: as --set; those of `[[dataset]]` change the table.
-
-    Raises:
-        UsageError, DataError: see `read_data`.
-    """
-    raw: dict[str, Any] = {"experiment": {"name": "data"}, "dataset": [given_keys(table)]}
-    apply_overrides(raw, [one for one in overrides if one.partition(".")[0].strip() == "dataset"])
-    (table,) = check_experiment(raw, needs=("experiment", "dataset")).dataset
+    data = choices.data
+    keys = given_keys(data) if isinstance(data, Dataset) else guess_dataset(data)
+    if choices.columns:
+        keys["columns"] = dict(choices.columns)
+    if choices.answer_base is not None:
+        keys["answer_base"] = choices.answer_base
+    (table,) = overridden("dataset", [Dataset(**keys)], overrides)
     try:
         parts = load_datasets([table], Path.cwd(), None)
     except (UsageError, DataError) as error:
@@ -252,9 +247,20 @@ def read_table(table: Dataset, overrides: Sequence[str] = ()) -> FirstData:
                 settled.with_flag("--set", f"dataset.{key}={values[key]}")
         raise settled from error
     # Only now: a file that cannot be read is refused at once.
-    from medstress.experiment.plan.parts import kind_of_datasets
+    from medstress.experiment.groups import kind_of_datasets
 
     return FirstData(table=table, part=parts[0], kind=kind_of_datasets(parts))
+
+
+def overridden(name: str, tables: Sequence[config.Table], overrides: Sequence[str]) -> Any:
+    """Return one array of tables as the overrides of it have them."""
+    raw: dict[str, Any] = {
+        "experiment": {"name": "any"},
+        "dataset": [{"name": "sample"}],
+        name: list(map(given_keys, tables)),
+    }
+    apply_overrides(raw, [one for one in overrides if one.partition(".")[0].strip() == name])
+    return getattr(check_experiment(raw, needs=()), name)
 
 
 # -- the attack ----------------------------------------------------------------------------------
@@ -270,14 +276,13 @@ def default_attack(kind: Kind) -> str:
     return "entity_substitution" if kind.draws_names else "swap_noise"
 
 
-def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
-    """Build the attack and the groups that it draws names of.
+def find_attack(name: str, choices: Choices, data: FirstData) -> config.Attack:
+    """Return the table of an attack that is named.
 
     Raises:
-        UsageError: no such attack, one that does not fit the data, a budget or groups that the
-            attack has not, or an unknown group.
+        UsageError: no such attack, one that does not fit the data, or a budget that it has not.
     """
-    name, installed = choices.attack or default_attack(data.kind), registry.installed("attacks")
+    installed = registry.installed("attacks")
     why = _misfit(name, data) if name in installed else f"there is no attack {name!r}"
     if why is not None:
         hint = "" if name in installed else did_you_mean(name, installed)
@@ -297,23 +302,7 @@ def find_attack(choices: Choices, data: FirstData) -> FirstAttack:
     attack = make_attack(name, parameters)
     if key is not None and (budget := attack.spec()[key]) is not None:
         parameters[key] = budget
-    return given_attack(config.Attack(name=name, **parameters), choices)
-
-
-def given_attack(table: config.Attack, choices: Choices) -> FirstAttack:
-    """Return an attack with the groups that it draws names of.
-
-    Raises:
-        UsageError: an unknown group, or groups for an attack that draws no names.
-    """
-    made = FirstAttack(table=table)
-    if "names" not in made.needs:
-        if choices.entities is not None:
-            raise UsageError(
-                f"{setting('entities')}: {table.name} draws no names; leave it out"
-            ).with_flag("--entities", None)
-        return made
-    return replace(made, groups=groups_of(choices))
+    return config.Attack(name=name, **parameters)
 
 
 def groups_of(choices: Choices) -> tuple[Entities, ...]:
@@ -322,10 +311,11 @@ def groups_of(choices: Choices) -> tuple[Entities, ...]:
     Raises:
         UsageError: none, or one that is not known.
     """
-    wanted = GROUPS if choices.entities is None else tuple(dict.fromkeys(choices.entities))
+    wanted = GROUPS if choices.entities is None else choices.entities
     if not wanted:
         raise UsageError(f"{setting('entities')}: expected {_ALL_GROUPS}, got none")
-    return tuple(map(group_table, wanted))
+    distinct = [one for i, one in enumerate(wanted) if one not in wanted[:i]]
+    return tuple(group_table(one) if isinstance(one, str) else one for one in distinct)
 
 
 def group_table(name: str, recogniser: str = "gazetteer") -> Entities:
@@ -342,16 +332,6 @@ def group_table(name: str, recogniser: str = "gazetteer") -> Entities:
     embedding = "ngram" if _lacks_minilm() else "minilm"
     own: dict[str, Any] = {"recogniser": recogniser, "embedding": embedding}
     return Entities(name=name, type=name, vocabulary=name, **own)
-
-
-def draws_names(name: str) -> bool:
-    """Return whether an attack draws names of groups; True for one that is not known.
-
-    >>> draws_names("entity_substitution"), draws_names("swap_noise")
-    (True, False)
-    """
-    is_known = name in registry.installed("attacks")
-    return not is_known or "names" in make_attack(name, _NEEDED.get(name, {})).needs
 
 
 def _fitting(data: FirstData) -> str:
@@ -384,15 +364,15 @@ def _lacks_minilm() -> bool:
     return any(find_spec(module) is None for module in MINILM_NEEDS)
 
 
-# -- the model -----------------------------------------------------------------------------------
-
-
 def _expected() -> str:
     """Return what the name of a model may be."""
     return (
         "a folder, a .gguf file, file.py:function, mock, smollm2, a hub id such as owner/name, or "
         f"with {setting('base_url')} the name that the server knows"
     )
+
+
+# -- the model -------------------------------------------------------------------------------------
 
 
 def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> Victim:
@@ -407,8 +387,13 @@ def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> Victim:
         UsageError: there is no such file, folder or function, the name cannot be a model's, or the
             model cannot answer such data.
     """
-    task, given = data.kind.task, choices.model.strip()
-    place = _model_place(choices, task)
+    task = data.kind.task
+    if isinstance(choices.model, Victim):
+        is_asked = choices.model.backend == "python" and data.has_passages
+        usual = {"prompt": "open_book"} if is_asked else {}
+        return Victim(**{**usual, **given_keys(choices.model)})
+    given = choices.model.strip()
+    place = _model_place(choices, given, task)
     backend = str(place["backend"])
     known = _ONLY.get(task)
     if known is not None and backend not in known:
@@ -425,9 +410,8 @@ def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> Victim:
     return Victim(name=name, **place, **answers)
 
 
-def _model_place(choices: Choices, task: str) -> dict[str, Any]:
+def _model_place(choices: Choices, given: str, task: str) -> dict[str, Any]:
     """Return back end and location of the model."""
-    given = choices.model.strip()
     if not given:
         raise UsageError(f"{setting('model')}: expected {_expected()}, got an empty text")
     if choices.base_url is not None:
@@ -555,7 +539,7 @@ def _hub_config(name: str) -> Path | None:
     return Path(path) if isinstance(path, str) else None
 
 
-# -- the embedded default ------------------------------------------------------------------------
+# -- the embedded default --------------------------------------------------------------------------
 
 
 def demo() -> Experiment:
@@ -580,3 +564,323 @@ def demo() -> Experiment:
             config.Attack.read(attack | {"label": label} | own) for label, own in names.items()
         ),
     )
+
+
+# -- what `medstress check` says -------------------------------------------------------------------
+
+
+SKIP = "dataset.on_bad_row=skip"
+"""Of `--set`: rows that cannot be read are left out."""
+MOST, FIRST = 5000, 5
+"""Items that are checked unless more are asked for, and items that are shown."""
+_TRIED: tuple[dict[str, Any], ...] = (
+    {"name": "entity_substitution", "sampler": "random"},
+    *({"name": name} for name in ("swap_noise", "synonym", "passage_swap", "passage_distractor")),
+    *({"name": name} for name in ("passage_none", "medfuzz")),
+)
+"""The attacks that are tried: one of each sort, and every probe of the passage that reads it."""
+ATTACKER = "an attacker model"
+"""What an attack needs that not every victim can be."""
+_PLACE = re.compile(r"^.*, (?=\w+ \d)")
+"""The file in `FILE, row 3`."""
+_ITEM = re.compile(r"^item '.*?', ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why some items cannot be attacked, or some rows not be read."""
+
+    text: str
+    """The reason."""
+    n: int
+    """Items or rows."""
+    example: str
+    """One of them: an item's id, or the whole sentence about a row."""
+    places: tuple[str, ...] = ()
+    """Where the rows are, such as `row 3`; empty for items."""
+    looks: str = ""
+    """What there is of that item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attackable:
+    """How many items one attack can attack on one entity group."""
+
+    attack: str
+    """Name of the attack."""
+    group: str
+    """`drugs`, `diseases`, or `all`."""
+    draws_names: bool
+    """Whether it draws names of the group."""
+    n: int
+    """Attackable items."""
+    n_items: int
+    """Items."""
+    reasons: tuple[Reason, ...]
+    """Why not the rest, the most frequent first."""
+    needs: str = ""
+    """What its experiment file must also say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownItem:
+    """One item as it was understood."""
+
+    id: str
+    """Its id."""
+    key: str
+    """The gold answer: a letter, a label, a score; empty where the texts show it."""
+    texts: Mapping[str, str]
+    """Its texts by name, empty ones left out."""
+    letters: str
+    """Which of them are options, in order."""
+    names: Mapping[str, Mapping[str, Sequence[str]]]
+    """Text -> group -> the names in it that belong to the group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCheck:
+    """What `medstress check` says of one data set."""
+
+    data: FirstData
+    """What was read, and how; its items are those after the limit, which the rest is about."""
+    classes: tuple[str, ...]
+    """Types or labels of the items."""
+    n_given: int
+    """Items that bring mentions of their own."""
+    recogniser: str
+    """What found the mentions of the groups; empty for items that have none."""
+    first: tuple[ShownItem, ...]
+    """The first items of the file."""
+    skipped: tuple[Reason, ...]
+    """Why rows cannot be read, the most frequent first."""
+    attackable: tuple[Attackable, ...]
+    """One entry for each attack that fits the kind, and group."""
+    written: tuple[int, int] | None
+    """Rows and mentions that were written; None where nothing was to be, or where rows cannot be
+    read."""
+
+    @property
+    def n_skipped(self) -> int:
+        """Rows that cannot be read."""
+        return sum(reason.n for reason in self.skipped)
+
+
+def skips_rows(overrides: Sequence[str]) -> bool:
+    """Return whether overrides leave out rows that cannot be read.
+
+    >>> skips_rows(['dataset.on_bad_row = "skip"']), skips_rows([])
+    (True, False)
+    """
+    return any(re.sub(r"[\s\"']", "", each) == SKIP for each in overrides)
+
+
+def check_data(
+    choices: Choices,
+    overrides: Sequence[str] = (),
+    watcher: Watcher | None = None,
+    to: Path | None = None,
+) -> DataCheck:
+    """Read data as a run would, and try which attacks can attack them.
+
+    Rows that cannot be read are counted, where a run stops at the first.
+
+    Args:
+        choices: which data, their columns and answer base, and groups; the rest is not read.
+        overrides: as --set, of `[[dataset]]` and `[[entities]]`.
+        watcher: callbacks for progress.
+        to: FILE.jsonl for the questions with their mentions. All are written, or `limit` of
+            `[[dataset]]`; a sample of them is checked. Nothing is written where rows cannot be
+            read, unless they are left out on purpose.
+
+    Raises:
+        UsageError, DataError: one sentence.
+    """
+    watcher = watcher or Watcher()
+    base = Path.cwd()
+    watcher.note("data")
+    if to is not None:
+        if to.suffix != ".jsonl":
+            raise UsageError(f"{setting('to', str(to))}: the name must end in .jsonl")
+        refuse_inputs(to, [Path(str(choices.data)).expanduser()])
+    usual = [] if to else [f"dataset.limit={MOST}"]
+    try:
+        data = read_data(choices, [*usual, *overrides])
+    except BadRowError:
+        data = read_data(choices, [SKIP, *usual, *overrides])
+    part, kind = data.part, data.kind
+    # A figure stops no run: it is counted in a note.
+    unread = [s for s in part.loaded.skipped if NEEDS_FIGURE not in s or skips_rows(overrides)]
+    classes = kind.classes(part.all_items)
+    kind.check(classes, str(choices.data))
+    if choices.entities is not None and not kind.draws_names:
+        raise UsageError(
+            f"{setting('entities')}: the data are {kind.name}, whose attacks draw no names; "
+            "leave it out"
+        )
+    n_given = sum(bool(item.mentions) for item in part.questions)
+    groups: list[Resources] = []
+    recognisers: list[dict[str, Any]] = []
+    written = None
+    if kind.draws_names:
+        tables = overridden("entities", groups_of(choices), overrides)
+        (part,), recognisers = recognise_mentions(
+            tables, base, [part], watcher.note, needs_all=False
+        )
+        if to is not None and (not unread or skips_rows(overrides)):
+            rows = [{**row_from_question(item), **item.metadata} for item in part.questions]
+            try:
+                write_text(to, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+            except OSError as error:
+                raise UsageError(
+                    f"cannot write {to}: {error.strerror}; give another {setting('to')}"
+                ) from error
+            written = len(rows), sum(len(row["mentions"]) for row in rows)
+        if data.table.limit is None:
+            part = replace(part, questions=draw(part.questions, MOST, part.sample_seed))
+        watcher.note("names")
+        groups = list(_groups(tables, part, base))
+    elif to is not None:
+        raise UsageError(
+            f"{setting('to', str(to))}: the data are {kind.name}, and questions alone are written"
+        )
+    return DataCheck(
+        data=replace(data, part=part),
+        classes=classes,
+        n_given=n_given,
+        recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
+        first=_first(part, groups),
+        skipped=tuple(_row_reasons(unread)),
+        attackable=tuple(_attackable(kind, part, groups, base)),
+        written=written,
+    )
+
+
+def _groups(
+    tables: Sequence[config.Entities], part: DatasetPart, base: Path
+) -> Iterator[Resources]:
+    from medstress.entities.alike import NameRules, option_texts
+    from medstress.entities.vocabularies import SynonymGroups, concept_rows, load_vocabulary
+
+    keys = {text for item in part.questions for text in option_texts(item, item.key)}
+    rules = {
+        source: NameRules(SynonymGroups(*concept_rows(source, base, keys)))
+        for source in dict.fromkeys(table.synonyms for table in tables)
+    }
+    for table, label in zip(tables, config.labels_of(tables), strict=True):
+        names = load_vocabulary(table.vocabulary, base, table.column).names
+        perturbations = _Names(names, rules[table.synonyms])
+        yield Resources(group=label, types=types_of(table.type), perturbations=perturbations)
+
+
+class _Names(NoNames):
+    """The names of a group without distances, since it only counts whether one may be put in."""
+
+    def __init__(self, names: Sequence[str], rules: NameRules) -> None:
+        self.names, self._rules = names, rules
+
+    def obstacle(self, item: Question) -> str | None:
+        """Never one."""
+        return None
+
+    def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
+        """Return the first name that `exclude` leaves, if there is one."""
+        import numpy as np
+
+        fits = (i for i, name in enumerate(self.names) if not self._rules.objection(item, name))
+        return np.array([*islice(fits, 1)], np.int64)
+
+
+def _attackable(
+    kind: Kind, part: DatasetPart, groups: Sequence[Resources], base: Path
+) -> Iterator[Attackable]:
+    from medstress.experiment.groups import free_group, noise_resources
+
+    # Their files stay unread, since no answer is asked for.
+    made = [one for table in _TRIED for one in config.Attack(**table).attacks]
+    attacks = [attack for attack in made if kind.is_taken(attack.takes)]
+    noise = noise_resources(part.questions, attacks, base)
+    free = [each.resources_on(part) for each in free_group(attacks, noise)]
+    for attack in attacks:
+        draws_names = "names" in attack.needs
+        needs = 'a victim with prompt = "open_book"' if "passage" in attack.fields else ""
+        for resources in groups if draws_names else free[:1]:
+            why = [_obstacle(attack, part, item, resources) for item in part.questions]
+            left = zip(why, part.questions, strict=True)
+            yield Attackable(
+                attack=attack.name,
+                group=resources.group,
+                draws_names=draws_names,
+                n=sum(reason is None for reason in why),
+                n_items=len(why),
+                reasons=tuple(_item_reasons((text, item) for text, item in left if text)),
+                needs=ATTACKER if "attacker" in attack.needs else needs,
+            )
+
+
+def _obstacle(attack: Attack, dataset: DatasetPart, item: Any, resources: Resources) -> str | None:
+    """Return why an attack cannot attack any unit of an item, or None."""
+    from medstress.attacks.noise import Noise
+
+    if isinstance(attack, Noise):
+        noise = resources.noise
+        reasons = [attack.obstacle(unit, noise) for unit in item.units()]
+        if None not in reasons:
+            return reasons[0]
+        rng = rng_for(0, f"{attack.stream}/{LABEL}", dataset.label, item.id)
+        edits = attack.edits(item.of_unit(WHOLE), rng, noise)
+        return None if edits else "nothing in it can be changed like that"
+    reason = attack.obstacle(item, resources)
+    if reason is None or not resources.types:
+        return reason
+    # Where an item without an attackable option does mention the group.
+    fields = {mention.field for mention in item.mentions if mention.type in resources.types}
+    if fields & (set(item.letters) - {item.key}):
+        return reason
+    if item.key in fields:
+        return f"{reason}, only the key does"
+    return f"{reason}, only its text does" if fields else f"{reason}, nor does its text"
+
+
+T = TypeVar("T")
+
+
+def _by_size(pairs: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
+    """Group what has one reason, the most frequent first."""
+    groups: defaultdict[str, list[T]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def _item_reasons(left: Iterable[tuple[str, Any]]) -> Iterator[Reason]:
+    for text, items in _by_size(left):
+        texts, letters = items[0].shown(), items[0].choices
+        options = "; ".join(f"{name} {texts[name]}" for name in letters if name in texts)
+        looks = options or next(iter(texts.values()), "")
+        yield Reason(text=text, n=len(items), example=items[0].id, looks=looks)
+
+
+def _row_reasons(skipped: Sequence[str]) -> Iterator[Reason]:
+    """Group sentences about rows by what was expected: `FILE, PLACE: expected X, got Y`."""
+    errors = (_ITEM.sub("", sentence.partition(": ")[2]) for sentence in skipped)
+    pairs = zip((error.partition(", got ")[0] for error in errors), skipped, strict=True)
+    for text, rows in _by_size((text or row, row) for text, row in pairs):
+        places = tuple(_PLACE.sub("", row.partition(": ")[0]) for row in rows)
+        yield Reason(text=text, n=len(rows), example=rows[0], places=places)
+
+
+def _first(part: DatasetPart, groups: Sequence[Resources]) -> tuple[ShownItem, ...]:
+    """Return the first items of the file among those checked, which may be a sample."""
+    checked = {item.id: item for item in part.questions}
+    shown = []
+    for item in [checked[item.id] for item in part.all_items if item.id in checked][:FIRST]:
+        names: dict[str, dict[str, list[str]]] = {}
+        for mention, group in product(item.mentions if groups else (), groups):
+            if mention.type in group.types:
+                text = item.text_of(mention.field)[mention.start : mention.end]
+                names.setdefault(mention.field, {}).setdefault(group.group, []).append(text)
+        texts = {name: text for name, text in item.shown().items() if text}
+        letters = "".join(name for name in item.choices if name in texts)
+        shown.append(ShownItem(id=item.id, key=item.key, texts=texts, letters=letters, names=names))
+    return tuple(shown)

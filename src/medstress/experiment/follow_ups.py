@@ -17,8 +17,8 @@ from medstress.analyses.run import Run
 from medstress.core.hashing import canonical_json, content_hash
 from medstress.engine.work import Purpose, Work
 from medstress.entities.embeddings import PromptEncoder
-from medstress.experiment.file import config
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment import config
+from medstress.experiment.plan import Prepared
 from medstress.store.prompts import Prompts
 from medstress.store.reader import RunReader, StoredInquiry
 from medstress.store.reviews import reviews_digests

@@ -14,8 +14,7 @@ from filelock import FileLock, SoftFileLock, Timeout
 from medstress.core.errors import StoreError, UsageError, setting
 from medstress.core.hashing import canonical_bytes
 from medstress.core.writing import atomic_path, unfinished_parts
-from medstress.experiment.opening import Fingerprint, differences
-from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.manifest import Fingerprint, differences
 from medstress.store.chain import plan_of
 from medstress.store.database import FILE, LOCK, translated
 from medstress.store.opening import interpreting, no_run
@@ -280,7 +279,6 @@ def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
         "finished": None,
         "complete": False,
         "n_planned": first[KEY]["n_trials"],
-        "command": manifests.command_line(),
         SHARDS: {"of": shards[0].shard.of},
     }
 

@@ -35,12 +35,12 @@ from medstress.core.errors import (
 from medstress.core.extras import importing, versions
 from medstress.core.words import plural
 from medstress.engine.progress import Progress, Watcher
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.reading import Source, find_source
+from medstress.experiment.config import Experiment
+from medstress.experiment.manifest import Wish
 from medstress.experiment.merging import merge_shards
-from medstress.experiment.opening import Wish
-from medstress.experiment.plan.plan import payers
+from medstress.experiment.models import payers
 from medstress.experiment.prepare import prepare
+from medstress.experiment.reading import Source, find_source
 from medstress.experiment.run import Outcome, check_can_be_cut, perform, run_folder
 from medstress.store.database import FILE
 from medstress.store.shards import MOST_SHARDS, Shard, read_shard

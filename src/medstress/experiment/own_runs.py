@@ -22,9 +22,10 @@ from medstress.core.errors import UsageError
 from medstress.core.hashing import file_hash
 from medstress.core.writing import refuse_link, state_dir, write_text
 from medstress.engine.progress import Watcher
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.file.reading import Source
-from medstress.experiment.plan.plan import Prepared, payers
+from medstress.experiment.config import Experiment
+from medstress.experiment.models import payers
+from medstress.experiment.plan import Prepared
+from medstress.experiment.reading import Source
 from medstress.store.database import FILE
 from medstress.store.run_store import RunStore
 

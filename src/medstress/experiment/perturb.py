@@ -20,10 +20,11 @@ from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
 from medstress.core.writing import write_text
 from medstress.engine.progress import Watcher
-from medstress.experiment.file.config import Experiment
-from medstress.experiment.plan.parts import AttackPart, make_attacks
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.arms import AttackPart, make_attacks
+from medstress.experiment.config import Experiment
+from medstress.experiment.plan import Prepared
 from medstress.experiment.prepare import prepare, resolve
+from medstress.experiment.reading import resolve
 
 NEEDS = ("experiment", "dataset", "attack")
 """Tables that `perturb` needs; attacks that draw names also need entity groups."""
@@ -113,7 +114,7 @@ def perturb(
         n_edits=sum(counts),
         notes=(
             *(n for part in bench.datasets for n in (*part.loaded.notes, *part.loaded.skipped)),
-            *dict.fromkeys(filter(None, (group.remark for group in bench.groups))),
+            *dict.fromkeys(remark for group in bench.groups for remark in group.remarks),
         ),
     )
 

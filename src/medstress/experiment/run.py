@@ -16,8 +16,8 @@ from medstress.engine.progress import Progress, Watcher
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.work import Purpose
 from medstress.experiment import criteria
-from medstress.experiment.file.config import LIMITS, Experiment
-from medstress.experiment.file.reading import Source
+from medstress.experiment import manifest as manifests
+from medstress.experiment.config import LIMITS, Experiment
 from medstress.experiment.follow_ups import (
     CHOICES,
     FollowUp,
@@ -26,7 +26,7 @@ from medstress.experiment.follow_ups import (
     keep_similarities,
     superseded,
 )
-from medstress.experiment.opening import (
+from medstress.experiment.manifest import (
     RUN,
     Fingerprint,
     Held,
@@ -44,8 +44,7 @@ from medstress.experiment.own_runs import (
     own_run,
     who_is_asked,
 )
-from medstress.experiment.plan import manifest as manifests
-from medstress.experiment.plan.plan import (
+from medstress.experiment.plan import (
     Prepared,
     Usage,
     check_same_targets,
@@ -56,7 +55,8 @@ from medstress.experiment.plan.plan import (
     take_shard,
     usage_of,
 )
-from medstress.experiment.prepare import opened_victims, prepare, resolve
+from medstress.experiment.prepare import opened_victims, prepare
+from medstress.experiment.reading import Source, resolve
 from medstress.store.chain import SUPERSEDED
 from medstress.store.database import FILE, LOCK
 from medstress.store.reader import RunReader, read, stored_manifest
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_MEASURED = ("versions", "git_commit", "endpoints")
+_MEASURED = ("versions", "endpoints")
 """Entries of the manifest that say how answers came; a run that asks nothing keeps them."""
 
 
@@ -399,7 +399,6 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
                 "started": stored.get("started") or manifests.now(),
                 "finished": None,
                 "complete": False,
-                "command": manifests.command_line(),
                 "performance": stored.get("performance") or {"wall_seconds": 0.0},
             }
         )

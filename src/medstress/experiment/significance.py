@@ -35,11 +35,11 @@ from medstress.core.trials import Trial
 from medstress.core.words import plural
 from medstress.engine.inquiry import Study, StudyFlow
 from medstress.engine.work import Purpose
+from medstress.experiment import config
 from medstress.experiment.family_flow import Design, Stock, Success, asks_writer, family_flow
-from medstress.experiment.file import config
 from medstress.experiment.follow_ups import Stage
-from medstress.experiment.plan.attack_checks import victim_of
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.models import victim_of
+from medstress.experiment.plan import Prepared
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice

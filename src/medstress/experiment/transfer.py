@@ -15,8 +15,8 @@ from medstress.core.text import Edit, copy_case, copy_case_as_released
 from medstress.core.trials import Trial
 from medstress.engine.inquiry import Inquiry
 from medstress.engine.work import Purpose
-from medstress.experiment.plan.attack_checks import victim_of
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.models import victim_of
+from medstress.experiment.plan import Prepared
 from medstress.store.codec import edits_text
 from medstress.store.trials import Span, Substitutions
 

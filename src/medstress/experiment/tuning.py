@@ -35,13 +35,13 @@ from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.writing import write_text
 from medstress.engine.progress import Watcher
+from medstress.experiment import config
+from medstress.experiment.arms import AttackPart
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.file import config
-from medstress.experiment.file.reading import Source, check_table
-from medstress.experiment.opening import RUN, Wish
-from medstress.experiment.plan.parts import AttackPart
-from medstress.experiment.plan.plan import Portion, Prepared, Usage
+from medstress.experiment.manifest import RUN, Wish
+from medstress.experiment.plan import Portion, Prepared, Usage
 from medstress.experiment.prepare import prepare
+from medstress.experiment.reading import Source
 from medstress.experiment.run import (
     Outcome,
     check_may_be_deleted,
@@ -148,7 +148,7 @@ class TuningPlan:
         Raises:
             UsageError: no victim is left.
         """
-        labels = set(config.victim_labels(self.prepared.experiment.victim))
+        labels = set(config.labels_of(self.prepared.experiment.victim))
         grids = [grid for grid in best.grids if grid.victim in labels]
         without_n = places_without_n(grids)
         if without_n and without_n.keys() == {grid.place for grid in grids if grid.n_items}:
@@ -330,7 +330,7 @@ def tune_every_n(raw: dict[str, Any]) -> None:
     """
     settings, rows = config.Tune(), raw.get("attack")
     with suppress(UsageError):
-        settings = check_table("tune", raw.get("tune", {}))
+        settings = config.Tune.read(raw.get("tune", {}))
     rows = [rows] if isinstance(rows, dict) else rows
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         return

@@ -123,7 +123,7 @@ class Victim:
 
 # -- what a kind builds tasks from ------------------------------------------------------------
 class VictimKeys(Protocol):
-    """Keys of a `[[victim]]` table; `medstress.experiment.file.config` describes them."""
+    """Keys of a `[[victim]]` table; `medstress.experiment.config` describes them."""
 
     backend: str
     prompt: str | dict[str, str]

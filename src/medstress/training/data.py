@@ -12,10 +12,11 @@ from medstress.core.clusters import GROUPS, clusters_of, sentences_of
 from medstress.core.errors import DataError, UsageError
 from medstress.core.hashing import digest, rng_for
 from medstress.core.text import WHOLE
-from medstress.experiment.file.config import Train
-from medstress.experiment.file.reading import check_table
-from medstress.experiment.plan.dataset_parts import load_datasets
-from medstress.experiment.plan.noise_resources import (
+from medstress.experiment.arms import AttackPart
+from medstress.experiment.config import Dataset, Train
+from medstress.experiment.data import load_datasets
+from medstress.experiment.groups import (
+    kind_of_datasets,
     mentions_in,
     names_put_in,
     names_put_into,
@@ -23,8 +24,7 @@ from medstress.experiment.plan.noise_resources import (
     other_names_in,
     without_names,
 )
-from medstress.experiment.plan.parts import AttackPart, kind_of_datasets
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.plan import Prepared
 
 _OF_TESTED = ("label", "limit", "limit_documents", "sample_seed", "use")
 """Keys of the attacked data set that the training data do not inherit."""
@@ -236,7 +236,7 @@ def _load(
     (tested,) = prepared.experiment.dataset
     inherited = tested.model_dump(exclude_defaults=True, exclude=set(_OF_TESTED))
     try:
-        table = check_table("dataset", {**inherited, **changes})
+        table = Dataset.read({**inherited, **changes}, "[dataset]")
         (part,) = load_datasets([table], prepared.base, limit)
     except (UsageError, DataError) as error:
         own = [name for name in inherited if name not in (*changes, "name")]

@@ -22,7 +22,7 @@ from medstress.core.hashing import digest
 from medstress.core.reading import loading
 from medstress.core.writing import atomic_path, make_folder
 from medstress.entities.processor import in_compute_thread
-from medstress.experiment.file.config import Train
+from medstress.experiment.config import Train
 from medstress.store.database import translated
 from medstress.training.learners import Example, Learner, batches
 

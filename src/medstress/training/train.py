@@ -23,13 +23,13 @@ from medstress.core.hashing import content_hash
 from medstress.core.reading import reading
 from medstress.core.writing import make_folder, make_private, refuse_link, write_text
 from medstress.engine.progress import Watcher
+from medstress.experiment import config
+from medstress.experiment.config import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, Experiment, Train
 from medstress.experiment.dry_run import DryRun, dry_run
-from medstress.experiment.file import config
-from medstress.experiment.file.config import ORIGINAL, ORIGINAL_TWICE, UNTRAINED, Experiment, Train
-from medstress.experiment.file.reading import Source
 from medstress.experiment.perturb import check_perturbed_alone
-from medstress.experiment.plan.plan import Portion, Prepared
+from medstress.experiment.plan import Portion, Prepared
 from medstress.experiment.prepare import opened_victims, prepare
+from medstress.experiment.reading import Source
 from medstress.experiment.run import execute, run_folder
 from medstress.stats.trainings import ASSUMED, ENOUGH_SEEDS, least_gain
 from medstress.store.database import translated

@@ -14,7 +14,7 @@ from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer
-from medstress.experiment.plan.manifest import SOURCES
+from medstress.experiment.manifest import SOURCES
 from planted_trials import (
     always_a,
     arm,

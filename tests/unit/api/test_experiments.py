@@ -12,9 +12,8 @@ import pytest
 import medstress as ms
 from medstress.attacks.protocol import make_attack
 from medstress.core import registry
-from medstress.experiment.file.config import attack_keys, function_keys, given_keys
-from medstress.experiment.file.reading import check_experiment, written
-from medstress.experiment.prepare import resolve
+from medstress.experiment.config import attack_keys, function_keys, given_keys
+from medstress.experiment.reading import check_experiment, resolve, written
 
 GROUP = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
 
@@ -250,7 +249,7 @@ def test_overrides_change_typed_tables_as_they_change_a_file():
     assert changed.attack[0].attacks[0].budget == 5
     assert changed.experiment.seeds == (7,)
     assert tomllib.loads(text) == given_keys(given)
-    assert resolve(given)[0] is given
+    assert resolve(given)[0] == given
 
 
 def test_a_victim_that_an_override_renames_is_renamed_everywhere():

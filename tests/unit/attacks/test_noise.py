@@ -26,12 +26,7 @@ from medstress.core.hashing import rng_for
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import tokenise
 from medstress.entities.names import folded
-from medstress.experiment.plan.noise_resources import (
-    names_put_into,
-    noise_resources,
-    other_names_in,
-)
-from medstress.experiment.plan.parts import AttackPart, free_group
+from medstress.experiment.groups import free_group, names_put_into, noise_resources, other_names_in
 
 words = st.text("abcdefghijklmnopqrstuvwxyzABC01-", min_size=1, max_size=12)
 draws = st.floats(0, 1, exclude_max=True)
@@ -176,14 +171,13 @@ def test_a_list_that_is_no_use_is_refused_or_said(tmp_path):
     with pytest.raises(UsageError, match="no word with a letter"):
         noise_resources([ITEM], [noise], tmp_path)
     (tmp_path / "mine.txt").write_text("took aspirin twice\nbleed\n")
-    attacks = [AttackPart(label="swaps", attack=noise)]
-    (part,) = free_group(attacks, noise_resources([ITEM], [noise], tmp_path))
-    assert "words mine.txt" in (part.remark or "")
-    assert part.describe()["undefined"] == part.remark  # the summary's warnings
+    (part,) = free_group([noise], noise_resources([ITEM], [noise], tmp_path))
+    (remark,) = part.remarks
+    assert "words mine.txt" in remark
+    assert part.describe()["undefined"] == remark  # the summary's warnings
     (tmp_path / "mine.txt").write_text("took aspirin\n")
-    (part,) = free_group(attacks, noise_resources([ITEM], [noise], tmp_path))
-    assert part.remark is None
-    assert "undefined" not in part.describe()
+    (part,) = free_group([noise], noise_resources([ITEM], [noise], tmp_path))
+    assert part.describe()["undefined"] is None
 
 
 def test_what_the_papers_words_mean_for_defaults():

@@ -11,7 +11,7 @@ from medstress.attacks.noise import NoiseResources
 from medstress.attacks.protocol import make_attack
 from medstress.core.hashing import rng_for
 from medstress.core.items import Mention, Question
-from medstress.experiment.plan.noise_resources import noise_resources
+from medstress.experiment.groups import noise_resources
 
 ITEM = Question(
     id="q",

@@ -9,7 +9,6 @@ import zipfile
 import polars
 import pytest
 
-from medstress.backends.server import bounded
 from medstress.core import reading as bounded
 from medstress.core.errors import DataError, MedstressError
 from medstress.core.tables import read_table

@@ -10,7 +10,7 @@ from medstress.core.calls import Decoding, Failure, Generate, Generated
 from medstress.core.outcomes import Verdict
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.experiment.plan.attack_checks import victim_of
+from medstress.experiment.models import victim_of
 from medstress.store.reader import RunReader
 from medstress.store.run_store import RunStore
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.experiment.file.config import Victim
-from medstress.experiment.plan.parts import draw_examples
+from medstress.experiment.config import Victim
+from medstress.experiment.models import draw_examples
 
 
 def write(folder: Path, n: int = 8) -> None:

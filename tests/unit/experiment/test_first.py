@@ -10,8 +10,8 @@ import pytest
 from medstress.core.errors import DataError, UsageError
 from medstress.core.reading import parse_toml
 from medstress.experiment import first as module
-from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.first import Choices, compose, read_data
+from medstress.experiment.reading import check_experiment
 
 QUESTION = {"question": "Which drug?", "options": ["aspirin", "ibuprofen"], "answer_idx": 0}
 PAIRS = "text_a\ttext_b\tscore\na b\tc d\t1.0\na c\tc d\t2.0\n"

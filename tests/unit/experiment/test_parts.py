@@ -7,18 +7,16 @@ import pytest
 
 from medstress.core.errors import UsageError
 from medstress.engine.progress import Watcher
-from medstress.experiment.dry_run import dry_run
-from medstress.experiment.file.config import (
+from medstress.experiment.arms import make_attacks
+from medstress.experiment.config import (
     Attack,
     Dataset,
     Victim,
-    dataset_labels,
+    labels_of,
 )
-from medstress.experiment.plan.manifest import describe
-from medstress.experiment.plan.parts import (
-    make_attacks,
-    open_victims,
-)
+from medstress.experiment.dry_run import dry_run
+from medstress.experiment.manifest import describe
+from medstress.experiment.models import open_victims
 from medstress.experiment.prepare import prepare
 from medstress.tasks.multiple_choice import AnswerBy
 from medstress.tasks.victim import task_of
@@ -79,7 +77,7 @@ def test_an_impossible_combination_is_refused(
     ],
 )
 def test_a_data_set_is_called_after_its_file(keys: dict[str, str], label: str) -> None:
-    assert dataset_labels([Dataset(**keys)]) == [label]
+    assert labels_of([Dataset(**keys)]) == [label]
 
 
 def test_deterministic_attacks_run_once_and_others_once_a_seed(
@@ -131,15 +129,6 @@ def test_labels_name_what_differs_and_was_written() -> None:
     ]
 
 
-ZOO: dict[str, Any] = {
-    "experiment": {"controls": False, "name": "x", "seeds": [0]},
-    "dataset": {"name": "sample", "limit": 4},
-    "entities": {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"},
-    "victim": {"name": "v", "backend": "mock", "answer_by": "generate"},
-    "attack": {"name": "discrete_zoo", "budget": 4},
-}
-
-
 def diseases(tmp_path: Path, **entities: Any) -> dict[str, Any]:
     (tmp_path / "names.txt").write_text("asthma\ngout\nscurvy\nno disease at all\n", "utf-8")
     table = {"type": "diseases", "vocabulary": str(tmp_path / "names.txt"), "embedding": "ngram"}
@@ -174,10 +163,7 @@ def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_bud
     ("given", "said"),
     [
         ({"backend": "mock", "adapter": "x"}, "adapter is for backend = 'transformers'"),
-        ({"backend": "openai", "load_in_4bit": True}, "load_in_4bit is for"),
-        ({"backend": "llama_cpp", "device_map": "auto"}, "device_map is for"),
         ({"backend": "transformers", "context_tokens": 9}, "is for backend = 'llama_cpp'"),
-        ({"backend": "transformers", "base_url": "http://127.0.0.1:1/v1"}, "base_url is for"),
         ({"backend": "mock", "target": "mine.py:answer"}, "target is for backend = 'python'"),
         ({"backend": "scripted", "max_in_flight": 2}, "max_in_flight is for backend = 'openai'"),
     ],

@@ -11,7 +11,8 @@ import pytest
 from medstress.core.calls import Prompt, Window
 from medstress.core.items import Mention, Question
 from medstress.datasets.source import Loaded
-from medstress.experiment.plan.dataset_parts import ROOM, DatasetPart, with_fitting_passages
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.models import ROOM, with_fitting_passages
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
 from medstress.tasks.victim import Victim

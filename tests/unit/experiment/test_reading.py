@@ -11,9 +11,9 @@ import pytest
 
 from medstress import recipes
 from medstress.core.errors import UsageError, flags_are_said
-from medstress.experiment.file.config import Experiment, victim_labels
-from medstress.experiment.file.reading import Source, check_experiment, read_experiment, written
-from medstress.experiment.plan.parts import make_attacks
+from medstress.experiment.arms import make_attacks
+from medstress.experiment.config import Experiment, labels_of
+from medstress.experiment.reading import Source, check_experiment, resolve, written
 
 LINES = """[experiment]
 name = "x"
@@ -42,7 +42,7 @@ def with_line(table: str, line: str) -> str:
 
 def read(folder: Path, text: str, *overrides: str) -> Experiment:
     (folder / "e.toml").write_text(text, "utf-8")
-    return read_experiment(folder / "e.toml", overrides)
+    return resolve(folder / "e.toml", overrides)[0]
 
 
 def refusal(folder: Path, text: str, *overrides: str) -> str:
@@ -55,7 +55,7 @@ def refusal(folder: Path, text: str, *overrides: str) -> str:
     ("table", "line", "sentence"),
     [
         ("experiment", "sedes = [1]", "line 4: unknown key 'sedes'; did you mean 'seeds'?"),
-        ("attack", "bugdet = 4", "line 14: unknown key 'bugdet' of entity_substitution; did you"),
+        ("attack", "bugdet = 4", "line 14: entity_substitution: unknown key 'bugdet'; did you"),
         ("experiment", "max_failed = -1", "line 4: max_failed = -1"),
         ("experiment", "controls = []", "line 4"),
         ("dataset", "limit = 2.0", "line 6"),
@@ -66,7 +66,7 @@ def refusal(folder: Path, text: str, *overrides: str) -> str:
         ("victim", "price_in = 1.0", "line 9"),
         ("victim", 'wrap = ["majorty"]', "line 11: wrap = ['majorty']: 0: Input tag 'majorty'"),
         ("victim", '[victim.prompt]\nsampel = "chat"', "line 9: prompt: no [[dataset]] is called"),
-        ("victim", "prompt = {sample = 3}", "line 11: prompt = {'sample': 3}: expected a valid"),
+        ("victim", "prompt = {sample = 3}", "line 11: prompt = {'sample': 3}: expected a text"),
         ("attack", "budget = 0", "line 14"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_key_or_value_that_is_wrong_is_named_with_its_line(
         ('sampler = "random"', 'sampler = "pdws"', "needs its exponent, e.g. n = -20"),
         ('sampler = "random"', 'sampler = "nearest"\nn = 1', "'nearest' takes no n"),
         ('sampler = "random"', "n = 1\nbudget = 1001", "budget: expected at most 1000, got 1001"),
-        ('sampler = "random"', "n = []", "line 13: n = []"),
+        ('sampler = "random"', "n = []", "line 13: entity_substitution: n = []"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(
@@ -134,9 +134,9 @@ def test_roles_have_defaults_of_their_own_and_need_no_groups(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (FUZZ + 'answer_by = "letter"\n', "line 15: the key 'answer_by' is for victims; a role"),
+        (FUZZ + 'answer_by = "letter"\n', "line 15: unknown key 'answer_by'"),
         (FUZZ + "temprature = 0.5\n", "unknown key 'temprature'; did you mean 'temperature'?"),
-        (FUZZ + 'temperature = "x"\n', "temperature = 'x': expected a valid number"),
+        (FUZZ + 'temperature = "x"\n', "temperature = 'x': expected a number"),
         (FUZZ.replace("role.attacker", "role.atacker"), "'atacker'; did you mean 'attacker'?"),
     ],
 )
@@ -175,7 +175,7 @@ def test_two_equal_attacks_are_refused(tmp_path: Path, text: str, name: str) -> 
 def test_a_label_that_a_table_of_prompts_makes_shows_it(tmp_path: Path) -> None:
     text = with_line("victim", 'prompt = {sample = "medmcqa", default = "qstab"}')
     text += '\n[[victim]]\nbackend = "mock"\n'
-    assert victim_labels(read(tmp_path, text).victim) == [
+    assert labels_of(read(tmp_path, text).victim) == [
         "mock prompt=sample: medmcqa, default: qstab",
         "mock prompt=qstab",
     ]
@@ -194,7 +194,9 @@ def test_entries_that_are_switched_off_are_left_out_and_not_even_checked(tmp_pat
 def test_the_line_is_that_of_the_entry(tmp_path: Path) -> None:
     text = LINES.replace("[[attack]]", '[[attack]]\nname = "off"\nuse = false\n[[attack]]')
     text += SECOND.replace("random", "nearest") + "bugdet = 3\n"
-    assert refusal(tmp_path, text).startswith("e.toml, line 20: unknown key 'bugdet'")
+    assert refusal(tmp_path, text).startswith(
+        "e.toml, line 20: entity_substitution: unknown key 'bugdet'"
+    )
 
 
 def test_a_single_table_stands_for_an_array_of_one(tmp_path: Path) -> None:
@@ -224,9 +226,9 @@ def test_overrides_set_every_entry_or_the_one_that_is_named(
         ("budget=4", "--set budget=4: expected table.key=value"),
         ("atack.budget=4", "--set atack.budget=4: unknown table 'atack'; did you mean 'attack'?"),
         ("attack.entity.budget=4", "no [[attack]] entry is called 'entity'"),
-        ("attack.bugdet=4", "--set attack.bugdet: unknown key 'bugdet' of entity_substitution"),
-        ("attack.goal=Z", "--set attack.goal: entity_substitution: goal: expected"),
-        ("dataset.limit=two", "--set dataset.limit: limit = 'two': expected a valid integer"),
+        ("attack.bugdet=4", "--set attack.bugdet: entity_substitution: unknown key 'bugdet'"),
+        ("attack.goal=Z", "--set attack.goal: entity_substitution: goal = 'Z': expected"),
+        ("dataset.limit=two", "--set dataset.limit: limit = 'two': expected a whole number"),
         ("victim.use=false", "every [[victim]] entry has use = false"),
     ],
 )
@@ -250,11 +252,11 @@ def test_what_is_written_of_a_recipe_is_read_as_the_same_experiment(
     name: str, tmp_path: Path
 ) -> None:
     overrides = ["experiment.cache=\"an 'odd' # one\"", 'dataset.label="tab\\tand é"']
-    made = read_experiment(Path(name), overrides, needs=())
+    made = resolve(Path(name), overrides, needs=())[0]
     given = {"experiment": recipes.text_of(name), "overrides": overrides}
     text = written(made, Path.cwd(), tmp_path / "e.toml", given=given)
     source = Source(text=text, name="e.toml", base=tmp_path)
-    assert read_experiment(source, needs=()) == made
+    assert resolve(source, needs=())[0] == made
     assert text.count("use = false") == given["experiment"].count("\nuse = false")
     unchanged = {**given, "overrides": []}
     assert written(made, Path.cwd(), given=unchanged) == given["experiment"]

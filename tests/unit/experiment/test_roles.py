@@ -11,8 +11,8 @@ import medstress as ms
 from medstress.api.run import run
 from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
-from medstress.experiment.file.reading import check_experiment
 from medstress.experiment.prepare import opened_victims, prepare
+from medstress.experiment.reading import check_experiment
 from medstress.testing import tiny_questions
 
 

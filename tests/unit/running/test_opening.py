@@ -7,7 +7,7 @@ import pytest
 
 from medstress.core.errors import OtherRunError, StoreError, UsageError
 from medstress.core.hashing import content_hash
-from medstress.experiment.opening import (
+from medstress.experiment.manifest import (
     Fingerprint,
     Held,
     Verb,

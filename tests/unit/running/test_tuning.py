@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.experiment.file.config import GRID
-from medstress.experiment.file.config import Tune as TuneTable
-from medstress.experiment.file.reading import check_table, read_experiment
+from medstress.experiment.config import GRID
+from medstress.experiment.config import Tune as TuneTable
+from medstress.experiment.reading import resolve
 from medstress.experiment.tuning import TuningPlan, plan_tuning, tune_every_n
 
 FILE = """[experiment]
@@ -52,10 +52,10 @@ def attacks(*rows: dict[str, Any], **tune: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("choices", ["as_published", "as_released"])
 def test_the_published_choice_is_the_maximum_on_the_same_items(choices):
-    table = check_table("tune", {"choices": choices})
+    table = TuneTable.read({"choices": choices})
     assert table.share == 1
     assert max(table.grid) == (60 if choices == "as_released" else 50)
-    assert check_table("tune", {"choices": choices, "share": 0.5}).share == 0.5
+    assert TuneTable(choices=choices, share=0.5).share == 0.5
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_wrong_entry_of_the_table_is_refused_with_its_line(tmp_path, lines, se
     path = tmp_path / "e.toml"
     path.write_text(f"{FILE}[tune]\n{lines}\n", "utf-8")
     with pytest.raises(UsageError) as caught:
-        read_experiment(path, complete=tune_every_n)
+        resolve(path, complete=tune_every_n)
     assert str(caught.value).startswith(f"e.toml, {sentence}")
 
 

@@ -35,18 +35,12 @@ from medstress.entities.groups import LABEL as NO_NAMES
 from medstress.entities.groups import NoNames, types_of
 from medstress.entities.names import DIFFERENT, variant_class
 from medstress.entities.vocabularies import SHIPPED, SynonymGroups, load_synonyms
-from medstress.experiment.file import config
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import (
-    AttackPart,
-    GroupPart,
-    draw_examples,
-    free_group,
-    load_groups,
-    sentence_resources,
-    with_names,
-)
-from medstress.experiment.plan.plan import Prepared, RolePart
+from medstress.experiment import config
+from medstress.experiment.arms import AttackPart
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.groups import GroupPart, free_group, load_groups, noise_resources
+from medstress.experiment.models import RolePart, draw_examples
+from medstress.experiment.plan import Prepared
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.kinds import Kind, kind_described, kind_of_all
@@ -251,7 +245,6 @@ class _Folder:
                 name=name,
                 backend=backend_of(one),
                 decoding=Decoding(max_new_tokens=most, temperature=temperature),
-                table=config.Role.model_construct(),
                 is_shared=True,
             )
             for name, one in (self.manifest.get("roles") or {}).items()
@@ -369,7 +362,9 @@ class _Folder:
         named = next((why for p in noisy if (why := _not_shipped(p.attack.spec()))), None)
         noise = None
         if noisy and named is None:
-            noise = self._tried(NO_NAMES, lambda: sentence_resources(noisy, self.datasets, Path()))
+            items = [item for part in self.datasets for item in part.known_items]
+            attacks = [part.attack for part in noisy]
+            noise = self._tried(NO_NAMES, lambda: noise_resources(items, attacks, Path()))
         found: dict[str, Any] = {}
         for label, table in self._tables().items():
             if (why := _not_shipped(table)) is not None:
@@ -381,12 +376,12 @@ class _Folder:
             )
             if built:
                 found[label] = replace(built[0], label=label)
-        free = free_group(self.attacks, noise)
+        free = free_group([part.attack for part in self.attacks], noise)
         if noisy and noise is None and free:
             self._lack(NO_NAMES, named or "")
             free = []
         found |= {part.label: part for part in free}
-        return {part.label: part for part in with_names([*found.values()], self.attacks)}
+        return found
 
     def _tried(self, label: str, build: Any) -> Any:
         try:
@@ -426,7 +421,7 @@ class _Folder:
         if self.own is None:
             return victim
         tables = self.own.experiment.victim
-        for table, label in zip(tables, config.victim_labels(tables), strict=True):
+        for table, label in zip(tables, config.labels_of(tables), strict=True):
             if label != victim.label:
                 continue
             pairs = zip(self.own.datasets, self.own.experiment.dataset, strict=True)

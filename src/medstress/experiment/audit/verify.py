@@ -44,12 +44,12 @@ from medstress.engine.trial import Trial
 from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.audit.recorded import Bench, recorded
+from medstress.experiment.config import Significance as SignificanceTable
 from medstress.experiment.criteria import KEY, describe_baseline
 from medstress.experiment.explain import Settings as ExplainSettings
 from medstress.experiment.explain import explanations, last_edits
-from medstress.experiment.file.config import Significance as SignificanceTable
-from medstress.experiment.plan.attack_checks import victim_of
-from medstress.experiment.plan.plan import Prepared
+from medstress.experiment.models import victim_of
+from medstress.experiment.plan import Prepared
 from medstress.experiment.significance import Tools, families, mention_studies, tools_of
 from medstress.experiment.transfer import plan
 from medstress.store.chain import SUPERSEDED, Break, checked_root

@@ -22,7 +22,7 @@ from medstress.analyses.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.core.frames import Reader, Writer
 from medstress.core.writing import write_text
-from medstress.experiment.plan import manifest as manifests
+from medstress.experiment import manifest as manifests
 from medstress.report.html import as_script, inlined, template
 from medstress.report.review.room import (
     Room,

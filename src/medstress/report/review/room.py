@@ -18,7 +18,7 @@ from medstress.analyses.people import JUDGE
 from medstress.analyses.run import Run
 from medstress.core.errors import UsageError
 from medstress.core.text import edits_of
-from medstress.experiment.plan import manifest as manifests
+from medstress.experiment import manifest as manifests
 from medstress.report.review.sample import (
     ANSWER,
     DEFAULT,

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from inspect import signature
@@ -16,18 +17,20 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_type_hi
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from medstress.attacks import protocol
-from medstress.backends.options import ANSWER_SECONDS, BackendOptions
+from medstress.backends.options import ANSWER_SECONDS, BackendKeys, Count, NonEmpty
 from medstress.core import registry
-from medstress.core.errors import UsageError, did_you_mean
+from medstress.core.errors import UsageError, did_you_mean, fault_of, unknown
 from medstress.core.frames import file_of_rows, is_rows
 from medstress.core.functions import identified, is_answering, name_of
 from medstress.core.sentences import Scheme
@@ -45,8 +48,10 @@ def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
-NonEmpty = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
+def _entries(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
 Seconds = Annotated[float, Field(gt=0, le=1e8)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Distinct = Annotated[tuple[T, ...], AfterValidator(_distinct)]
@@ -63,11 +68,11 @@ class Table(BaseModel):
         Raises:
             UsageError: a key is unknown, is missing or has a wrong value.
         """
-        try:
+        with refusing(type(self)):
             super().__init__(**keys)
-        except ValidationError as failure:
-            error = refused(failure, type(self))
-            raise error from error.__cause__
+
+    # Tables in a table are checked with it, so that an error knows the place of each.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
     def read(cls, given: Any, place: str = "") -> Self:
@@ -80,14 +85,8 @@ class Table(BaseModel):
         Raises:
             UsageError: as above.
         """
-        try:
+        with refusing(cls, (lambda *_: place) if place else None):
             return cls.model_validate(given)
-        except ValidationError as failure:
-            error = refused(failure, cls, (lambda *_: place) if place else None)
-            raise error from error.__cause__
-
-    # Tables in a table are checked with it, so that an error knows the place of each.
-    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -97,6 +96,11 @@ class Table(BaseModel):
         cls.__signature__ = own.replace(
             parameters=[one.replace(annotation=types.get(one.name, Any)) for one in keys]
         )
+
+    @property
+    def called(self) -> str:
+        """What an entry is called in results, before others of its name are told apart."""
+        return own_name(_ARRAY_OF[type(self)], vars(self))
 
     @model_validator(mode="before")
     @classmethod
@@ -140,17 +144,6 @@ def given_keys(value: Any) -> Any:
 # -- errors ----------------------------------------------------------------------------------------
 
 
-_WORDS = {
-    "dict_type": "expected a table of keys and values",
-    "model_type": "expected a table of keys and values",
-    "tuple_type": "expected a list",
-    "too_short": "expected at least one value",
-    "string_pattern_mismatch": (
-        "expected letters, digits, '.', '_' and '-', with a letter or a digit first"
-    ),
-}
-"""Kind of error -> what is said of it, where the words of pydantic speak of Python or patterns. The
-one key with a pattern is the name of the experiment."""
 _NO_KEY = re.compile(r"str|int|float|bool|tuple|list|dict|\d+|.*[\[\]].*|.*constrained-.*")
 """What pydantic calls a place in a list, or the branch of a value that may have several types."""
 
@@ -162,76 +155,67 @@ def wrong(sentence: str, *place: str | int, cause: Exception | None = None) -> P
     )
 
 
-def unknown(what: str, word: str, words: Sequence[str] | Mapping[str, Any], of: str = "") -> str:
-    """Return the sentence for an unknown word, with the nearest of the right ones, else with all.
-
-    >>> unknown("key", "vocabulry", ["type", "vocabulary"])
-    "unknown key 'vocabulry'; did you mean 'vocabulary'?"
-    >>> unknown("key", "colour", ["type", "vocabulary"], of=" of medfuzz")
-    "unknown key 'colour' of medfuzz (known: type, vocabulary)"
-    """
-    hint = did_you_mean(word, words) or f" (known: {', '.join(sorted(words))})"
-    return f"unknown {what} {word!r}{of}{hint}"
-
-
-def refused(
-    failure: ValidationError,
-    of: type[Table],
-    place_of: Callable[[str, str, int], str] | None = None,
-) -> UsageError:
-    """Return the first error of a check as one sentence with its place.
+@contextmanager
+def refusing(
+    of: type[Table], place_of: Callable[[str, str, int], str] | None = None
+) -> Iterator[None]:
+    """Turn the first error of a check into one sentence with its place.
 
     Args:
-        failure: what pydantic found.
-        of: the table that was checked.
+        of: the table that is checked.
         place_of: gives the place of (table, key, number of the entry) in a file; default: the
             class, as Python writes it.
+
+    Raises:
+        UsageError: the check failed.
     """
-    # What is unknown may be what is missing, misspelt; a value is right for one type of several.
-    ranks = {"extra_forbidden": 0, "value_error": 1}
-    error = min(failure.errors(), key=lambda one: ranks.get(one["type"], 2))
+    try:
+        yield
+    except ValidationError as failure:
+        # An unknown key may be the missing one, misspelt; a value fits one type of several.
+        ranks = {"extra_forbidden": 0, "value_error": 1}
+        error = min(failure.errors(), key=lambda one: ranks.get(one["type"], 2))
+        raise _refused(error, of, place_of) from error.get("ctx", {}).get("cause")
+
+
+def _refused(error: Any, of: type[Table], place_of: Any) -> UsageError:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
-    rest, table, index, model = [*error["loc"], *context.get("place", ())], "", 0, of
-    if of is Experiment and rest and rest[0] in Experiment.model_fields:
-        table = str(rest.pop(0))
-        model = TABLES[table]
-        index = rest.pop(0) if rest and isinstance(rest[0], int) else 0
-        if table == "role" and rest and rest[0] in model.model_fields:
-            table, model = f"role.{rest.pop(0)}", Role
+    rest = [*error["loc"], *context.get("place", ())]
     path = [str(part) for part in rest if not _NO_KEY.fullmatch(str(part))]
+    holder: type[Table] = of
+    for name in path[:-1]:
+        if name in holder.model_fields:
+            holder = next(_models(holder.model_fields[name].annotation), holder)
+    table, index = "", 0
+    if of is Experiment and path and path[0] in TABLES:
+        index = next((part for part in rest[1:2] if isinstance(part, int)), 0)
+        n = 2 if path[0] == "role" and path[1:2] and path[1] in Roles.model_fields else 1
+        table, path = ".".join(path[:n]), path[n:]
     if kind == "missing" and table and not path:  # the whole table; the first has a name
         path = ["name"] if table == "experiment" else [table]
-    key, words, inner = path[0] if path else "", list(model.model_fields), ""
-    if of is Experiment and not table:
-        words = [name for name in (*words, *Settings.model_fields) if name != "experiment"]
-    if len(path) > 1 and key in model.model_fields:
-        nested = list(_models(model.model_fields[key].annotation))
-        words, inner = [name for one in nested for name in one.model_fields], f"{key}: "
+    inner, key = "", path[0] if path else ""
     if kind == "extra_forbidden":
-        what = "table" if of is Experiment and not table else "key"
-        sentence = unknown(what, path[-1], [word for word in words if word != path[-1]])
+        what, words = "key", list(holder.model_fields)
+        if holder is Experiment:
+            what, words = "table", [*words, *Settings.model_fields]
+        inner = f"{key}: " if len(path) > 1 else ""
+        sentence = unknown(what, path[-1], [name for name in words if name != "experiment"])
     elif kind == "missing" and path and isinstance(given, Mapping):
+        inner = f"{key}: " if len(path) > 1 else ""
         sentence = f"the key {path[-1]!r} is missing"
     elif kind == "missing":
         sentence = f"expected more values, got {given!r}"
+    elif kind == "wrong":
+        sentence = error["msg"]
     else:
-        sentence, inner = _WORDS.get(kind) or error["msg"].removeprefix("Value error, "), ""
-        sentence = sentence.replace("Input should be", "expected")
-        if kind != "wrong" and path:
-            expected = re.findall(r"'([^']*)'", str(context.get("expected", "")))
-            is_word = kind == "literal_error" and isinstance(given, str)
-            hint = did_you_mean(given, expected) if is_word else ""
-            shown = list(given) if isinstance(given, tuple) else given
-            sentence = f"{'.'.join(path)} = {shown!r}: {sentence[0].lower()}{sentence[1:]}{hint}"
-        elif kind != "wrong" and not isinstance(given, Mapping):  # no table at all
+        sentence = fault_of(error, ".".join(path))
+        if not path and not isinstance(given, Mapping):  # no table at all
             sentence = f"{sentence}, got {given!r}"
     if place_of is not None:
         place = place_of(table, key, index)
     else:
         place = f"ms.{of.__name__}" + (f", {table}" if table not in ("", "experiment") else "")
-    made = UsageError(f"{place}: {inner}{sentence}")
-    made.__cause__ = context.get("cause")
-    return made
+    return UsageError(f"{place}: {inner}{sentence}")
 
 
 def _models(annotation: Any) -> Iterator[type[Table]]:
@@ -245,130 +229,37 @@ def _models(annotation: Any) -> Iterator[type[Table]]:
 
 
 _SHIPPED = ("transformers", "llama_cpp", "openai", "python", "scripted", "mock")
-_READERS = {
-    "device_map": ("transformers",),
-    "load_in_4bit": ("transformers",),
-    "adapter": ("transformers",),
-    "context_tokens": ("llama_cpp",),
-    "target": ("python",),
-    "base_url": ("openai",),
-    "api_key_env": ("openai",),
-    "max_in_flight": ("openai",),
-    "requests_per_minute": ("openai",),
-    "tokens_per_minute": ("openai",),
-    "match_model": ("openai",),
-    "extra_body": ("openai",),
-    "omit": ("openai",),
+_READ_BY = {
+    "transformers": ("device_map", "load_in_4bit", "adapter"),
+    "llama_cpp": ("context_tokens",),
+    "python": ("target",),
+    "openai": (
+        *("base_url", "api_key_env", "max_in_flight", "requests_per_minute", "tokens_per_minute"),
+        *("match_model", "extra_body", "omit"),
+    ),
 }
-"""Which back ends read a key."""
-_TAKEN = {
-    *("model", "messages", "prompt", "max_tokens", "max_completion_tokens", "temperature", "seed"),
-    *("response_format", "logprobs", "top_logprobs", "echo", "n", "stream"),
-}
-"""Fields of a request that extra_body may not hold."""
-Left = Literal["max_tokens", "response_format", "seed", "temperature"]
-"""Fields of a request that `omit` may leave out."""
+"""Keys that one back end alone reads of those that come with medstress."""
 
 
-class Victim(Table):
-    """`[[victim]]`."""
+class Model(Table, BackendKeys):
+    """The keys of a back end, and of how it writes and what it costs."""
 
-    name: NonEmpty | None = None
-    """Name in results; default: the model or target."""
     backend: NonEmpty = "transformers"
     """`transformers`, `llama_cpp`, `openai`, `python`, `scripted`, `mock`, or a plug-in's; default:
     `openai` with a `base_url`, else `transformers`."""
-    model: str | None = None
-    """A path, a hub id, `smollm2`, or the server's name for the model."""
-    answer_by: Literal["letter", "text", "generate", "head"] | None = None
-    """How a model answers, default `letter`; not for functions."""
-    text_score: Literal["sum", "per_token", "unconditional"] = "sum"
-    """text answering: how a likelihood becomes a score."""
-    prompt: NonEmpty | Annotated[dict[str, NonEmpty], Field(min_length=1)] = "qstab"
-    """A shipped prompt or a file; or a table of them by data set (label, else name), as in
-    `{medmcqa = "medmcqa", default = "qstab"}`, where `default` is for all others."""
-    parser: Literal["final_statement", "exact", "first_four", "single_character"] = (
-        "final_statement"
-    )
-    """How an answer is read from text."""
-    thoughts: tuple[NonEmpty, NonEmpty] | None = None
-    """Opening and closing mark of its reasoning, which is not the answer, such as
-    `["<notes>", "</notes>"]`; usual ones are known."""
     max_new_tokens: Count = 256
     """Most tokens of a written answer: of generate answering, and of confidences and answer in a
     conversation. Of a longer answer, which is cut off, only a statement counts, so a model that
     reasons before it answers needs more."""
-    reasoning_tokens: Count | None = None
-    """Most tokens of the reasoning turn in a conversation; default: the attack's
-    `reasoning_tokens`."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """generate answering; 0 is greedy."""
-    parameters: Annotated[float, Field(gt=0)] | None = None
-    """Number of parameters, for figures by size."""
-    family: str | None = None
-    """Model family, for figures by size."""
-    group: Literal["generalist", "specialist"] | None = None
-    """For figures by size."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Number type of local models."""
-    device: NonEmpty = "auto"
-    """`auto`, `cpu`, `cuda`, `cuda:1`."""
-    device_map: (
-        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, str | int] | None
-    ) = None
-    """transformers: spread the model over devices: `auto`, or a table of parts and devices."""
-    load_in_4bit: bool = False
-    """transformers: quantise linear layers to 4 bits with bitsandbytes."""
-    adapter: NonEmpty | None = None
-    """transformers: a peft adapter, a folder or a hub id."""
-    context_tokens: Count | None = None
-    """llama_cpp: most tokens of prompt and answer together; default: the model's, at most 8192."""
-    batch_size: Count | None = None
-    """Calls in one batch; default: the back end's."""
-    target: str | None = None
-    """python: `module:function` or `file.py:function`; it can import modules of the same
-    folder."""
     labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
     """tagged texts: the model's type -> the data's type where they differ, such as
     `{CHEMICAL = "Chemical"}`."""
-    version: str | None = None
-    """python: identifies the function, instead of its source and imports; openai: tells models of
-    one name apart."""
-    base_url: str | None = None
-    """openai: the server's address, with `/v1`."""
-    api_key_env: NonEmpty | None = None
-    """openai: the environment variable that holds the key; default: no key is sent."""
-    max_in_flight: Count | None = None
-    """openai: requests made at the same time; default 8."""
-    requests_per_minute: Count | None = None
-    """openai: limit on requests, repeated ones included."""
-    tokens_per_minute: Count | None = None
-    """openai: limit on tokens read and written together."""
-    match_model: Literal["exact", "loose", "any"] | None = None
-    """openai: the names under which the model may be listed and answer: `exact`, its own; `loose`
-    (default), also with a path, a suffix such as `:latest` or a quantisation, or a date; `any`,
-    whatever the server calls it."""
     price_in: Annotated[float, Field(ge=0)] | None = None
     """US dollars per million tokens read."""
     price_out: Annotated[float, Field(ge=0)] | None = None
     """US dollars per million tokens written."""
-    structured: bool = True
-    """openai: if an attack wants JSON, make the server follow its schema; false: only the prompt
-    asks for JSON."""
-    extra_body: dict[str, Any] = Field(default_factory=dict)
-    """openai: fields added to every request, such as `{reasoning_effort = "low"}`."""
-    omit: tuple[Left, ...] = ()
-    """openai: fields left out of every request, for servers that do not know them."""
-    shots: Annotated[int, Field(ge=0, le=100)] = 0
-    """Number of answered examples before each prompt."""
-    shots_from: str | None = None
-    """Source of the examples: `sample`, a .jsonl or .parquet file of questions, or a data set and
-    its file such as `medqa:train.jsonl`."""
-    shots_seed: Seed = 0
-    """Seed that draws the examples; the item itself is never shown."""
-    wrap: tuple[dict[str, Any], ...] = ()
-    """Defences, the first one innermost: `shuffled_options`, `majority`, `instructed`, or tables
-    such as `{name = "majority", k = 5}`."""
     use: bool = True
     """False switches the entry off."""
 
@@ -385,27 +276,55 @@ class Victim(Table):
         return keys
 
     @model_validator(mode="after")
-    def _keys_of_others(self) -> Victim:
+    def _fits_together(self) -> Self:
         """Refuse keys that a shipped back end does not read; plug-ins may read any key."""
-        for key, readers in _READERS.items():
-            if self.backend not in readers and self.backend in _SHIPPED and getattr(self, key):
-                raise ValueError(
-                    f"{key} is for backend = {' or '.join(map(repr, readers))}, not "
-                    f"{self.backend!r}"
-                )
+        for reader, keys in _READ_BY.items():
+            for key in keys if self.backend in _SHIPPED and self.backend != reader else ():
+                if getattr(self, key):
+                    raise ValueError(f"{key} is for backend = {reader!r}, not {self.backend!r}")
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("price_in and price_out go together (US dollars per million tokens)")
         return self
 
-    @property
-    def called(self) -> str:
-        """Its name in results, before victims of one name are told apart by other keys."""
-        return own_name("victim", vars(self))
 
-    @field_validator("extra_body")
-    @classmethod
-    def _extra_body(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if taken := _TAKEN & value.keys():
-            raise ValueError(f"{min(taken)} is a field that medstress sets itself")
-        return value
+class Victim(Model):
+    """`[[victim]]`."""
+
+    name: NonEmpty | None = None
+    """Name in results; default: the model or target."""
+    answer_by: Literal["letter", "text", "generate", "head"] | None = None
+    """How a model answers, default `letter`; not for functions."""
+    text_score: Literal["sum", "per_token", "unconditional"] = "sum"
+    """text answering: how a likelihood becomes a score."""
+    prompt: NonEmpty | Annotated[dict[str, NonEmpty], Field(min_length=1)] = "qstab"
+    """A shipped prompt or a file; or a table of them by data set (label, else name), as in
+    `{medmcqa = "medmcqa", default = "qstab"}`, where `default` is for all others."""
+    parser: Literal["final_statement", "exact", "first_four", "single_character"] = (
+        "final_statement"
+    )
+    """How an answer is read from text."""
+    thoughts: tuple[NonEmpty, NonEmpty] | None = None
+    """Opening and closing mark of its reasoning, which is not the answer, such as
+    `["<notes>", "</notes>"]`; usual ones are known."""
+    reasoning_tokens: Count | None = None
+    """Most tokens of the reasoning turn in a conversation; default: the attack's
+    `reasoning_tokens`."""
+    parameters: Annotated[float, Field(gt=0)] | None = None
+    """Number of parameters, for figures by size."""
+    family: str | None = None
+    """Model family, for figures by size."""
+    group: Literal["generalist", "specialist"] | None = None
+    """For figures by size."""
+    shots: Annotated[int, Field(ge=0, le=100)] = 0
+    """Number of answered examples before each prompt."""
+    shots_from: str | None = None
+    """Source of the examples: `sample`, a .jsonl or .parquet file of questions, or a data set and
+    its file such as `medqa:train.jsonl`."""
+    shots_seed: Seed = 0
+    """Seed that draws the examples; the item itself is never shown."""
+    wrap: tuple[dict[str, Any], ...] = ()
+    """Defences, the first one innermost: `shuffled_options`, `majority`, `instructed`, or tables
+    such as `{name = "majority", k = 5}`."""
 
     @field_validator("wrap", mode="before")
     @classmethod
@@ -413,18 +332,6 @@ class Victim(Table):
         from medstress.tasks.wrappers import read_wraps
 
         return read_wraps(value)
-
-    @model_validator(mode="after")
-    def _both_prices(self) -> Victim:
-        if (self.price_in is None) != (self.price_out is None):
-            raise ValueError("price_in and price_out go together (US dollars per million tokens)")
-        return self
-
-
-_OF_ROLES = {field.name for field in fields(BackendOptions)} - {"answer_by"} | {
-    *("backend", "max_new_tokens", "temperature", "price_in", "price_out", "labels", "use")
-}
-"""The keys of a victim that a role has."""
 
 
 def function_keys(value: Any) -> Any:
@@ -450,21 +357,13 @@ def _check_installed(kind: str, keys: Mapping[str, Any], key: str) -> None:
         raise wrong(str(error), key, cause=error)
 
 
-class Role(Victim):
-    """`[role.attacker]`, `[role.paraphraser]`, `[role.judge]`: the keys of a victim's back end."""
+class Role(Model):
+    """`[role.attacker]`, `[role.paraphraser]`, `[role.judge]`: another model, which writes text."""
 
     max_new_tokens: Count = 1024
     """Most tokens of a reply."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """With 0, all runs and votes are the same."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _only_backends(cls, keys: Any) -> Any:
-        for key in keys if isinstance(keys, Mapping) else ():
-            if key in Victim.model_fields and key not in _OF_ROLES:
-                raise wrong(f"the key {key!r} is for victims; a role always writes text", key)
-        return keys
 
 
 class Judge(Role):
@@ -568,12 +467,6 @@ class Significance(Table):
     faithfulness: bool = True
     """If there is a role `judge`, ask it whether reasonings mention that an insertion mattered."""
 
-    @model_validator(mode="after")
-    def _named(self) -> Significance:
-        if "items" in self.model_fields_set and not self.items:
-            raise wrong("items: expected at least one name; leave the key out for all", "items")
-        return self
-
 
 ORIGINAL = "original"
 """The model trained on the original data."""
@@ -588,7 +481,7 @@ TRAIN_SPLIT = {"split": "train"}
 class Adversarial(Table):
     """An entry of `adversarial`: one more model for each seed."""
 
-    attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1)]
+    attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1), BeforeValidator(_entries)]
     """A label of `[[attack]]`, or a list; each item is then perturbed by a random one of them."""
     redraw: Literal["once", "epoch"] = "once"
     """Perturb the training data once, or anew for every epoch."""
@@ -597,11 +490,6 @@ class Adversarial(Table):
     items that mention such a name are left out."""
     label: NonEmpty | None = None
     """Name in results; default: the labels of its attacks."""
-
-    @field_validator("attack", mode="before")
-    @classmethod
-    def _attack(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @property
     def name(self) -> str:
@@ -654,7 +542,7 @@ class Train(Table):
     """Also train models on two plain copies (`original twice`), with as many steps as adversarial
     ones, to separate the effect of more training from that of perturbed copies. No training then
     stops early: patience is 0."""
-    adversarial: tuple[Adversarial, ...] = ()
+    adversarial: Annotated[tuple[Adversarial, ...], BeforeValidator(_entries)] = ()
     """Models that are also trained on perturbed copies: tables such as
     `{attack = "swap_noise"}`."""
 
@@ -670,11 +558,6 @@ class Train(Table):
             **({"patience": 0} if keys.get("twice") is True else {}),
             **keys,
         }
-
-    @field_validator("adversarial", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return value if isinstance(value, tuple) else (value,)
 
     @model_validator(mode="after")
     def _goes_together(self) -> Train:
@@ -696,7 +579,8 @@ class Train(Table):
         return self
 
 
-PLACES = ("dataset", "group", "victim", "attack")
+Place = Literal["dataset", "group", "victim", "attack"]
+PLACES = get_args(Place)
 """The keys of `where`."""
 OF_CONTROLS = ("control", "asr_net")
 """Metrics that a row has once for each of its controls."""
@@ -741,7 +625,7 @@ class Require(Table):
     that), trial by trial."""
     at_budget: Count | None = None
     """asr, asr_net, control: within so many perturbed queries; default: the attack's budget."""
-    where: dict[str, str] = {}
+    where: dict[Place, str] = {}
     """Labels of `dataset`, `group`, `victim` or `attack` that limit which rows are judged; default:
     all rows but those of controls. All of them must meet the limit."""
     max_high: Limit | None = None
@@ -750,13 +634,6 @@ class Require(Table):
     """The interval's lower end is at least this."""
     use: bool = True
     """False switches the entry off."""
-
-    @field_validator("where")
-    @classmethod
-    def _known_places(cls, value: dict[str, str]) -> dict[str, str]:
-        if unknown := [key for key in value if key not in PLACES]:
-            raise ValueError(f"expected the keys {', '.join(PLACES)}, got {unknown[0]!r}")
-        return value
 
     @model_validator(mode="after")
     def _possible(self) -> Require:
@@ -779,14 +656,10 @@ class Require(Table):
                 raise ValueError(f"{key} is for {', '.join(metrics)}, not for {self.metric!r}")
         if self.slice is not None and (self.against is not None or self.at_budget is not None):
             raise ValueError("a slice has no at_budget and no against: leave one of them out")
-        if self.against is None and not self.metric.startswith(_SIGNED) and self._limit < 0:
+        limit = self.min_low if self.max_high is None else self.max_high
+        if self.against is None and not self.metric.startswith(_SIGNED) and (limit or 0) < 0:
             raise ValueError(f"{self.metric} is never below 0, so its limit cannot be either")
         return self
-
-    @property
-    def _limit(self) -> float:
-        limit = self.min_low if self.max_high is None else self.max_high
-        return 0.0 if limit is None else limit
 
     def as_json(self) -> dict[str, Any]:
         """Return the criterion as it is stored and hashed."""
@@ -825,7 +698,7 @@ LIMITS = ("max_queries", "max_tokens", "max_usd", "max_seconds")
 class Settings(Table):
     """`[experiment]`."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: str
     """Name of the experiment and of its default run folder."""
     seeds: Annotated[Distinct[Seed], Field(min_length=1)] = (0, 1, 2)
     """One trial for each item and seed; deterministic attacks run once."""
@@ -852,6 +725,15 @@ class Settings(Table):
     default false."""
     flip_check: bool = True
     """Ask every success again, alone."""
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+            raise ValueError(
+                "expected letters, digits, '.', '_' and '-', with a letter or a digit first"
+            )
+        return value
 
     @field_validator("controls", mode="before")
     @classmethod
@@ -986,21 +868,14 @@ class Entities(Table):
         """Its types as one word."""
         return self.type if isinstance(self.type, str) else "+".join(self.type)
 
-    @field_validator("distance")
+    @field_validator("distance", "type")
     @classmethod
-    def _distance(cls, value: str) -> str:
+    def _known(cls, value: Any, info: ValidationInfo) -> Any:
         from medstress.entities.distances import wrong_distance
-
-        if reason := wrong_distance(value):
-            raise ValueError(reason)
-        return value
-
-    @field_validator("type")
-    @classmethod
-    def _known_type(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         from medstress.entities.groups import wrong_type
 
-        if reason := wrong_type(value):
+        reason = wrong_type(value) if info.field_name == "type" else wrong_distance(value)
+        if reason:
             raise ValueError(reason)
         return value
 
@@ -1037,7 +912,7 @@ class Attack(Table):
     def exponents(self) -> Sequence[Any]:
         """The values of `n`, one attack for each; (None,) if `n` is not given."""
         n = self.parameters.get("n")
-        return n if isinstance(n, tuple) else (n,)
+        return n if isinstance(n, tuple) and n else (n,)
 
     @cached_property
     def attacks(self) -> tuple[protocol.Attack, ...]:
@@ -1054,26 +929,12 @@ class Attack(Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _keys(cls, keys: Any) -> Any:
-        """Take an attack itself, and refuse keys that the attack does not have."""
-        if isinstance(keys, protocol.Attack):
-            return attack_keys(keys)
-        name = keys.get("name") if isinstance(keys, Mapping) else None
-        if not isinstance(name, str) or not name:
-            return keys
-        try:
-            own = [field.name for field in fields(protocol.attack_class(name)) if field.init]
-        except UsageError as error:
-            raise wrong(str(error), "name", cause=error) from None
-        for key in keys:
-            if key not in own and key not in cls.model_fields:
-                raise wrong(unknown("key", key, own, f" of {name}"), key)
-        if keys.get("n") in ([], ()):
-            raise wrong("n = []: expected at least one value", "n")
-        return keys
+    def _of_python(cls, keys: Any) -> Any:
+        return attack_keys(keys) if isinstance(keys, protocol.Attack) else keys
 
     @model_validator(mode="after")
     def _built(self) -> Attack:
+        """Build the attacks: their classes check the parameters."""
         try:
             _ = self.attacks
         except UsageError as error:
@@ -1185,10 +1046,6 @@ TABLES: dict[str, type[Table]] = {
 """Table of the file -> its class."""
 
 
-def _entries(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
 def is_used(entry: Any) -> bool:
     """Return whether an entry of an array is switched on; one that is off is not even checked."""
     return _key(entry, "use") is not False
@@ -1260,15 +1117,13 @@ def unique_labels(
     by_name: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for _, name, parameters in entries:
         by_name[name].append(parameters)
-    differing = {name: _differing(rows) for name, rows in by_name.items()}
     labels = []
     for label, name, parameters in entries:
-        keys = differing[name] if label is None else []
-        parts = [f"{key}={_shown(parameters.get(key))}" for key in keys]
-        shown = [
-            part for part, key in zip(parts, keys, strict=True) if parameters.get(key) is not None
-        ]
-        labels.append(label or " ".join([name, *shown]))
+        parts = [name]
+        for key, value in parameters.items() if label is None else ():
+            if value is not None and len({repr(row.get(key)) for row in by_name[name]}) > 1:
+                parts.append(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}")
+        labels.append(label or " ".join(parts))
     for label, n in Counter(labels).items():
         if n > 1:
             raise UsageError(
@@ -1297,59 +1152,22 @@ def own_name(table: str, keys: Mapping[str, Any]) -> str:
     return str(keys.get("label") or name)
 
 
-def dataset_labels(tables: Sequence[Dataset]) -> list[str]:
-    """Return what each data set is called: its label, else its file, or its name.
+def labels_of(tables: Sequence[Dataset] | Sequence[Entities] | Sequence[Victim]) -> list[str]:
+    """Return what each entry of one array of tables is called in results.
 
     Raises:
-        UsageError: two data sets have the same label.
+        UsageError: two have the same label.
     """
     entries = []
-    for table in tables:
-        keys = table.model_dump(exclude={"name", "label", "use"})
-        entries.append((table.label, own_name("dataset", vars(table)), keys))
-    return unique_labels("dataset", entries)
+    for one in tables:
+        keys = one.model_dump(exclude={"name", "label", "use"})
+        if isinstance(one, Victim):
+            keys["wrap"] = "+".join(entry["name"] for entry in one.wrap) or None
+            if isinstance(one.prompt, dict):
+                keys["prompt"] = ", ".join(f"{name}: {own}" for name, own in one.prompt.items())
+        label = one.label if isinstance(one, Dataset) else one.name
+        entries.append((label, one.called, keys))
+    return unique_labels(_ARRAY_OF[type(tables[0])] if tables else "", entries)
 
 
-def victim_labels(tables: Sequence[Victim]) -> list[str]:
-    """Return the name of each victim in results.
-
-    Raises:
-        UsageError: two victims have the same name.
-    """
-    entries = []
-    for table in tables:
-        own = {
-            "wrap": "+".join(entry["name"] for entry in table.wrap) or None,
-            "prompt": shown_prompt(table.prompt),
-        }
-        keys = {**table.model_dump(exclude={"use", "wrap"}), **own}
-        entries.append((table.name, own_name("victim", vars(table)), keys))
-    return unique_labels("victim", entries)
-
-
-def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    keys = {key: None for row in rows for key in row}
-    return [key for key in keys if len({repr(row.get(key)) for row in rows}) > 1]
-
-
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def group_labels(tables: Sequence[Entities]) -> list[str]:
-    """Return the name of each entity group in results."""
-    return unique_labels(
-        "entities",
-        [(t.name, own_name("entities", vars(t)), t.model_dump(exclude={"use"})) for t in tables],
-    )
-
-
-def shown_prompt(prompt: str | Mapping[str, str]) -> str:
-    """Return the key `prompt` as labels show it.
-
-    >>> shown_prompt({"medmcqa": "medmcqa", "default": "qstab"})
-    'medmcqa: medmcqa, default: qstab'
-    """
-    if isinstance(prompt, str):
-        return prompt
-    return ", ".join(f"{name}: {each}" for name, each in prompt.items())
+_ARRAY_OF: dict[type[Table], str] = {Dataset: "dataset", Entities: "entities", Victim: "victim"}

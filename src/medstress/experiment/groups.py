@@ -1,9 +1,10 @@
-"""Build the resources of noise from a data set."""
+"""Entity groups as the plan has them: with their names, and with what noise reads."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,17 +18,262 @@ from medstress.attacks.noise import (
     Tokens,
     listed_places,
     mention_key,
+    noise_of,
     word_key,
 )
 from medstress.attacks.noise_control import NonEntityNoise
+from medstress.attacks.protocol import Attack
 from medstress.core.clusters import document_of
 from medstress.core.errors import UsageError
+from medstress.core.hashing import content_hash
 from medstress.core.items import QUESTIONS, Marked, Question
+from medstress.core.resources import DrugNames, Passages, Resources
 from medstress.core.sentences import entities_of
 from medstress.core.text import join_tokens
+from medstress.datasets.source import draw
+from medstress.entities.groups import LABEL, NoNames, typed_options, types_of
+from medstress.experiment import config
+from medstress.experiment.data import DatasetPart
+from medstress.tasks.kinds import KINDS, Kind, kind_of_all
 
 if TYPE_CHECKING:
+    from medstress.entities.perturbations import VectorPerturbationSet
     from medstress.entities.replacements import Surrogates
+
+
+def kind_of_datasets(datasets: Sequence[DatasetPart]) -> Kind:
+    """Return the kind of the items in data sets.
+
+    Raises:
+        UsageError: they hold several kinds; the message names the data sets.
+    """
+    kinds = {part.label: kind_of_all(part.questions) for part in datasets}
+    if len(set(kinds.values())) > 1:
+        contents = ", ".join(f"{label!r} holds {kind.name}" for label, kind in kinds.items())
+        raise UsageError(
+            f"dataset: {contents}: a victim does one task, so write one experiment for each kind"
+        )
+    return next(iter(kinds.values()), KINDS[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPart:
+    """One entity group, with its vectors."""
+
+    label: str
+    """Name in results."""
+    table: config.Entities | None
+    """Its table; None for the group of attacks that draw no names, which tagged texts and pairs
+    have alone."""
+    resources: Resources
+    """What attacks on it may read."""
+    perturbations: VectorPerturbationSet | NoNames
+    """The perturbation set of `resources`, with its hash."""
+    needs_passages: bool = False
+    """Whether an attack on it reads the passages of the data set."""
+    recogniser: Mapping[str, Any] = field(default_factory=dict)
+    """What recognised the mentions of the group."""
+    remarks: tuple[str, ...] = ()
+    """Warnings about names without a distance or with the same one, or word lists that do not
+    occur."""
+
+    @property
+    def noise(self) -> NoiseResources | None:
+        """What noise may read, if an attack is noise."""
+        return noise_of(self.resources)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what attacks may read."""
+        parts = [sorted(self.resources.types), self.perturbations.hash]
+        return content_hash([*parts, self.noise.hash] if self.noise else parts)
+
+    def describe(self) -> dict[str, Any]:
+        """Return its entry in the manifest."""
+        names, remark = self.perturbations, "; ".join(self.remarks) or None
+        described = {
+            "n_names": len(names.names),
+            "undefined": remark,
+            "hash": names.hash,
+            "recogniser": dict(self.recogniser),
+        }
+        if self.table is None or isinstance(names, NoNames):
+            return described
+        return {
+            "vocabulary": self.table.vocabulary,
+            "vocabulary_hash": names.vocabulary.hash,
+            "embedding": self.table.embedding,
+            "distance": self.table.distance,
+            "n_undefined": len(names.undefined),
+            **described,
+        }
+
+    def resources_on(self, dataset: DatasetPart) -> Resources:
+        """Return what attacks may read on a data set, with its passages if one needs them."""
+        if not self.needs_passages:
+            return self.resources
+        # All items, so that neither a limit nor the draw of a sample changes what is read.
+        passages = Passages.of(item.passage for item in dataset.all_items)
+        return replace(self.resources, passages=passages)
+
+    def items(self, dataset: DatasetPart) -> tuple[Any, ...]:
+        """Return the items that its trials run over.
+
+        A group's limit draws among the attackable items. Items that are not attackable stay, so
+        that they are counted; they are never asked.
+        """
+        if self.table is None or self.table.limit is None:
+            return dataset.questions
+        attackable = [q for q in dataset.questions if typed_options(q, self.resources.types)]
+        drawn = {q.id for q in draw(attackable, self.table.limit, dataset.sample_seed)}
+        left_out = {q.id for q in attackable} - drawn
+        return tuple(q for q in dataset.questions if q.id not in left_out)
+
+
+def load_groups(
+    tables: Sequence[config.Entities],
+    base: Path,
+    datasets: Sequence[DatasetPart],
+    note: Callable[[str], None],
+    on_vectors: Callable[[int, int], None] | None = None,
+) -> list[GroupPart]:
+    """Build every entity group: vocabulary, synonyms, vectors of names, keys and spans.
+
+    Raises:
+        UsageError: a resource is missing or malformed.
+    """
+    from medstress.entities.distances import check_types
+    from medstress.entities.embeddings import Embedder
+    from medstress.entities.perturbations import VectorPerturbationSet
+    from medstress.entities.vocabularies import load_synonyms, load_vocabulary
+
+    labels = config.labels_of(tables)
+    questions = [item for dataset in datasets for item in dataset.questions]
+    parts = []
+    for table, label in zip(tables, labels, strict=True):
+        types = types_of(table.type)
+        check_types(table.distance, types)
+        vocabulary = load_vocabulary(table.vocabulary, base, table.column)
+        note(f"vectors of {len(vocabulary.names):,} names ({label}, {table.embedding})")
+        embedder = Embedder(table.embedding, table.pooling, base=base, choices=table.choices)
+        # Synonyms are looked up for the right answers and the entities in them, too.
+        needed = {*vocabulary.names, *(item.key_text for item in questions)}
+        for item in questions:
+            own = (m for m in item.mentions if m.field == item.key)
+            needed |= {item.key_text[m.start : m.end] for m in own}
+        synonyms = load_synonyms(table.synonyms, base, needed)
+        perturbations = VectorPerturbationSet(
+            vocabulary, embedder, synonyms, table.distance, base=base
+        )
+        attackable = [item for item in questions if typed_options(item, types)]
+        anchors = list(dict.fromkeys(item.key_text for item in attackable))
+        spans = dict.fromkeys(
+            item.option(m.field)[m.start : m.end]
+            for item in attackable
+            for m in item.mentions
+            if m.type in types and m.field in item.letters and m.field != item.key
+        )
+        perturbations.prepare(anchors, list(spans), progress=on_vectors)
+        remarks = []
+        if n := len(perturbations.undefined):
+            remarks.append(
+                f"group {label!r}: {n:,} of {len(vocabulary.names):,} names are "
+                f"{perturbations.lack}: never drawn"
+            )
+        if embedder.is_sparse and (ties := tied_names(label, perturbations, anchors)):
+            remarks.append(ties)
+        for remark in remarks:
+            note(remark)
+        resources = Resources(
+            group=label, types=types, perturbations=perturbations, names_in=_names_in
+        )
+        parts.append(
+            GroupPart(
+                label=label,
+                table=table,
+                resources=resources,
+                perturbations=perturbations,
+                remarks=tuple(remarks),
+            )
+        )
+    return parts
+
+
+_KEYS_LOOKED_AT = 200
+"""Right answers that the share of tied names is measured on: enough for a percentage."""
+_FEW = 0.005
+"""A smaller share of tied names is not worth a warning."""
+
+
+def tied_names(label: str, perturbations: VectorPerturbationSet, keys: Sequence[str]) -> str | None:
+    """Return a warning about names that share nothing with right answers; None if there are none.
+
+    In the embedding `ngram` they are all at the largest distance: 1, or by `euclidean` its root.
+    """
+    largest = {"cosine": 1.0, "euclidean": math.sqrt(2)}.get(perturbations.distance)
+    looked_at = list(dict.fromkeys(keys))[:_KEYS_LOOKED_AT]
+    if largest is None or not looked_at:
+        return None
+    n_tied = sum(int((perturbations.distances(key) >= largest).sum()) for key in looked_at)
+    share = n_tied / (len(looked_at) * len(perturbations.names))
+    if share < _FEW:
+        return None
+    return (
+        f"group {label!r}: {share:.0%} of the names share nothing with the right answer (a mean) "
+        "and are equally far from it by ngram: a draw of far names is a random one among them"
+    )
+
+
+def free_group(attacks: Sequence[Attack], noise: NoiseResources | None = None) -> list[GroupPart]:
+    """Return the group of the attacks that draw no names; empty if there are none.
+
+    Args:
+        attacks: all attacks.
+        noise: what noise may read, if some of them are noise.
+    """
+    free = [attack.needs for attack in attacks if "names" not in attack.needs]
+    if not free:
+        return []
+    names, drugs = NoNames(), DrugNames()
+    if any("drugs" in needs for needs in free):
+        from medstress.entities.alike import shipped_drug_names
+
+        drugs = shipped_drug_names()
+    resources = Resources(
+        group=LABEL,
+        types=frozenset(),
+        perturbations=names,
+        names_in=_names_in,
+        noise=noise,
+        drugs=drugs,
+    )
+    absent = () if noise is None else noise.absent
+    remark = (
+        f"none of the words of {', '.join(absent)} occurs in the data, so noise with this list "
+        "changes nothing; list whole words as the data spell them, one per line"
+    )
+    return [
+        GroupPart(
+            label=LABEL,
+            table=None,
+            resources=resources,
+            perturbations=names,
+            needs_passages=any("passages" in needs for needs in free),
+            remarks=(remark,) if absent else (),
+        )
+    ]
+
+
+def _names_in(text: str) -> list[str]:
+    """Return the drugs and diseases in a text, found by the shipped gazetteer."""
+    from medstress.entities.recognisers import shipped_gazetteer
+
+    (mentions,) = shipped_gazetteer().find([text])
+    return [text[mention.start : mention.end] for mention in mentions]
+
+
+# -- what noise reads ------------------------------------------------------------------------------
+
 
 Tagged: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """Tokens and IOB2 labels of a sentence or text."""
@@ -123,21 +369,22 @@ def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozen
 
 def noise_resources(
     items: Sequence[Any],
-    perturbations: Iterable[Noise],
+    attacks: Iterable[Attack],
     base: Path,
 ) -> NoiseResources:
     """Build lexicon and tables of names for a data set.
 
     Args:
         items: the whole data set before any limit, because the lexicon counts its words.
-        perturbations: the noise; only the resources that it reads are built.
+        attacks: those that are noise count; only the resources that they read are built.
         base: folder that relative paths start from.
 
     Raises:
         UsageError: a table of names is missing or malformed.
     """
     # A control reads the resources of the perturbation that it copies.
-    kinds = [kind.counted if isinstance(kind, NonEntityNoise) else kind for kind in perturbations]
+    noise = [one for one in attacks if isinstance(one, Noise)]
+    kinds = [one.counted if isinstance(one, NonEntityNoise) else one for one in noise]
     mentions = _find_mentions(items)
     tagged = _sentences(items, mentions)
     lexicon: frozenset[str] = frozenset()
@@ -145,7 +392,7 @@ def noise_resources(
         from medstress.entities.vocabularies import noise_lexicon
 
         lexicon = noise_lexicon(tagged)
-    tagged += _options(items, mentions)
+    tagged = _tagged(items, mentions)
     names = {
         kind.table: surrogates(kind, tagged, base)
         for kind in kinds
@@ -162,7 +409,7 @@ def noise_resources(
         replacements={table: of_table.table for table, of_table in names.items()},
         mentions=mentions,
         words=words,
-        absent=tuple(_absent(words, tagged)),
+        absent=tuple(name for name, own in words.items() if not _occur(own, tagged)),
         sources={table: of_table.sources for table, of_table in names.items()},
         defined=_defined(items, mentions) if synonyms else {},
         means_another=_clashes(
@@ -180,8 +427,7 @@ def _defined(
     documents: dict[str, list[Tagged]] = {}
     for item in items:
         of_document = documents.setdefault(document_of(item.metadata) or f"item {item.id}", [])
-        of_document += _sentences([item], mentions)
-        of_document += _options([item], mentions)
+        of_document += _tagged([item], mentions)
     defined: dict[Tokens, dict[Tokens, Tokens]] = {}
     for texts in documents.values():
         long_forms: dict[Tokens, Tokens] = {}
@@ -218,21 +464,9 @@ def _clashes(
     return clashes
 
 
-def absence_remark(noise: NoiseResources) -> str | None:
-    """Return a warning about word lists without a word that occurs in the data, or None."""
-    if not noise.absent:
-        return None
-    return (
-        f"none of the words of {', '.join(noise.absent)} occurs in the data, so noise with this "
-        "list changes nothing; list whole words as the data spell them, one per line"
-    )
-
-
-def _absent(words: Mapping[str, frozenset[str]], tagged: Sequence[Tagged]) -> Iterator[str]:
-    for name, listed in words.items():
-        longest = max(word.count(" ") + 1 for word in listed)
-        if not any(listed_places(tokens, listed, longest) for tokens, _ in tagged):
-            yield name
+def _occur(listed: frozenset[str], tagged: Sequence[Tagged]) -> bool:
+    longest = max(word.count(" ") + 1 for word in listed)
+    return any(listed_places(tokens, listed, longest) for tokens, _ in tagged)
 
 
 def without_names(
@@ -253,7 +487,7 @@ def without_names(
     """
     from medstress.entities.names import folded
 
-    tagged = [*_sentences(items, noise.mentions), *_options(items, noise.mentions)]
+    tagged = _tagged(items, noise.mentions)
     tables, sources = dict(noise.replacements), dict(noise.sources)
     for kind in perturbations:
         if isinstance(kind, Synonym):
@@ -305,33 +539,24 @@ def mentions_in(items: Sequence[Any], noise: NoiseResources) -> frozenset[str]:
     """Return the mentions in items, after `folded`."""
     from medstress.entities.names import folded
 
-    tagged = [*_sentences(items, noise.mentions), *_options(items, noise.mentions)]
     return frozenset(
         folded(mention_key(tokens[entity.start : entity.end]))
-        for tokens, labels in tagged
+        for tokens, labels in _tagged(items, noise.mentions)
         for entity in entities_of(labels)
     )
-
-
-def describe_noise(noise: NoiseResources) -> dict[str, Any]:
-    """Return the manifest's entries about noise."""
-    remark = absence_remark(noise)
-    return {
-        "n_lexicon": len(noise.lexicon),
-        **({"undefined": remark} if remark else {}),
-        "n_replacements": {label: len(table) for label, table in noise.replacements.items()},
-        "hash": noise.hash,
-    }
 
 
 def _sentences(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) -> list[Tagged]:
     return [(text.tokens, text.labels) for item in items for text in item.words(mentions)]
 
 
-def _options(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) -> list[Tagged]:
-    """Return the options of questions: they have mentions, but are no sentences."""
-    texts = (item.words(mentions, "options") for item in items if item.kind == QUESTIONS)
-    return [(words.tokens, words.labels) for of_item in texts for words in of_item]
+def _tagged(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) -> list[Tagged]:
+    """Return sentences, and options of questions: these have mentions, but are no sentences."""
+    options = (item.words(mentions, "options") for item in items if item.kind == QUESTIONS)
+    return [
+        *_sentences(items, mentions),
+        *((words.tokens, words.labels) for of_item in options for words in of_item),
+    ]
 
 
 def _find_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:

@@ -1,37 +1,29 @@
-"""An experiment with everything loaded but the models; its trials, models, prices, limits."""
+"""An experiment with everything loaded but the models; its trials, shards, limits."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from medstress.attacks.attacked import on_trial
-from medstress.attacks.controls.arm import ControlArm
-from medstress.attacks.protocol import ROLES
-from medstress.backends.options import ANSWER_SECONDS, BackendOptions
 from medstress.backends.python import PythonBackend
-from medstress.core import registry
-from medstress.core.calls import Answer, Backend, Decoding
+from medstress.core.arms import arm_label
+from medstress.core.calls import Answer, Backend
 from medstress.core.errors import OtherRunError, UsageError, another_folder
 from medstress.core.hashing import content_hash, file_hash
-from medstress.core.queries import ATTACKER, JUDGE
 from medstress.engine.progress import DRAIN_SECONDS, Limits
 from medstress.engine.trial import Trial
-from medstress.experiment.file import config
-from medstress.experiment.plan.attack_checks import LeftOut, victim_of
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import (
-    AttackPart,
-    GroupPart,
-    backend_options,
-)
-from medstress.store.counts import Price, Spending
+from medstress.experiment import config
+from medstress.experiment.arms import AttackPart, LeftOut
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.groups import GroupPart
+from medstress.experiment.models import RolePart, all_prices, usd_of, victim_of
+from medstress.store.counts import Price
 from medstress.store.run_store import RunStore
 from medstress.store.shards import KEY, Shard, cut
 from medstress.store.shared_cache import SharedCache
@@ -89,6 +81,10 @@ class Portion:
         return self.own is None or (item.id, item.hash) in self.own
 
 
+Arms: TypeAlias = Sequence[tuple[GroupPart, AttackPart]]
+"""What is asked about one item."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Prepared:
     """An experiment with everything loaded but the models."""
@@ -107,8 +103,6 @@ class Prepared:
     """With their labels; control arms last."""
     left_out: LeftOut = field(default_factory=dict)
     """Controls that attacks have not, with the reason."""
-    recognisers: list[dict[str, Any]] = field(default_factory=list)
-    """What recognised the mentions of each group, in the order of groups."""
     victims: list[Victim] = field(default_factory=list)
     """Empty until they are opened."""
     shared: SharedCache | None = None
@@ -144,11 +138,9 @@ class Prepared:
                 renamed[part.label] = old
         # New control arms, and those left out, follow the label of their attack.
         for i, part in enumerate(self.attacks):
-            if isinstance(part.attack, ControlArm):
-                ending = f" / {part.attack.harmless.name}"
-                of = part.label.removesuffix(ending)
-                if of in renamed:
-                    self.attacks[i] = replace(part, label=f"{renamed[of]}{ending}")
+            if part.beside is not None and part.beside[0] in renamed:
+                of, control = part.beside
+                self.attacks[i] = replace(part, label=arm_label(renamed[of], control))
         self.left_out = {renamed.get(of, of): why for of, why in self.left_out.items()}
 
     @property
@@ -163,60 +155,80 @@ class Prepared:
     def without_victims(self, labels: Collection[str]) -> Prepared:
         """Return the same experiment without some of its victims."""
         tables = self.experiment.victim
-        named = zip(tables, config.victim_labels(tables), strict=True)
+        named = zip(tables, config.labels_of(tables), strict=True)
         kept = tuple(table for table, label in named if label not in labels)
         victims = [victim for victim in self.victims if victim.label not in labels]
         experiment = self.experiment.model_copy(update={"victim": kept})
         return replace(self, experiment=experiment, victims=victims)
 
+    def _planned(
+        self,
+    ) -> Iterator[tuple[int, DatasetPart, Any, list[tuple[GroupPart, AttackPart]]]]:
+        """Yield (place of the victim, data set, item, its arms), so that prefixes can be shared.
+
+        The victims need not be open.
+        """
+        labels = [v.label for v in self.victims] or config.labels_of(self.experiment.victim)
+        for (place, victim), dataset in product(enumerate(labels), self.datasets):
+            ids = [(one, {item.id for item in self.items(dataset, one)}) for one in self.groups]
+            for item in dataset.questions:
+                if self.portion.asks(victim, item):
+                    yield (
+                        place,
+                        dataset,
+                        item,
+                        [
+                            (group, part)
+                            for (group, own), part in product(ids, self.attacks)
+                            if item.id in own and self.holds(dataset, group, victim, part)
+                        ],
+                    )
+
+    def n_trials(self) -> int:
+        """Return the number of trials; the victims need not be open."""
+        return sum(
+            len(item.units()) * self._n_runs(part)
+            for _, _, item, arms in self._planned()
+            if self.portion.owns(item)
+            for _, part in arms
+        )
+
     def trials(self) -> Iterator[Trial]:
         """Yield all trials, item by item, so that back ends can share prefixes."""
-        settings, place = self.experiment.experiment, self.portion.first_place
-        for victim, dataset in product(self.victims, self.datasets):
-            selected = [
-                (
-                    group,
-                    {item.id for item in self.items(dataset, group)},
-                    group.resources_on(dataset),
-                )
-                for group in self.groups
-            ]
-            name = self.portion.names.get(victim.label, victim.label)
-            on_dataset = replace(victim.on(dataset.label), label=name)
-            for item in dataset.questions:
-                if not self.portion.asks(victim.label, item):
-                    continue
-                arms_of_item = [
-                    (group, resources, part)
-                    for (group, ids, resources), part in product(selected, self.attacks)
-                    if item.id in ids and self.holds(dataset, group, victim.label, part)
-                ]
-                if not self.portion.owns(item):
-                    place += len(item.units()) * sum(self._n_runs(p) for *_, p in arms_of_item)
-                    continue
-                for group, resources, part in arms_of_item:
-                    repeats = range(part.attack.repeats)
-                    arms = product(self.seeds(part), repeats, item.units())
-                    for seed, repeat, unit in arms:
-                        asked = on_dataset
-                        if "turns" in part.attack.needs:
-                            asked = victim_of(
-                                on_dataset, part.attack, dataset.label, item, seed, repeat
-                            )
-                        yield Trial(
-                            dataset=dataset.label,
-                            group=group.label,
-                            item=unit,
-                            victim=asked,
-                            repeat=repeat,
-                            attack_label=part.label,
-                            attack=on_trial(part.attack, seed, repeat),
-                            resources=resources,
-                            seed=seed,
-                            place=place,
-                            flip_check=settings.flip_check,
-                        )
-                        place += 1
+        place, flip_check = self.portion.first_place, self.experiment.experiment.flip_check
+        resources = {
+            (dataset.label, group.label): group.resources_on(dataset)
+            for dataset, group in product(self.datasets, self.groups)
+        }
+        names = (self.portion.names.get(victim.label, victim.label) for victim in self.victims)
+        on = [
+            {one.label: replace(victim.on(one.label), label=name) for one in self.datasets}
+            for victim, name in zip(self.victims, names, strict=True)
+        ]
+        for number, dataset, item, arms in self._planned():
+            if not self.portion.owns(item):
+                place += len(item.units()) * sum(self._n_runs(part) for _, part in arms)
+                continue
+            for group, part in arms:
+                repeats = range(part.attack.repeats)
+                for seed, repeat, unit in product(self.seeds(part), repeats, item.units()):
+                    victim, label = on[number][dataset.label], dataset.label
+                    if "turns" in part.attack.needs:
+                        victim = victim_of(victim, part.attack, label, item, seed, repeat)
+                    yield Trial(
+                        dataset=label,
+                        group=group.label,
+                        item=unit,
+                        victim=victim,
+                        repeat=repeat,
+                        attack_label=part.label,
+                        attack=on_trial(part.attack, seed, repeat),
+                        resources=resources[label, group.label],
+                        seed=seed,
+                        place=place,
+                        flip_check=flip_check,
+                    )
+                    place += 1
 
     def holds(
         self,
@@ -243,30 +255,15 @@ class Prepared:
             for dataset, group in product(self.datasets, self.groups)
         }
 
-    def n_trials(self) -> int:
-        """Return the number of trials; the victims need not be open."""
-        victims = [v.label for v in self.victims] or config.victim_labels(self.experiment.victim)
-        n = 0
-        for dataset, group, victim in product(self.datasets, self.groups, victims):
-            arms = sum(
-                self._n_runs(part)
-                for part in self.attacks
-                if self.holds(dataset, group, victim, part)
-            )
-            items = (
-                item
-                for item in self.items(dataset, group)
-                if self.portion.asks(victim, item) and self.portion.owns(item)
-            )
-            n += sum(len(item.units()) for item in items) * arms
-        return n
-
     def _n_runs(self, part: AttackPart) -> int:
         return len(self.seeds(part)) * part.attack.repeats
 
     def seeds(self, part: AttackPart) -> Sequence[int | None]:
         """Return the seeds of an attack's trials; [None] without random numbers."""
         return self.experiment.experiment.seeds if part.attack.is_random else (None,)
+
+
+# -- shards ----------------------------------------------------------------------------------------
 
 
 def take_shard(prepared: Prepared, shard: Shard) -> None:
@@ -285,24 +282,24 @@ def take_shard(prepared: Prepared, shard: Shard) -> None:
         if number == shard.number
     )
     entry = {"number": shard.number, "of": shard.of, "n_trials": prepared.n_trials(), "first": 0}
+    limits = limits_in(prepared.experiment.experiment)
     prepared.portion = replace(
         whole,
         shard=shard,
         own=own,
         notes={**whole.notes, KEY: entry},
-        caps=_part_of_limits(prepared, shard),
+        # The parts of all shards sum to the experiment's limits.
+        caps={
+            name: shard.share(limit) if isinstance(limit, int) else limit / shard.of
+            for name, limit in limits.items()
+        },
     )
 
 
-def _part_of_limits(prepared: Prepared, shard: Shard) -> dict[str, Any]:
-    """Return a shard's part of the experiment's limits; the parts of all shards sum to them."""
-    settings = prepared.experiment.experiment
-    limits = {name: getattr(settings, name) for name in config.LIMITS}
-    return {
-        name: shard.share(whole) if isinstance(whole, int) else whole / shard.of
-        for name, whole in limits.items()
-        if whole is not None
-    }
+def limits_in(settings: config.Settings) -> dict[str, Any]:
+    """Return the limits that an experiment sets."""
+    limits = ((name, getattr(settings, name)) for name in config.LIMITS)
+    return {name: limit for name, limit in limits if limit is not None}
 
 
 def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
@@ -322,174 +319,7 @@ def go_on(prepared: Prepared, known: Mapping[str, Any]) -> None:
     prepared.portion = replace(portion, first_place=first, notes=notes)
 
 
-# -- roles -----------------------------------------------------------------------------------------
-
-
-_OPTIONS = {field.name for field in fields(BackendOptions)} - {"base", "timeout_seconds"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolePart:
-    """One role with its open back end."""
-
-    name: str
-    """`attacker`, `paraphraser` or `judge`."""
-    backend: Backend
-    """Answers its calls."""
-    decoding: Decoding
-    """How it generates."""
-    table: config.Role
-    """Its table in the experiment file."""
-    is_shared: bool
-    """True if a victim or another role has the same back end, and closes it."""
-
-    @property
-    def hash(self) -> str:
-        """Hash of model and decoding."""
-        decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
-        return content_hash([self.backend.identity.hash, decoding])
-
-    @property
-    def label(self) -> str:
-        """Its name in the experiment file."""
-        return f"role.{self.name}"
-
-
-def tables_of(roles: config.Roles | None) -> dict[str, config.Role]:
-    """Return the roles that are switched on, by name."""
-    if roles is None:
-        return {}
-    tables = {ATTACKER: roles.attacker, "paraphraser": roles.paraphraser, JUDGE: roles.judge}
-    return {name: table for name, table in tables.items() if table and table.use}
-
-
-def check_roles(
-    roles: config.Roles | None,
-    attacks: Sequence[AttackPart],
-    test: config.Significance | None = None,
-) -> None:
-    """Check that attacks have the roles that they need, and that every role is asked.
-
-    Args:
-        roles: the experiment's roles.
-        attacks: the experiment's attacks.
-        test: `[test]`, which may ask a judge about reasonings.
-
-    Raises:
-        UsageError: a role is missing or is never asked; the message names it.
-    """
-    known, used = tables_of(roles), set()
-    if test is not None and test.faithfulness:
-        used.add(JUDGE)
-    for part in attacks:
-        used |= part.attack.needs & ROLES
-        if ATTACKER in part.attack.needs and ATTACKER not in known:
-            raise UsageError(
-                f"attack {part.label!r} asks the role {ATTACKER!r}: add a table [role.{ATTACKER}]"
-            )
-    if idle := [name for name in known if name not in used]:
-        raise UsageError(f"[role.{idle[0]}]: nothing asks this role; leave the table out")
-
-
-def with_roles(groups: Sequence[GroupPart], roles: config.Roles | None) -> list[GroupPart]:
-    """Tell the attacks of every group which roles they can ask."""
-    decodings = {name: decoding_of(table) for name, table in tables_of(roles).items()}
-    return [replace(group, resources=replace(group.resources, roles=decodings)) for group in groups]
-
-
-def open_roles(
-    roles: config.Roles | None,
-    base: Path,
-    note: Callable[[str], None],
-    victims: Sequence[tuple[config.Victim, Victim]] = (),
-    timeout_seconds: float = ANSWER_SECONDS,
-    *,
-    greets: bool = True,
-) -> list[RolePart]:
-    """Open every role's back end; `greets` says whether servers have to be there.
-
-    A role shares the back end of a victim or role with the same options, so that a model is loaded
-    once and a server's limits hold for all calls to it.
-
-    Raises:
-        UsageError: a back end cannot be opened or generates no text.
-    """
-    parts: list[RolePart] = []
-    backends = [(own, victim.backend) for own, victim in victims]
-    with ExitStack() as opened:
-        for name, table in tables_of(roles).items():
-            note(f"role {name} ({table.backend})")
-            same = [
-                backend
-                for own, backend in backends
-                if backend_options(own) == backend_options(table)
-            ]
-            if same:
-                backend = same[0]
-            else:
-                given = table.model_dump(include=_OPTIONS)
-                options = BackendOptions(
-                    base=base, timeout_seconds=timeout_seconds, greets=greets, **given
-                )
-                backend = registry.open_backend(table.backend, options)
-                opened.callback(backend.close)
-                backends.append((table, backend))
-            if "generate" not in backend.traits.calls:
-                raise UsageError(f"[role.{name}]: backend {table.backend!r} generates no text")
-            parts.append(
-                RolePart(
-                    name=name,
-                    backend=backend,
-                    decoding=decoding_of(table),
-                    table=table,
-                    is_shared=bool(same),
-                )
-            )
-        opened.pop_all()
-    return parts
-
-
-def decoding_of(table: config.Role) -> Decoding:
-    """Return how a role generates."""
-    return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
-
-
-# -- prices and limits -----------------------------------------------------------------------------
-
-
-def payers(experiment: config.Experiment) -> dict[str, config.Victim]:
-    """Return the table of every victim, by label, and of every role, by `role.NAME`."""
-    tables = experiment.victim
-    victims: dict[str, config.Victim] = dict(zip(config.victim_labels(tables), tables, strict=True))
-    return victims | {f"role.{k}": table for k, table in tables_of(experiment.role).items()}
-
-
-def all_prices(experiment: config.Experiment) -> dict[str, Price]:
-    """Return the price of every victim and role that has one, by payer."""
-    return {
-        payer: Price(usd_in=table.price_in, usd_out=table.price_out)
-        for payer, table in payers(experiment).items()
-        if table.price_in is not None and table.price_out is not None
-    }
-
-
-def check_prices(experiment: config.Experiment) -> None:
-    """Check that `max_usd` can be enforced.
-
-    Raises:
-        UsageError: a price is missing; names the victim or role.
-    """
-    if experiment.experiment.max_usd is None:
-        return
-    prices, roles = all_prices(experiment), {f"role.{name}" for name in tables_of(experiment.role)}
-    for payer, table in payers(experiment).items():
-        is_role = payer in roles
-        is_free = table.backend != "openai" and (is_role or prices.keys() - roles)
-        if payer not in prices and not is_free:
-            raise UsageError(
-                f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'victim {payer!r}'} has "
-                "no price; give price_in and price_out, US dollars per million tokens"
-            )
+# -- limits ----------------------------------------------------------------------------------------
 
 
 def usage_of(store: RunStore, prepared: Prepared) -> Usage:
@@ -502,20 +332,11 @@ def usage_of(store: RunStore, prepared: Prepared) -> Usage:
     return Usage(n_queries=n_queries, n_tokens=n_tokens, usd=usd, seconds=seconds)
 
 
-def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
-    """Return the price of stored calls in US dollars; calls without a price cost nothing."""
-    return sum(
-        prices[each.payer].usd(each.tokens_in, each.tokens_out)
-        for each in spending
-        if each.payer in prices
-    )
-
-
 def limits_of(store: RunStore, prepared: Prepared) -> Limits:
     """Return when the run must stop, given what it and other runs of the command have used."""
     settings = prepared.experiment.experiment
     so_far, elsewhere = usage_of(store, prepared), prepared.portion.used
-    caps = prepared.portion.caps or {name: getattr(settings, name) for name in config.LIMITS}
+    caps = prepared.portion.caps or limits_in(settings)
     max_seconds = caps.get("max_seconds")
     prices = all_prices(prepared.experiment)
     # Where roles and victims share a back end, the dearest counts during the run.

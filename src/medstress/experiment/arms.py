@@ -1,41 +1,120 @@
-"""Whether attacks fit victims and data, and the controls beside them."""
+"""Attacks with their labels, and the controls beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import product
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from medstress.attacks.attacked import Attacked
-from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm, turn_attack
+from medstress.attacks.controls.arm import LEAST_FILLED, ControlArm, control_arm
 from medstress.attacks.controls.harmless import Control
+from medstress.attacks.noise import DEFAULT_FIELD, Noise
 from medstress.attacks.noise_control import NonEntityNoise, has_control
 from medstress.attacks.protocol import QUESTIONS, Attack, Unasked, make_attack
-from medstress.core.arms import CONTROLS, NOISE_CONTROL, arm_label
+from medstress.core.arms import BETWEEN, CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.attacked import NAME
-from medstress.core.calls import Decoding
 from medstress.core.errors import UsageError, did_you_mean
-from medstress.core.hashing import rng_for
-from medstress.core.items import Question
-from medstress.experiment.file import config
-from medstress.experiment.plan.dataset_parts import DatasetPart
-from medstress.experiment.plan.parts import AttackPart, GroupPart
-from medstress.tasks.conversation import Conversation
+from medstress.experiment import config
+from medstress.experiment.data import DatasetPart
+from medstress.experiment.groups import GroupPart
 from medstress.tasks.kinds import Kind
-from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
-from medstress.tasks.victim import Victim
-from medstress.tasks.wrappers import Wrapper, gives_scores
-
-# -- controls and stored edits ---------------------------------------------------------------------
 
 
-def stored_attacks(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackPart:
+    """One attack with its label."""
+
+    label: str
+    """Name in results."""
+    attack: Attack
+    """The attack."""
+    is_labelled: bool = False
+    """True if the user gave the label."""
+
+    @property
+    def beside(self) -> tuple[str, str] | None:
+        """Label of the attack beside which it is a control arm, and the control's name."""
+        if not isinstance(self.attack, ControlArm):
+            return None
+        name = self.attack.harmless.name
+        return self.label.removesuffix(f"{BETWEEN}{name}"), name
+
+
+def make_attacks(tables: Sequence[config.Attack], base: Path | None = None) -> list[AttackPart]:
+    """Build the attacks of all tables, with their labels and files.
+
+    Args:
+        tables: the attacks.
+        base: folder that their relative paths start from; default: the working folder.
+
+    Raises:
+        UsageError: an attack has invalid parameters or is not installed.
+    """
+    entries, attacks = [], []
+    for table in tables:
+        is_list = isinstance(table.parameters.get("n"), tuple)
+        for n, attack in zip(table.exponents, table.attacks, strict=True):
+            attacks.append(attack.with_files(base or Path()))
+            label = f"{table.label} n={n:g}" if table.label and is_list else table.label
+            entries.append((label, table.name, attacks[-1].label_parameters()))
+    labels = config.unique_labels("attack", entries)
+    return [
+        AttackPart(label=label, attack=attack, is_labelled=given is not None)
+        for label, attack, (given, _, _) in zip(labels, attacks, entries, strict=True)
+    ]
+
+
+def check_kind(
+    experiment: config.Experiment,
     attacks: Sequence[AttackPart],
-    datasets: Sequence[DatasetPart],
-    seeds: Sequence[int],
+    kind: Kind,
+    classes: tuple[str, ...],
+) -> None:
+    """Check that tables and attacks fit the kind of the items.
+
+    Args:
+        experiment: the checked experiment.
+        attacks: its attacks.
+        kind: kind of its items.
+        classes: classes of its items (`Kind.classes`).
+
+    Raises:
+        UsageError: a table or attack is for another kind; the message names it.
+    """
+    for part in attacks:
+        kinds, wrong = part.attack.takes, ""
+        field = part.attack.field if isinstance(part.attack, Noise) else DEFAULT_FIELD
+        if not kind.is_taken(kinds):
+            wrong = f"it is for {' and '.join(sorted(kinds))}"
+        elif kind.is_judged and part.attack.spec().get("max_change") is not None:
+            wrong = "max_change is for scored pairs"
+        elif field != DEFAULT_FIELD and not kind.draws_names:
+            wrong = f"field = {field!r} is for questions"
+        if wrong:
+            raise UsageError(f"attack {part.label!r}: {wrong}, but the data are {kind.name}")
+    if kind.draws_names:
+        if not experiment.entities and any("names" in p.attack.needs for p in attacks):
+            raise UsageError("experiment: the table [[entities]] is missing")
+        return
+    analysis = experiment.analysis
+    asks = analysis.transfer or analysis.reuse or analysis.prompt_similarity
+    tables = {"entities": experiment.entities, "tune": experiment.tune, "analysis": asks}
+    for table, is_there in tables.items():
+        if is_there:
+            raise UsageError(f"the table [{table}] is for questions, but the data are {kind.name}")
+    if experiment.victim:  # classes are what a model answers
+        kind.check(classes, ", ".join(table.path or table.name for table in experiment.dataset))
+
+
+# -- stored edits, and controls --------------------------------------------------------------------
+
+
+def with_stored(
+    attacks: Sequence[AttackPart], datasets: Sequence[DatasetPart], seeds: Sequence[int]
 ) -> list[AttackPart]:
-    """Build the arms of the attacks `attacked` from the file that the data set read.
+    """Return the attacks, `attacked` replaced by the arms of the file that the data set read.
 
     Args:
         attacks: the experiment's attacks.
@@ -45,19 +124,18 @@ def stored_attacks(
     Raises:
         UsageError: no data set or several of this name, or a seed is not stored.
     """
-    parts = [part for part in attacks if isinstance(part.attack, Attacked)]
-    if not parts:
-        return []
+    made = [part for part in attacks if not isinstance(part.attack, Attacked)]
+    if len(made) == len(attacks):
+        return made
     sets = [found for one in datasets if (found := one.loaded.attack_set) is not None]
     if len(sets) != 1 or not sets[0].arms:
         raise UsageError(
             f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" that holds an '
             f"attack; medstress export DIR --table {NAME} --to FILE.jsonl writes such a file"
         )
-    kept: list[AttackPart] = []
-    for part in parts:
-        assert isinstance(part.attack, Attacked)
-        arms = part.attack.arms(sets[0])
+    n_tables = len(attacks) - len(made)
+    for part in attacks:
+        arms = part.attack.arms(sets[0]) if isinstance(part.attack, Attacked) else ()
         for arm in arms:
             label, own_seeds = arm.stored.label, arm.stored.seeds
             if own_seeds != (None,) and not set(seeds) <= set(own_seeds):
@@ -65,26 +143,20 @@ def stored_attacks(
                     f"[experiment] seeds: the file holds the edits of {label!r} for seeds = "
                     f"[{', '.join(map(str, own_seeds))}] alone; give some of these"
                 )
-            if len(parts) > 1 or part.is_labelled:
+            if n_tables > 1 or part.is_labelled:
                 label = f"{part.label}: {label}" if len(arms) > 1 else part.label
-            kept.append(AttackPart(label=label, attack=arm, is_labelled=part.is_labelled))
-    labels = [part.label for part in kept]
+            made.append(AttackPart(label=label, attack=arm, is_labelled=part.is_labelled))
+    labels = [part.label for part in made]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise UsageError(
             f'attack "{NAME}": two arms are called {twice[0]!r}; give the tables labels'
         )
-    return kept
+    return made
 
 
-PREFIX = "control of "
-"""Prefix of the label of an added arm of noise outside entities."""
-DEFAULT, IN_TURNS = "no_op", "neutral_insertion"
-"""The default control of attacks on questions, and of those that hold a conversation."""
 _NOT_TAGGED = "only in tagged texts can noise go round the entities"
 _REMEDY = "lower the budget, or name other controls in [experiment] controls"
 """What to do so that the attack is net of a control."""
-
-
 LeftOut: TypeAlias = dict[str, dict[str, str]]
 """Label of an attack -> control -> why the attack has it not."""
 
@@ -120,7 +192,7 @@ def control_arms(
         is_controlled = QUESTIONS in part.attack.takes and part.attack.is_judged
         if wanted is False or not is_controlled or isinstance(part.attack, Control | Unasked):
             continue
-        of_attack = CONTROLS if wanted is True else names or (part.attack.control or DEFAULT,)
+        of_attack = CONTROLS if wanted is True else names or (part.attack.control or "no_op",)
         for name in of_attack:
             control: Control = make_attack(name, {})  # type: ignore[assignment]
             if (reason := control.unfit(part.attack)) is not None:
@@ -149,20 +221,30 @@ def fitting_arms(
     kept: list[AttackPart] = []
     n_variants: dict[tuple[str, int], int] = {}
     for part in arms:
-        arm = part.attack
-        assert isinstance(arm, ControlArm)
-        reason = _too_few(arm, datasets, groups, n_variants)
+        assert isinstance(part.attack, ControlArm)
+        reason = _too_few(part.attack, datasets, groups, n_variants)
         if reason is None:
             kept.append(part)
-            continue
-        attack = part.label.removesuffix(f" / {arm.harmless.name}")
-        if not isinstance(wanted, bool | None):
-            raise UsageError(
-                f"[experiment] controls: {arm.harmless.name} cannot control attack {attack!r}: "
-                f"{reason}; {_REMEDY}"
-            )
-        left_out.setdefault(attack, {})[arm.harmless.name] = f"{reason}; {_REMEDY}"
+        else:
+            leave_out(part, f"{reason}; {_REMEDY}", wanted, left_out)
     return kept
+
+
+def leave_out(
+    part: AttackPart, reason: str, wanted: bool | Sequence[str] | None, left_out: LeftOut
+) -> None:
+    """Note why a control does not stand beside its attack.
+
+    Raises:
+        UsageError: the file names it.
+    """
+    assert part.beside is not None
+    attack, name = part.beside
+    if not isinstance(wanted, bool | None):
+        raise UsageError(
+            f"[experiment] controls: {name} cannot control attack {attack!r}: {reason}"
+        )
+    left_out.setdefault(attack, {})[name] = reason
 
 
 def _too_few(
@@ -232,107 +314,9 @@ def noise_controls(attacks: Sequence[AttackPart], kind: Kind) -> tuple[list[Atta
         arms = (one.attack for one in (*attacks, *added))
         if not any(isinstance(arm, NonEntityNoise) and arm.controls(attack) for arm in arms):
             control = NonEntityNoise(of=attack.own)
-            label = f"{PREFIX}{part.label}"
+            label = f"control of {part.label}"
             added.append(AttackPart(label=label, attack=control, is_labelled=True))
     return added, left_out
-
-
-# -- checks ----------------------------------------------------------------------------------------
-
-
-STREAM = "exemplars"
-
-
-def victim_of(
-    victim: Victim, attack: Attack, dataset: str, item: Question, seed: int | None, repeat: int
-) -> Victim:
-    """Return the victim that an attack asks about one item, clean or edited, in one trial."""
-    of = turn_attack(attack)
-    if of is None:
-        return victim
-    task, backend = victim.task, victim.backend
-    assert isinstance(task, MultipleChoice)  # checked when it was opened
-    exemplars = of.turns(item, rng_for(seed or 0, STREAM, dataset, item.id, repeat))
-    decoding = Decoding(
-        max_new_tokens=task.reasoning_tokens or of.reasoning_tokens,
-        temperature=task.decoding.temperature,
-    )
-    conversation = Conversation(
-        own=task,
-        exemplars=exemplars,
-        parser=task.parser,
-        thoughts=task.thoughts,
-        by_letter=task.answer_by is AnswerBy.LETTER,
-        in_turns=backend.traits.in_turns,
-        decoding=decoding,
-        answer_tokens=task.decoding.max_new_tokens,
-    )
-    return replace(victim, task=conversation)
-
-
-def check_asking(
-    victims: Sequence[Victim], attacks: Sequence[AttackPart], datasets: Iterable[str]
-) -> None:
-    """Check that victims see the options, or hold a conversation, where an attack needs it.
-
-    Args:
-        victims: opened.
-        attacks: the experiment's attacks, control arms among them.
-        datasets: labels of the data sets.
-
-    Raises:
-        UsageError: a victim does not; the message names it, the attack and what to do.
-    """
-    asked = [victim.on(label) for label in datasets for victim in victims]
-    reasons = {"turns": _holds_none, "listing": _hides_options, "follow_up": _is_mute}
-    for part, victim in product(attacks, asked):
-        is_control = isinstance(part.attack, Control | ControlArm)
-        for need, reason_of in reasons.items():
-            if need not in part.attack.needs or (is_control and need != "turns"):
-                continue  # where the options are not shown, an item is not attackable
-            if (reason := reason_of(victim)) is not None:
-                raise UsageError(
-                    f"attack {part.label!r} does not fit victim {victim.label!r}: {reason}; or "
-                    "leave one of them out"
-                )
-
-
-_WRAPPED = "wrap and shots change what is asked, and not what is said after it: leave them out"
-_WRITES_NONE = "its back end generates no text, so it holds no conversation"
-
-
-def _holds_none(victim: Victim) -> str | None:
-    """Say why the attack cannot hold its own conversation with the victim; None if it can."""
-    if not isinstance(victim.task, MultipleChoice):
-        return _WRAPPED
-    return None if "generate" in victim.backend.traits.calls else _WRITES_NONE
-
-
-def _hides_options(victim: Victim) -> str | None:
-    """Say that a victim answers without a list of options; None if it is shown one."""
-    task = victim.task
-    while isinstance(task, Wrapper):
-        task = task.inner
-    if isinstance(task, MultipleChoice) and task.answer_by is AnswerBy.HEAD:
-        return 'answer_by = "head" scores every option by itself; use answer_by = "letter"'
-    if victim.shows("options"):
-        return None
-    return 'its prompt lists no options; use a prompt that lists them, such as "qstab"'
-
-
-def _is_mute(victim: Victim) -> str | None:
-    """Say why nothing can be said after the victim's answer; None if it holds a conversation."""
-    task, traits = victim.task, victim.backend.traits
-    if not isinstance(task, MultipleChoice):
-        return _WRAPPED
-    by = task.answer_by
-    if by in (AnswerBy.TEXT, AnswerBy.HEAD):
-        return f'answer_by = "{by.value}" scores texts; use answer_by = "generate"'
-    if by is AnswerBy.LETTER and not task.template.chat:
-        return 'its prompt is one text; use prompt = "chat", or answer_by = "generate"'
-    if not traits.in_turns:
-        return "its model has no turns; use a chat model"
-    return _WRITES_NONE if by is not AnswerBy.LETTER and "generate" not in traits.calls else None
 
 
 def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) -> None:
@@ -355,23 +339,3 @@ def check_budgets(attacks: Sequence[AttackPart], groups: Sequence[GroupPart]) ->
                     f"attack {part.label!r}: budget {attack.budget} is larger than the "
                     f"vocabulary of group {group.label!r} ({size} names{without})"
                 )
-
-
-def check_scores(attacks: Sequence[AttackPart], victims: Sequence[config.Victim]) -> None:
-    """Check that attacks that need scores have victims that give them.
-
-    Whether a function gives scores is known only when it is asked; then each trial fails with the
-    same sentence.
-
-    Raises:
-        UsageError: a victim gives no scores; the message names it and the attack.
-    """
-    wanting = [part.label for part in attacks if "scores" in part.attack.needs]
-    for victim in victims if wanting else ():
-        none = ("generate", None) if victim.backend == "mock" else ("generate",)
-        if victim.answer_by in none and not gives_scores(victim.wrap):
-            raise UsageError(
-                f"attack {wanting[0]!r} needs the victim's scores, and the answers of victim "
-                f'{victim.called!r} have none: use answer_by = "letter" or "text", or other keys '
-                "of the attack"
-            )

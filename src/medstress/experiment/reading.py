@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import tomllib
@@ -10,24 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from medstress import recipes
-from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean, setting
+from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean, setting, unknown
 from medstress.core.reading import check_toml, parse_toml, read_text, toml_key, toml_value
 from medstress.core.words import command
 from medstress.core.writing import DATABASE
 from medstress.datasets.guess import ENDINGS
-from medstress.experiment.file import config
-from medstress.experiment.file.config import (
+from medstress.experiment import config
+from medstress.experiment.config import (
     ARRAYS,
     TABLES,
     Experiment,
     given_keys,
     is_used,
     own_name,
-    refused,
-    unknown,
+    refusing,
 )
 
 NEEDS = ("experiment", "dataset", "victim", "attack")
@@ -130,28 +128,49 @@ def find_source(experiment: str | Path | Source) -> Source:
     return Source(text=read_text(path), name=path.name, base=path.resolve().parent)
 
 
-def read_experiment(
-    path: Path | Source,
+def resolve(
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     overrides: Sequence[str] = (),
     needs: Sequence[str] = NEEDS,
     complete: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> Experiment:
-    """Read, override and check an experiment file.
+) -> tuple[Experiment, str, Path]:
+    """Read, override and check an experiment in any of its forms.
 
     Args:
-        path: the TOML file, the name of a shipped recipe, or a text that is no file.
+        experiment: a TOML file, the name of a shipped recipe, the text of a file as a `Source`, a
+            dict of the same shape, or a checked `Experiment`.
         overrides: `table.key=value` or `table.NAME.key=value`, values as in TOML.
-        needs: the tables that are required.
+        needs: the tables that the command needs.
         complete: fills in what the command decides, before the check.
+
+    Returns:
+        The checked experiment; its text, for the manifest; the folder that relative paths start
+        from.
 
     Raises:
         UsageError: one sentence: what was expected, what came, in which line, what to do.
     """
-    source = find_source(path)
-    raw = parse_toml(source.text, source.name if isinstance(path, Source) else str(path))
+    if isinstance(experiment, str | Path | Source):
+        source = find_source(experiment)
+        # A file by its path, which messages show.
+        named = source.name if isinstance(experiment, Source) else str(experiment)
+        name, text, base, raw = (
+            source.name,
+            source.text,
+            source.base,
+            parse_toml(source.text, named),
+        )
+    elif isinstance(experiment, Mapping | Experiment):
+        name, text, base, raw = "experiment", "", Path.cwd(), plain_tables(experiment)
+    else:
+        raise UsageError(
+            f"experiment: expected a TOML file, a dict or an Experiment, got {experiment!r}"
+        )
+    before = copy.deepcopy(raw)
     apply_overrides(raw, overrides)
     complete(raw)
-    return check_experiment(raw, Where(source.name, source.text, overrides, raw), needs)
+    checked = check_experiment(raw, Where(name, text, overrides, raw), needs)
+    return checked, text or toml_text(before), base
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Sequence[str]) -> None:
@@ -221,41 +240,18 @@ def check_experiment(
     """Check the tables of a file, or of Python, where they may be checked tables already.
 
     Raises:
-        UsageError: see `read_experiment`.
+        UsageError: see `resolve`.
     """
     where = where or Where("experiment", raw=raw)
     for table in raw:
         if table not in TABLES:
             raise UsageError(f"{where.key('', table)}: {unknown('table', table, TABLES)}")
-    require_tables(raw, needs, where.file)
-    try:
-        return Experiment.model_validate(raw)
-    except ValidationError as failure:
-        error = refused(failure, Experiment, where.key)
-        raise error from error.__cause__
-
-
-def require_tables(
-    raw: Mapping[str, Any], needs: Sequence[str] = NEEDS, file: str = "experiment"
-) -> None:
-    """Check that an experiment has the tables that it needs.
-
-    Raises:
-        UsageError: a table is missing; the message names it.
-    """
     for table in needs:
         if table not in raw or (table in ARRAYS and not raw[table]):
             shown = f"[[{table}]]" if table in ARRAYS else f"[{table}]"
-            raise UsageError(f"{file}: the table {shown} is missing")
-
-
-def check_table(table: str, values: Mapping[str, Any]) -> Any:
-    """Check one table and return it as its class.
-
-    Raises:
-        UsageError: one sentence.
-    """
-    return TABLES[table].read(values, f"[{table}]")
+            raise UsageError(f"{where.file}: the table {shown} is missing")
+    with refusing(Experiment, where.key):
+        return Experiment.model_validate(raw)
 
 
 def plain_tables(tables: Mapping[str, Any] | Experiment) -> dict[str, Any]:
@@ -321,9 +317,9 @@ def written(
             if isinstance(raw.get(name), list)
         }
     labels = {
-        "dataset": config.dataset_labels(experiment.dataset),
-        "entities": config.group_labels(experiment.entities),
-        "victim": config.victim_labels(experiment.victim),
+        "dataset": config.labels_of(experiment.dataset),
+        "entities": config.labels_of(experiment.entities),
+        "victim": config.labels_of(experiment.victim),
     }
     for table in tables["dataset"] if limit is not None else ():
         table["limit"] = min(limit, table.get("limit", limit))

@@ -1,1 +1,0 @@
-"""The experiment file: its tables as types, read and checked."""

@@ -1,1 +1,0 @@
-"""From a checked experiment to everything that a run needs."""
