@@ -70,8 +70,6 @@ class Portion:
     """Joins the fingerprint's settings, so that no other kind of run can extend this one."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """More entries of the manifest."""
-    may_lack: frozenset[str] = frozenset()
-    """Victims that may be in the folder but no longer in the experiment."""
     shard: Shard | None = None
     """The shard that runs: its trials only; what is about all trials belongs to the merged run."""
     own: Collection[tuple[str, str]] | None = None
@@ -160,15 +158,6 @@ class Prepared:
     def items(self, dataset: DatasetPart, group: GroupPart) -> tuple[Any, ...]:
         """Return the items that a group's trials run over."""
         return tuple(filter(self.portion.keep, group.items(dataset)))
-
-    def without_victims(self, labels: Collection[str]) -> Prepared:
-        """Return the same experiment without some of its victims."""
-        tables = self.experiment.victim
-        named = zip(tables, config.victim_labels(tables), strict=True)
-        kept = tuple(table for table, label in named if label not in labels)
-        victims = [victim for victim in self.victims if victim.label not in labels]
-        experiment = self.experiment.model_copy(update={"victim": kept})
-        return replace(self, experiment=experiment, victims=victims)
 
     def trials(self) -> Iterator[Trial]:
         """Yield all trials, item by item, so that back ends can share prefixes."""
