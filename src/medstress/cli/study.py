@@ -175,11 +175,18 @@ def significance(
     The same command resumes.
     """
     from medstress.analyses.significance import SIGNIFICANCE
-    from medstress.experiment.run import run_tests
+    from medstress.experiment.run import ask
+    from medstress.experiment.significance import testing
 
-    ask = partial(run_tests, Path(folder), experiment, overrides=sets)
+    own = partial(ask, Path(folder), testing(Path(folder)), experiment, overrides=sets)
     return _ask_again(
-        "test", folder, ask, lambda run: run.of(SIGNIFICANCE), dry_run=dry_run, yes=yes, quiet=quiet
+        "test",
+        folder,
+        own,
+        lambda run: run.of(SIGNIFICANCE),
+        dry_run=dry_run,
+        yes=yes,
+        quiet=quiet,
     )
 
 
@@ -207,13 +214,14 @@ def explain(
     if limit is not None and trial:
         raise UsageError(f"--limit {limit}: expected --all with it: it draws successes")
     from medstress.analyses.explanations import EXPLANATIONS
-    from medstress.experiment.explain import Selection, Settings, run_explanations
+    from medstress.experiment.explain import Selection, explaining
+    from medstress.experiment.run import ask
 
-    chosen = Selection(trials=tuple(trial), limit=limit)
+    asking = explaining(Path(folder), Selection(trials=tuple(trial), limit=limit))
     return _ask_again(
         "explain",
         folder,
-        partial(run_explanations, Path(folder), experiment, chosen, Settings(), overrides=sets),
+        partial(ask, Path(folder), asking, experiment, overrides=sets),
         lambda run: run.of(EXPLANATIONS),
         f"Heat maps: {command('report', folder)}",
         dry_run=dry_run,

