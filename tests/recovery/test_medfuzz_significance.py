@@ -26,7 +26,7 @@ from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import ask
-from medstress.experiment.significance import testing
+from medstress.experiment.significance import asking
 from medstress.report.review.pages import export_room
 from medstress.report.review.room import make_room
 from medstress.store.chain import RUN_CHAIN, link
@@ -159,7 +159,7 @@ def retested(found, settings):
     """Test a run; what was said at the end, and before it was paid for."""
     said: list[str] = []
     watcher = Watcher(announce=said.append)
-    end = ask(found.folder, testing(found.folder), settings, watcher=watcher)
+    end = ask(found.folder, asking(found.folder), settings, watcher=watcher)
     return end, said
 
 

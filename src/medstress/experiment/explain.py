@@ -860,7 +860,7 @@ def _check_prompt(victim: Victim) -> None:
 # -- the stage -------------------------------------------------------------------------------------
 
 
-def explaining(folder: Path, selection: Selection, evaluations: int = EVALUATIONS) -> Asking:
+def asking(folder: Path, selection: Selection, evaluations: int = EVALUATIONS) -> Asking:
     """Return what explains trials of a run; stored answers are used again.
 
     Args:

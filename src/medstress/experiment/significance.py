@@ -390,7 +390,7 @@ SIGNIFICANCE = Stage(
 """Successes are tested, family by family."""
 
 
-def testing(folder: Path) -> Asking:
+def asking(folder: Path) -> Asking:
     """Return what tests the successes of a run; what was tested before is not asked again."""
 
     def most(checked: config.Experiment) -> str:
