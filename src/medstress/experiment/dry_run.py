@@ -371,8 +371,8 @@ class _Counting:
     def __init__(self, prepared: Prepared, folder: Path | None) -> None:
         self._prepared = prepared
         self._usual = {one.label: usual_of(one, prepared, folder) for one in prepared.victims}
-        asked = (*prepared.victims, *prepared.roles)
-        self._costs = {one.label: Cost(model=one.label) for one in asked}
+        labels = [*self._usual, *(role.label for role in prepared.roles)]
+        self._costs = {label: Cost(model=label) for label in labels}
         self._writes = {role.name: role.decoding.max_new_tokens for role in prepared.roles}
         self._paid: dict[Hashable, int] = {}
         self._sizes: dict[Hashable, Size] = {}

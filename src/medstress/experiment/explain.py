@@ -16,12 +16,13 @@ References:
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -369,8 +370,6 @@ def _differing(before: Texts, after: Texts) -> Pair:
 
 Floats: TypeAlias = NDArray[np.float64]
 Masks: TypeAlias = list[Mask]
-Tree: TypeAlias = "int | tuple[Tree, Tree]"
-"""A token, or two branches."""
 
 EVALUATIONS = 500
 """Masked texts of one prompt at most, by default; shap's own default."""
@@ -399,7 +398,7 @@ class Owen:
 
 
 def owen_values(
-    tree: Tree, n: int, *, evaluations: int = EVALUATIONS, batch: int = BATCH
+    sizes: Sequence[int], *, evaluations: int = EVALUATIONS, batch: int = BATCH
 ) -> Generator[Masks, Floats, Owen]:
     """Compute the Owen values of a prompt's tokens.
 
@@ -408,8 +407,7 @@ def owen_values(
     difference that the whole prompt makes, however early the search ends.
 
     Args:
-        tree: over the tokens; groups of tokens before their parts.
-        n: tokens, at least 1.
+        sizes: tokens of each segment, at least 1 in all; segments are halved before their parts.
         evaluations: masked texts at most.
         batch: masked texts that are asked at once.
 
@@ -425,9 +423,9 @@ def owen_values(
             known.update(zip(new, (yield list(new.values())), strict=True))
         return [known[as_key(mask)] for mask in masks]
 
+    n, (children, inside) = sum(sizes), branches_of(sizes)
     nothing = np.zeros(n, dtype=bool)
     base, full = yield from asked([nothing, ~nothing])
-    children, inside = _numbered(tree, n)
     credit = np.zeros((len(inside), len(base)))
     # Branches to halve: where outputs change most, then by lot, which is the same in every process.
     lots = np.random.RandomState(0)
@@ -465,28 +463,7 @@ def owen_values(
     return Owen(values=credit[:n], base=base, full=full, n_evaluations=len(known))
 
 
-def _numbered(tree: Tree, n: int) -> tuple[dict[int, tuple[int, int]], Masks]:
-    """Number the branches of a tree over tokens 0 to n - 1, from n on and children before parents.
-
-    Returns:
-        The two halves of each branch, and the tokens inside of each token and branch.
-    """
-    children: dict[int, tuple[int, int]] = {}
-    inside: Masks = list(np.eye(n, dtype=bool))
-
-    def number(part: Tree) -> int:
-        if isinstance(part, int):
-            return part
-        left, right = number(part[0]), number(part[1])
-        children[len(inside)] = left, right
-        inside.append(inside[left] | inside[right])
-        return len(inside) - 1
-
-    number(tree)
-    return children, inside
-
-
-def tree_of(sizes: Sequence[int]) -> Tree | None:
+def branches_of(sizes: Sequence[int]) -> tuple[dict[int, tuple[int, int]], Masks]:
     """Return a balanced tree over segments, and over the tokens within each.
 
     A segment never shares a branch with part of another one, so a group of tokens is a whole option
@@ -497,29 +474,32 @@ def tree_of(sizes: Sequence[int]) -> Tree | None:
     Args:
         sizes: tokens of each segment, in order.
 
-    >>> tree_of([1, 2, 1])
-    (0, ((1, 2), 3))
-    >>> tree_of([0, 3, 0])
-    (0, (1, 2))
-    >>> tree_of([0]) is None
-    True
+    Returns:
+        The two halves of each branch, and the tokens inside of each token and branch. Tokens are
+        numbered from 0, branches after them and after their halves.
+
+    >>> branches_of([1, 2, 1])[0]
+    {4: (1, 2), 5: (4, 3), 6: (0, 5)}
+    >>> branches_of([0, 3, 0])[0]
+    {3: (1, 2), 4: (0, 3)}
     """
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    segments = [
-        _halves([*range(int(start), int(start) + size)])
-        for start, size in zip(starts, sizes, strict=False)
-    ]
-    return _halves(segments)
+    children: dict[int, tuple[int, int]] = {}
+    inside: Masks = list(np.eye(sum(sizes), dtype=bool))
 
+    def halved(parts: Sequence[int | None]) -> int | None:
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        middle = len(parts) // 2
+        left, right = halved(parts[:middle]), halved(parts[middle:])
+        if left is None or right is None:
+            return right if left is None else left
+        children[len(inside)] = left, right
+        inside.append(inside[left] | inside[right])
+        return len(inside) - 1
 
-def _halves(parts: Sequence[Tree | None]) -> Tree | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    middle = len(parts) // 2
-    left, right = _halves(parts[:middle]), _halves(parts[middle:])
-    if left is None or right is None:
-        return right if left is None else left
-    return (left, right)
+    starts = accumulate(sizes, initial=0)
+    halved([halved(range(a, a + size)) for a, size in zip(starts, sizes, strict=False)])
+    return children, inside
 
 
 # -- the explanation -------------------------------------------------------------------------------
@@ -537,7 +517,7 @@ def outputs_of(prediction: Prediction, letters: Sequence[str]) -> Floats:
     would ask.
     """
     if prediction.scores is not None:
-        return np.exp(np.array(prediction.scores))
+        return np.array([math.exp(value) for value in prediction.scores])
     return np.array([float(name == prediction.answer) for name in letters])
 
 
@@ -590,12 +570,10 @@ class _Side:
         for segment, part in zip(segments, cut, strict=True):
             of_text.setdefault(segment.number, []).extend(part)
         self._of_text = list(of_text.values())
-        tree = tree_of(self.sizes)
-        if tree is None:
+        if not self.tokens:
             raise TrialError("not explained: the prompt is empty")
-        n = len(self.tokens)
-        self._whole = masked(self._of_text, np.ones(n, dtype=bool))
-        self.search: Search = owen_values(tree, n, evaluations=work.evaluations)
+        self._whole = masked(self._of_text, np.ones(len(self.tokens), dtype=bool))
+        self.search: Search = owen_values(self.sizes, evaluations=work.evaluations)
         self.masks: Masks = next(self.search)
         self.found: Owen | None = None
         self.answer: Prediction | None = None

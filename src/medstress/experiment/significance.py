@@ -124,7 +124,7 @@ class Family:
     def study(self) -> Study:
         """Return the study that tests the successes; the same one in every process."""
         own, table = self.successes, self.table
-        price, most = self.price, table.controls if table.null == Null.NEUTRAL else None
+        price, most = self.price, table.controls if Null(table.null) is Null.NEUTRAL else None
         return Study(
             **self.again.about(self.trials[0]),
             purpose=Purpose.TEST,
