@@ -147,8 +147,10 @@ class TuningPlan:
         Raises:
             UsageError: no victim is left.
         """
-        without_n = places_without_n(best.grids)
-        if without_n and without_n.keys() == {grid.place for grid in best.grids if grid.n_items}:
+        asked = [grid for grid in best.grids if grid.n_items]
+        without_n = places_without_n(asked)
+        left = {grid.victim for grid in asked if grid.place not in without_n}
+        if asked and not left:
             (dataset, group, victim), n = next(iter(without_n.items()))
             raise UsageError(
                 f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
@@ -170,7 +172,8 @@ class TuningPlan:
             for part in self.prepared.attacks
             if not has_n(part.attack.spec()) or self.point(part.attack) in used
         )
-        return replace(self.prepared, attacks=shown, portion=portion)
+        prepared = self.prepared.without_victims({grid.victim for grid in asked} - left)
+        return replace(prepared, attacks=shown, portion=portion)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,6 +159,15 @@ class Prepared:
         """Return the items that a group's trials run over."""
         return tuple(filter(self.portion.keep, group.items(dataset)))
 
+    def without_victims(self, labels: Collection[str]) -> Prepared:
+        """Return the same experiment without some of its victims."""
+        tables = self.experiment.victim
+        named = zip(tables, config.victim_labels(tables), strict=True)
+        kept = tuple(table for table, label in named if label not in labels)
+        victims = [victim for victim in self.victims if victim.label not in labels]
+        experiment = self.experiment.model_copy(update={"victim": kept})
+        return replace(self, experiment=experiment, victims=victims)
+
     def trials(self) -> Iterator[Trial]:
         """Yield all trials, item by item, so that back ends can share prefixes."""
         settings, place = self.experiment.experiment, self.portion.first_place
