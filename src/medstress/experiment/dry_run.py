@@ -39,9 +39,9 @@ from medstress.core.items import PAIRS, Question
 from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.words import plural
+from medstress.engine.inquiry import Asked
 from medstress.engine.trial import Trial
 from medstress.experiment.file.config import victim_labels
-from medstress.experiment.follow_ups import FollowUp
 from medstress.experiment.plan.manifest import SOURCES, surrogates_of
 from medstress.experiment.plan.plan import Prepared, all_prices, usd_of
 from medstress.experiment.significance import (
@@ -340,7 +340,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
 
 
 def follow_up_lines(
-    prepared: Prepared, works: Iterable[tuple[FollowUp, int]], folder: Path
+    prepared: Prepared, works: Iterable[tuple[Asked, int]], folder: Path
 ) -> Iterator[str]:
     """Yield what tests or explanations cost at most, by model.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from medstress.core.items import Candidate, Mention, Question
 from medstress.core.resources import Resources
 from medstress.core.text import Edit
 from medstress.core.trials import Trial
-from medstress.engine.inquiry import Inquiry
-from medstress.engine.work import Purpose, Work
+from medstress.engine.inquiry import Asked, Inquiry
+from medstress.engine.work import Purpose
 from medstress.entities.embeddings import PromptEncoder
 from medstress.experiment.file import config
 from medstress.experiment.plan.attack_checks import victim_of
@@ -45,24 +45,12 @@ _DERIVED = ("edits", "top", "asked", "trials", "verdict", "prompts")
 """Keys of a spec that follow from the trials, so that an extension may change them."""
 
 
-class FollowUp(Work, Protocol):
-    """An inquiry, a study or an explanation."""
-
-    @property
-    def purpose(self) -> Purpose:
-        """What it is asked for."""
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """What the analysis needs to interpret the answers; part of the id."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """Works that need the trials of a run."""
 
     name: str
-    works: Callable[[Prepared, Run], Iterable[FollowUp]]
+    works: Callable[[Prepared, Run], Iterable[Asked]]
     """What is asked; what has ended is among it."""
     purposes: frozenset[Purpose]
     """Of its works; `--retry-failed` begins works of an experiment's own stages again."""
@@ -89,7 +77,7 @@ class Asking:
     """Says why nothing was asked, if so."""
 
 
-def superseded(stage: Stage, works: Sequence[FollowUp], ended: Iterable[StoredInquiry]) -> set[str]:
+def superseded(stage: Stage, works: Sequence[Asked], ended: Iterable[StoredInquiry]) -> set[str]:
     """Return the follow-ups of a folder that a stage replaces.
 
     An extension changes what is asked: other names lead, other controls are shared. The root and
