@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import accumulate, groupby, pairwise
@@ -857,8 +857,9 @@ def asking(folder: Path, selection: Selection, evaluations: int = EVALUATIONS) -
         edits = run.folder.read(lambda reader: last_edits(reader, trials))
         return explanations(trials, edits, Again.of(bench), evaluations)
 
-    def words(bench: Prepared, run: Run) -> Iterator[str]:
-        own, ended = works(bench, run), run.folder.read(RunReader.answered_follow_ups)
+    def words(
+        bench: Prepared, run: Run, own: Sequence[Explanation], ended: Collection[str]
+    ) -> Iterator[str]:
         left = [one for one in own if one.id not in ended]
         n_successes = sum(trial.first is not None for trial in choose(run.trials, selection))
         parts = [plural(n_successes, "success", "successes")] if n_successes else []

@@ -56,8 +56,8 @@ class Stage:
     """Of its works; `--retry-failed` begins works of an experiment's own stages again."""
     most: Callable[[Any], int] = lambda _: 0
     """The most queries of one work to its victim."""
-    words: Callable[[Prepared, Run], Iterable[str]] = lambda *_: ()
-    """What the user should read before it costs money."""
+    words: Callable[[Prepared, Run, Sequence[Any], Collection[str]], Iterable[str]] = lambda *_: ()
+    """What the user should read before it costs money, by what is asked, and ids of what ended."""
     entries: Callable[[Prepared, Run], Mapping[str, Any]] = lambda *_: {}
     """What the manifest keeps of it from before its first call."""
     is_whole: bool = False

@@ -452,11 +452,11 @@ def _follow_up(
         return None
     run = Run.open(store.folder)
     for stage in stages:
-        for line in stage.words(bench, run):
-            watcher.note(line)
-            watcher.announce(line)
         works = list(stage.works(bench, run))
         ended = run.folder.read(RunReader.answered_follow_ups)
+        for line in stage.words(bench, run, works, ended):
+            watcher.note(line)
+            watcher.announce(line)
         left = [(one, n) for one in works if one.id not in ended and (n := stage.most(one))]
         if left:
             from medstress.experiment.dry_run import follow_up_lines
@@ -567,12 +567,8 @@ def ask(
     assert given is not None
     bench = prepare(given, overrides=overrides, watcher=watcher, complete=asking.complete)
     wish = Wish(asks_again=True, dry_run=dry_run)
-    lock = lock_folder(folder)
-    try:
-        with opened_victims(bench, watcher.note, baselines=False):
-            stop = execute(bench, folder, wish, asking.stages, lock=lock, watcher=watcher).stop
-    finally:
-        lock.release()
+    with locked(folder) as lock, opened_victims(bench, watcher.note, baselines=False):
+        stop = execute(bench, folder, wish, asking.stages, lock=lock, watcher=watcher).stop
     if stop is None:
         return asking.end()
     table = bench.experiment.experiment

@@ -9,7 +9,7 @@ so that no loop is lost for what it costs.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import exp, floor
@@ -69,7 +69,6 @@ from medstress.experiment.file import config
 from medstress.experiment.follow_ups import Again, Asking, Stage
 from medstress.experiment.plan.plan import Prepared
 from medstress.stats.permutation import TIE
-from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.prompt_sets import lettered, say, texts_hash
@@ -342,9 +341,12 @@ def _reasonings(bench: Prepared, run: Run) -> list[Study]:
     return mention_studies(attacked, Again.of(bench)) if is_wanted else []
 
 
-def _words_of_judge(bench: Prepared, run: Run) -> Iterator[str]:
-    if n := len(_reasonings(bench, run)):
-        yield f"faithfulness: the judge is asked about the reasonings of {plural(n, 'trial')}"
+def _words_of_judge(
+    bench: Prepared, run: Run, works: Sequence[Study], ended: Collection[str]
+) -> Iterator[str]:
+    if works:
+        n = plural(len(works), "trial")
+        yield f"faithfulness: the judge is asked about the reasonings of {n}"
 
 
 FAITHFULNESS = Stage(
@@ -361,11 +363,13 @@ def _tests(bench: Prepared, run: Run) -> list[Study]:
     return [one.study() for one in families_of(bench, run) if one.buys_control]
 
 
-def _outlook(bench: Prepared, run: Run) -> Iterator[str]:
+def _outlook(
+    bench: Prepared, run: Run, works: Sequence[Study], ended: Collection[str]
+) -> Iterator[str]:
     refused = [one.item.id for one in run.trials if not one.arm.is_control and one.is_refused]
     if refused:
         yield f"tests: left out because experts find them not valid: {', '.join(refused)}"
-    ended, own = run.folder.read(RunReader.answered_follow_ups), families_of(bench, run)
+    own = families_of(bench, run)
     if not own:
         yield f"tests: {nothing_tested(bench, run)}"
     for family in own:

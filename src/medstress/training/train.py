@@ -41,13 +41,12 @@ from medstress.experiment.plan.noise_resources import (
 from medstress.experiment.plan.parts import AttackPart, kind_of_datasets
 from medstress.experiment.plan.plan import Portion, Prepared
 from medstress.experiment.prepare import opened_victims, prepare
-from medstress.experiment.run import execute, run_folder
+from medstress.experiment.run import execute, locked, run_folder
 from medstress.files.reading import reading
 from medstress.files.writing import make_folder, make_private, refuse_link, write_text
 from medstress.stats.trainings import ASSUMED, ENOUGH_SEEDS, least_gain
 from medstress.store.database import translated
 from medstress.store.reader import stored_manifest
-from medstress.store.run_store import lock_folder
 from medstress.tasks.kinds import SIMILARITY, TAGGING
 from medstress.training.learners import PairScorer, Start, Tagger, find_start, fit
 
@@ -741,8 +740,7 @@ def train_experiment(
     watcher = watcher or Watcher()
     plan = plan_training(experiment, limit=limit, overrides=overrides, watcher=watcher)
     folder = run_folder(plan.prepared, out, suffix="-trained")
-    lock = lock_folder(folder, others=(MODELS, RESULT_FILE))
-    try:
+    with locked(folder, others=(MODELS, RESULT_FILE)) as lock:
         start = find_start(plan.table.model, plan.table.device, plan.prepared.base)
         check_folder(plan, folder, start)
         if any(_result(folder / MODELS, model) is None for model in plan.models):
@@ -757,8 +755,6 @@ def train_experiment(
                 execute(prepared, folder, lock=lock, watcher=watcher)
             if not stored_manifest(folder)["complete"]:
                 return folder
-    finally:
-        lock.release()
     _write(folder / RESULT_FILE, {"format": 1, **as_json(Run.open(folder).of(TRAINING))})
     return folder
 
