@@ -257,6 +257,15 @@ def _cut_as_stored(victim: Victim, findings: Mapping[str, Any] | None) -> Record
 
 
 OTHERWISE = "the attack drew otherwise here: near ties, or tables of another version"
+_SUMS = {
+    "n_trials": (
+        *("n_eligible", "n_already_wrong", "n_unreadable_at_baseline", "n_not_attackable"),
+        "n_failed_at_baseline",
+    ),
+    "n_eligible": ("n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed"),
+    "asked": ("paid", "cached", "failed"),
+}
+"""Count of a row of the summary, or of its queries -> the counts that it is the sum of."""
 IN_PROGRESS = "the run, or a test or explanation of it, is not complete"
 
 
@@ -332,7 +341,10 @@ class _Verifying:
         yield from self._trials()
         stored = Run.open(self._run.folder)
         yield from self._follow_ups(stored)
-        yield from kept_break(self._run, summary_of(stored), self._found)
+        summary = summary_of(stored)
+        for expected, given in odd_sums([*summary["results"], *summary["by_seed"]]):
+            yield _break("summary", 0, expected, given)
+        yield from kept_break(self._run, summary, self._found)
 
     # -- trials ------------------------------------------------------------------------------
     def _trials(self) -> Iterator[Break]:
@@ -649,3 +661,14 @@ def plan_breaks(manifest: Mapping[str, Any]) -> Iterator[Break]:
         own = content_hash({"task": victim["task"], "model": victim["model_hash"]})
         if own != (stored := parts["victims"].get(label)):
             yield _break("manifest", 0, f"victim {label!r} {own}", str(stored))
+
+
+def odd_sums(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield (expected, found) where the counts of a row of a summary do not add up."""
+    for row in rows:
+        counts = {**row, **row["queries"]}
+        for name, parts in _SUMS.items():
+            total = sum(counts[part] for part in parts)
+            if counts[name] != total:
+                where = f"{row['attack']} on {row['victim']}, {row['dataset']}/{row['group']}"
+                yield f"{name} {total} of {where}", str(counts[name])
