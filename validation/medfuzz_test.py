@@ -38,7 +38,7 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.text import Edit
 from medstress.engine.inquiry import HoldConversations
 from medstress.engine.work import Held
-from medstress.experiment.family_flow import Design, Stock, Success, family_flow
+from medstress.experiment.significance import Stock, Success, family_flow
 from medstress.stats.estimate import wilson_ends
 from medstress.stats.permutation import control_p
 from medstress.tasks.victim import Victim
@@ -192,9 +192,9 @@ def attack_and_test(
                 stock=stock,
             )
         )
-    design = Design(null=null, attempts=ATTEMPTS, n_controls=30, max_calls=max_calls)
+    most = 30 if null is Null.NEUTRAL else None
     price = ControlPrice(null=null, statistic=world.statistic, attempts=ATTEMPTS)
-    before, found = world.n_calls, driven(family_flow(successes, design, price), world)
+    before, found = world.n_calls, driven(family_flow(successes, price, max_calls, most), world)
     stop_at = STOP_AT if null is Null.MATCHED else None
     return Family(
         n_attacked=len(strengths),

@@ -15,8 +15,8 @@ import medstress as ms
 from fault_server import FaultServer
 from medstress.cli.app import medstress_cli
 from medstress.core import registry
-from medstress.experiment.audit.verify import verify_folder
 from medstress.experiment.perturb import perturb
+from medstress.experiment.verify import verify_folder
 from medstress.plugin import DatasetOptions
 from medstress.tasks import kinds
 from rows import rows_of

@@ -7,10 +7,11 @@ from collections import Counter
 import pytest
 
 from medstress.api.run import Run, run
+from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.core.errors import UsageError
 from medstress.core.items import Question
-from medstress.experiment.audit.verify import verify_folder
-from medstress.experiment.transfer import replacements
+from medstress.experiment.follow_ups import replacements
+from medstress.experiment.verify import verify_folder
 from medstress.testing import PerturbationTable, tiny_resources
 from rows import rows_of
 
@@ -158,13 +159,12 @@ def test_an_embedder_that_is_not_there_is_refused_before_any_question(two):
 
 def test_a_name_of_the_ranking_keeps_the_edit_limit_and_the_case_of_its_attack():
     item = Question(id="q", stem="?", options=("Alpha", "Beta"), key="A")
-    table = PerturbationTable(["bet", "BETs", "a long name"])
-    span = ("B", 0, 4)
-    places = {name.casefold(): i for i, name in enumerate(table.names)}
+    resources = tiny_resources(PerturbationTable(["bet", "BETs", "a long name"]))
 
-    def put(**spec):
+    def put(**keys):
+        attack = EntitySubstitution(sampler="random", **keys)
         top = ("bet", "bets", "a long name")
-        made = replacements(item, span, top, tiny_resources(table), places, spec)
+        made = replacements(attack, item, ("B", 0, 4), top, resources)
         return [candidate.options[1] for _, candidate in made]
 
     assert put() == ["Bet", "BETs", "A long name"]

@@ -4,7 +4,7 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.core.errors import UsageError
-from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.verify import verify_folder
 
 VICTIM = '''
 """Wrong on changed prompts of a planted share of the questions; unreadable where they say so."""

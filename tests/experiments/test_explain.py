@@ -17,7 +17,8 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.engine.progress import Watcher
-from medstress.experiment.explain import Selection, Settings, run_explanations
+from medstress.experiment.explain import Selection, asking
+from medstress.experiment.run import ask
 from rows import rows_of
 
 VICTIM = '''
@@ -155,13 +156,9 @@ def run(folder: Path, victim: str = "letter") -> None:
 def explain(folder: Path, *trials: str, **settings: Any) -> list[str]:
     """Explain, and return what was announced."""
     told: list[str] = []
-    stopped = run_explanations(
-        folder / "run",
-        folder / "e.toml",
-        Selection(trials=trials),
-        Settings(**settings),
-        Watcher(announce=told.append),
-    )
+    chosen = asking(folder / "run", Selection(trials=trials), **settings)
+    watcher = Watcher(announce=told.append)
+    stopped = ask(folder / "run", chosen, folder / "e.toml", watcher=watcher)
     assert stopped is None
     return told
 

@@ -7,7 +7,7 @@ import pytest
 from fault_server import FaultServer
 from medstress.api.run import run
 from medstress.core.errors import UsageError
-from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.verify import verify_folder
 from rows import rows_of
 
 pytest.importorskip("openai", reason="needs the extra medstress[openai]")

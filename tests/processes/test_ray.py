@@ -14,7 +14,7 @@ import pytest
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
 from medstress.experiment import on_ray
-from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.verify import verify_folder
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
 pytestmark = [

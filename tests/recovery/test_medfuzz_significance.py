@@ -25,7 +25,8 @@ from medstress.core.errors import UsageError
 from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import opened_victims, prepare
-from medstress.experiment.run import run_tests
+from medstress.experiment.run import ask
+from medstress.experiment.significance import asking
 from medstress.report.review.pages import export_room
 from medstress.report.review.room import make_room
 from medstress.store.chain import ROOT, RUN_CHAIN, keep_root, link
@@ -156,7 +157,8 @@ def asks(folder, *more):
 def retested(found, settings):
     """Test a run; what was said at the end, and before it was paid for."""
     said: list[str] = []
-    end = run_tests(found.folder, settings, Watcher(announce=said.append))
+    watcher = Watcher(announce=said.append)
+    end = ask(found.folder, asking(found.folder), settings, watcher=watcher)
     return end, said
 
 
@@ -374,9 +376,9 @@ def test_a_family_is_named_before_the_first_query_or_not_at_all(bench, tested, c
     retested(tested, experiment(bench, {**NEUTRAL, "items": ITEMS[::-1]}))
     assert tested.summary()["significance"] == before
     late = run(experiment(bench), bench / "late")
-    for ask in (run_tests, lambda folder, settings, _: run(settings, folder)):
+    for again in (retested, lambda found, settings: run(settings, found.folder)):
         with pytest.raises(UsageError, match="this run began with none"):
-            ask(late.folder, experiment(bench, NEUTRAL), Watcher())
+            again(late, experiment(bench, NEUTRAL))
 
 
 @pytest.mark.parametrize(

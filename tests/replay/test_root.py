@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.verify import verify_folder
 from medstress.store.chain import plan_of
 from medstress.store.trials import Folder
 

@@ -17,9 +17,9 @@ from medstress.core.resources import Resources
 from medstress.engine.trial import Trial
 from medstress.entities.alike import NameRules
 from medstress.entities.vocabularies import SynonymGroups
-from medstress.experiment.audit.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.prepare import prepare
+from medstress.experiment.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.store.chain import ROOT, RUN_CHAIN, finish, keep_root, link
 from medstress.store.reviews import Review, ReviewStore
 
@@ -345,7 +345,7 @@ def test_a_changed_summary_is_named(copy, monkeypatch):
     path.write_text(json.dumps(kept), "utf-8")
     assert told(copy).startswith("summary.json: expected results[0].n_flipped ")
     with monkeypatch.context() as patch:
-        patch.setattr("medstress.experiment.audit.verify.__version__", "99.0")
+        patch.setattr("medstress.experiment.verify.__version__", "99.0")
         found = verify_folder(copy)
         assert found.broken is None
         assert "another one here from results[0].n_flipped on" in found.not_compared[0]
@@ -474,7 +474,7 @@ def test_nothing_that_a_folder_names_is_opened(copy, tmp_path, monkeypatch, key,
     rebuild(copy, f"UPDATE manifest SET value = '{json.dumps(config)}' WHERE key = 'config'")
     opened: list[str] = []
     monkeypatch.setattr(
-        "medstress.experiment.audit.recorded.load_groups", lambda *_: opened.append("groups") or []
+        "medstress.experiment.recorded.load_groups", lambda *_: opened.append("groups") or []
     )
     found = verify_folder(copy)
     assert (found.broken, opened) == (None, [])

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.verify import verify_folder
 from rows import rows_of
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from goldens import GOLDENS, medstress, n_asked, written_to
-from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.verify import verify_folder
 
 _CUT = ("medfuzz",)
 """Cut in every test run; the other kinds before a release."""

@@ -8,8 +8,8 @@ import pytest
 from medstress.core.errors import UsageError
 from medstress.core.extras import versions
 from medstress.experiment import on_ray
-from medstress.experiment.audit.verify import verify_folder
 from medstress.experiment.reading import find_source
+from medstress.experiment.verify import verify_folder
 
 
 class RayError(Exception):
@@ -152,9 +152,8 @@ def test_a_worker_with_another_version_or_without_the_disk_asks_nothing(bench, t
         (versions(), tmp_path / "nowhere" / "1", "not there"),
     ):
         end = on_ray.run_shard(source, str(folder), 2, expected, False, {})
-        assert end.error is not None
-        assert end.error[0] == "UsageError"
-        assert word in end.error[1]
+        assert isinstance(end.error, UsageError)
+        assert word in str(end.error)
         assert not folder.exists()
     assert not bench.received()
 

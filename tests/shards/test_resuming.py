@@ -3,7 +3,7 @@
 import pytest
 
 from medstress.api.run import Run, merge
-from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.verify import verify_folder
 
 
 @pytest.mark.kills

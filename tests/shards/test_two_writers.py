@@ -15,7 +15,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.calls import Chosen
 from medstress.core.errors import StoreError
 from medstress.core.items import Question
-from medstress.experiment.audit.verify import verify_folder
+from medstress.experiment.verify import verify_folder
 from medstress.store.database import FILE, LOCK, TakenOverError
 from medstress.store.run_store import RunStore, lock_folder
 

@@ -13,8 +13,14 @@ from medstress.core.errors import MedstressError, UsageError
 from medstress.core.sentences import TaggedText
 from medstress.experiment.arms import make_attacks
 from medstress.experiment.config import Attack as AttackTable
-from medstress.training.data import Kind, TrainingData, split_into_folds, split_off
-from medstress.training.train import plan_training, training_lines
+from medstress.training.train import (
+    Kind,
+    TrainingData,
+    plan_training,
+    split_into_folds,
+    split_off,
+    training_lines,
+)
 
 
 def noisy(*names, **more):

@@ -7,8 +7,7 @@ import pytest
 
 from medstress.core.errors import StoreError
 from medstress.experiment.config import Train
-from medstress.training.learners import PairScorer, Tagger, batches, find_start
-from medstress.training.loop import fit
+from medstress.training.learners import PairScorer, Tagger, batches, find_start, fit
 
 HOW = {"model": "m", "epochs": 12, "batch_size": 8, "learning_rate": 5e-3, "patience": 0}
 

@@ -258,8 +258,8 @@ def train(
     from medstress.training.train import train_experiment
 
     with watching(watcher, quiet) as watched:
-        trained = train_experiment(
+        folder = train_experiment(
             experiment, out, limit=limit, overrides=overrides, watcher=watched
         )
-    keep_summary(trained.folder)
-    return Trained(run=Run(trained.folder), is_complete=trained.is_complete)
+    is_complete = keep_summary(folder).is_complete
+    return Trained(run=Run(folder), is_complete=is_complete)

@@ -71,6 +71,7 @@ class Attacked(Attack):
                     f"{NAME}: attacks: the file holds no attack {name!r} (it holds "
                     f"{', '.join(known)})"
                 )
+        wanted = self.attacks or known
         is_default = self.budget == UNBOUNDED and found.selection is not Selection.FLIPPED
         budget = 1 if is_default else self.budget
         return [

@@ -136,8 +136,8 @@ def verify(
     answers, and computes the kept summary again. Names the first thing that does not agree. Asks
     no model and changes nothing. Exit code 0, or 2.
     """
-    from medstress.experiment.audit.verify import verify_folder
     from medstress.experiment.prepare import prepare
+    from medstress.experiment.verify import verify_folder
 
     own = None if experiment is None else prepare(experiment)
     verified = verify_folder(Path(folder), root=root, own=own)

@@ -17,6 +17,7 @@ from medstress.core.words import command, plural, quoted
 if TYPE_CHECKING:
     from medstress.analyses.run import Run
     from medstress.analyses.shown import Shown
+    from medstress.experiment.follow_ups import Asking
 
 _study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
 _TUNED = "folder of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
@@ -117,7 +118,9 @@ def train(
 def _ask_again(
     name: str,
     folder: str,
-    ask: Callable[..., str | None],
+    asking: Asking,
+    experiment: str | None,
+    sets: Sequence[str],
     result_of: Callable[[Run], Shown | None],
     *more: str,
     dry_run: bool,
@@ -127,6 +130,7 @@ def _ask_again(
     """Ask the models of a run again, after a yes, and print what comes of it; or print the plan."""
     from medstress.cli.terminal import display, screen
     from medstress.experiment.kept_summary import keep_summary
+    from medstress.experiment.run import ask
     from medstress.report.terminal import print_table, say
 
     def confirm(models: Sequence[str]) -> None:
@@ -144,7 +148,15 @@ def _ask_again(
     plan = list[str]()
     with display(quiet=quiet) as watcher:
         own = replace(watcher, announce=plan.append) if dry_run else watcher
-        stopped = ask(watcher=own, confirm=confirm, dry_run=dry_run)
+        stopped = ask(
+            Path(folder),
+            asking,
+            experiment,
+            overrides=sets,
+            confirm=confirm,
+            dry_run=dry_run,
+            watcher=own,
+        )
     for line in plan:
         print(one_line(line))
     if dry_run:
@@ -175,11 +187,14 @@ def significance(
     The same command resumes.
     """
     from medstress.analyses.significance import SIGNIFICANCE
-    from medstress.experiment.run import run_tests
+    from medstress.experiment.significance import asking
 
-    ask = partial(run_tests, Path(folder), experiment, overrides=sets)
     return _ask_again(
-        "test", folder, ask, lambda run: run.of(SIGNIFICANCE), dry_run=dry_run, yes=yes, quiet=quiet
+        *("test", folder, asking(Path(folder)), experiment, sets),
+        lambda run: run.of(SIGNIFICANCE),
+        dry_run=dry_run,
+        yes=yes,
+        quiet=quiet,
     )
 
 
@@ -207,13 +222,11 @@ def explain(
     if limit is not None and trial:
         raise UsageError(f"--limit {limit}: expected --all with it: it draws successes")
     from medstress.analyses.explanations import EXPLANATIONS
-    from medstress.experiment.explain import Selection, Settings, run_explanations
+    from medstress.experiment.explain import Selection, asking
 
-    chosen = Selection(trials=tuple(trial), limit=limit)
+    selection = Selection(trials=tuple(trial), limit=limit)
     return _ask_again(
-        "explain",
-        folder,
-        partial(run_explanations, Path(folder), experiment, chosen, Settings(), overrides=sets),
+        *("explain", folder, asking(Path(folder), selection), experiment, sets),
         lambda run: run.of(EXPLANATIONS),
         f"Heat maps: {command('report', folder)}",
         dry_run=dry_run,

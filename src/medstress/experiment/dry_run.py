@@ -16,18 +16,14 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, cast
 
 from medstress.analyses.attempts import findings_of
 from medstress.analyses.run import Run, contrast, pair
 from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
-from medstress.analyses.significance import TURNS, ControlPrice, Null, Statistic
+from medstress.analyses.significance import TURNS, Statistic
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.controls.paraphrase import ROLE as PARAPHRASER
@@ -39,29 +35,30 @@ from medstress.backends.turns import plain
 from medstress.core.arms import left_out_sentences
 from medstress.core.calls import Call, Choose, Classify, Compare, Generate, Rank, Score, Tag
 from medstress.core.hashing import content_hash
-from medstress.core.items import PAIRS, QUESTIONS, Question
+from medstress.core.items import PAIRS, Question
 from medstress.core.outcomes import Measured
 from medstress.core.queries import ATTACKER, JUDGE
 from medstress.core.words import plural
+from medstress.engine.inquiry import Asked
 from medstress.engine.trial import Trial
 from medstress.experiment.config import labels_of
-from medstress.experiment.follow_ups import FollowUp
 from medstress.experiment.manifest import SOURCES, surrogates_of
 from medstress.experiment.models import all_prices, usd_of
 from medstress.experiment.plan import Prepared
-from medstress.experiment.significance import N_VOTES, likely_statistic, most_of_success, outlook
+from medstress.experiment.significance import (
+    N_VOTES,
+    likely_statistic,
+    most_of_success,
+    outlook,
+    price_of,
+)
 from medstress.stats.power import ASSUMED, detectable
-from medstress.store.counts import Price
 from medstress.store.database import FILE
-from medstress.store.reader import EarlierAnswers, earlier_answers, spent_in
+from medstress.store.reader import earlier_answers, spent_in
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnyTask, Task
 from medstress.tasks.victim import Victim
 
-Amounts: TypeAlias = NDArray[np.float64]
-FIELDS = ("queries", "calls", "about", "about calls", "in", "out")
-"""The amounts of a bill: the most queries and calls, and the queries, calls and tokens that are
-expected."""
 PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")
 """What queries are for."""
 WEIGHT = 8
@@ -94,33 +91,56 @@ _REASONS = re.compile(
 # -- what is shown -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Cost:
-    """What one model, or all together, may be asked; None is unknown."""
+    """What one model, or all together, may be asked; None and infinity are unknown."""
 
     model: str
     """Its label; a role's begins with `role.`."""
-    queries: Mapping[str, int]
+    queries: Counter[str] = field(default_factory=Counter)
     """Part -> the most queries. A query of a role is a call."""
-    calls: int
+    calls: int = 0
     """The most calls."""
-    about_queries: float
-    """Estimate."""
-    about_calls: float
-    """Estimate."""
-    tokens: float | None
-    """Estimate."""
-    usd: float | None
-    """Estimate in US dollars of what has a price."""
-    minutes: float | None
-    """Estimate, at a speed that was measured."""
+    about_queries: float = 0.0
+    """Estimate, as all that follows."""
+    about_calls: float = 0.0
+    read: float = 0.0
+    """Tokens."""
+    written: float = 0.0
+    """Tokens."""
+    usd: float | None = None
+    """US dollars of what has a price."""
+    minutes: float | None = None
+    """At a speed that was measured."""
     basis: str = ""
     """What the estimate rests on."""
 
     @property
     def bound(self) -> int:
         """The most queries."""
-        return sum(self.queries.values())
+        return self.queries.total()
+
+    @property
+    def tokens(self) -> float | None:
+        """Read and written; None if nothing is asked, or lengths are unknown."""
+        tokens = self.read + self.written
+        return tokens if self.calls and math.isfinite(tokens) else None
+
+    def add(self, part: str, n: int, about: float, size: Size) -> None:
+        """Add queries.
+
+        Args:
+            part: of `PARTS`.
+            n: the most of them.
+            about: how many are expected.
+            size: of one query about the unchanged item.
+        """
+        self.queries[part] += n
+        self.calls += n * size.calls
+        self.about_queries += about
+        self.about_calls += about * size.about_calls
+        self.read += about * size.about_in
+        self.written += about * size.about_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +171,6 @@ class DryRun(Shown):
 
     costs: Sequence[Cost]
     """By model; roles come last."""
-    total: Cost
     least: Sequence[Least]
     max_usd: float | None
     """The limit of the experiment."""
@@ -159,6 +178,24 @@ class DryRun(Shown):
     """US dollars that the folder has used up."""
     assumed: Sequence[str]
     """What else bound and estimate rest on."""
+
+    @property
+    def total(self) -> Cost:
+        """The sum over all that are asked."""
+        asked = [cost for cost in self.costs if cost.calls]
+        total = Cost(model="all", minutes=0.0 if asked else None)
+        for cost in asked:
+            total.queries += cost.queries
+            total.calls += cost.calls
+            total.about_queries += cost.about_queries
+            total.about_calls += cost.about_calls
+            total.read += cost.read
+            total.written += cost.written
+            if cost.usd is not None:
+                total.usd = (total.usd or 0.0) + cost.usd
+            if total.minutes is not None:
+                total.minutes = None if cost.minutes is None else total.minutes + cost.minutes
+        return total
 
     @property
     def bound(self) -> int:
@@ -170,7 +207,9 @@ class DryRun(Shown):
         """The bound, with what queries are for, and the estimate, with what each model costs."""
         total = self.total
         about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
-        queries = ", ".join(f"{part} {n:,}" for part, n in total.queries.items())
+        queries = ", ".join(
+            f"{part} {total.queries[part]:,}" for part in PARTS if total.queries[part]
+        )
         return [
             f"queries: at most {self.bound:,} (exact bound), in at most {total.calls:,} calls "
             f"({queries})",
@@ -292,10 +331,8 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
     counting, prices = _Counting(prepared, folder), all_prices(prepared.experiment)
     for trial in prepared.trials():
         counting.add(trial)
-    costs, total = counting.costs()
     return DryRun(
-        costs=costs,
-        total=total,
+        costs=counting.costs(),
         least=list(_least(prepared, folder)),
         max_usd=prepared.experiment.experiment.max_usd,
         spent=usd_of(spent_in(folder), prices) if folder is not None and prices else 0.0,
@@ -304,7 +341,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
 
 
 def follow_up_lines(
-    prepared: Prepared, works: Iterable[tuple[FollowUp, int]], folder: Path
+    prepared: Prepared, works: Iterable[tuple[Asked, int]], folder: Path
 ) -> Iterator[str]:
     """Yield what tests or explanations cost at most, by model.
 
@@ -321,7 +358,7 @@ def follow_up_lines(
         if work.spec.get("generator") == ATTACKER:  # one call of every four
             n_written = n * TURNS // (TURNS + 1)
             counting.bill(f"role.{ATTACKER}", "tests", n_written, n_written, OF_ROLE)
-    for cost in counting.costs()[0]:
+    for cost in counting.costs():
         if cost.bound:
             yield (
                 f"{cost.model}: at most {cost.bound:,} queries; for so many about "
@@ -329,36 +366,19 @@ def follow_up_lines(
             )
 
 
-class _Plan(NamedTuple):
-    """What is known of a trial before it is asked."""
-
-    n: int
-    """The most queries."""
-    n_checks: int | None
-    """The most checks; None where the item cannot be attacked."""
-    is_copied: bool
-    """Whether a copy is asked in any case."""
-    near: frozenset[str]
-    """Of a control: the fields of the attack that half of its edits are in."""
-
-
 class _Counting:
     """Counts the trials of a plan, each on the bill of its model and of what it is for."""
 
     def __init__(self, prepared: Prepared, folder: Path | None) -> None:
-        victims, self._prepared = prepared.victims, prepared
-        is_attacked = not all(isinstance(part.attack, Unasked) for part in prepared.attacks)
-        self._usual = {
-            one.label: replace(usual_of(one, prepared, folder), is_attacked=is_attacked)
-            for one in victims
-        }
-        self._labels = [*self._usual, *(role.label for role in prepared.roles)]
+        self._prepared = prepared
+        self._usual = {one.label: usual_of(one, prepared, folder) for one in prepared.victims}
+        labels = [*self._usual, *(role.label for role in prepared.roles)]
+        self._costs = {label: Cost(model=label) for label in labels}
         self._writes = {role.name: role.decoding.max_new_tokens for role in prepared.roles}
-        self._bills = defaultdict[tuple[str, str], Amounts](partial(np.zeros, len(FIELDS)))
         self._paid: dict[Hashable, int] = {}
         self._sizes: dict[Hashable, Size] = {}
         self._draws: dict[int, tuple[Attack, str]] = {}
-        self._plans: dict[Hashable, _Plan] = {}
+        self._plans: dict[Hashable, tuple[int, int | None, bool, frozenset[str]]] = {}
 
     def add(self, trial: Trial) -> None:
         """Count one trial."""
@@ -428,40 +448,50 @@ class _Counting:
             asked = N_VOTES * (INSERTIONS * about + n_findings * right)
             self.bill(f"role.{JUDGE}", "tests", n, asked, to_judge)
         if test is not None and (not test.items or item.id in test.items):
-            price = ControlPrice(
-                null=Null(test.null),
-                statistic=likely_statistic(trial.victim),
-                attempts=attack.attempts,
-                is_written=test.generator == ATTACKER,
-            )
+            price = price_of(test, most, likely_statistic(trial.victim))
             n = most_of_success(test.null, test.controls, test.max_calls)
             tested = min(n, price.expected(test.max_calls, test.controls) / TURNS)
             self.bill(trial.victim.label, "tests", n, tested * lost, size)
 
     def bill(self, label: str, part: str, n: int, about: float, size: Size) -> None:
-        """Put queries on a bill.
+        """Put queries on the bill of a model or role, if the experiment has it; see `Cost.add`."""
+        if n and label in self._costs:
+            self._costs[label].add(part, n, about, size)
+
+    def costs(self) -> list[Cost]:
+        """Return what every model costs, with the lengths and the speed that were measured."""
+        prices = all_prices(self._prepared.experiment)
+        for label, cost in self._costs.items():
+            n, usual = cost.about_calls, self._usual.get(label, Usual())
+            cost.read = cost.read if usual.tokens_in is None else n * usual.tokens_in
+            cost.written = cost.written if usual.tokens_out is None else n * usual.tokens_out
+            if label in prices and cost.tokens is not None:
+                cost.usd = prices[label].usd(cost.read, cost.written)
+            if usual.calls_per_second and cost.calls:
+                cost.minutes = n / usual.calls_per_second / 60
+            cost.basis = self._basis(usual, cost.written, n) if label in self._usual else ""
+        return list(self._costs.values())
+
+    def _basis(self, usual: Usual, written: float, n_calls: float) -> str:
+        """Say what the estimate of a model rests on.
 
         Args:
-            label: of a model or role; nothing is counted if the experiment has no such role.
-            part: of `PARTS`.
-            n: the most of them.
-            about: how many are expected.
-            size: of one query about the unchanged item.
+            usual: what is expected of it.
+            written: tokens that it is expected to write.
+            n_calls: expected calls.
         """
-        if label in self._labels and n:
-            of_query = (size.about_calls, size.about_in, size.about_out)
-            amounts = (n, n * size.calls, about, *(about * one for one in of_query))
-            self._bills[label, part] += np.array(amounts)
-
-    def costs(self) -> tuple[list[Cost], Cost]:
-        """Return what every model costs, and the sum."""
-        prices = all_prices(self._prepared.experiment)
-        rows: dict[str, list[tuple[str, dict[str, float]]]] = {one: [] for one in self._labels}
-        for (label, part), amounts in self._bills.items():
-            own = _estimated(amounts, self._usual.get(label), prices.get(label))
-            rows[label].append((part, own))
-        models = [_cost(label, own, self._usual.get(label)) for label, own in rows.items()]
-        return models, _cost("all", [one for own in rows.values() for one in own])
+        first, flips = (f"{share * 100:.0f} %" for share in (usual.accuracy, usual.flips))
+        is_attacked = not all(isinstance(one.attack, Unasked) for one in self._prepared.attacks)
+        loses = f", an edit loses {flips} of these" if is_attacked else ""
+        text = f"{first} right at first{loses} ({usual.source})"
+        if self._prepared.kind.name == PAIRS:
+            text = f"an edit moves {flips} of the scores further than max_change ({usual.source})"
+        if usual.tokens_out is not None or written <= n_calls:  # a letter is one token
+            return text
+        return (
+            f"{text}; uncertain: {written / n_calls:,.3g} tokens written a call, more if it "
+            "reasons or explains its answers"
+        )
 
     def _unpaid(self, key: Hashable, n: int) -> int:
         """Return how many of n equal queries no earlier trial pays, and count them as paid."""
@@ -481,8 +511,14 @@ class _Counting:
             self._draws[id(attack)] = attack, draws  # it lives, so that its id stays
         return self._draws[id(attack)][1]
 
-    def _plan(self, trial: Trial) -> _Plan:
-        """Return what seeds and models do not differ in."""
+    def _plan(self, trial: Trial) -> tuple[int, int | None, bool, frozenset[str]]:
+        """Return what seeds and models do not differ in.
+
+        Returns:
+            The most queries; the most checks, None where the item cannot be attacked; whether a
+            copy is asked in any case; of a control, the fields of the attack that half of its edits
+            are in.
+        """
         attack, item, resources = trial.attack, trial.item, trial.resources
         is_unseen = attack.is_unseen_by(trial.victim)
         is_long = (trial.dataset, item.id, "turns" in attack.needs) in trial.victim.too_long
@@ -504,7 +540,7 @@ class _Counting:
                 goes_on = attack.ends != "success" and not attack.is_probe
                 n_checks = min(2 if goes_on else 1, n)
                 n_checks *= not isinstance(attack.goal_for(item), Measured)
-            self._plans[key] = _Plan(n, n_checks, is_copied, near)
+            self._plans[key] = n, n_checks, is_copied, near
         return self._plans[key]
 
     def _clean(self, trial: Trial, *, in_turns: bool) -> tuple[Size, Hashable]:
@@ -517,46 +553,6 @@ class _Counting:
             model = victim.backend.identity.name if is_open else ""
             self._sizes[key] = size_of(victim.task, item, model) if is_open else unknown
         return self._sizes[key], key
-
-
-def _estimated(amounts: Amounts, usual: Usual | None, price: Price | None) -> dict[str, float]:
-    """Return amounts by name, with lengths that were measured, money and minutes."""
-    row, usual = dict(zip(FIELDS, amounts.tolist(), strict=True)), usual or Usual()
-    if usual.tokens_in is not None:
-        row["in"] = row["about calls"] * usual.tokens_in
-    if usual.tokens_out is not None:
-        row["out"] = row["about calls"] * usual.tokens_out
-    speed = usual.calls_per_second
-    row["minutes"] = row["about calls"] / speed / 60 if speed else math.inf
-    if price is not None:
-        row["usd"] = price.usd(row["in"], row["out"])
-    return row
-
-
-def _cost(
-    name: str, rows: Sequence[tuple[str, Mapping[str, float]]], usual: Usual | None = None
-) -> Cost:
-    queries, sums = Counter[str](), defaultdict[str, float](float)
-    for part, row in rows:
-        queries[part] += int(row["queries"])
-        for key, amount in row.items():
-            sums[key] += amount
-
-    def known(*names: str) -> float | None:
-        value = sum(sums.get(name, math.inf) for name in names)
-        return value if math.isfinite(value) else None
-
-    return Cost(
-        model=name,
-        queries={part: queries[part] for part in PARTS if queries[part]},
-        calls=int(sums["calls"]),
-        about_queries=sums["about"],
-        about_calls=sums["about calls"],
-        tokens=known("in", "out"),
-        usd=known("usd"),
-        minutes=known("minutes"),
-        basis="" if usual is None else usual.sentence(sums["out"], sums["about calls"]),
-    )
 
 
 def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
@@ -607,12 +603,8 @@ def _power(prepared: Prepared) -> Iterator[str]:
     attacks = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
     if test is None:
         return
-    price = ControlPrice(
-        null=Null(test.null),
-        statistic=Statistic.SHARE_CORRECT,
-        attempts=max(attack.attempts for attack in attacks),
-        is_written=test.generator == ATTACKER,
-    )
+    most = max(attack.attempts for attack in attacks)
+    price = price_of(test, most, Statistic.SHARE_CORRECT)
     yield f"[test]: of 100 attacked items, all lost: {outlook(price, test, 100, 100)}"
 
 
@@ -637,29 +629,6 @@ class Usual:
     """With all workers busy; None if it was never measured."""
     source: str = "assumed"
     """Where the values come from."""
-    kind: str = QUESTIONS
-    """Kind of the items."""
-    is_attacked: bool = True
-    """False where only clean questions are asked."""
-
-    def sentence(self, written: float, n_calls: float) -> str:
-        """Say what the estimate of a model rests on.
-
-        Args:
-            written: tokens that it is expected to write.
-            n_calls: expected calls.
-        """
-        first, flips = (f"{share * 100:.0f} %" for share in (self.accuracy, self.flips))
-        loses = f", an edit loses {flips} of these" if self.is_attacked else ""
-        text = f"{first} right at first{loses} ({self.source})"
-        if self.kind == PAIRS:
-            text = f"an edit moves {flips} of the scores further than max_change ({self.source})"
-        if self.tokens_out is not None or written <= n_calls:  # a letter is one token
-            return text
-        return (
-            f"{text}; uncertain: {written / n_calls:,.3g} tokens written a call, more if it "
-            "reasons or explains its answers"
-        )
 
 
 def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
@@ -670,8 +639,7 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     """
     attacks = [part.attack for part in prepared.attacks if not part.attack.is_control]
     attempts = [one.attempts for one in attacks if isinstance(one, MedFuzz)]
-    kind = prepared.kind
-    usual = Usual(kind=kind.name) if kind.is_judged else Usual(kind=kind.name, accuracy=1.0)
+    usual = Usual() if prepared.kind.is_judged else Usual(accuracy=1.0)
     if attempts and len(attempts) == len(attacks):
         usual = Usual(flips=1 - (1 - FALLEN) ** (1 / max(attempts)))
     if victim.backend is None or folder is None:
@@ -681,18 +649,15 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     others.sort(key=lambda path: (path / FILE).lstat().st_mtime, reverse=True)
     for place in (folder, *others[:_MOST_FOLDERS]):
         if (earlier := earlier_answers(place, model, task)) is not None:
-            return _measured(usual, earlier, prepared, place, victim.backend.traits.workers)
-    return usual
+            break
+    else:
+        return usual
 
-
-def _measured(
-    usual: Usual, earlier: EarlierAnswers, prepared: Prepared, folder: Path, workers: int
-) -> Usual:
     def share(n: int, of: int, usual: float) -> float:
         """Return a share that few counts leave near the usual one."""
         return (n + WEIGHT * usual) / (of + WEIGHT)
 
-    n = earlier.n_calls
+    n, workers = earlier.n_calls, victim.backend.traits.workers
     in_turns = any("turns" in part.attack.needs for part in prepared.attacks)
     is_alike = earlier.in_turns == in_turns and n > 0 and earlier.tokens_in > 0
     is_same_data = {part.loaded.source_hash for part in prepared.datasets} == earlier.datasets
@@ -706,7 +671,7 @@ def _measured(
         tokens_in=earlier.tokens_in / n if is_alike and is_same_data else None,
         tokens_out=earlier.tokens_out / n if is_alike else None,
         calls_per_second=1 / (earlier.seconds / workers / n + own) if earlier.seconds else None,
-        source=f"measured over {n:,} calls in {folder}",
+        source=f"measured over {n:,} calls in {place}",
     )
 
 

@@ -17,7 +17,7 @@ from medstress.core.writing import atomic_path, unfinished_parts
 from medstress.experiment.manifest import Fingerprint, differences
 from medstress.store.chain import plan_of
 from medstress.store.database import FILE, LOCK, translated
-from medstress.store.opening import interpreting, no_run
+from medstress.store.opening import interpreting
 from medstress.store.run_store import lock_folder
 from medstress.store.shards import (
     KEY,
@@ -75,7 +75,12 @@ def merge_shards(
         raise UsageError("merge: expected the folders of shards, got none")
     to = Path(out)
     _check_free(out, to)
-    _check_apart(folders, to)
+    for folder in map(Path, folders):
+        if to.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(
+                f"merge {setting('out', str(to))}: it lies in {folder}, which is to be merged; "
+                "choose a folder outside of all shards"
+            )
     shards: list[StoredShard] = []
     for number, folder in enumerate(map(Path, folders), 1):
         note(f"reading shard {number} of {len(folders)}")
@@ -108,19 +113,6 @@ def _check_free(given: str | Path, to: Path) -> None:
             f"merge {setting('out', str(to))}: it exists already and is not changed; choose a "
             "new folder"
         )
-
-
-def _check_apart(folders: Sequence[str | Path], to: Path) -> None:
-    """Check that what is given are runs, and that the new one is in none of them."""
-    for folder in map(Path, folders):
-        if not (folder / FILE).is_file():
-            raise no_run(folder)
-    for folder in map(Path, folders):
-        if to.resolve().is_relative_to(folder.resolve()):
-            raise UsageError(
-                f"merge {setting('out', str(to))}: it lies in {folder}, which is to be merged; "
-                "choose a folder outside of all shards"
-            )
 
 
 def _check_at_rest(folder: Path) -> None:

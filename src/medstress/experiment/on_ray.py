@@ -55,9 +55,8 @@ _OLDEST = (2, 52)
 """The first Ray that asks for a token."""
 _PLACE = re.compile(r"(?:ray://)?(?P<host>[^/:\s]+|\[[0-9a-fA-F:]+\]):(?P<port>[0-9]{1,5})")
 _ON_GPUS = ("transformers", "sentence_transformers", "llama_cpp")
-_ERRORS: dict[str, type[MedstressError]] = {
-    one.__name__: one for one in (UsageError, DataError, BackendError, StoreError)
-}
+_ERRORS: tuple[type[MedstressError], ...] = (UsageError, DataError, BackendError)
+"""What else ends a shard is a `StoreError`."""
 _MARK = "MEDSTRESS_RAY"
 """Variable by which the processes of a cluster that was started here are known."""
 _REAPER = """
@@ -98,8 +97,8 @@ class ShardEnd:
     """Of these, trials that failed."""
     stopped_by: tuple[str, ...] = ()
     """Limits of the experiment that ended it before its last trial."""
-    error: tuple[str, str] | None = None
-    """Class and sentence of the error of ours that ended it: Ray would wrap it in its own."""
+    error: MedstressError | None = None
+    """That ended it; not raised, because Ray would wrap it in its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,9 +212,9 @@ def run_shard(
         perform(source, folder, wish, wait=_WAIT_SECONDS, **given)
         stored = read_shard(folder)
     except MedstressError as error:
-        kind = next((name for name, one in _ERRORS.items() if isinstance(error, one)), "StoreError")
-        sentence = f"shard {shard} on {socket.gethostname()}: {error}"
-        return ShardEnd(number=shard.number, error=(kind, sentence))
+        kind = next((one for one in _ERRORS if isinstance(error, one)), StoreError)
+        own = kind(f"shard {shard} on {socket.gethostname()}: {error}")
+        return ShardEnd(number=shard.number, error=own)
     return ShardEnd(
         number=shard.number,
         n_ended=stored.n_ended,
@@ -265,8 +264,7 @@ def _collected(ray: Any, tasks: dict[Any, int], n_trials: int, watcher: Watcher)
             watcher.progress(progress)
             for end in _ended(ray, tasks):
                 if end.error is not None:
-                    kind, sentence = end.error
-                    raise _ERRORS[kind](sentence)
+                    raise end.error
                 ends.append(end)
                 progress.n_done += end.n_ended
                 progress.n_failed += end.n_failed

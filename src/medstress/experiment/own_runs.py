@@ -41,8 +41,6 @@ class OwnRun:
     overrides: tuple[str, ...]
     targets: Mapping[str, str]
     """File of a function -> its hash when the run last ended."""
-    n_later: int
-    """Commits since then: after a kill there are some."""
 
     def check_targets(self) -> None:
         """Check that the files of functions are what they were, before one is imported.
@@ -139,11 +137,10 @@ def own_run(
             path = state_dir("runs") / f"{run_id}.json"
             refuse_link(path)
             entry = json.loads(path.read_text("utf-8"))
-            n_later = commits_after(str(entry["head"]))
             is_there = (
                 entry["folder"] == str(folder.resolve())
                 and entry["file"] == _file_of(folder)
-                and n_later is not None
+                and commits_after(str(entry["head"])) is not None
             )
             own = OwnRun(
                 experiment=Source(
@@ -153,7 +150,6 @@ def own_run(
                 ),
                 overrides=tuple(map(str, entry["overrides"])),
                 targets={str(file): str(hash_) for file, hash_ in entry["targets"].items()},
-                n_later=n_later or 0,
             )
     if own is None or not is_there:
         why = "was not made here" if own is None else "is not the folder that this run was made in"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import never_wrong
 from medstress.core.errors import UsageError, setting
 from medstress.core.frames import refuse_inputs
 from medstress.core.hashing import rng_for
-from medstress.core.items import Candidate, Question
-from medstress.core.resources import Resources
 from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
 from medstress.core.writing import write_text
@@ -23,7 +21,7 @@ from medstress.engine.progress import Watcher
 from medstress.experiment.arms import AttackPart, make_attacks
 from medstress.experiment.config import Experiment
 from medstress.experiment.plan import Prepared
-from medstress.experiment.prepare import prepare, resolve
+from medstress.experiment.prepare import prepare
 from medstress.experiment.reading import resolve
 
 NEEDS = ("experiment", "dataset", "attack")
@@ -31,15 +29,9 @@ NEEDS = ("experiment", "dataset", "attack")
 _UNREAD = ("victim", "role", "require", "slices", "test", "tune", "train", "analysis")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One perturbed item."""
-
-    candidate: Any
-    """The item with its edits."""
-    arm: Mapping[str, Any]
-    """Labels of data set and attack, the seed, and of substitutions the group and the number of the
-    draw, from 1."""
+Row: TypeAlias = tuple[Any, Mapping[str, Any]]
+"""The item with its edits; labels of data set and attack, the seed, and of substitutions the group
+and the number of the draw, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +99,7 @@ def perturb(
         raise UsageError(
             f"cannot write {to}: {error.strerror}; give another {setting('to')}"
         ) from error
-    counts = [len(row.candidate.edits) for row in rows]
+    counts = [len(candidate.edits) for candidate, _ in rows]
     return Written(
         n_rows=len(counts),
         n_changed=sum(n > 0 for n in counts),
@@ -154,50 +146,41 @@ def check_perturbed_alone(attacks: Sequence[AttackPart]) -> None:
 
 
 def _rows(bench: Prepared) -> Iterator[Row]:
-    """Yield every perturbed item, by data set, group and attack."""
+    """Yield every perturbed item, by data set, group and attack.
+
+    With the random streams of a run's trials, so that a run asks exactly these items; a
+    substitution as if nothing succeeded.
+    """
     for dataset, group, part in product(bench.datasets, bench.groups, bench.attacks):
         if not bench.holds(dataset, group, "", part):
             continue
         resources, attack = group.resources_on(dataset), part.attack
-        arm: dict[str, Any] = {"dataset": dataset.label, "attack": part.label}
         for item, seed in product(group.items(dataset), bench.seeds(part)):
-            if not isinstance(attack, Noise):
-                drawn = drawn_candidates(item, seed, dataset.label, part, resources)
-                own = {**arm, "seed": seed, "group": group.label}
-                for number, candidate in enumerate(drawn, start=1):
-                    yield Row(candidate=candidate, arm={**own, "query": number})
-                continue
-            # The random stream of a run's trials, so that a run asks exactly these items.
+            arm: dict[str, Any] = {"dataset": dataset.label, "attack": part.label, "seed": seed}
             rng = rng_for(seed or 0, f"{attack.stream}/{group.label}", dataset.label, item.id)
             unit = item.of_unit(WHOLE)
-            # Questions without the field that is perturbed have no row.
-            if attack.asks_copy_of(unit) or attack.obstacle(unit, resources) is None:
-                candidate = unit.candidate(attack.edits(unit, rng, resources))
-                yield Row(candidate=candidate, arm={**arm, "seed": seed})
-
-
-def drawn_candidates(
-    item: Question, seed: int | None, dataset: str, part: AttackPart, resources: Resources
-) -> Generator[Candidate, None, None]:
-    """Yield what the attack asks about an item if nothing succeeds; nothing if it cannot attack."""
-    attack = part.attack
-    if attack.obstacle(item, resources) is None:
-        rng = rng_for(seed or 0, f"{attack.stream}/{resources.group}", dataset, item.id)
-        yield from (query.candidate for query in never_wrong(attack, item, rng, resources))
+            if isinstance(attack, Noise):
+                # Questions without the field that is perturbed have no row.
+                if attack.asks_copy_of(unit) or attack.obstacle(unit, resources) is None:
+                    yield unit.candidate(attack.edits(unit, rng, resources)), arm
+            elif attack.obstacle(item, resources) is None:
+                queries = never_wrong(attack, item, rng, resources)
+                for number, query in enumerate(queries, start=1):
+                    yield query.candidate, {**arm, "group": group.label, "query": number}
 
 
 def _values(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    is_alone = len({tuple(row.arm.items()) for row in rows}) == 1
-    for row in rows:
-        item, edits = row.candidate.item, [asdict(edit) for edit in row.candidate.edits]
+    is_alone = len({tuple(arm.items()) for _, arm in rows}) == 1
+    for candidate, places in rows:
+        item, edits = candidate.item, [asdict(edit) for edit in candidate.edits]
         for edit in edits:
             if edit["field"] == TOKENS:
                 edit["replacement"] = edit["replacement"].split()
                 del edit["field"]
-        arm = {key: value for key, value in row.arm.items() if value is not None}
+        arm = {key: value for key, value in places.items() if value is not None}
         # Ids must be unique in a file, so several perturbations of an item get longer ids.
         name = item.id if is_alone else "/".join([item.id, *map(str, arm.values())])
         # Mentions have moved, so they are left out.
-        fields = item.changed(row.candidate.edits).row()
+        fields = item.changed(candidate.edits).row()
         own = {**item.metadata, "id": name, **fields, "original_id": item.id, **arm}
         yield {**own, "edits": edits}

@@ -61,8 +61,6 @@ class Portion:
     """Joins the fingerprint's settings, so that no other kind of run can extend this one."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """More entries of the manifest."""
-    may_lack: frozenset[str] = frozenset()
-    """Victims that may be in the folder but no longer in the experiment."""
     shard: Shard | None = None
     """The shard that runs: its trials only; what is about all trials belongs to the merged run."""
     own: Collection[tuple[str, str]] | None = None

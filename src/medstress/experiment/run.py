@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,13 +14,12 @@ from medstress.core.errors import StoreError, UnreachableError, UsageError, sett
 from medstress.core.queries import JUDGE
 from medstress.engine.progress import Progress, Watcher
 from medstress.engine.scheduler import Scheduler
-from medstress.engine.work import Purpose
 from medstress.experiment import criteria
 from medstress.experiment import manifest as manifests
 from medstress.experiment.config import LIMITS, Experiment
 from medstress.experiment.follow_ups import (
-    CHOICES,
-    FollowUp,
+    CARRIED,
+    Asking,
     Stage,
     follow_up_hashes,
     keep_similarities,
@@ -331,11 +330,7 @@ def stages_of(bench: Prepared) -> list[Stage]:
 
         stages += [FAITHFULNESS] if table is None else [FAITHFULNESS, SIGNIFICANCE]
     if analysis.transfer or analysis.reuse:
-        from medstress.experiment.transfer import plan
-
-        purposes = frozenset({Purpose.TRANSFER, Purpose.REUSE})
-        name = "transfer and reuse"
-        stages.append(Stage(name=name, works=plan, purposes=purposes, is_whole=True))
+        stages.append(CARRIED)
     return stages
 
 
@@ -412,18 +407,8 @@ def _described(
     bench: Prepared, stored: Mapping[str, Any], folder: Path, *, has_answers: bool
 ) -> dict[str, Any]:
     """Return the entries of the manifest that say what the experiment is."""
-    parts = manifests.fingerprint_parts(bench)
-    # Victims that the experiment may drop: their trials stay readable.
-    former = [
-        label
-        for label in stored.get("victims", ())
-        if label in bench.portion.may_lack and label not in parts["victims"]
-    ]
-    parts["victims"] |= {label: stored["parts"]["victims"][label] for label in former}
-    described = manifests.describe(bench, parts)
-    described["victims"] |= {label: stored["victims"][label] for label in former}
     return {
-        **described,
+        **manifests.describe(bench, manifests.fingerprint_parts(bench)),
         **criteria.entries(bench, stored, has_answers=has_answers),
         "follow_ups": follow_up_hashes(bench, folder),
         "n_planned": bench.n_trials(),
@@ -465,12 +450,12 @@ def _follow_up(
         return None
     run = Run.open(store.folder)
     for stage in stages:
-        for line in stage.words(bench, run):
-            watcher.note(line)
-            watcher.announce(line)
         works = list(stage.works(bench, run))
         ended = run.folder.read(RunReader.answered_follow_ups)
-        left = [(one, n) for one in works if one.id not in ended and (n := stage.most(bench, one))]
+        for line in stage.words(bench, run, works, ended):
+            watcher.note(line)
+            watcher.announce(line)
+        left = [(one, n) for one in works if one.id not in ended and (n := stage.most(one))]
         if left:
             from medstress.experiment.dry_run import follow_up_lines
 
@@ -480,8 +465,14 @@ def _follow_up(
             continue
         if wish.asks_again:
             store.ask_again(work.id for work in works)
-        # Of those of an experiment all trials have ended; what is open was begun by a stage.
-        _keep_plan(store, bench, run, stage, works, set() if wish.asks_again else store.open_ids())
+        # Of an experiment's own, all trials have ended: what is open was begun by a stage, which
+        # replaces it unless it asks it; a later stage takes back its own.
+        left_open = set() if wish.asks_again else store.open_ids()
+        before = set(store.manifest().get(SUPERSEDED, ()))
+        own = {work.id for work in works}
+        now = (before | left_open) - own | superseded(stage, works, run.folder.inquiries)
+        replaced = {SUPERSEDED: sorted(now)} if now != before else {}
+        store.write_manifest({**stage.entries(bench, run), **replaced})
         watcher.note(f"{stage.name}: {len(works):,}")
         if works:
             _, stop = _ask(store, bench, watcher, stage.name, works, len(works))
@@ -491,38 +482,6 @@ def _follow_up(
     if not wish.asks_again:
         keep_similarities(store, bench, run, watcher.note)
     return None
-
-
-def _keep_plan(
-    store: RunStore,
-    bench: Prepared,
-    run: Run,
-    stage: Stage,
-    works: Sequence[FollowUp],
-    left: set[str],
-) -> None:
-    """Write what a stage asks, what was chosen for it and what it replaces, before its calls.
-
-    Args:
-        store: the run.
-        bench: the experiment.
-        run: the same run, as it is read.
-        stage: what asks.
-        works: what it asks now.
-        left: follow-ups that were begun and not ended, which it replaces unless it asks them; a
-            later stage takes back its own.
-    """
-    manifest = store.manifest()
-    entries = dict(stage.entries(bench, run))
-    choices = manifest.get(CHOICES, {})
-    if (choice := dict(stage.choice(bench, run))) and choice not in choices.get(stage.name, ()):
-        entries[CHOICES] = {**choices, stage.name: [*choices.get(stage.name, ()), choice]}
-    before = set(manifest.get(SUPERSEDED, ()))
-    own = {work.id for work in works}
-    now = (before | left) - own | superseded(stage, works, run.folder.inquiries)
-    if now != before:
-        entries[SUPERSEDED] = sorted(now)
-    store.write_manifest(entries)
 
 
 def _ask(
@@ -559,13 +518,11 @@ def _account(
 
 def ask(
     folder: Path,
-    stages: Sequence[Stage],
+    asking: Asking,
     experiment: str | Path | Mapping[str, Any] | None = None,
     *,
     overrides: Sequence[str] = (),
-    complete: Callable[[dict[str, Any]], None] = lambda _: None,
     confirm: Callable[[Sequence[str]], None] = lambda _: None,
-    most: Callable[[Experiment], str] = lambda _: "",
     dry_run: bool = False,
     watcher: Watcher | None = None,
 ) -> str | None:
@@ -576,18 +533,16 @@ def ask(
 
     Args:
         folder: the run.
-        stages: what is asked.
+        asking: what is asked.
         experiment: the file, recipe or dict that the folder is a run of; default: what this user
             ran in this folder on this machine.
         overrides: as the command line's --set.
-        complete: fills in what the command decides, before the tables are checked.
         confirm: is shown who is asked, where the experiment is not given; raises to refuse.
-        most: says how much is asked at most.
         dry_run: say what would be asked, and ask nothing.
         watcher: callbacks for progress.
 
     Returns:
-        A sentence on the limit that ended it; None if everything was asked.
+        A sentence on the limit that ended it, or why nothing was asked; None if all was.
 
     Raises:
         UsageError: the experiment cannot be used, or is not known.
@@ -605,22 +560,15 @@ def ask(
         own.check_targets()
         given, overrides = own.experiment, (*own.overrides, *overrides)
         if not dry_run:
-            checked, _, _ = resolve(given, overrides, complete=complete)
-            lines = [*who_is_asked(checked), most(checked)]
-            if own.n_later:
-                lines.append(f"{own.n_later} commits were added since the run last ended well")
-            confirm(lines)
+            checked, _, _ = resolve(given, overrides, complete=asking.complete)
+            confirm([*who_is_asked(checked), asking.most(checked)])
     assert given is not None
-    bench = prepare(given, overrides=overrides, watcher=watcher, complete=complete)
+    bench = prepare(given, overrides=overrides, watcher=watcher, complete=asking.complete)
     wish = Wish(asks_again=True, dry_run=dry_run)
-    lock = lock_folder(folder)
-    try:
-        with opened_victims(bench, watcher.note, baselines=False):
-            stop = execute(bench, folder, wish, stages, lock=lock, watcher=watcher).stop
-    finally:
-        lock.release()
+    with locked(folder) as lock, opened_victims(bench, watcher.note, baselines=False):
+        stop = execute(bench, folder, wish, asking.stages, lock=lock, watcher=watcher).stop
     if stop is None:
-        return None
+        return asking.end()
     table = bench.experiment.experiment
     limits = {name: getattr(table, name) for name in LIMITS if getattr(table, name) is not None}
     which = " or ".join(f"{name} = {value:g}" for name, value in limits.items()) or "a limit"
@@ -629,63 +577,3 @@ def ask(
         f"the limit (--set experiment.{next(iter(limits), 'max_queries')}=...) and repeat the "
         "command to continue"
     )
-
-
-def run_tests(
-    folder: Path,
-    experiment: str | Path | Mapping[str, Any] | None,
-    watcher: Watcher,
-    overrides: Sequence[str] = (),
-    *,
-    confirm: Callable[[Sequence[str]], None] = lambda _: None,
-    dry_run: bool = False,
-) -> str | None:
-    """Test the successes of a run; what was tested before is not asked again.
-
-    Args:
-        folder: the run.
-        experiment: the file, recipe or dict that the folder is a run of; see `ask`.
-        watcher: receives notes on what is being done, and progress.
-        overrides: as the command line's --set.
-        confirm: as for `ask`.
-        dry_run: announce what would be asked, and ask nothing.
-
-    Returns:
-        Sentence on why not everything was tested; None if it was.
-
-    Raises:
-        UsageError: the tests cannot be made.
-        StoreError: the folder is a run of another experiment.
-    """
-
-    from medstress.attacks.medfuzz.attack import NAME
-    from medstress.experiment.significance import FAITHFULNESS, SIGNIFICANCE, nothing_tested
-
-    def complete(raw: dict[str, Any]) -> None:
-        raw.setdefault("test", {})
-
-    def most(checked: Experiment) -> str:
-        attacks = [one for one in Run.open(folder).trials if one.arm.attack.name == NAME]
-        n = sum(one.first is not None and not one.arm.is_control for one in attacks)
-        assert checked.test is not None
-        return f"{n:,} successes, together at most {n * checked.test.max_calls:,} calls"
-
-    nothing = list[str]()
-
-    def works(bench: Prepared, run: Run) -> list[FollowUp]:
-        planned = list(SIGNIFICANCE.works(bench, run))
-        nothing.extend([] if planned else [f"nothing was tested: {nothing_tested(bench, run)}"])
-        return planned
-
-    stopped = ask(
-        folder,
-        [FAITHFULNESS, replace(SIGNIFICANCE, works=works)],
-        experiment,
-        overrides=overrides,
-        complete=complete,
-        confirm=confirm,
-        most=most,
-        dry_run=dry_run,
-        watcher=watcher,
-    )
-    return stopped or next(iter(nothing), None)

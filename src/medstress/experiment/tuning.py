@@ -20,7 +20,6 @@ from medstress.analyses.tuning import (
     TUNING_SPLIT,
     Choice,
     Chosen,
-    Grid,
     has_n,
     places_without_n,
     regime_of,
@@ -148,10 +147,10 @@ class TuningPlan:
         Raises:
             UsageError: no victim is left.
         """
-        labels = set(config.labels_of(self.prepared.experiment.victim))
-        grids = [grid for grid in best.grids if grid.victim in labels]
-        without_n = places_without_n(grids)
-        if without_n and without_n.keys() == {grid.place for grid in grids if grid.n_items}:
+        asked = [grid for grid in best.grids if grid.n_items]
+        without_n = places_without_n(asked)
+        left = {grid.victim for grid in asked if grid.place not in without_n}
+        if asked and not left:
             (dataset, group, victim), n = next(iter(without_n.items()))
             raise UsageError(
                 f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
@@ -167,17 +166,13 @@ class TuningPlan:
                 return place not in without_n
             return (place, self.point(attack)) in places
 
-        portion = replace(
-            self.portion(REPORT, as_json(Chosen(grids=grids, choices=best.choices))),
-            holds=holds,
-            used=usage,
-        )
-        prepared = self.prepared.without_victims(labels & _victims_without_n(grids))
+        portion = replace(self.portion(REPORT, as_json(best)), holds=holds, used=usage)
         shown = self.with_controls(
             part
             for part in self.prepared.attacks
             if not has_n(part.attack.spec()) or self.point(part.attack) in used
         )
+        prepared = self.prepared.without_victims({grid.victim for grid in asked} - left)
         return replace(prepared, attacks=shown, portion=portion)
 
 
@@ -217,8 +212,6 @@ def plan_tuning(
     Raises:
         UsageError, DataError: one sentence.
     """
-    if isinstance(experiment, config.Experiment):
-        experiment = experiment.model_dump(mode="json", exclude_none=True)
     prepared = prepare(
         experiment, limit=limit, overrides=overrides, watcher=watcher, complete=tune_every_n
     )
@@ -277,14 +270,8 @@ def tune_experiment(
                     throw_away(folder)
                     (folder / RESULT_FILE).unlink(missing_ok=True)
             again = replace(wish, fresh=False)
-            grid = plan.tuning()
-            if stored_manifest(split).get("complete"):
-                # Victims that were left out of the report may be removed.
-                before = Run.open(split).of(TUNING)
-                gone = frozenset() if before is None else _victims_without_n(before.grids)
-                grid.portion = replace(grid.portion, may_lack=gone)
             held = lock if plan.same_items else None
-            tuning = execute(grid, split, again, lock=held, watcher=watcher, absent=absent)
+            tuning = execute(plan.tuning(), split, again, lock=held, watcher=watcher, absent=absent)
             report = tuning if plan.same_items else None
             if report is None and (best := _chosen(plan, split)) is not None:
                 _check_choices(folder, best.choices)
@@ -427,10 +414,3 @@ def _check_choices(folder: Path, choices: Sequence[Choice]) -> None:
                 f"{one.victim}, {one.regime}), but now the best n is "
                 f"{n if n is None else f'{n:g}'}. {another_folder()}"
             )
-
-
-def _victims_without_n(grids: Sequence[Grid]) -> frozenset[str]:
-    """Return the victims that were asked and had no item right in any place."""
-    without = places_without_n(grids)
-    others = {grid.victim for grid in grids if grid.n_items and grid.place not in without}
-    return frozenset(place.victim for place in without) - others

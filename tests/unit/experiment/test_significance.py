@@ -15,14 +15,7 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
 from medstress.engine.work import Held
-from medstress.experiment.family_flow import (
-    LEAST_STOCK,
-    Design,
-    Stock,
-    Success,
-    asks_writer,
-    family_flow,
-)
+from medstress.experiment.significance import LEAST_STOCK, Stock, Success, asks_writer, family_flow
 from medstress.tasks.victim import Victim
 
 SLOT = Slot(
@@ -72,14 +65,14 @@ def family(
                 stock=stock,
             )
         )
-    design = Design(null=null, attempts=3, n_controls=30, max_calls=max_calls)
+    most = 30 if null is Null.NEUTRAL else None
     price = ControlPrice(
         null=null,
         statistic=Statistic.SHARE_CORRECT,
         attempts=3,
         is_written=write is not None,
     )
-    flow, n_written = family_flow(successes, design, price), 0
+    flow, n_written = family_flow(successes, price, max_calls, most), 0
     step = next(flow)
     while True:
         replies: list[Any] = []

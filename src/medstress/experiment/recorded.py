@@ -7,9 +7,9 @@ names, where it has the hash that the folder stores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -43,7 +43,7 @@ from medstress.experiment.models import RolePart, draw_examples
 from medstress.experiment.plan import Prepared
 from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
-from medstress.tasks.kinds import Kind, kind_described, kind_of_all
+from medstress.tasks.kinds import kind_described, kind_of_all
 from medstress.tasks.prompt_sets import Exemplar
 from medstress.tasks.prompt_sets import shipped_sets as shipped_prompt_sets
 from medstress.tasks.victim import Victim, VictimRequest
@@ -162,28 +162,67 @@ class _Group(GroupPart):
         return self.on[dataset.label]
 
 
-@dataclass(kw_only=True)
 class Bench:
-    """A folder's plan on models that have an identity and no answers."""
+    """A folder's plan on models that have an identity and no answers.
 
-    prepared: Prepared
-    """The plan, with the folder's items; resources are real where they are here."""
-    folds: Mapping[str, Sequence[Victim]]
-    """Name of victims that share the items -> all of them."""
-    rules: Mapping[str, Any]
-    """Group -> what rules may read without names and vectors."""
-    lacks: Mapping[Place | str, str]
-    """Attack, group, or (group, data set) -> why an attack is not drawn again."""
-    unknown: Mapping[str, str]
-    """Attack -> why nothing can be said of its trials."""
-    muted: frozenset[str] = frozenset()
-    """Attacks whose conversations begin with prompts that are not here."""
-    restated: frozenset[str] = frozenset()
-    """Names of victims whose prompts another version of medstress wrote."""
-    version: bool = True
-    """Whether this version of medstress wrote the folder."""
-    of_vectors: frozenset[str] = field(default_factory=frozenset)
-    """Groups whose names have vectors."""
+    Attributes:
+        prepared: the plan, with the folder's items; resources are real where they are here.
+        folds: name of victims that share the items -> all of them.
+        rules: group -> what rules may read without names and vectors.
+        lacks: attack, group, or (group, data set) -> why an attack is not drawn again.
+        unknown: attack -> why nothing can be said of its trials.
+
+    Args:
+        run: the folder, open for reading.
+        own: the experiment that the user names, loaded; None for what ships alone.
+        version: whether this version of medstress wrote the folder.
+    """
+
+    def __init__(self, run: RunReader, own: Prepared | None, *, version: bool) -> None:
+        self._manifest, self._own, self._version = run.manifest, own, version
+        items: dict[str, list[Any]] = {label: [] for label in run.manifest["datasets"]}
+        for dataset, item in run.items().values():
+            items.setdefault(dataset, []).append(item)
+        self._kind = kind_of_all(item for of_set in items.values() for item in of_set)
+        self._datasets = [self._dataset(label, tuple(own)) for label, own in items.items()]
+        self._roles = [
+            RolePart(
+                name=name,
+                backend=backend_of(one),
+                decoding=Decoding(max_new_tokens=most, temperature=temperature),
+                is_shared=True,
+            )
+            for name, one in (run.manifest.get("roles") or {}).items()
+            for most, temperature in (one["decoding"],)
+        ]
+        self.lacks: dict[Place | str, str] = {}
+        self.unknown: dict[str, str] = {}
+        self.muted: set[str] = set()
+        """Attacks whose conversations begin with prompts that are not here."""
+        self._restated: set[str] = set()
+        """Names of victims whose prompts another version of medstress wrote."""
+        self.rules: dict[str, Any] = {}
+        self._attacks = self._read_attacks()
+        groups = self._read_groups()
+        self.folds = self._read_victims()
+        settings = config.Settings.model_construct(
+            seeds=tuple(run.manifest["seeds"]),
+            flip_check=run.manifest["parts"]["settings"]["flip_check"],
+        )
+        analysis = config.Analysis.model_validate(run.manifest["config"].get("analysis") or {})
+        self.prepared = Prepared(
+            experiment=config.Experiment.model_construct(
+                experiment=settings, analysis=analysis, victim=()
+            ),
+            given={},
+            base=Path(),
+            datasets=self._datasets,
+            groups=groups,
+            attacks=self._attacks,
+            victims=[victims[0] for victims in self.folds.values()],
+            roles=self._roles,
+            kind=self._kind,
+        )
 
     def why_judged(self, trial: Trial) -> str | None:
         """Return why the attack of a trial is not run again; None if it is."""
@@ -197,70 +236,33 @@ class Bench:
         processor. Another version may ship other tables.
         """
         attack = trial.attack.harmless if isinstance(trial.attack, ControlArm) else trial.attack
-        reads = trial.group in self.of_vectors and "names" in attack.needs
-        return not self.version or reads or attack.spec().get("mode") == "related"
+        reads = trial.group != NO_NAMES and "names" in attack.needs
+        return not self._version or reads or attack.spec().get("mode") == "related"
 
     def takes_requests(self, work: Work) -> bool:
         """Return whether the prompts of a work's victim are not here."""
         task: Any = work.victim.task
         if isinstance(task, Conversation):
             return work.attack_label in self.muted
-        if work.victim.label in self.restated:
+        if work.victim.label in self._restated:
             return True
         template = getattr(task, "template", None)
         return template is not None and not template.is_shown
 
-
-class _Folder:
-    """Reads the parts of a bench from a folder."""
-
-    def __init__(self, run: RunReader, own: Prepared | None) -> None:
-        self.manifest, self.own = run.manifest, own
-        self.parts = self.manifest["parts"]
-        self.items: dict[str, list[Any]] = {label: [] for label in self.manifest["datasets"]}
-        for dataset, item in run.items().values():
-            self.items.setdefault(dataset, []).append(item)
-        self.lacks: dict[Place | str, str] = {}
-        self.unknown: dict[str, str] = {}
-        self.muted: set[str] = set()
-        self.restated: set[str] = set()
-
-    @cached_property
-    def kind(self) -> Kind:
-        return kind_of_all(item for items in self.items.values() for item in items)
-
-    @cached_property
-    def datasets(self) -> list[DatasetPart]:
-        found = []
-        for label, items in self.items.items():
-            told = self.manifest["datasets"].get(label, {})
-            loaded = Loaded(items=tuple(items), skipped=(), source_hash=told.get("hash", ""))
-            found.append(DatasetPart(label=label, questions=tuple(items), loaded=loaded))
-        return found
-
-    @cached_property
-    def roles(self) -> list[RolePart]:
-        return [
-            RolePart(
-                name=name,
-                backend=backend_of(one),
-                decoding=Decoding(max_new_tokens=most, temperature=temperature),
-                is_shared=True,
-            )
-            for name, one in (self.manifest.get("roles") or {}).items()
-            for most, temperature in (one["decoding"],)
-        ]
+    def _dataset(self, label: str, items: tuple[Any, ...]) -> DatasetPart:
+        stored = self._manifest["datasets"].get(label, {})
+        loaded = Loaded(items=items, skipped=(), source_hash=stored.get("hash", ""))
+        return DatasetPart(label=label, questions=items, loaded=loaded)
 
     @property
-    def decodings(self) -> dict[str, Decoding]:
-        return {part.name: part.decoding for part in self.roles}
+    def _decodings(self) -> dict[str, Decoding]:
+        return {part.name: part.decoding for part in self._roles}
 
     # -- attacks -----------------------------------------------------------------------------
-    @cached_property
-    def attacks(self) -> list[AttackPart]:
-        ours = {part.label: part.attack for part in self.own.attacks} if self.own else {}
+    def _read_attacks(self) -> list[AttackPart]:
+        ours = {part.label: part.attack for part in self._own.attacks} if self._own else {}
         found = []
-        for label, spec in self.manifest["attacks"].items():
+        for label, spec in self._manifest["attacks"].items():
             own = ours.get(label)
             if own is not None and content_hash(own.spec()) == content_hash(spec):
                 found.append(AttackPart(label=label, attack=own))
@@ -283,7 +285,7 @@ class _Folder:
         if attack is None:
             lack = f"its edits come from a file; {_GIVE}" if is_stored else "not installed"
             self.lacks[label] = lack
-            declared = self.manifest["records"].get(label, {}).get("declared")
+            declared = self._manifest["records"].get(label, {}).get("declared")
             return _Described.read(spec, declared) if declared else None
         if (why := _not_shipped({"pairs": of.get("pairs")})) is not None:
             self.lacks[label] = why
@@ -294,54 +296,55 @@ class _Folder:
         return attack
 
     # -- groups ------------------------------------------------------------------------------
-    def groups(self) -> tuple[list[Any], dict[str, Any], frozenset[str]]:
-        """Return the groups, their rules, and those whose names have vectors."""
+    def _read_groups(self) -> list[Any]:
+        """Return the groups, and keep their rules."""
+        parts = self._manifest["parts"]
         planned: dict[str, dict[str, frozenset[str]]] = {}
-        for place, hashes in self.parts["items"].items():
+        for place, hashes in parts["items"].items():
             dataset, _, group = place.rpartition("/")
             planned.setdefault(group, {})[dataset] = frozenset(hashes)
         here, tables = self._here(), self._tables()
         groups: list[Any] = []
-        rules: dict[str, Any] = {}
-        for label, described in (self.manifest.get("groups") or {}).items():
+        for label, described in (self._manifest.get("groups") or {}).items():
             part = here.get(label)
-            if part is not None and part.fingerprint != self.parts["groups"].get(label):
+            if part is not None and part.fingerprint != parts["groups"].get(label):
                 part = self._lack(label, "what it reads has another hash here")
             names: Any = NoNames()
             types: frozenset[str] = frozenset()
-            if isinstance(part, GroupPart):
+            if part is not None:
                 names, types = part.perturbations, part.resources.types
             elif "vocabulary" in described:
                 names, types = _rules(tables[label]), types_of(tables[label]["type"])
-            rules[label] = Resources(
+            self.rules[label] = rules = Resources(
                 group=label,
                 types=types,
                 perturbations=names,
-                roles=self.decodings,
+                roles=self._decodings,
                 noise=_Absent(),
                 passages=cast("Any", _Absent()),
             )
-            on = {one.label: rules[label] for one in self.datasets}
-            if isinstance(part, GroupPart):
-                on = {one.label: self._on(part, label, one) for one in self.datasets}
+            on = {
+                one.label: rules if part is None else self._on(part, label, one)
+                for one in self._datasets
+            }
             groups.append(
                 _Group(
                     label=label,
                     table=cast("Any", tables.get(label, {})) if label != NO_NAMES else None,
-                    resources=next(iter(on.values()), rules[label]),
+                    resources=next(iter(on.values()), rules),
                     perturbations=names,
                     planned=planned.get(label, {}),
                     on=on,
                 )
             )
-        return groups, rules, frozenset(rules.keys() - {NO_NAMES})
+        return groups
 
     def _on(self, part: GroupPart, label: str, dataset: DatasetPart) -> Resources:
         """Return the resources of a group on a data set, with the passages that the plan had."""
-        of_own = self.own.datasets if self.own else self.datasets
+        of_own = self._own.datasets if self._own else self._datasets
         source = next((one for one in of_own if one.label == dataset.label), dataset)
-        resources = replace(part.resources_on(source), group=label, roles=self.decodings)
-        stored = self.manifest["datasets"].get(dataset.label, {}).get("passages")
+        resources = replace(part.resources_on(source), group=label, roles=self._decodings)
+        stored = self._manifest["datasets"].get(dataset.label, {}).get("passages")
         if part.needs_passages and stored != resources.passages.hash:
             self.lacks[label, dataset.label] = (
                 f"it draws from passages that the folder does not hold; {_GIVE}"
@@ -350,19 +353,19 @@ class _Folder:
 
     def _tables(self) -> dict[str, Mapping[str, Any]]:
         """Return the table of every group that has a vocabulary, by label."""
-        groups = self.manifest.get("groups") or {}
+        groups = self._manifest.get("groups") or {}
         labels = [label for label, one in groups.items() if "vocabulary" in one]
-        return dict(zip(labels, self.manifest["config"].get("entities") or (), strict=False))
+        return dict(zip(labels, self._manifest["config"].get("entities") or (), strict=False))
 
     def _here(self) -> dict[str, Any]:
         """Return the groups that can be built here, by label."""
-        if self.own is not None:
-            return {part.label: part for part in self.own.groups}
-        noisy = [part for part in self.attacks if isinstance(part.attack, Noise)]
+        if self._own is not None:
+            return {part.label: part for part in self._own.groups}
+        noisy = [part for part in self._attacks if isinstance(part.attack, Noise)]
         named = next((why for p in noisy if (why := _not_shipped(p.attack.spec()))), None)
         noise = None
         if noisy and named is None:
-            items = [item for part in self.datasets for item in part.known_items]
+            items = [item for part in self._datasets for item in part.known_items]
             attacks = [part.attack for part in noisy]
             noise = self._tried(NO_NAMES, lambda: noise_resources(items, attacks, Path()))
         found: dict[str, Any] = {}
@@ -372,11 +375,11 @@ class _Folder:
                 continue
             tables = [config.Entities.model_validate({**table, "limit": None})]
             built = self._tried(
-                label, lambda t=tables: load_groups(t, Path(), self.datasets, lambda _: None)
+                label, lambda t=tables: load_groups(t, Path(), self._datasets, lambda _: None)
             )
             if built:
                 found[label] = replace(built[0], label=label)
-        free = free_group([part.attack for part in self.attacks], noise)
+        free = free_group([part.attack for part in self._attacks], noise)
         if noisy and noise is None and free:
             self._lack(NO_NAMES, named or "")
             free = []
@@ -395,22 +398,24 @@ class _Folder:
         return None
 
     # -- victims -----------------------------------------------------------------------------
-    def victims(self) -> tuple[list[Victim], dict[str, list[Victim]]]:
-        """Return the victims by the names that rows have, and those that share one."""
+    def _read_victims(self) -> dict[str, list[Victim]]:
+        """Return the victims by the names that rows have, which folds share."""
         named: dict[str, list[Victim]] = {}
-        for label, stored in self.manifest["victims"].items():
+        for label, stored in self._manifest["victims"].items():
             name = stored.get("part_of", label)
-            backend = backend_of(stored)
             by_dataset = tuple(
                 (dataset, self._task(one)) for dataset, one in stored.get("by_dataset", {}).items()
             )
             victim = Victim(
-                label=label, task=self._task(stored), backend=backend, by_dataset=by_dataset
+                label=label,
+                task=self._task(stored),
+                backend=backend_of(stored),
+                by_dataset=by_dataset,
             )
             if content_hash(victim.task.spec()) != content_hash(stored["task"]):
-                self.restated.add(name)
+                self._restated.add(name)
             named.setdefault(name, []).append(replace(self._rendering(victim), label=name))
-        return [group[0] for group in named.values()], named
+        return named
 
     @staticmethod
     def _task(stored: Mapping[str, Any]) -> Any:
@@ -418,23 +423,23 @@ class _Folder:
 
     def _rendering(self, victim: Victim) -> Victim:
         """Return a victim with the user's own templates, if the named experiment has them."""
-        if self.own is None:
+        if self._own is None:
             return victim
-        tables = self.own.experiment.victim
+        tables = self._own.experiment.victim
         for table, label in zip(tables, config.labels_of(tables), strict=True):
             if label != victim.label:
                 continue
-            pairs = zip(self.own.datasets, self.own.experiment.dataset, strict=True)
+            pairs = zip(self._own.datasets, self._own.experiment.dataset, strict=True)
             request = VictimRequest(
                 table=table,
                 label=label,
-                base=self.own.base,
+                base=self._own.base,
                 backend=victim.backend,
-                classes=self.own.classes,
+                classes=self._own.classes,
                 datasets=[(part.label, one.name) for part, one in pairs],
-                examples=partial(draw_examples, table, self.own.base, label),
+                examples=partial(draw_examples, table, self._own.base, label),
             )
-            tasks = self.own.kind.tasks(request)
+            tasks = self._own.kind.tasks(request)
             own = replace(victim, task=tasks.default, by_dataset=tasks.by_dataset)
             if own.spec() == victim.spec() and own.prompt_specs() == victim.prompt_specs():
                 return own
@@ -488,46 +493,4 @@ def backend_of(stored: Mapping[str, Any]) -> Backend:
             in_turns=told["in_turns"],
             labels=tuple(told.get("labels", ())),
         ),
-    )
-
-
-def recorded(run: RunReader, own: Prepared | None, *, version: bool) -> Bench:
-    """Return the bench of a folder.
-
-    Args:
-        run: the folder, open for reading.
-        own: the experiment that the user names, loaded; None for what ships alone.
-        version: whether this version of medstress wrote the folder.
-    """
-    folder = _Folder(run, own)
-    manifest, attacks = folder.manifest, folder.attacks
-    groups, rules, vectors = folder.groups()
-    victims, folds = folder.victims()
-    settings = config.Settings.model_construct(
-        seeds=tuple(manifest["seeds"]), flip_check=folder.parts["settings"]["flip_check"]
-    )
-    analysis = config.Analysis.model_validate(manifest["config"].get("analysis") or {})
-    prepared = Prepared(
-        experiment=config.Experiment.model_construct(
-            experiment=settings, analysis=analysis, victim=()
-        ),
-        given={},
-        base=Path(),
-        datasets=folder.datasets,
-        groups=groups,
-        attacks=attacks,
-        victims=victims,
-        roles=folder.roles,
-        kind=folder.kind,
-    )
-    return Bench(
-        prepared=prepared,
-        folds=folds,
-        rules=rules,
-        lacks=folder.lacks,
-        unknown=folder.unknown,
-        muted=frozenset(folder.muted),
-        restated=frozenset(folder.restated),
-        version=version,
-        of_vectors=vectors,
     )

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from itertools import accumulate
-from math import isclose
+from itertools import accumulate, compress
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +28,7 @@ from medstress.core.items import Question
 from medstress.core.outcomes import TOO_LONG
 from medstress.core.reading import check_regular, read_inside
 from medstress.core.text import edits_of
+from medstress.core.trials import Trial as RunTrial
 from medstress.core.words import plural
 from medstress.engine.inquiry import Inquiry
 from medstress.engine.replay import (
@@ -37,22 +37,22 @@ from medstress.engine.replay import (
     NotHereError,
     Recorded,
     StoredAttack,
+    alike,
     compare,
     replay,
 )
 from medstress.engine.trial import Trial
 from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
-from medstress.experiment.audit.recorded import Bench, recorded
 from medstress.experiment.config import Significance as SignificanceTable
 from medstress.experiment.criteria import KEY, describe_baseline
-from medstress.experiment.explain import Settings as ExplainSettings
-from medstress.experiment.explain import explanations, last_edits
-from medstress.experiment.models import victim_of
+from medstress.experiment.explain import explanations
+from medstress.experiment.follow_ups import Again, reuses, transfers
 from medstress.experiment.plan import Prepared
-from medstress.experiment.significance import Tools, families, mention_studies, tools_of
-from medstress.experiment.transfer import plan
+from medstress.experiment.recorded import Bench
+from medstress.experiment.significance import families, mention_studies
 from medstress.store.chain import SUPERSEDED, Break, checked_root
+from medstress.store.codec import decode_edits
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import no_run
 from medstress.store.reader import RunReader, StoredWork, opened
@@ -89,7 +89,7 @@ class Verification:
     why: Counter[str] = field(default_factory=Counter)
     """Why an attack did not run again, or counts not -> how many."""
     n_follow_ups: int = 0
-    """Follow-ups that were planned again and replayed."""
+    """Follow-ups that were replayed."""
     not_judged: Counter[str] = field(default_factory=Counter)
     """Why nothing can be said of trials -> how many."""
     not_compared: list[str] = field(default_factory=list)
@@ -130,7 +130,7 @@ class Verification:
                 yield f"  {n_trials:,}: {reason}"
         if self.n_follow_ups:
             n = plural(self.n_follow_ups, "follow-up")
-            yield f"{n} planned and replayed"
+            yield f"{n} replayed"
         yield from self.notes
         yield from self.doubts()
 
@@ -145,17 +145,13 @@ class Verification:
         return [(table, n) for table, n in self.added.items() if n]
 
 
-_RELATIVE = 1e-9
-"""By so much may numbers differ that another machine's libraries computed."""
-
-
 _OF_THE_RUN = ("experiment.", "root")
 """Entries of a summary that every version takes from the manifest as they are."""
 
 
 def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) -> Iterator[Break]:
     """Yield the first place at which the kept summary is not that of the current root."""
-    path = run.folder / SUMMARY
+    path, now = run.folder / SUMMARY, json.loads(json.dumps(summary))
     if found.root is None:
         return
     if check_regular(path) is None:
@@ -164,27 +160,27 @@ def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) 
         return
     try:
         kept = json.loads(read_inside(path))
-        root, version = kept["root"], run.manifest["versions"]["medstress"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        root, elsewhere = kept["root"], dict(_elsewhere(run, now, kept))
+        for one in (now, kept) if elsewhere else ():
+            own = [not warning["rule"].startswith("criterion_") for warning in one["warnings"]]
+            one["warnings"] = list(compress(one["warnings"], own))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         yield _of_file("a summary", type(error).__name__)
         return
     if root != found.root:
         yield _of_file(f"root {found.root}", f"root {root}")
         return
-    is_ours = version == __version__
-    now = json.loads(json.dumps(summary))
-    elsewhere = dict(_elsewhere(run, now, kept))
+    version = run.manifest["versions"]["medstress"]
     found.notes += [
-        f"not compared: criterion {n + 1} of {SUMMARY}, against the run {baseline}, {why}"
-        for n, (baseline, why) in elsewhere.items()
+        f"not compared: criterion {n + 1} of {SUMMARY}, against the run {baseline}, which is not "
+        "here as it was"
+        for n, baseline in elsewhere.items()
     ]
     inside = tuple(f"requirements[{n}]." for n in elsewhere)
-    if elsewhere:
-        now, kept = _without_criteria(now), _without_criteria(kept)
-    for place, expected, given in _differences(now, kept, is_ours):
+    for place, expected, given in _differences(now, kept, version == __version__):
         if place.startswith(inside):
             continue
-        if not is_ours and not place.startswith(_OF_THE_RUN):
+        if version != __version__ and not place.startswith(_OF_THE_RUN):
             found.not_compared.append(
                 f"{SUMMARY} is of medstress {version}, and another one here from {place} on; "
                 "compare it with what medstress summary says"
@@ -193,39 +189,23 @@ def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) 
         yield _of_file(f"{place} {_short(expected)}", _short(given))
 
 
-def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield (criterion, (its baseline, why)) of what cannot be judged again from this folder."""
+def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, str]]:
+    """Yield (criterion, its baseline) of what cannot be judged again from this folder.
+
+    The baseline is gone, is another, or was not there as the run ended.
+    """
     known = (run.manifest.get(KEY) or {}).get("baselines", {})
-    pairs = zip(now["requirements"], _list(kept.get("requirements")), strict=False)
+    pairs = zip(now["requirements"], kept["requirements"], strict=False)
     for n, (one, other) in enumerate(pairs):
         name = str((one["against"] or {}).get("run"))
         if name not in known:
             continue
-        try:
+        outcomes = None
+        with suppress(MedstressError):
             outcomes = describe_baseline(Path(run.manifest["base"]), name)["outcomes"]
-        except MedstressError:
-            yield n, (name, "which is not here")
-            continue
-        was_absent = other.get("met") is None and other != one
-        if outcomes != known[name]["outcomes"]:
-            yield n, (name, "which has changed")
-        elif was_absent and str(other.get("reason")).startswith(NO_BASELINE):
-            yield n, (name, "which was not there as the run ended")
-
-
-def _without_criteria(summary: dict[str, Any]) -> dict[str, Any]:
-    """Return a summary without what its warnings say of criteria."""
-    warnings = [
-        one
-        for one in _list(summary.get("warnings"))
-        if not str(one.get("rule")).startswith("criterion_")
-    ]
-    return {**summary, "warnings": warnings}
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    rows = value if isinstance(value, list) else []
-    return [row if isinstance(row, dict) else {} for row in rows]
+        was_absent = other["met"] is None and str(other["reason"]).startswith(NO_BASELINE)
+        if outcomes != known[name]["outcomes"] or (was_absent and one != other):
+            yield n, name
 
 
 def _of_file(expected: str, found: str) -> Break:
@@ -248,16 +228,8 @@ def _differences(
             yield place, f"{len(now)} entries", f"{len(kept)} entries"
         for n, (one, other) in enumerate(zip(now, kept, strict=False)):
             yield from _differences(one, other, is_ours, f"{place}[{n}]")
-    elif not _same(now, kept):
+    elif not alike(now, kept):
         yield place, now, kept
-
-
-def _same(now: Any, kept: Any) -> bool:
-    if isinstance(now, bool) or isinstance(kept, bool):
-        return now is kept
-    if isinstance(now, int | float) and isinstance(kept, int | float):
-        return isclose(now, kept, rel_tol=_RELATIVE, abs_tol=1e-12)
-    return bool(now == kept)
 
 
 def _short(value: Any) -> str:
@@ -266,67 +238,6 @@ def _short(value: Any) -> str:
 
 
 # -- the verification ------------------------------------------------------------------------------
-
-
-def follow_ups(bench: Bench, run: Run, stored: Sequence[StoredWork]) -> Iterator[Work]:
-    """Yield what the run would ask after its trials, as far as its folder and what is here say.
-
-    Args:
-        bench: of the folder.
-        run: its trials.
-        stored: the follow-ups that the folder holds; they say with which settings they were asked.
-    """
-    told = [(one, one.result.get("told", {})) for one in stored]
-    purposes = {one.result.get("purpose") for one in stored}
-    if purposes & {Purpose.TRANSFER, Purpose.REUSE}:
-        yield from _inquiries(bench, run)
-    tools = tools_of(bench.prepared, bench.muted)
-    if Purpose.JUDGE in purposes:
-        yield from mention_studies(run.trials, tools)
-    masks: dict[bytes, tuple[ExplainSettings, list[tuple[StoredWork, str]]]] = {}
-    for one, spec in told:
-        if one.result.get("purpose") == Purpose.TEST:
-            yield from _tests(run, tools, spec)
-        if one.result.get("purpose") == Purpose.EXPLAIN:
-            mask = ExplainSettings(**{key: spec[key] for key in ("mask", "evaluations", "batch")})
-            masks.setdefault(digest(mask.as_json()), (mask, []))[1].append((one, spec["trial"]))
-    for mask, of_trials in masks.values():
-        yield from _explanations(bench, run, mask, of_trials)
-
-
-def _inquiries(bench: Bench, run: Run) -> Iterator[Inquiry]:
-    prepared, analysis = bench.prepared, bench.prepared.experiment.analysis
-    for wanted in ({"reuse": ()}, {"transfer": False}):
-        changed = analysis.model_copy(update=wanted)
-        experiment = prepared.experiment.model_copy(update={"analysis": changed})
-        with suppress(NotHereError):  # names of a vocabulary that is not here
-            yield from plan(replace(prepared, experiment=experiment), run)
-
-
-def _tests(run: Run, tools: Tools, spec: Mapping[str, Any]) -> Iterator[Work]:
-    """Yield the family of a stored test; other successes than it names make another one."""
-    keys = {key: spec[key] for key in SETTINGS}
-    if items := run.manifest.get(FIXED, {}).get("items"):
-        keys["items"] = tuple(items)
-    table = SignificanceTable(**keys)
-    for family in families(run.trials, tools, table):
-        if {one.id for one in family.successes} & set(spec["trials"]):
-            yield family.study()
-
-
-def _explanations(
-    bench: Bench, run: Run, settings: ExplainSettings, stored: Sequence[tuple[StoredWork, str]]
-) -> Iterator[Work]:
-    trials = {trial.id: trial for trial in run.trials}
-    chosen = [trials[trial_id] for _, trial_id in stored if trial_id in trials]
-    edits = run.folder.read(lambda reader: last_edits(reader, chosen))
-    for one, trial_id in stored:
-        trial = trials.get(trial_id)
-        if trial is None or trial_id not in edits or trial.arm.attack.label in bench.muted:
-            continue
-        (work,) = explanations([trial], edits, bench.prepared, settings)
-        victim = replace(work.victim, backend=_cut_as_stored(work.victim, one.result.get("found")))
-        yield replace(work, victim=victim)
 
 
 def _cut_as_stored(victim: Victim, findings: Mapping[str, Any] | None) -> Recorded:
@@ -344,62 +255,17 @@ def _cut_as_stored(victim: Victim, findings: Mapping[str, Any] | None) -> Record
     return Recorded(backend.identity, backend.traits, starts or None)
 
 
-def unplanned(
-    bench: Bench,
-    stored: StoredWork,
-    items: Mapping[int, tuple[str, Any]],
-    calls: Sequence[StoredCall],
-) -> Inquiry | None:
-    """Return a follow-up that is not planned any more, from its rows alone.
-
-    An extension changes what is planned: other names lead, other controls are shared. What only
-    its plan knows is not judged then, but its calls.
-
-    Raises:
-        Differs: a call has another key than its request.
-    """
-    roles = {part.name: part.backend for part in bench.prepared.roles}
-    for at, one in enumerate(calls):
-        victims = bench.folds.get(stored.victim)
-        if one.request is None or not victims:
-            continue
-        parts = orjson.loads(one.request)
-        models = [victim.backend for victim in victims]
-        asked = models if one.role == VICTIM else [roles[one.role]]
-        keys = {digest([model.identity.hash, *parts]) for model in asked}
-        if one.key not in keys:
-            raise Differs(at, f"key {min(keys).hex()}", one.key.hex())
-    purpose = stored.result.get("purpose")
-    attacks = {part.label: part.attack for part in bench.prepared.attacks}
-    attack, victims = attacks.get(stored.attack), bench.folds.get(stored.victim)
-    if purpose not in (Purpose.TRANSFER, Purpose.REUSE) or attack is None or not victims:
-        return None
-    dataset, item = items[stored.item]
-    edits: dict[int, Any] = {}
-    for one in calls:
-        edits.setdefault(one.query or 0, edits_of(orjson.loads(one.edits or "[]")))
-    victim = victims[0].on(dataset)
-    if "turns" in attack.needs:
-        victim = victim_of(victim, attack, dataset, item, stored.seed, stored.repeat)
-    return Inquiry(
-        purpose=Purpose(purpose),
-        dataset=dataset,
-        group=stored.group,
-        victim=victim,
-        attack_label=stored.attack,
-        attack_spec=orjson.loads(stored.spec),
-        seed=stored.seed,
-        goal=attack.goal_for(item),
-        item=item,
-        candidates=tuple(item.candidate(edits[query]) for query in sorted(edits)),
-        spec=stored.result["told"],
-    )
-
-
 OTHERWISE = "the attack drew otherwise here: near ties, or tables of another version"
+_SUMS = {
+    "n_trials": (
+        *("n_eligible", "n_already_wrong", "n_unreadable_at_baseline", "n_not_attackable"),
+        "n_failed_at_baseline",
+    ),
+    "n_eligible": ("n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed"),
+    "asked": ("paid", "cached", "failed"),
+}
+"""Count of a row of the summary, or of its queries -> the counts that it is the sum of."""
 IN_PROGRESS = "the run, or a test or explanation of it, is not complete"
-_BASELINE = ("n_already_wrong", "n_unreadable_at_baseline", "n_not_attackable")
-_ELIGIBLE = ("n_flipped", "n_held", "n_measured", "n_cut_short", "n_failed")
 
 
 def verify_folder(
@@ -464,7 +330,7 @@ class _Verifying:
         self._items = run.items()
         self._left = run.work_rows()
         self._n_rows = len(self._left)
-        self._bench: Bench = recorded(run, own, version=is_ours)
+        self._bench = Bench(run, own, version=is_ours)
         self._roles = {part.name: part.backend for part in self._bench.prepared.roles}
 
     def breaks(self) -> Iterator[Break]:
@@ -474,8 +340,8 @@ class _Verifying:
         stored = Run.open(self._run.folder)
         yield from self._follow_ups(stored)
         summary = summary_of(stored)
-        for sentence in identity_breaks([*summary["results"], *summary["by_seed"]]):
-            yield Break(table="summary", row=0, expected="sums that add up", found=sentence)
+        for expected, given in odd_sums([*summary["results"], *summary["by_seed"]]):
+            yield _break("summary", 0, expected, given)
         yield from kept_break(self._run, summary, self._found)
 
     # -- trials ------------------------------------------------------------------------------
@@ -606,35 +472,98 @@ class _Verifying:
     def _follow_ups(self, run: Run) -> Iterator[Break]:
         if not self._left:
             return
-        known = [self._run.work(row) for row in self._left.values()]
-        for work in follow_ups(self._bench, run, known):
-            row = self._left.pop(work.id, None)
-            if row is None:
-                continue
-            stored = self._run.work(row)
-            if work.id in self._manifest.get(SUPERSEDED, ()):
-                what = f"that {work.attack_label} asks of item {work.item.id!r}"
-                yield _break("trials", row, "a follow-up that another has replaced", f"one {what}")
-            yield from self._place(work, stored, work.attack_spec)
-            takes = self._bench.takes_requests(work)
-            try:
-                self._replayed(work, stored, self._run.consumed(stored), takes=takes)
-            except Differs as differs:
-                yield self._where(stored, differs)
-            self._found.n_follow_ups += 1
+        again, trials = Again.of(self._bench.prepared), _trials_by_name(run)
+        yield from self._hidden(run)
         for row in self._left.values():
             stored = self._run.work(row)
-            calls = self._run.consumed(stored)
+            calls, purpose = self._run.consumed(stored), stored.result.get("purpose")
+            work: Any = None
+            with suppress(LookupError, TypeError, ValueError, MedstressError):
+                work = self._asked(run, again, trials, stored)
             try:
-                again = unplanned(self._bench, stored, self._items, calls)
-                if again is not None:
-                    takes = self._bench.takes_requests(again)
-                    self._replayed(again, stored, calls, takes=takes)
+                if work is None or work.id != stored.trial_id:
+                    self._check_keys(stored, calls)
+                    why = f"{purpose or 'a follow-up'}: what it asked about is not here as it was"
+                    self._found.why[why] += 1
+                    self._found.n_judged += 1
+                    continue
+                yield from self._place(work, stored, work.attack_spec)
+                takes = self._bench.takes_requests(work)
+                self._replayed(work, stored, calls, takes=takes)
+                self._found.n_follow_ups += 1
             except Differs as differs:
                 yield self._where(stored, differs)
-            purpose = stored.result.get("purpose", "a follow-up")
-            self._found.why[f"{purpose}: its plan has changed since, or is not here"] += 1
-            self._found.n_judged += 1
+
+    def _asked(
+        self, run: Run, again: Again, trials: Mapping[Any, RunTrial], stored: StoredWork
+    ) -> Work | None:
+        """Return a follow-up as what it says of itself would have it; None if it is not here.
+
+        What an extension has replaced is asked about nothing that is planned any more, so the plan
+        does not say what was asked; its id does.
+        """
+        told, purpose = stored.result["told"], stored.result["purpose"]
+        arm = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
+        trial = (
+            trials[told["trial"]]
+            if "trial" in told
+            else trials[*arm, self._items[stored.item][1].id]
+        )
+        if purpose in (Purpose.TRANSFER, Purpose.REUSE):
+            about, edits = again.about(trial, stored.victim), told["edits"]
+            texts = [edits] if isinstance(edits, str) else edits
+            return Inquiry(
+                **about,
+                purpose=Purpose(purpose),
+                goal=again.attack(trial).goal_for(about["item"]),
+                candidates=tuple(about["item"].candidate(decode_edits(one)) for one in texts),
+                spec=told,
+            )
+        if stored.attack in self._bench.muted:
+            return None
+        if purpose == Purpose.JUDGE:
+            return next(iter(mention_studies([trial], again)), None)
+        if purpose == Purpose.EXPLAIN:
+            edited = {trial.id: told["edits"]}
+            (work,) = explanations([trial], edited, again, told["evaluations"])
+            findings = stored.result.get("found")
+            return replace(
+                work, victim=replace(work.victim, backend=_cut_as_stored(work.victim, findings))
+            )
+        keys = {key: told[key] for key in SETTINGS}
+        if items := run.manifest.get(FIXED, {}).get("items"):
+            keys["items"] = tuple(items)
+        for family in families(run.trials, again, SignificanceTable(**keys)):
+            if {one.id for one in family.successes} == set(told["trials"]):
+                return family.study()
+        return None
+
+    def _hidden(self, run: Run) -> Iterator[Break]:
+        """Yield a follow-up that is planned and called replaced, which takes it out of the root."""
+        replaced = set(self._manifest.get(SUPERSEDED, ())) & self._left.keys()
+        for plan in (transfers, reuses) if replaced else ():
+            with suppress(NotHereError):  # names of a vocabulary that is not here
+                for work in plan(self._bench.prepared, run):
+                    if work.id in replaced:
+                        what = f"that {work.attack_label} asks of item {work.item.id!r}"
+                        row = self._left[work.id]
+                        yield _break("trials", row, "a follow-up that is replaced", f"one {what}")
+
+    def _check_keys(self, stored: StoredWork, calls: Sequence[StoredCall]) -> None:
+        """Check that the calls of a follow-up have the keys of their requests.
+
+        Raises:
+            Differs: one has not.
+        """
+        victims = self._bench.folds.get(stored.victim, ())
+        models = {name: [backend] for name, backend in self._roles.items()}
+        models[VICTIM] = [victim.backend for victim in victims]
+        for at, one in enumerate(calls):
+            if one.request is not None and victims:
+                request = orjson.loads(one.request)
+                keys = {digest([model.identity.hash, *request]) for model in models[one.role]}
+                if one.key not in keys:
+                    raise Differs(at, f"key {min(keys).hex()}", one.key.hex())
 
     def _place(self, work: Work, stored: StoredWork, spec: Mapping[str, Any]) -> Iterator[Break]:
         """Yield where a row names another place than its id."""
@@ -655,6 +584,15 @@ class _Verifying:
             return _break("verdicts", stored.ended, differs.expected, differs.found)
         expected = f"call {differs.call} with {differs.expected}"
         return _break("exchanges", stored.row, expected, differs.found)
+
+
+def _trials_by_name(run: Run) -> dict[Any, RunTrial]:
+    """Return trials by id, and by arm and item."""
+    named: dict[Any, RunTrial] = {trial.id: trial for trial in run.trials}
+    for trial in run.trials:
+        arm = trial.arm
+        named[*arm.place, arm.attack.label, arm.seed, trial.item.id] = trial
+    return named
 
 
 def _break(table: str, row: int, expected: str, found: str) -> Break:
@@ -723,18 +661,12 @@ def plan_breaks(manifest: Mapping[str, Any]) -> Iterator[Break]:
             yield _break("manifest", 0, f"victim {label!r} {own}", str(stored))
 
 
-def identity_breaks(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the identities that a row of a summary breaks."""
+def odd_sums(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield (expected, found) where the counts of a row of a summary do not add up."""
     for row in rows:
-        names = ("dataset", "group", "victim", "attack", "seed")
-        where = " ".join(str(row.get(key)) for key in names)
-        eligible, queries = row["n_eligible"], row["queries"]
-        before = sum(row[name] for name in (*_BASELINE, "n_failed_at_baseline"))
-        in_all = sum(queries[name] for name in ("paid", "cached", "failed"))
-        for name, given, total in (
-            ("n_trials", row["n_trials"], eligible + before),
-            ("n_eligible", eligible, sum(row[name] for name in _ELIGIBLE)),
-            ("queries asked", queries["asked"], in_all),
-        ):
-            if given != total:
-                yield f"{name} of {where}: {given} is not {total}"
+        counts = {**row, **row["queries"]}
+        for name, parts in _SUMS.items():
+            total = sum(counts[part] for part in parts)
+            if counts[name] != total:
+                where = f"{row['attack']} on {row['victim']}, {row['dataset']}/{row['group']}"
+                yield f"{name} {total} of {where}", str(counts[name])

@@ -2,7 +2,7 @@
 
 import json
 
-from medstress.experiment.transfer import last_spans
+from medstress.experiment.follow_ups import last_spans
 from medstress.store.trials import Substitutions
 from planted_trials import NEAR, arm, control, trial
 

@@ -1,1 +1,0 @@
-"""Check a run folder against itself, and pack it so that others can."""
