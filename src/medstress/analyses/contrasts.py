@@ -24,9 +24,9 @@ from medstress.analyses.shown import HIDDEN, OfAttack
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
-from medstress.stats.means import difference_of_names, mean
+from medstress.stats.paired import difference_of_names, mean
 from medstress.stats.paired import LEAST_UNITS, Difference, difference
-from medstress.stats.power import ASSUMED, detectable
+from medstress.stats.paired import ASSUMED, detectable
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Decision: TypeAlias = Literal[

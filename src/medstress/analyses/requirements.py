@@ -39,7 +39,7 @@ from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
-from medstress.stats.means import difference_of_names
+from medstress.stats.paired import difference_of_names
 from medstress.stats.paired import LEAST_UNITS
 from medstress.stats.shares import Mask, Numbers, Units, rate
 

@@ -34,8 +34,8 @@ from medstress.core.arms import Place
 from medstress.core.trials import Trial
 from medstress.core.words import plural
 from medstress.stats.estimate import Estimate, benjamini_hochberg, holm
-from medstress.stats.means import difference_of_few
-from medstress.stats.permutation import control_p
+from medstress.stats.paired import difference_of_few
+from medstress.stats.resampling import control_p
 from medstress.store.reader import StoredInquiry
 
 LEVEL = 0.05

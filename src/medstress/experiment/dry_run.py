@@ -53,7 +53,7 @@ from medstress.experiment.plan.plan import (
     usd_of,
 )
 from medstress.experiment.significance import N_VOTES, likely_statistic, most_of_success, outlook
-from medstress.stats.power import ASSUMED, detectable
+from medstress.stats.paired import ASSUMED, detectable
 from medstress.store.counts import Price
 from medstress.store.database import FILE
 from medstress.store.reader import EarlierAnswers, earlier_answers, spent_in

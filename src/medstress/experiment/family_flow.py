@@ -31,7 +31,6 @@ from medstress.core.queries import ATTACKER, Consult
 from medstress.core.text import Edit
 from medstress.engine.asking import Held
 from medstress.engine.inquiry import ConversationRequest, HoldConversations, Replies, StudyFlow
-from medstress.stats.permutation import TIE
 from medstress.tasks.prompt_sets import say
 from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.victim import Victim
@@ -40,6 +39,8 @@ FIRST_STOCK, LEAST_STOCK, LEAST_ASKED = 30, 20, 10
 """Texts that a writer is asked for first; fewer are too few; the fewest replies of a round."""
 MOST_USELESS = 30
 """So many replies in a row that bring nothing new mean that the writer has no more."""
+TIE = 1e-9
+"""Statistics that differ by no more than this are ties, which count against significance."""
 MAX_TRIES = 200
 """So many draws that bring nothing new mean that the lexicon has no more."""
 
