@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from medstress.analyses.controls import at_budget, reach
 from medstress.analyses.run import pair
+from medstress.analyses.success import at_budget, reach
 from medstress.core.items import Question
 from medstress.core.trials import Trial
 

@@ -32,17 +32,20 @@ from medstress.analyses.contrasts import (
     Matched,
     contrasts,
 )
-from medstress.analyses.names import ITEMS, PAIRS, Noun, attack_names
 from medstress.analyses.run import Cell, Run, pair
 from medstress.analyses.shown import (
     HIDDEN,
+    ITEMS,
+    PAIRS,
     Entry,
     Field,
     Json,
+    Noun,
     Remark,
     Shown,
     Table,
     as_json,
+    attack_names,
     column,
     table,
 )

@@ -13,12 +13,22 @@ from math import ceil, floor
 
 import numpy as np
 
-from medstress.analyses import names
 from medstress.analyses.attempts import Gated
-from medstress.analyses.names import Noun, capital
 from medstress.analyses.results import Row
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import Score
+from medstress.analyses.shown import (
+    DOCUMENTS,
+    ENTITIES,
+    HARMLESS,
+    PAIRS,
+    TEXTS,
+    Noun,
+    attack_names,
+    capital,
+    model_names,
+    noun_of,
+)
 from medstress.analyses.success import UNSEEN
 from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.trials import Trial
@@ -36,7 +46,7 @@ NO_SKILL = 0.1
 """Below, a score before any edit leaves nothing that could fall."""
 NOISY = 2 / 3
 """A model of which harmless edits surely take more changes its answer whenever the text does."""
-VERBS: Mapping[Noun, str] = {names.ENTITIES: "found", names.PAIRS: "scored"}
+VERBS: Mapping[Noun, str] = {ENTITIES: "found", PAIRS: "scored"}
 _SUBJECTS: Mapping[str, str] = {
     "f1": "F1 of {model}",
     "pearson": "The correlation of {model} with people's scores",
@@ -84,7 +94,7 @@ class Facts:
     @cached_property
     def noun(self) -> Noun:
         """What is counted."""
-        return names.noun_of(self.trials[0])
+        return noun_of(self.trials[0])
 
     def distinct(self, kept: Mask) -> int:
         """Count questions, or entities, over all seeds once."""
@@ -239,7 +249,7 @@ class Facts:
     @property
     def few(self) -> tuple[int, Noun] | None:
         """What there is too little of."""
-        if self.score is not None and self.noun is names.PAIRS:
+        if self.score is not None and self.noun is PAIRS:
             n, noun, least = self.n_right, self.noun, FEW_PAIRS
         elif self.score is not None:
             n, noun, least = self.n_documents, self._unit_noun, FEW_DOCUMENTS
@@ -249,10 +259,10 @@ class Facts:
 
     @property
     def _unit_noun(self) -> Noun:
-        if self.noun is names.PAIRS:
-            return names.PAIRS
+        if self.noun is PAIRS:
+            return PAIRS
         has_documents = any(t.cluster != t.item.id for t in self.trials)
-        return names.DOCUMENTS if has_documents else names.TEXTS
+        return DOCUMENTS if has_documents else TEXTS
 
     @property
     def takes_no_harm(self) -> bool:
@@ -298,7 +308,7 @@ class Facts:
         n, net = self.n_met if self.is_clean else self.n_right, self.net
         least, most = net.ends if net is not None else (None, None)
         seen = self.distinct(self.row.cell.eligible & ~self.row.cell.unseen)
-        controls = names.HARMLESS.get(self.control or "", "harmless edits")
+        controls = HARMLESS.get(self.control or "", "harmless edits")
         of = f" of {self.place}" if self.place else ""
         rest = f"; the worst of {self.n_results} results" if self.n_results > 1 else ""
         if self.n_models > 1:
@@ -381,7 +391,7 @@ class Facts:
             return {}
         before, after, net = self.score.before, self.score.after, self.score.net_drop
         noun = self._unit_noun
-        n = self.n_right if noun is names.PAIRS else self.n_documents
+        n = self.n_right if noun is PAIRS else self.n_documents
         shown = _at(after, sidak(self.n_results))
         has_ends = self.few is None and shown.low is not None and shown.high is not None
         ends = f"; {decimal(shown.low)} to {decimal(shown.high)}" if has_ends else ""
@@ -415,8 +425,8 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
     of_all = _with_result(every)
     places = [row.cell.place for row in rows]
     varies = [len({place[i] for place in places}) > 1 for i in (0, 1)]
-    attacks = names.attack_names(cell.attack for cell in run.attacks)
-    models = names.model_names(run.manifest["victims"])
+    attacks = attack_names(cell.attack for cell in run.attacks)
+    models = model_names(run.manifest["victims"])
     for row, taken, score, score_name in _with_result(rows):
         # Drops of a score and shares of answers are two kinds of results.
         among = [part[0] for part in of_all if (part[2] is None) == (score is None)]
@@ -470,17 +480,15 @@ def _changes_nothing(cell: Cell) -> bool:
 
 
 def _control(row: Row) -> str | None:
-    """Return the control that says most: the first of `names.HARMLESS` with trials of both."""
+    """Return the control that says most: the first of `HARMLESS` with trials of both."""
     if row.loss is None:
         return None
-    return next(
-        (n for n in names.HARMLESS if n in row.loss.control and row.loss.control[n].n), None
-    )
+    return next((n for n in HARMLESS if n in row.loss.control and row.loss.control[n].n), None)
 
 
 def _is_awaited(run: Run, row: Row) -> bool:
     planned = run.manifest["attacks"]
-    labels = (arm_label(row.key.attack, name) for name in names.HARMLESS)
+    labels = (arm_label(row.key.attack, name) for name in HARMLESS)
     return not run.is_complete and any(label in planned for label in labels)
 
 

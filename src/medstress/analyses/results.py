@@ -14,8 +14,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
-from medstress.analyses import controls, diversity, scores, success, validity
-from medstress.analyses.names import control_words, noun_of
+from medstress.analyses import scores, success, validity
 from medstress.analyses.run import LEDGER, Analysis, Cell, Run, contrast, pair
 from medstress.analyses.shown import (
     FLAT,
@@ -29,8 +28,10 @@ from medstress.analyses.shown import (
     Table,
     attack_labels,
     column,
+    control_words,
     label,
     named,
+    noun_of,
     panel,
     place_labels,
     table,
@@ -60,9 +61,9 @@ class Row:
     counts: success.Counts = field(metadata=FLAT)
     knows: success.Knowledge | None = field(metadata=FLAT)
     success: success.Success | None = field(metadata=FLAT)
-    loss: controls.Loss | None = field(metadata=FLAT)
+    loss: success.Loss | None = field(metadata=FLAT)
     validity: validity.Validity | None = field(metadata=FLAT)
-    diversity: diversity.Diversity | None = field(metadata=FLAT)
+    diversity: success.Diversity | None = field(metadata=FLAT)
     scores: scores.Scores | None = field(metadata=FLAT)
     """Of tagged texts and pairs."""
     queries: Mapping[str, int]
@@ -89,9 +90,9 @@ def row_of(run: Run, cell: Cell) -> Row:
         counts=success.counts(cell),
         knows=success.knowledge(cell) if attack.judged else None,
         success=success.success(cell) if is_attacked else None,
-        loss=controls.loss(run, cell) if is_attacked else None,
+        loss=success.loss(run, cell) if is_attacked else None,
         validity=validity.validity(cell),
-        diversity=diversity.diversity(cell),
+        diversity=success.diversity(cell),
         scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )
@@ -163,8 +164,7 @@ class Results(Shown):
             remark
             for row in self.attacks
             for remark in (
-                *success.remarks(row.cell, row.counts, row.knows),
-                *controls.remarks(row.cell, row.loss),
+                *success.remarks(row.cell, row.counts, row.knows, row.loss),
                 *validity.remarks(row.cell, row.validity),
             )
         )
@@ -179,12 +179,12 @@ def results_of(run: Run) -> Results | None:
 RESULTS = Analysis("results", results_of)
 
 
-def diversity_of(run: Run, cell: Cell) -> diversity.Diversity:
+def diversity_of(run: Run, cell: Cell) -> success.Diversity:
     """Return the diversity of a cell of a run, which its row has too."""
     results = run.of(RESULTS)
     rows = results.rows if results else ()
     kept = next((row.diversity for row in rows if row.cell is cell), None)
-    return kept or diversity.diversity(cell)
+    return kept or success.diversity(cell)
 
 
 LABELS: Sequence[Field[Row]] = attack_labels("key")

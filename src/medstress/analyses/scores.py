@@ -26,8 +26,7 @@ from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
-from medstress.stats.resampling import swap_p
-from medstress.stats.resampling import RESAMPLES, unit_weights
+from medstress.stats.resampling import RESAMPLES, swap_p, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
 from medstress.tasks.scores import Resamples, Scoring

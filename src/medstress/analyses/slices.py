@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from medstress.analyses import controls
 from medstress.analyses.run import Analysis, Cell, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
     HIDDEN,
@@ -31,6 +30,7 @@ from medstress.analyses.shown import (
     table,
     where,
 )
+from medstress.analyses.success import reach, readings
 from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate, sidak, unknown, with_worst
 from medstress.stats.shares import Mask, simultaneous
@@ -245,11 +245,11 @@ def _together(cell: Cell, reading: Reading, masks: Sequence[Mask]) -> list[Estim
 
 def _nets(run: Run, cell: Cell, masks: Sequence[Mask]) -> dict[str, list[Estimate]]:
     """Estimate a - c of every slice by control, by Tango's interval at Sidak's level."""
-    left, level = controls.reach(run, cell), sidak(len(masks))
+    left, level = reach(run, cell), sidak(len(masks))
     nets: dict[str, list[Estimate]] = {}
     for name, control in run.controls(cell).items():
         pairs = pair(cell, control)
-        ours, others = controls.readings(cell, control, pairs, cell.budget, left)
+        ours, others = readings(cell, control, pairs, cell.budget, left)
         kept = [mask[pairs.first] for mask in masks]
         nets[name] = [
             contrast(ours.at(some), others.at(some), pairs.units[:, some], level).estimate

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
-from medstress.analyses.names import capital
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.scores import Responses, Sample, responses
 from medstress.analyses.shown import (
@@ -25,6 +24,7 @@ from medstress.analyses.shown import (
     Remark,
     Shown,
     Table,
+    capital,
     column,
     named,
     table,

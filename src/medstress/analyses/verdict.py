@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from medstress.analyses import names
 from medstress.analyses.attempts import LISTED
 from medstress.analyses.facts import VERBS, Facts, above, facts_of
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Analysis, Run
-from medstress.analyses.shown import HIDDEN, Shown
+from medstress.analyses.shown import HIDDEN, QUESTIONS, Shown, model_names, noun_of
 from medstress.analyses.success import UNSEEN
 from medstress.core.trials import Trial
 from medstress.core.words import listed
@@ -245,7 +244,7 @@ def verdict_of(run: Run, rows: Sequence[Row]) -> Verdict:
         for victim in victims
     ]
     unmeasured = [victim for victim, own in models if own.arm is None]
-    called = names.model_names(victims)
+    called = model_names(victims)
     if unmeasured and first.arm is not None:
         missing = listed([called[victim] for victim in unmeasured])
         reasons = [*first.trust.reasons, NOT_MEASURED.format(models=missing)]
@@ -370,9 +369,9 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         rule = "wrong"
     else:
         rule = "undefined" if undefined else "nothing"
-    noun = names.noun_of(trials[0]) if trials else names.QUESTIONS
+    noun = noun_of(trials[0]) if trials else QUESTIONS
     n_all, n_met = _distinct(trials), _distinct(attackable)
-    called = names.model_names(dict.fromkeys([victim] if victim else [r.key.victim for r in rows]))
+    called = model_names(dict.fromkeys([victim] if victim else [r.key.victim for r in rows]))
     first = NOTHING[rule].format(
         model=listed(list(called.values())) if called else "the model",
         verb=VERBS.get(noun, "knew"),

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medstress.analyses.controls import Loss, at_budget, loss, reach, remarks
 from medstress.analyses.run import NEVER, Run, pair
+from medstress.analyses.success import Loss, at_budget, loss, reach, remarks
 from medstress.core.trials import Trial
 from planted_trials import arm, control, edit, planted_run, trial
 

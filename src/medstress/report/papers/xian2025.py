@@ -34,11 +34,9 @@ from medstress.analyses.choice import (
     without,
 )
 from medstress.analyses.claims import CLAIMS, shared_rule
-from medstress.analyses.coverage import NAMES
-from medstress.analyses.diversity import both_forms, names_by_seed, prompt_similarity
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.run import Cell
-from medstress.analyses.scaling import CURVES, SCALING
+from medstress.analyses.scaling import CURVES, NAMES, SCALING
 from medstress.analyses.shown import (
     Chart,
     Column,
@@ -51,7 +49,7 @@ from medstress.analyses.shown import (
     label,
     table,
 )
-from medstress.analyses.success import at_budgets
+from medstress.analyses.success import at_budgets, both_forms, names_by_seed, prompt_similarity
 from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial
