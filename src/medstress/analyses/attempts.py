@@ -37,7 +37,6 @@ from medstress.analyses.shown import (
     named,
     panel,
     table,
-    where,
 )
 from medstress.analyses.success import ToSuccess
 from medstress.core.items import Question
@@ -248,7 +247,7 @@ class Attempts(Shown):
 
 
 def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
-    at, gated = where(row.cell.place, row.attack), Gated.of(row.cell.trials)
+    at, gated = (*row.cell.place, row.attack), Gated.of(row.cell.trials)
     if gated.always_objected:
         sentence = (
             f"{row.attack}: the judge objected to every edit ({gated.n_objected:,} of "
@@ -281,7 +280,7 @@ def attempts_in(run: Run) -> Attempts | None:
 ATTEMPTS = Analysis("attempts", attempts_in)
 
 
-def _labels(at: str = "") -> list[Field[Any]]:
+def _labels(at: str = "") -> list[Field]:
     return [
         named("Attack", f"{at}attack"),
         named("Model", f"{at}victim"),
@@ -289,7 +288,7 @@ def _labels(at: str = "") -> list[Field[Any]]:
     ]
 
 
-_OUTCOMES: Sequence[Field[AttemptsOfArm]] = (
+_OUTCOMES = (
     *_labels(),
     column("Right at first", lambda row: row.curve[0].estimate, "share", key="accuracy"),
     column("Right after all", lambda row: row.curve[-1].estimate, "share", key="accuracy_after"),
@@ -298,13 +297,13 @@ _OUTCOMES: Sequence[Field[AttemptsOfArm]] = (
     column("Attempts", "n_made", "count"),
     column("Asked nothing", "n_lost", "count", "attempts lost"),
 )
-_LOST: Sequence[Field[tuple[AttemptsOfArm, tuple[str, int]]]] = (
+_LOST = (
     *_labels("0."),
     column("Lost by", "1.0", key="lost_by"),
     column("Attempts", "1.1", "count", key="attempts"),
     column("Of all", lambda pair: pair[1][1] / pair[0].n_made, "percent"),
 )
-_VOTES: Sequence[Field[tuple[AttemptsOfArm, KeyVotes]]] = (
+_VOTES = (
     *_labels("0."),
     column("Still right", "1.n_kept", "count", "successes"),
     column("Not right", "1.n_changed", "count"),
@@ -606,7 +605,7 @@ def faithfulness_of(run: Run) -> Faithfulness | None:
 
 FAITHFULNESS = Analysis("faithfulness", faithfulness_of)
 _CLAUSES = "inserted clauses"
-_FIELDS: Sequence[Field[Mentioned]] = (
+_FIELDS = (
     named("Attack", "attack"),
     named("Model", "victim"),
     named("Data", "dataset", wide=True),

@@ -21,7 +21,6 @@ from medstress.analyses.shown import (
     HIDDEN,
     QUESTIONS,
     Entry,
-    Field,
     OfAttack,
     Remark,
     Shown,
@@ -884,7 +883,7 @@ def _eligible(one: ChosenN) -> Entry:
     return Entry(value=one.tuned_on.n_eligible, lines=("too few",) if one.is_of_few else ())
 
 
-_CHOICES: Sequence[Field[ChosenN]] = (
+_CHOICES = (
     *attack_labels(),
     column("Regime", "regime", wide=True),
     column("n", "n", "number"),
@@ -895,7 +894,7 @@ _CHOICES: Sequence[Field[ChosenN]] = (
     column("Eligible there", "reported_on.n_eligible", "count", key="other_eligible", wide=True),
     column("Lost on the others", "reported_on.estimate", "share", key="other_estimate"),
 )
-_GRID: Sequence[Field[tuple[Grid, GridPoint, str | None]]] = (
+_GRID = (
     *attack_labels("0"),
     column("n", "1.n", "number"),
     column("Lost", "1.estimate", "share", key="asr"),

@@ -576,14 +576,12 @@ def _source(side: Side) -> Source:
     )
 
 
-def _fields(
-    rows: Sequence[Contrast], names: Names, called: Mapping[str, str]
-) -> list[Field[Contrast]]:
+def _fields(rows: Sequence[Contrast], names: Names, called: Mapping[str, str]) -> list[Field]:
     """Return the columns; labels that all rows share are for wide screens."""
     a, b = names
     varying = _varying(rows)
 
-    def label(name: str) -> Field[Contrast]:
+    def label(name: str) -> Field:
         heading = LABELS[name].capitalize()
         return column(heading, lambda row: row.labels(name, called), wide=name not in varying)
 

@@ -37,7 +37,6 @@ from medstress.analyses.shown import (
     panel,
     place_labels,
     table,
-    where,
 )
 from medstress.core.arms import Place
 from medstress.core.items import Question
@@ -235,7 +234,7 @@ def _is_right_before(trial: Trial) -> bool:
 
 
 def _remarks(row: Probe) -> Iterator[Remark]:
-    at = where(row.place, row.attack)
+    at = (*row.place, row.attack)
     if row.n_unreadable > UNREADABLE * row.n_answers:
         sentence = (
             f"{row.attack}: {row.n_unreadable:,} of {row.n_answers:,} answers to variants could "
@@ -244,7 +243,7 @@ def _remarks(row: Probe) -> Iterator[Remark]:
         yield Remark("unreadable_variants", sentence, at)
 
 
-def _of_answers(of: str) -> list[Field[Any]]:
+def _of_answers(of: str) -> list[Field]:
     """Return the columns of rates over answers, at a path of a row."""
     right = "right, of all answers to variants"
     change = "accuracy over variants minus before, paired"
@@ -257,7 +256,7 @@ def _of_answers(of: str) -> list[Field[Any]]:
     ]
 
 
-_RATES: Sequence[Field[Probe]] = (
+_RATES = (
     named("Probe", "attack"),
     *place_labels(),
     column("Accuracy before", "accuracy_before", "share", wide=True),
@@ -265,7 +264,7 @@ _RATES: Sequence[Field[Probe]] = (
     column("Right on all", "accuracy_all", "share", "clean item and every variant (ReAcc)"),
     column("Alike on all", "consistency", "share", "as the clean item, right or wrong (ReCon)"),
 )
-_BY_VARIANT: Sequence[Field[tuple[Probe, tuple[str, Rates]]]] = (
+_BY_VARIANT = (
     named("Probe", "0.attack"),
     named("Model", "0.victim"),
     named("Variant", "1.0"),
@@ -360,7 +359,7 @@ class Passages(Shown):
                     f"{row.victim} keeps the key more often than it follows the passage under "
                     f"{row.attack}: it remembers rather than reads."
                 )
-                yield Remark("remembers", sentence, where(row, row.attack), "note")
+                yield Remark("remembers", sentence, (*row.place, row.attack), "note")
 
 
 def passages_of(run: Run) -> Passages | None:
@@ -490,7 +489,7 @@ def _last(trial: Trial) -> str | None:
     return None if trial.last is None else trial.last.answer
 
 
-_GAIN: Sequence[Field[Gain]] = (
+_GAIN = (
     named("Group", "group"),
     named("With passages", "open", wide=True),
     named("Without", "closed", wide=True),
@@ -501,7 +500,7 @@ _GAIN: Sequence[Field[Gain]] = (
     column("Gain", "gain", "score"),
     column("p", "p", "p", wide=True),
 )
-_EVIDENCE: Sequence[Field[Evidence]] = (
+_EVIDENCE = (
     *attack_labels(),
     column("Follows the passage", "followed", "share"),
     column("Keeps the key", "kept", "share"),

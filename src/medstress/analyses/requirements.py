@@ -23,7 +23,6 @@ from medstress.analyses.shown import (
     HIDDEN,
     Decision,
     Entry,
-    Field,
     Outcome,
     Remark,
     Shown,
@@ -535,7 +534,7 @@ def _worst(row: Judged) -> str | None:
     return " · ".join((*(row.row or {}).values(), *([part] if part else []))) or None
 
 
-FIELDS: Sequence[Field[Judged]] = (
+FIELDS = (
     column("Criterion", "words"),
     column("Worst row", _worst),
     column("Value", "estimate", "share"),

@@ -35,7 +35,6 @@ from medstress.analyses.shown import (
     panel,
     place_labels,
     table,
-    where,
 )
 from medstress.core.arms import AttackRecord, Place
 from medstress.stats.estimate import Estimate, benjamini_hochberg
@@ -187,8 +186,8 @@ def diversity_of(run: Run, cell: Cell) -> success.Diversity:
     return kept or success.diversity(cell)
 
 
-LABELS: Sequence[Field[Row]] = attack_labels("key")
-RATES: Sequence[Field[Row]] = (
+LABELS = attack_labels("key")
+RATES = (
     *LABELS,
     column(
         "Accuracy", "knows.accuracy", "share", "right before any edit, of what could be attacked"
@@ -217,7 +216,7 @@ _ENDED: Mapping[str, str] = {
     "Failed": "n_failed",
     "Saw no edit": "n_never_asked",
 }
-CLEAN: Sequence[Field[Row]] = (
+CLEAN = (
     column("Accuracy", "knows.accuracy", "share", "right, of what was asked"),
     column("Chance", "knows.chance", "number", "accuracy of guessing"),
     column("Items", "counts.n_items", "count"),
@@ -226,11 +225,11 @@ CLEAN: Sequence[Field[Row]] = (
     column("Unreadable", "counts.n_unreadable_at_baseline", "count"),
     column("Failed", "counts.n_failed_at_baseline", "count"),
 )
-COUNTS: Sequence[Field[Row]] = [column(h, f"counts.{name}", "count") for h, name in _ENDED.items()]
-QUERIES: Sequence[Field[Row]] = [column(n.capitalize(), f"queries.{n}", "count") for n in LEDGER]
+COUNTS = [column(h, f"counts.{name}", "count") for h, name in _ENDED.items()]
+QUERIES = [column(n.capitalize(), f"queries.{n}", "count") for n in LEDGER]
 
 
-def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
+def control_fields(rows: Sequence[Row]) -> list[Field]:
     """Return a column for each control of some rows."""
     names = dict.fromkeys(name for row in rows if row.loss for name in row.loss.control)
     tip = "lost under harmless edits, of the same items"
@@ -273,7 +272,7 @@ def _score(row: Row, name: str) -> Estimate | None:
     return row.scores.columns.get(name) if row.scores else None
 
 
-def _score_fields(scoring: Scoring) -> Iterator[Field[Any]]:
+def _score_fields(scoring: Scoring) -> Iterator[Field]:
     for name in scoring.shown:
         is_main = name == scoring.main
         has_drop = name in scoring.drops
@@ -318,7 +317,7 @@ def _score_remarks(rows: Sequence[Row]) -> Iterator[Remark]:
         if of is None:
             continue
         place, main, word = cell.place, of.main, of.scoring.words[of.scoring.main]
-        at, attack = where(place, cell.attack.label), cell.attack.label
+        at, attack = (*place, cell.attack.label), cell.attack.label
         clean = main.before
         if clean.value is None and len(cell.trials) >= FEWEST and place[::2] not in warned:
             warned.add(place[::2])
@@ -483,7 +482,7 @@ def adjusted(tests: Sequence[PairedTest]) -> list[PairedTest]:
     return rows
 
 
-_TESTS: Sequence[Field[PairedTest]] = (
+_TESTS = (
     named("Attack", "comparison"),
     named("Against", "against"),
     *place_labels(),

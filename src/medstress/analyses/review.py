@@ -17,7 +17,6 @@ from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
     HIDDEN,
     Entry,
-    Field,
     Remark,
     Shown,
     Table,
@@ -377,13 +376,13 @@ def _share(marks: Iterable[tuple[Path, bool]]) -> Estimate:
     return rate(np.array([hit for _, hit in both], dtype=bool), number_units([p for p, _ in both]))
 
 
-_JUDGEMENTS: Sequence[Field[Judgement]] = (
+_JUDGEMENTS = (
     column("Judgement", lambda one: WORDS[one.judgement], key="judgement"),
     column("Yes", "yes", "share", "of the settled cases"),
     column("Cases", "n_cases", "count"),
     column("Split", "n_split", "count", "raters disagree"),
 )
-_AGREEMENT: Sequence[Field[Judgement]] = (
+_AGREEMENT = (
     _JUDGEMENTS[0],
     column("Agreeing pairs", "agreement.raw", "score"),
     column("Krippendorff's alpha", "agreement.krippendorff", "score"),
@@ -394,12 +393,12 @@ def _believed(one: OnPlanted) -> Entry:
     return Entry(value=one.right, lines=("counts for nothing",) if one.is_unbelieved else ())
 
 
-_ON_PLANTED: Sequence[Field[OnPlanted]] = (
+_ON_PLANTED = (
     column("Rater", "rater"),
     column("Planted", lambda one: _PLANTED[one.control]),
     column("Right", _believed, "share"),
 )
-_ANSWERS: Sequence[Field[tuple[str, Right]]] = (
+_ANSWERS = (
     column("Who answered", "0", key="who"),
     column("Clean", "1.clean", "share"),
     column("Attacked", "1.attacked", "share"),

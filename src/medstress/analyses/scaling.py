@@ -8,7 +8,7 @@ References:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any, Literal, TypeAlias
@@ -45,7 +45,7 @@ from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_
 from medstress.stats.estimate import Estimate
 from medstress.stats.resampling import item_mean
 from medstress.stats.shares import number_units, rate
-from medstress.store.trials import Substitutions
+from medstress.store.trials import Span
 
 MOST = 1_000
 """Up to this budget success is counted for every budget, beyond it as far as anybody asked."""
@@ -269,7 +269,7 @@ def _why(estimate: Estimate) -> Entry:
     return as_entry(estimate) if has_value else Entry(value=estimate, lines=(estimate.method,))
 
 
-CURVES: Sequence[Field[Curve]] = (
+CURVES = (
     *attack_labels(),
     column("Budget", "budget", "count"),
     column("Items", "n_items", "count", wide=True),
@@ -278,7 +278,7 @@ CURVES: Sequence[Field[Curve]] = (
     column("Rise after", "shape.slope_after", "score", "per unit of ln(budget)", wide=True),
     column("Recommended budget", "shape.recommended_budget", "count"),
 )
-PAIRS: Sequence[Field[CurvePair]] = (
+PAIRS = (
     named("Attack", "attack"),
     named("Against", "against"),
     *place_labels(),
@@ -288,7 +288,7 @@ PAIRS: Sequence[Field[CurvePair]] = (
     column("Overtakes at", "both.crossover", "score", "queries"),
     column("Leads then", lambda row: row.both.leads_after and label(row.both.leads_after)),
 )
-POINTS: Sequence[Field[AtExponent]] = (
+POINTS = (
     *attack_labels(),
     column("n", "n", "number"),
     column("Lost (ASR)", "asr", "share"),
@@ -296,7 +296,7 @@ POINTS: Sequence[Field[AtExponent]] = (
     column("Diversity", "diversity_unbiased", "score", "unbiased Gini-Simpson index"),
     column("Prompt similarity", "prompt_similarity", "score", wide=True),
 )
-SIZES: Sequence[Field[Sized]] = (
+SIZES = (
     *attack_labels(),
     column("Kind", "victim_group"),
     column("Parameters", "parameters", "number"),
@@ -388,7 +388,7 @@ class Names(Shown):
             "A name counts once a span; spans that were never asked count too. What was not tried "
             "may succeed."
         )
-        sizes: Mapping[Unit, tuple[str, Sequence[Field[BySize]]]] = {
+        sizes: Mapping[Unit, tuple[str, Sequence[Field]]] = {
             "words": ("words replaced and inserted", WORDS),
             "characters": ("edit distance in characters", DISTANCES),
             "tokens": ("edit distance in words", DISTANCES),
@@ -437,12 +437,13 @@ def names_of(run: Run) -> Names | None:
         for cell in run.attacks
         if cell.eligible.any() and cell.trials[0].item.kind == Question.kind
     ]
-    sizes = by_size(run, cells)
+    lines = _Lines(run)
+    sizes = by_size(cells, lines)
     naming = [cell for cell in cells if cell.attack.draws_names]
     if not (naming or sizes):
         return None
     named = [_named(run, cell) for cell in naming]
-    return Names(named=named, coverage=coverage(run, naming), sizes=sizes)
+    return Names(named=named, coverage=coverage(run, naming, lines), sizes=sizes)
 
 
 NAMES = Analysis("names", names_of)
@@ -457,110 +458,97 @@ def _named(run: Run, cell: Cell) -> Named:
 # Coverage --------------------------------------------------------------------------------------
 
 
-def coverage(run: Run, cells: Sequence[Cell]) -> list[Coverage]:
+class _Lines:
+    """The edits of every trial's queries."""
+
+    def __init__(self, run: Run) -> None:
+        self.all = run.folder.substitutions
+        trials, starts = np.unique(self.all.trial, return_index=True)
+        bounds = pairwise([*starts.tolist(), len(self.all.trial)])
+        self._of_trial = dict(zip(trials.tolist(), bounds, strict=True))
+
+    def __contains__(self, trial: Trial) -> bool:
+        return trial.number in self._of_trial
+
+    def of(self, trial: Trial) -> Iterator[tuple[int, Span, str]]:
+        """Yield (query, what it replaces, name that it puts in) of each edit, in order."""
+        part = slice(*self._of_trial[trial.number])
+        columns = (self.all.query, self.all.span, self.all.name)
+        for query, span, name in zip(*(x[part].tolist() for x in columns), strict=True):
+            yield query, self.all.spans[span], self.all.names[name]
+
+
+def coverage(run: Run, cells: Sequence[Cell], lines: _Lines) -> list[Coverage]:
     """Return the coverage of every attack that asked something."""
-    groups: Mapping[str, Mapping[str, Any]] = run.manifest["groups"]
-    counted = [cell for cell in cells if groups.get(cell.place.group, {}).get("n_names")]
-    reader = _Spans(run, counted)
-    return [row for cell in counted if (row := reader.coverage(cell)) is not None]
+    sizes = {group: part.get("n_names") for group, part in run.manifest["groups"].items()}
+    counted = [cell for cell in cells if sizes.get(cell.place.group)]
+    # Other entities of the types that were replaced may be replaced too.
+    types: dict[str, set[str]] = defaultdict(set)
+    for cell in counted:
+        for trial in (trial for trial in cell.trials if trial in lines):
+            spans = {span for _, span, _ in lines.of(trial)}
+            mentions = trial.item.mentions
+            own = {m.type for m in mentions if (m.field, m.start, m.end) in spans}
+            types[cell.place.group] |= own
+    rows = (
+        _coverage(cell, lines, types[cell.place.group], int(sizes[cell.place.group]))
+        for cell in counted
+    )
+    return [row for row in rows if row is not None]
 
 
-class _Spans:
-    """Reads what was tried, and what may be put in, span by span."""
+def _coverage(cell: Cell, lines: _Lines, types: Collection[str], n_names: int) -> Coverage | None:
+    """Return the coverage of an attack; None if it asked nothing."""
+    field = str(cell.attack.params.get("field") or "options")
+    spans: dict[str, set[Span]] = defaultdict(set)
+    tried: dict[tuple[str, Span], set[str]] = defaultdict(set)
+    allowed: dict[str, int] = {}
+    within: dict[tuple[str, Span], int] = {}
+    for trial in (trial for trial in cell.trials if trial in lines):
+        item, excluded = trial.item.id, trial.excluded or {}
+        beyond = excluded.get(EDIT_DISTANCE)
+        n = max(n_names - sum(excluded.values()) + (beyond or 0), 0)
+        allowed[item] = max(allowed.get(item, 0), n)
+        if beyond is not None:
+            # What lies beyond the limit of edit distance is counted for the first span alone.
+            at = item, next(lines.of(trial))[1]
+            within[at] = max(within.get(at, 0), n - beyond, 0)
+        for _, span, name in lines.of(trial):
+            tried[item, span].add(name.casefold())
+            spans[item].add(span)
+        spans[item].update(_replaceable(trial.item, field, types))
+    if not allowed:
+        return None
+    every = [
+        [(len(tried.get((item, x), ())), within.get((item, x), allowed[item])) for x in spans[item]]
+        for item in sorted(spans)
+    ]
+    return Coverage(
+        **cell.labels,
+        n_items=len(every),
+        n_spans=sum(map(len, every)),
+        n_spans_asked=len(tried),
+        n_tried=sum(map(len, tried.values())),
+        n_allowed=sum(allowed for of_item in every for _, allowed in of_item),
+        n_distinct=len(set().union(*tried.values())),
+        n_names=n_names,
+        share=_mean_share(every),
+        share_of_asked=_mean_share([[one for one in of_item if one[0]] for of_item in every]),
+    )
 
-    def __init__(self, run: Run, cells: Sequence[Cell]) -> None:
-        lines = run.folder.substitutions
-        self._lines, self._groups = lines, run.manifest["groups"]
-        numbers: dict[str, int] = {}
-        folded = [numbers.setdefault(name.casefold(), len(numbers)) for name in lines.names]
-        self._names, self._n_names = np.array(folded, dtype=np.int64)[lines.name], len(numbers)
-        trials, starts = np.unique(lines.trial, return_index=True)
-        self._start = dict(zip(trials.tolist(), starts.tolist(), strict=True))
-        self._spans = {span: i for i, span in enumerate(lines.spans)}
-        """Numbers of spans, those that were never asked as well."""
-        trial_of = {t.number: t for cell in cells for t in cell.trials}
-        pairs = np.unique(lines.trial * max(len(lines.spans), 1) + lines.span).tolist()
-        asked = {
-            (trial.arm.place.group, trial.item.id, pair % len(lines.spans)): trial.item
-            for pair in pairs
-            if (trial := trial_of.get(pair // len(lines.spans))) is not None
-        }
-        self._types: dict[str, set[str]] = defaultdict(set)
-        """Types of the entities that were replaced, by group: others of these may be replaced."""
-        for (group, _, span), item in asked.items():
-            self._types[group].update(
-                m.type for m in item.mentions if (m.field, m.start, m.end) == lines.spans[span]
-            )
 
-    def coverage(self, cell: Cell) -> Coverage | None:
-        """Return the coverage of an attack; None if it asked nothing."""
-        lines, field = self._lines, str(cell.attack.params.get("field") or "options")
-        n_names = int(self._groups[cell.place.group]["n_names"])
-        asked = [trial for trial in cell.trials if trial.number in self._start]
-        if not asked:
-            return None
-        items = {item: i for i, item in enumerate(sorted({t.item.id for t in asked}))}
-        spans: list[set[int]] = [set() for _ in items]
-        allowed = np.zeros(len(items), dtype=np.int64)
-        within: dict[tuple[int, int], int] = {}
-        for trial in asked:
-            i, excluded = items[trial.item.id], trial.excluded or {}
-            beyond = excluded.get(EDIT_DISTANCE)
-            n = max(n_names - sum(excluded.values()) + (beyond or 0), 0)
-            allowed[i] = max(allowed[i], n)
-            if beyond is not None:
-                # What lies beyond the limit of edit distance is counted for the first span alone.
-                at = i, int(lines.span[self._start[trial.number]])
-                within[at] = max(within.get(at, 0), n - beyond, 0)
-            spans[i].update(self._replaceable(trial, field))
-        place_of_trial = np.full(int(lines.trial.max()) + 1, -1)
-        place_of_trial[[t.number for t in asked]] = [items[t.item.id] for t in asked]
-        item = place_of_trial[lines.trial]
-        kept = item >= 0
-        place_of = item[kept] * len(lines.spans) + lines.span[kept]
-        pairs = np.unique(place_of * self._n_names + self._names[kept])
-        keys, counts = np.unique(pairs // self._n_names, return_counts=True)
-        tried = {
-            divmod(key, len(lines.spans)): n
-            for key, n in zip(keys.tolist(), counts.tolist(), strict=True)
-        }
-        for i, span in tried:
-            spans[i].add(span)
-        every = [
-            [
-                (tried.get((i, span), 0), within.get((i, span), int(allowed[i])))
-                for span in sorted(of_item)
-            ]
-            for i, of_item in enumerate(spans)
-        ]
-        return Coverage(
-            **cell.labels,
-            n_items=len(items),
-            n_spans=sum(map(len, every)),
-            n_spans_asked=len(tried),
-            n_tried=len(pairs),
-            n_allowed=sum(allowed for of_item in every for _, allowed in of_item),
-            n_distinct=len(np.unique(self._names[kept])),
-            n_names=n_names,
-            share=_mean_share(every),
-            share_of_asked=_mean_share([[one for one in of_item if one[0]] for of_item in every]),
-        )
-
-    def _replaceable(self, trial: Trial, field: str) -> Iterator[int]:
-        """Yield the spans of an item's field that names of the group may replace, asked or not."""
-        item = trial.item
-        key = set(item.key_text.casefold().split())
-        for m in item.mentions:
-            if m.type not in self._types[trial.arm.place.group]:
-                continue
-            if m.field in item.letters:
-                fits = field == "options" and m.field != item.key
-            else:
-                # In a text, an entity that shares a word with the right answer gives it away.
-                words = item.text_of(m.field)[m.start : m.end].casefold().split()
-                fits = m.field == field and not key.intersection(words)
-            if fits:
-                yield self._spans.setdefault((m.field, m.start, m.end), len(self._spans))
+def _replaceable(item: Any, field: str, types: Collection[str]) -> Iterator[Span]:
+    """Yield the spans of an item's field that names of some types may replace, asked or not."""
+    key = set(item.key_text.casefold().split())
+    for m in item.mentions:
+        if m.field in item.letters:
+            fits = field == "options" and m.field != item.key
+        else:
+            # In a text, an entity that shares a word with the right answer gives it away.
+            words = item.text_of(m.field)[m.start : m.end].casefold().split()
+            fits = m.field == field and not key.intersection(words)
+        if fits and m.type in types:
+            yield m.field, m.start, m.end
 
 
 def _mean_share(items: Sequence[Sequence[tuple[int, int]]]) -> Estimate:
@@ -578,20 +566,20 @@ _Class: TypeAlias = tuple[Unit, int, int | None]
 _UNITS: Sequence[Unit] = ("words", "characters", "tokens")
 
 
-def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
+def by_size(cells: Sequence[Cell], lines: _Lines) -> list[BySize]:
     """Return ASR(1) by words replaced x inserted, and by edit distance."""
-    lines = run.folder.substitutions
-    trials, starts = np.unique(lines.trial, return_index=True)
-    bounds = [*starts.tolist(), len(lines.trial)]
-    of_trial = dict(zip(trials.tolist(), pairwise(bounds), strict=True))
     rows: list[BySize] = []
     for cell in cells:
         classes: dict[_Class, list[tuple[Trial, bool]]] = defaultdict(list)
-        for trial in (trial for trial in cell.trials if trial.number in of_trial):
-            start, end = of_trial[trial.number]
-            query = int(lines.query[start])
+        for trial in (trial for trial in cell.trials if trial in lines):
+            edits = list(lines.of(trial))
+            query = edits[0][0]
             is_success = trial.first is not None and trial.first.query == query
-            for one in _sizes(_first_edits(trial, lines, start, end)):
+            for one in _sizes(
+                (trial.item.replaced(Edit(field=f, start=start, end=end, replacement=new)), new)
+                for at, (f, start, end), new in edits
+                if at == query
+            ):
                 classes[one].append((trial, is_success))
         for unit, low, high in sorted(
             classes, key=lambda one: (_UNITS.index(one[0]), one[1], one[2] or 0)
@@ -609,17 +597,6 @@ def by_size(run: Run, cells: Sequence[Cell]) -> list[BySize]:
                 )
             )
     return rows
-
-
-def _first_edits(
-    trial: Trial, lines: Substitutions, start: int, end: int
-) -> Iterator[tuple[str, str]]:
-    """Yield what the first query of a trial replaces, and what it puts in."""
-    for i in range(start, end):
-        if lines.query[i] != lines.query[start]:
-            break
-        new, (where, first, last) = lines.names[lines.name[i]], lines.spans[lines.span[i]]
-        yield trial.item.replaced(Edit(field=where, start=first, end=last, replacement=new)), new
 
 
 def _sizes(edits: Iterable[tuple[str, str]]) -> tuple[_Class, ...]:
@@ -652,7 +629,7 @@ def _words(n: int) -> str:
     return f"{n} or more" if n == MOST_WORDS else str(n)
 
 
-NAMED: Sequence[Field[Named]] = (
+NAMED = (
     *attack_labels(),
     column("Successes", "n_successes", "count"),
     column("Different names", "n_names", "count"),
@@ -660,7 +637,7 @@ NAMED: Sequence[Field[Named]] = (
     column("plain", "indices.diversity", "score", "as in the paper", wide=True),
     column("Prompt similarity", "indices.prompt_similarity", "score", "mean cosine", wide=True),
 )
-COVERAGE: Sequence[Field[Coverage]] = (
+COVERAGE = (
     *attack_labels(),
     column("Items", "n_items", "count", wide=True),
     column("Spans asked", "n_spans_asked", "count"),
@@ -670,17 +647,17 @@ COVERAGE: Sequence[Field[Coverage]] = (
     column("Different names", "n_distinct", "count"),
     column("of", "n_names", "count"),
 )
-_SUCCESS: Sequence[Field[BySize]] = (
+_SUCCESS = (
     column("Items", "n_items", "count"),
     column("Lost at once", "asr_at_1", "share"),
 )
-WORDS: Sequence[Field[BySize]] = (
+WORDS = (
     *attack_labels(),
     column("Words replaced", lambda row: _words(row.low)),
     column("inserted", lambda row: _words(row.high or 0)),
     *_SUCCESS,
 )
-DISTANCES: Sequence[Field[BySize]] = (
+DISTANCES = (
     *attack_labels(),
     column("From", lambda row: str(row.low)),
     column("to", lambda row: "more" if row.high is None else str(row.high)),

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from pathlib import PurePosixPath
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from medstress.core.arms import AttackRecord, Place
 from medstress.core.controls import NOISE_CONTROL
@@ -18,9 +18,7 @@ from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 
-R = TypeVar("R")
 Outcome: TypeAlias = Literal["ok", "failed", "error"]
-R_contra = TypeVar("R_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +105,11 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field(Generic[R_contra]):
+class Field:
     """A column, and how it is read from a row of results."""
 
     column: Column
-    read: Callable[[R_contra], Value | Entry]
+    read: Callable[[Any], Value | Entry]
 
 
 def column(
@@ -122,7 +120,7 @@ def column(
     *,
     key: str = "",
     wide: bool = False,
-) -> Field[Any]:
+) -> Field:
     """Return a column that is read from rows by a path, or by a function.
 
     A path names attributes, keys, or places in a tuple: `rates.accuracy`, `0.victim`. It reads None
@@ -157,13 +155,13 @@ def path(name: str) -> Callable[[Any], Any]:
     return read
 
 
-def named(heading: str, name: str, *, key: str = "", wide: bool = False) -> Field[Any]:
+def named(heading: str, name: str, *, key: str = "", wide: bool = False) -> Field:
     """Return a column of labels, read by a path."""
     read = path(name)
     return column(heading, lambda row: label(read(row)), key=key, wide=wide)
 
 
-def place_labels(of: str = "") -> list[Field[Any]]:
+def place_labels(of: str = "") -> list[Field]:
     """Return the columns that name a place: model, data set, group; `of` is its path in a row."""
     at = f"{of}." if of else ""
     return [
@@ -173,7 +171,7 @@ def place_labels(of: str = "") -> list[Field[Any]]:
     ]
 
 
-def attack_labels(of: str = "") -> list[Field[Any]]:
+def attack_labels(of: str = "") -> list[Field]:
     """Return the columns that name an attack, and its place."""
     return [named("Attack", f"{of}.attack" if of else "attack"), *place_labels(of)]
 
@@ -181,8 +179,8 @@ def attack_labels(of: str = "") -> list[Field[Any]]:
 def table(
     name: str,
     caption: str,
-    rows: Iterable[R],
-    fields: Sequence[Field[R]],
+    rows: Iterable[Any],
+    fields: Sequence[Field],
     *,
     n_labels: int | None = None,
     notes: Sequence[str] = (),
@@ -223,22 +221,6 @@ def as_entry(value: Value | Entry) -> Entry:
     return Entry(value=value, lines=(f"at worst [{low}, {high}]",))
 
 
-class Placed(Protocol):
-    """What names a place: a `medstress.core.arms.Place`, or a row of results."""
-
-    @property
-    def dataset(self) -> str:
-        """Label of the data set."""
-
-    @property
-    def group(self) -> str:
-        """Label of the entity group."""
-
-    @property
-    def victim(self) -> str:
-        """Label of the model."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfAttack:
     """What a row of results is of: an attack in a place."""
@@ -252,6 +234,10 @@ class OfAttack:
     def place(self) -> Place:
         """Where it was tried."""
         return Place(self.dataset, self.group, self.victim)
+
+
+Placed: TypeAlias = Place | OfAttack
+"""What names a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,11 +339,6 @@ class Shown:
     def decisions(self) -> Sequence[Decision]:
         """Decisions: criteria, comparisons."""
         return ()
-
-
-def where(place: Placed, attack: str) -> tuple[str, ...]:
-    """Return what a remark speaks of."""
-    return place.dataset, place.group, place.victim, attack
 
 
 def panel(place: Placed, places: Iterable[Placed]) -> str:

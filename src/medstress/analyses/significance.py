@@ -21,14 +21,12 @@ from typing import Any
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
     HIDDEN,
-    Field,
     Remark,
     Shown,
     Table,
     column,
     named,
     table,
-    where,
 )
 from medstress.core.arms import Place
 from medstress.core.trials import Trial
@@ -484,7 +482,7 @@ class Significance(Shown):
 
 
 def _remarks(row: ArmTests) -> Iterator[Remark]:
-    at = where(row.place, row.attack)
+    at = (*row.place, row.attack)
     if row.why is not None:
         sentence = (
             f"{row.attack}: the tests of successes could not finish: {row.why}. `medstress test` "
@@ -530,7 +528,7 @@ def _number(pair: tuple[ArmTests, SuccessTest]) -> str:
     return f"{trial.item.id}, run {trial.repeat + 1}" if trial.repeat else str(trial.item.id)
 
 
-_FAMILIES: Sequence[Field[ArmTests]] = (
+_FAMILIES = (
     named("Model", "victim"),
     named("Attack", "attack", wide=True),
     column("Null", lambda row: str(row.null)),
@@ -544,7 +542,7 @@ _FAMILIES: Sequence[Field[ArmTests]] = (
     column("Smallest p", "reach.p_min", "p", "that can be reached"),
     column("Needed", "reach.n_needed", "count", "successes at the smallest p"),
 )
-_TESTS: Sequence[Field[tuple[ArmTests, SuccessTest]]] = (
+_TESTS = (
     column("Question", _number),
     named("Model", "0.victim"),
     named("Attack", "0.attack", wide=True),

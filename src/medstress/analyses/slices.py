@@ -18,7 +18,6 @@ from medstress.analyses.run import Analysis, Cell, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
     HIDDEN,
     Chart,
-    Field,
     OfAttack,
     Point,
     Remark,
@@ -28,7 +27,6 @@ from medstress.analyses.shown import (
     column,
     panel,
     table,
-    where,
 )
 from medstress.analyses.success import reach, readings
 from medstress.core.arms import Place
@@ -166,7 +164,7 @@ def _difference(family: Family) -> Iterator[Remark]:
     worst = family.worst
     if worst.cell.attack.asks_clean_only or len(family.rows) < 2:
         return
-    at, by = where(worst.cell.place, worst.attack), worst.by.replace("_", " ")
+    at, by = (*worst.place, worst.attack), worst.by.replace("_", " ")
     if lower := family.surely_lower:
         names = ", ".join(row.name for row in lower[:_SHOWN])
         others = f"{names} and {len(lower) - _SHOWN} more" if len(lower) > _SHOWN else names
@@ -345,7 +343,7 @@ def _types_of(item: Any, types: Sequence[str] | None, *, grouped: bool) -> Seque
     return sorted(names) or (NONE,)
 
 
-FIELDS: Sequence[Field[Slice]] = (
+FIELDS = (
     column("Slice", "name"),
     *attack_labels(),
     column("Questions", "n_items", "count"),

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair
-from medstress.analyses.shown import FLAT, HIDDEN, Remark, where
+from medstress.analyses.shown import FLAT, HIDDEN, Remark
 from medstress.core.controls import MEANINGS
 from medstress.core.outcomes import Verdict
 from medstress.core.seeding import rng_for
@@ -309,7 +309,7 @@ _SENTENCES: Mapping[str, str] = {
 
 def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -> Iterator[Remark]:
     """Say what a reader of the rates has to know."""
-    at = where(cell.place, cell.attack.label)
+    at = (*cell.place, cell.attack.label)
     notes = [t.note for t in cell.trials if t.verdict is Verdict.FAILED]
     commonest = Counter(filter(None, notes)).most_common(1)
     facts = {

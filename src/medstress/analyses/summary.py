@@ -23,7 +23,6 @@ from medstress.analyses.shown import (
     Chart,
     Decision,
     Entry,
-    Field,
     Json,
     Label,
     Point,
@@ -356,7 +355,7 @@ def performance_of(run: Run) -> Performance:
 
 
 PERFORMANCE = Analysis("performance", performance_of)
-SPENDING: Sequence[Field[Paid]] = (
+SPENDING = (
     named("Paid to", "payer"),
     column("Calls", "calls", "count"),
     column("Tokens in", "tokens_in", "count"),

@@ -19,7 +19,6 @@ from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
     Chart,
-    Field,
     Point,
     Remark,
     Shown,
@@ -338,15 +337,15 @@ def _called(measure: str) -> str:
     return {"f1": "F1", "pearson": "Pearson"}.get(measure, measure.replace("_", " "))
 
 
-_LABELS: Sequence[Field[Any]] = (
+_LABELS = (
     named("Attack", "attack"),
     named("Data", "dataset", wide=True),
     named("Group", "group", wide=True),
     named("Model", "model"),
 )
-_SEEDS: Field[Any] = column("Seeds", "n_seeds", "count")
-_MEASURE: Field[Any] = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
-_BESIDE: Sequence[Field[Any]] = (
+_SEEDS = column("Seeds", "n_seeds", "count")
+_MEASURE = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
+_BESIDE = (
     column("Other model", "against"),
     _SEEDS,
     column("Trained on it", lambda row: "yes" if row.trained_on else "no"),

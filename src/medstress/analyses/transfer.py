@@ -22,7 +22,6 @@ from medstress.analyses.run import Analysis, Cell, Reading, Run, share_of
 from medstress.analyses.shown import (
     Chart,
     Entry,
-    Field,
     OfAttack,
     Point,
     Remark,
@@ -35,7 +34,6 @@ from medstress.analyses.shown import (
     named,
     panel,
     table,
-    where,
 )
 from medstress.core.arms import Place
 from medstress.core.hashing import content_hash
@@ -249,7 +247,7 @@ def _carry_over(row: Carried) -> Entry:
     return Entry(value=row.transfer, lines=("flip check",)) if is_check else as_entry(row.transfer)
 
 
-FIELDS: Sequence[Field[Carried]] = (
+FIELDS = (
     named("Attack", "attack"),
     named("Model misled", "source"),
     named("Model asked", "target"),
@@ -363,7 +361,7 @@ class Reuse(Shown):
                 "not_answered",
                 f"{label(row.attack).words}: {row.n_unanswered:,} items have a reusable name "
                 "without an answer; run again with --retry-failed.",
-                where(row, row.attack),
+                (*row.place, row.attack),
             )
             for row in self.asked
             if row.n_unanswered
@@ -562,7 +560,7 @@ def rank_biased_overlap(
     return min((1 - p) / p * (agreement + unseen) + tail, 1.0)
 
 
-_REUSED: Sequence[Field[Reused]] = (
+_REUSED = (
     *attack_labels(),
     column("Names (m)", lambda row: str(row.m)),
     column("Items", "n_items", "count"),
@@ -570,13 +568,13 @@ _REUSED: Sequence[Field[Reused]] = (
     column("Never asked", "n_never_asked", "count", "no name succeeded or is allowed"),
     column("No answer", "n_unanswered", "count", wide=True),
 )
-_NAMES: Sequence[Field[tuple[Listed, Ranked]]] = (
+_NAMES = (
     column("Name", "1.name"),
     *attack_labels("0"),
     column("Successes", "1.n_successes", "count"),
     column("Items", "1.n_items", "count"),
 )
-_OVERLAP: Sequence[Field[Overlap]] = (
+_OVERLAP = (
     named("Attack", "attack"),
     named("Model", "victim"),
     named("and", "against"),

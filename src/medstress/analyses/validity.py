@@ -14,7 +14,7 @@ from math import hypot
 import numpy as np
 
 from medstress.analyses.run import Cell
-from medstress.analyses.shown import HIDDEN, Remark, where
+from medstress.analyses.shown import HIDDEN, Remark
 from medstress.core.evidence import PEOPLE
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED, REVIEW
@@ -251,7 +251,7 @@ def remarks(cell: Cell, valid: Validity | None) -> Iterator[Remark]:
     """Say what is not known of the successes."""
     if valid is None or not valid.n_successes:
         return
-    attack, at = cell.attack.label, where(cell.place, cell.attack.label)
+    attack, at = cell.attack.label, (*cell.place, cell.attack.label)
     if valid.n_unknown:
         why = f" ({valid.why})" if valid.why else ""
         sentence = (

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from medstress.analyses.attempts import findings_of
 from medstress.analyses.run import Run, contrast, pair
-from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
+from medstress.analyses.shown import Remark, Shown, Table, column, table
 from medstress.analyses.significance import TURNS, ControlPrice, Null, Statistic
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm
@@ -249,7 +249,7 @@ def _amounts(
     return ", ".join(words if usd is None else [*words, dollars(usd)])
 
 
-_COSTS: list[Field[Cost]] = [
+_COSTS = [
     column("Model", "model"),
     column("Queries, at most", "bound", "count"),
     column("about", lambda cost: round(cost.about_queries), "count"),
@@ -257,7 +257,7 @@ _COSTS: list[Field[Cost]] = [
     column("Dollars, about", "usd", "number"),
     column("Time, about", lambda cost: cost.minutes and lasting(cost.minutes)),
 ]
-_LEAST: list[Field[Least]] = [
+_LEAST = [
     column("Data", "dataset"),
     column("Group", "group"),
     column("Items", "n_items", "count"),

@@ -99,10 +99,10 @@ _NAMES: Mapping[str, tuple[str, Callable[[Setting], Label | str]]] = {
 """What names a line: heading, and how it is read."""
 
 
-def _named(of: Callable[[Any], Setting], *names: str) -> list[Field[Any]]:
+def _named(of: Callable[[Any], Setting], *names: str) -> list[Field]:
     """Return the columns that name the setting of a row."""
 
-    def field(heading: str, read: Callable[[Setting], Label | str]) -> Field[Any]:
+    def field(heading: str, read: Callable[[Setting], Label | str]) -> Field:
         return column(heading, lambda row: read(of(row)) or None)
 
     return [field(*_NAMES[name]) for name in names]
@@ -375,7 +375,7 @@ def _eligible(choice: Choice) -> Entry:
     return Entry(value=choice.n_eligible, lines=("too few",) if choice.is_of_few else ())
 
 
-_CHOSEN: Sequence[Field[tuple[Rates, Choice]]] = (
+_CHOSEN = (
     *_named(lambda row: row[0].setting, *_NAMES),
     column("Method", lambda row: METHODS.get(row[1].chosen.method, row[1].chosen.label)),
     column("Chosen", lambda row: f"{row[1].symbol} = {minus(row[1].value)}", key="chosen"),
