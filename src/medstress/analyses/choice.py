@@ -304,14 +304,14 @@ def chosen_on_few(place: Place, types: str, n: int, symbol: str = "n") -> str:
     )
 
 
-def tuning_items(cells: Iterable[Cell], share: float = SHARE) -> Items:
+def tuning_items(cells: Iterable[Cell]) -> Items:
     """Draw the items that choose: a share of those with a clean answer, by a hash.
 
     They are the same for every attack, seed and order; at least one item of two.
     """
     items = {t.item.hash for cell in cells for t in cell.trials if t.is_answered}
     ranked = sorted(items, key=lambda item: digest(["tune", item])[:8])
-    return frozenset(ranked[: max(1, round(share * len(ranked))) if len(ranked) > 1 else 0])
+    return frozenset(ranked[: max(1, round(SHARE * len(ranked))) if len(ranked) > 1 else 0])
 
 
 def _among(cell: Cell, items: Collection[str]) -> Cell | None:

@@ -285,10 +285,9 @@ class Series:
         """Return the attacks of a method."""
         return [one for one in self.attacks if one.method == method]
 
-    def side(self, method: str, budget: int = 1, left_out: Items = NO_ITEMS) -> list[Cell]:
+    def side(self, method: str, budget: int = 1) -> list[Cell]:
         """Return the cells of a method's attacks with at least this budget."""
-        cells = (without(one.cell, left_out) for one in self.of(method) if one.budget >= budget)
-        return [cell for cell in cells if cell is not None]
+        return [one.cell for one in self.of(method) if one.budget >= budget]
 
     def missing(self, *methods: str) -> str:
         """Return which methods the run lacks under these rules; empty where it has all."""
@@ -550,8 +549,8 @@ def rise_difference(first: Side, second: Side, budget: int) -> Estimate:
     return at_worst(effect, first, second)
 
 
-def dominated(cells: Sequence[Cell], m: int = TOP) -> Estimate:
-    """Estimate the share of successes that the m names make which succeed most on other items.
+def dominated(cells: Sequence[Cell]) -> Estimate:
+    """Estimate the share of successes that `TOP` names make which succeed most on other items.
 
     The names of an item are ranked without the items of its fold.
     """
@@ -559,7 +558,7 @@ def dominated(cells: Sequence[Cell], m: int = TOP) -> Estimate:
     paths: list[tuple[Any, ...]] = []
     for cell in cells:
         trials = [trial for trial in cell.trials if trial.is_eligible]
-        tops = cross_fitted(trials, m)
+        tops = cross_fitted(trials, TOP)
         for trial in trials:
             if trial.first is not None and trial.first.name is not None:
                 hits.append(trial.first.name in tops[trial.item.id])

@@ -46,6 +46,7 @@ from medstress.analyses.shown import (
     as_json,
     attack_names,
     column,
+    decimal,
     table,
 )
 from medstress.core.errors import UsageError, did_you_mean, setting
@@ -502,18 +503,6 @@ def _ends(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
     return f" [{decimal(estimate.low)}, {decimal(estimate.high)}]"
-
-
-def decimal(value: float | None) -> str:
-    """Write a number between -1 and 1 with three decimals.
-
-    >>> decimal(-0.25), decimal(1.0), decimal(None)
-    ('−.250', '1.000', '–')
-    """
-    if value is None:
-        return "–"
-    text = f"{abs(value):.3f}".removeprefix("0")
-    return f"−{text}" if value < 0 and text != ".000" else text
 
 
 def _notes(

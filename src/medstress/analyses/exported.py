@@ -233,19 +233,6 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
         }
 
 
-_AS_STORED = (
-    "role",
-    "purpose",
-    "query",
-    "call",
-    "cached",
-    "seconds",
-    "tokens_in",
-    "tokens_out",
-    "error",
-)
-
-
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
     """Yield the calls of a run; those of later questions belong to the trial that they are about.
 
@@ -262,8 +249,8 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         answer, scores, ended = _reply(row)
         hidden = None if row.call is None else NOT_SHOWN
         yield {
+            **{name: getattr(row, name, None) for name in EXCHANGES},
             "trial_id": subjects.get(row.trial_id, row.trial_id),
-            **{name: getattr(row, name) for name in _AS_STORED},
             "prompt_hash": None if prompt is None else content_hash(prompt),
             "prompt": hidden if prompt is None else prompt,
             "answer": answer,

@@ -26,6 +26,7 @@ from medstress.analyses.shown import (
     Noun,
     attack_names,
     capital,
+    decimal,
     model_names,
     noun_of,
 )
@@ -394,7 +395,7 @@ class Facts:
         n = self.n_right if noun is PAIRS else self.n_documents
         shown = _at(after, sidak(self.n_results))
         has_ends = self.few is None and shown.low is not None and shown.high is not None
-        ends = f"; {decimal(shown.low)} to {decimal(shown.high)}" if has_ends else ""
+        ends = f"; {decimal(shown.low, 2)} to {decimal(shown.high, 2)}" if has_ends else ""
         cost = None
         if net is not None and net.value is not None and self.score.drop.value is not None:
             cost = self.score.drop.value - net.value
@@ -404,12 +405,12 @@ class Facts:
         subject = _SUBJECTS.get(name, f"{word} of {{model}}").format(model=self.model)
         return {
             "subject": subject,
-            "before": decimal(before.value),
-            "after": decimal(after.value),
+            "before": decimal(before.value, 2),
+            "after": decimal(after.value, 2),
             "size": f"{noun.count(n)}{ends}{rest}",
-            "cost": decimal(cost),
-            "score_low": decimal(low),
-            "score_high": decimal(high),
+            "cost": decimal(cost, 2),
+            "score_low": decimal(low, 2),
+            "score_high": decimal(high, 2),
         }
 
 
@@ -583,15 +584,3 @@ def _range(low: float | None, high: float | None, n: int) -> str:
 
 def _outward(end: float | None, n: int, way: Callable[[float], int]) -> str:
     return "?" if end is None else f"{in_questions(end, n, way):,}"
-
-
-def decimal(value: float | None) -> str:
-    """Write a score as the lines do.
-
-    >>> decimal(0.934), decimal(1.0), decimal(-0.2), decimal(None)
-    ('.93', '1.00', '−.20', '?')
-    """
-    if value is None:
-        return "?"
-    text = f"{abs(value):.2f}".removeprefix("0")
-    return f"\N{MINUS SIGN}{text}" if value < 0 and text.strip(".0") else text

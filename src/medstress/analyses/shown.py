@@ -155,10 +155,10 @@ def path(name: str) -> Callable[[Any], Any]:
     return read
 
 
-def named(heading: str, name: str, *, key: str = "", wide: bool = False) -> Field:
+def named(heading: str, name: str, *, wide: bool = False) -> Field:
     """Return a column of labels, read by a path."""
     read = path(name)
-    return column(heading, lambda row: label(read(row)), key=key, wide=wide)
+    return column(heading, lambda row: label(read(row)), wide=wide)
 
 
 def place_labels(of: str = "") -> list[Field]:
@@ -208,16 +208,25 @@ def table(
     )
 
 
+def decimal(value: float | None, digits: int = 3) -> str:
+    """Write a number between -1 and 1 as sentences do.
+
+    >>> decimal(-0.25), decimal(0.934, 2), decimal(1.0), decimal(None)
+    ('−.250', '.93', '1.000', '–')
+    """
+    if value is None:
+        return "–"
+    text = f"{abs(value):.{digits}f}".removeprefix("0")
+    return f"\N{MINUS SIGN}{text}" if value < 0 and text.strip(".0") else text
+
+
 def as_entry(value: Value | Entry) -> Entry:
     """Return a value as an entry of a table; an estimate says its worst ends where it has some."""
     if isinstance(value, Entry):
         return value
     if not isinstance(value, Estimate) or value.worst is None or None in value.worst:
         return Entry(value=value)
-    low, high = (
-        f"{end or 0:.3f}".replace("0.", ".", 1).replace("-", "\N{MINUS SIGN}")
-        for end in value.worst
-    )
+    low, high = map(decimal, value.worst)
     return Entry(value=value, lines=(f"at worst [{low}, {high}]",))
 
 

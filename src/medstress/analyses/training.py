@@ -25,6 +25,7 @@ from medstress.analyses.shown import (
     Table,
     capital,
     column,
+    decimal,
     named,
     table,
 )
@@ -243,10 +244,9 @@ def on_names(kinds: Iterable[Kind]) -> Iterator[str]:
         name = capital(kind.name)
         for attack, share in kind.names_met.items():
             if share is not None:
-                text = f"{share:.2f}".replace("0.", ".", 1)
                 yield (
-                    f"{name}: {text} of the mentions that {attack} replaces get a name that it is "
-                    "trained on."
+                    f"{name}: {decimal(share, 2)} of the mentions that {attack} replaces get a "
+                    "name that it is trained on."
                 )
         if kind.n_left_out is not None:
             steps = "; so it makes fewer steps" if kind.n_left_out else ""

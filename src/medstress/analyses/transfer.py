@@ -408,10 +408,10 @@ def ranking(trials: Iterable[Trial]) -> list[Ranked]:
     return sorted(ranked, key=lambda one: (-one.n_successes, -one.n_items, one.name))
 
 
-def folds(items: Iterable[str], n_folds: int = FOLDS) -> dict[str, int]:
+def folds(items: Iterable[str]) -> dict[str, int]:
     """Assign items to folds whose sizes differ by at most one, by a hash of their identifiers."""
     order = sorted(set(items), key=lambda item: (content_hash(item), item))
-    return {item: i % n_folds for i, item in enumerate(order)}
+    return {item: i % FOLDS for i, item in enumerate(order)}
 
 
 def cross_fitted(trials: Sequence[Trial], m: int) -> dict[str, tuple[str, ...]]:

@@ -300,9 +300,7 @@ def _conclude(
             second + (SAME_TYPE.format(**worst.words) if worst.words["same_type"] else ""),
             _third(trust, rules[0], worst) + (BY_LIST if is_by_list else ""),
         ],
-        arm={
-            name: getattr(worst.row.key, name) for name in ("dataset", "group", "victim", "attack")
-        },
+        arm=worst.row.cell.labels,
         trust=trust,
         rules=[*rules, trust.level],
     )

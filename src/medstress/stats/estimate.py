@@ -112,8 +112,8 @@ def quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def sidak(m: int, level: float = 0.95) -> float:
-    """Return the level at which each of m intervals has to hold so that all hold together.
+def sidak(m: int) -> float:
+    """Return the level at which each of m intervals has to hold so that all hold at 95 %.
 
     References:
         Sidak, "Rectangular confidence regions for the means of multivariate normal
@@ -122,7 +122,7 @@ def sidak(m: int, level: float = 0.95) -> float:
     >>> round(sidak(6), 4)
     0.9915
     """
-    return float(level ** (1 / max(m, 1)))
+    return float(0.95 ** (1 / max(m, 1)))
 
 
 def wilson_ends(k: float, n: float, z: float = Z) -> tuple[float, float]:
