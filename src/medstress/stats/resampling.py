@@ -7,7 +7,7 @@ summary is a pure function of its run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -69,11 +69,15 @@ def resampled_sums(values: Numbers) -> Numbers:
     Returns:
         Shape (RESAMPLES,) or (RESAMPLES, k).
     """
-    weights = unit_weights(values.shape[0])
-    # Weights become floats block by block, which saves memory where there are many units.
-    step = max(_BLOCK, _AT_ONCE // len(weights[0])) if weights.size else RESAMPLES
-    blocks = (weights[start : start + step] for start in range(0, RESAMPLES, step))
-    return np.concatenate([block.astype(np.float64) @ values for block in blocks])
+    return np.concatenate([weights @ values for weights in _blocks(values.shape[0])])
+
+
+def _blocks(m: int) -> Iterator[Numbers]:
+    """Yield the weights as floats block by block, which saves memory where there are many units."""
+    weights = unit_weights(m)
+    step = max(_BLOCK, _AT_ONCE // m) if m else RESAMPLES
+    for start in range(0, RESAMPLES, step):
+        yield weights[start : start + step].astype(np.float64)
 
 
 def resampled_ratio(totals: Numbers, counts: Numbers) -> Numbers:
@@ -83,7 +87,8 @@ def resampled_ratio(totals: Numbers, counts: Numbers) -> Numbers:
         totals: each unit's part of the numerator, shape (m,) or (m, k).
         counts: each unit's part of the denominator, shape (m,).
     """
-    below, above = resampled_sums(counts), resampled_sums(totals)
+    parts = [(weights @ counts, weights @ totals) for weights in _blocks(len(counts))]
+    below, above = map(np.concatenate, zip(*parts, strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(above / (below if totals.ndim == 1 else below[:, None]))
 
