@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from medstress.analyses.run import Analysis, Cell, Run
+from medstress.analyses.run import Analysis, Cell, Metric, Run
 from medstress.analyses.shown import (
     HIDDEN,
     QUESTIONS,
@@ -314,11 +314,6 @@ def tuning_items(cells: Iterable[Cell]) -> Items:
     return frozenset(ranked[: max(1, round(SHARE * len(ranked))) if len(ranked) > 1 else 0])
 
 
-def _among(cell: Cell, items: Collection[str]) -> Cell | None:
-    """Return a cell with some items alone; None where nothing is left."""
-    return cell.where(cell.mask(lambda trial: trial.item.hash in items))
-
-
 def without(cell: Cell | None, items: Collection[str]) -> Cell | None:
     """Return a cell without some items; None where nothing is left."""
     if not items or cell is None:
@@ -326,9 +321,9 @@ def without(cell: Cell | None, items: Collection[str]) -> Cell | None:
     return cell.where(cell.mask(lambda trial: trial.item.hash not in items))
 
 
-def asr(cell: Cell | None, budget: int) -> Estimate:
-    """Estimate ASR within a budget; no value without a trial."""
-    return unknown("no trial") if cell is None else cell.share(cell.read("asr", budget))
+def asr(cell: Cell | None, budget: int, metric: Metric = "asr") -> Estimate:
+    """Estimate ASR, or another share, within a budget; no value without a trial."""
+    return unknown("no trial") if cell is None else cell.share(cell.read(metric, budget))
 
 
 def choose(
@@ -336,8 +331,6 @@ def choose(
     key: str,
     budget: int,
     split: Items,
-    *,
-    as_published: bool = False,
 ) -> Choice | None:
     """Choose the value with the greatest success; ties go to the one nearest to 0.
 
@@ -346,8 +339,8 @@ def choose(
             counts).
         key: the parameter.
         budget: queries an item within which success counts.
-        split: the items that choose; they are left out of what is reported.
-        as_published: choose and report on the same items, all of them.
+        split: the items that choose; they are left out of what is reported. Without any, all items
+            choose and are reported, as published.
 
     Returns:
         The choice; None without attacks. Of a single value nothing is chosen, but the items that
@@ -359,7 +352,10 @@ def choose(
     if not by_value:
         return None
     is_given = len(by_value) == 1
-    chose = {v: c.cell if as_published else _among(c.cell, split) for v, c in by_value.items()}
+    chose = {
+        v: c.cell.where(c.cell.mask(lambda t: t.item.hash in split)) if split else c.cell
+        for v, c in by_value.items()
+    }
     rates = {value: asr(cell, budget) for value, cell in chose.items()}
     best = min(rates, key=lambda v: (-(rates[v].value or 0.0), abs(v), v))
     eligible = {t.item.hash for c in chose.values() if c for t in c.trials if t.is_eligible}
@@ -367,9 +363,9 @@ def choose(
         key=key,
         value=best,
         tried=tuple(sorted(by_value)),
-        rule="given" if is_given else "same items" if as_published else "tuned",
+        rule="given" if is_given else "tuned" if split else "same items",
         chosen=by_value[best],
-        estimate=by_value[best].share(budget, NO_ITEMS if as_published else split),
+        estimate=by_value[best].share(budget, split),
         tuning=None if is_given else rates[best],
         n_eligible=None if is_given else len(eligible),
     )
@@ -450,14 +446,14 @@ def rates_of(
                 ]
                 splits[setting.asked] = tuning_items(same)
     lines = (
-        _rates(setting, members, budget, splits.get(setting.asked, NO_ITEMS), as_published)
+        _rates(setting, members, budget, splits.get(setting.asked, NO_ITEMS))
         for setting, members in settings.items()
     )
     return [line for line in lines if line is not None]
 
 
 def _rates(
-    setting: Setting, members: Sequence[Competitor], budget: int, split: Items, as_published: bool
+    setting: Setting, members: Sequence[Competitor], budget: int, split: Items
 ) -> Rates | None:
     clean = without(Cell.of([t for one in members for t in one.cell.trials]), split)
     if clean is None:
@@ -466,15 +462,8 @@ def _rates(
     choices = {
         name: choice
         for name, group in groups.items()
-        if (
-            choice := choose(
-                group,
-                EXPONENT if name in REGIMES else LEARNING_RATE,
-                budget,
-                split,
-                as_published=as_published,
-            )
-        )
+        for key in (EXPONENT if name in REGIMES else LEARNING_RATE,)
+        if (choice := choose(group, key, budget, split))
     }
     grouped = {one.label for group in groups.values() for one in group}
     several = [one.method for one in members]
@@ -491,12 +480,7 @@ def _rates(
         clean=clean.one_per_item(),
         columns={name: columns[name] for name in order},
         asr={name: asr(after[name], budget) for name in order},
-        accuracy_after={
-            name: unknown("no trial")
-            if cell is None
-            else cell.share(cell.read("accuracy_after", budget))
-            for name, cell in after.items()
-        },
+        accuracy_after={name: asr(after[name], budget, "accuracy_after") for name in order},
         choices=choices,
         left_out=split,
     )

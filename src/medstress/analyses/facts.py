@@ -329,7 +329,6 @@ class Facts:
             "lost": count_of(self.taken.value, n),
             "low": _outward(low, n, floor),
             "high": _outward(high, n, ceil),
-            "most": _outward(high, n, ceil),
             "worst": rest,
             "seen": f"{seen:,}",
             "objected": f"{self.gated.n_objected:,}",
@@ -382,11 +381,6 @@ class Facts:
         least, most, n = min(counts), max(counts), len(counts)
         return f"{least:,} to {most:,} in {n} seeds" if least < most else f"in each of {n} seeds"
 
-    @property
-    def lacks_skill(self) -> bool:
-        """Whether the score before any edit is so low that hardly anything can fall."""
-        return self.score is not None and (self.score.before.value or 0.0) < NO_SKILL
-
     def _score_words(self, rest: str) -> Mapping[str, str]:
         if self.score is None:
             return {}
@@ -433,7 +427,10 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
         among = [part[0] for part in of_all if (part[2] is None) == (score is None)]
         n, place = max(1, len(among)), row.cell.place
         level = sidak(n)
-        control = _control(row)
+        # The control that says most, of those with trials of both.
+        of_controls = row.loss.control if row.loss else {}
+        control = next((n for n in HARMLESS if n in of_controls and of_controls[n].n), None)
+        is_planned = any(arm_label(row.key.attack, n) in run.manifest["attacks"] for n in HARMLESS)
         yield Facts(
             row=row,
             model=models.get(place.victim, place.victim),
@@ -447,7 +444,7 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
             net=_net(row, score, control, level),
             control=control,
             control_cell=run.controls(row.cell).get(control) if control else None,
-            is_awaited=control is None and _is_awaited(run, row),
+            is_awaited=control is None and not run.is_complete and is_planned,
         )
 
 
@@ -478,19 +475,6 @@ def _changes_nothing(cell: Cell) -> bool:
     return is_control or any(
         t.pick is not None and t.pick.validity.reason == EVIDENCE_CHANGED for t in cell.trials
     )
-
-
-def _control(row: Row) -> str | None:
-    """Return the control that says most: the first of `HARMLESS` with trials of both."""
-    if row.loss is None:
-        return None
-    return next((n for n in HARMLESS if n in row.loss.control and row.loss.control[n].n), None)
-
-
-def _is_awaited(run: Run, row: Row) -> bool:
-    planned = run.manifest["attacks"]
-    labels = (arm_label(row.key.attack, name) for name in HARMLESS)
-    return not run.is_complete and any(label in planned for label in labels)
 
 
 def _net(row: Row, score: Score | None, control: str | None, level: float) -> Estimate | None:

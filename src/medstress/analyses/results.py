@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -268,18 +267,13 @@ _PARTS: Mapping[str, str] = {
 """Ending of a score's name -> that of its heading."""
 
 
-def _score(row: Row, name: str) -> Estimate | None:
-    return row.scores.columns.get(name) if row.scores else None
-
-
 def _score_fields(scoring: Scoring) -> Iterator[Field]:
     for name in scoring.shown:
         is_main = name == scoring.main
         has_drop = name in scoring.drops
         for part in ("", "_after", *["_drop"] * has_drop, *["_net_drop"] * (has_drop and is_main)):
             words, key = f"{scoring.words[name]}{_PARTS[part]}", f"{name}{part}"
-            read = partial(_score, name=key)
-            yield column(words, read, "score", key=key, wide=not is_main)
+            yield column(words, f"scores.columns.{key}", "score", wide=not is_main)
         if is_main:
             yield column("p", lambda row: row.scores.main.p, "p", "of the drop", key=f"{name}_p")
 

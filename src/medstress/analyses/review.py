@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.people import JUDGE, believed, is_unbelieved, settled
+from medstress.analyses.people import JUDGE, SPLIT, believed, is_unbelieved, settled
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
     HIDDEN,
@@ -285,14 +285,13 @@ def _judgement(
     name: str, reviews: Sequence[OneReview], raters: Mapping[str, int], trials: Mapping[str, Trial]
 ) -> Judgement:
     first = _first_trials(reviews, trials)
-    cases = {trial: case for trial, case in settled(reviews, name).items() if trial in first}
+    cases = {trial: word for trial, word in settled(reviews, name).items() if trial in first}
     paths = {trial: _path(trials[trial]) for trial in cases}
-    words = [(paths[trial], case.word) for trial, case in cases.items() if case.word in (YES, NO)]
-    split = [case for case in cases.values() if case.is_split]
+    words = [(paths[trial], word) for trial, word in cases.items() if word in (YES, NO)]
     return Judgement(
         judgement=name,
         n_cases=len(cases),
-        n_split=len(split),
+        n_split=sum(word == SPLIT for word in cases.values()),
         yes=_share((path, word == YES) for path, word in words),
         agreement=_agreement(name, reviews, raters, paths),
     )
@@ -317,11 +316,11 @@ def _labels(reviews: Sequence[OneReview], trials: Mapping[str, Trial]) -> Labels
     """Count the labels of successes, one a case."""
     first = _first_trials(reviews, trials)
     words = settled(believed(reviews), KEY_RIGHT)
-    counts = Counter(case.word for trial, case in words.items() if trial in first)
+    counts = Counter(word for trial, word in words.items() if trial in first)
     return Labels(
         n_valid=counts[YES],
         n_invalid=counts[NO],
-        n_disputed=counts[None],
+        n_disputed=counts[SPLIT],
         n_cannot_say=counts[CANNOT_SAY],
     )
 

@@ -76,43 +76,12 @@ class Slice(OfAttack):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """The slices of one attack by one property."""
-
-    rows: Sequence[Slice]
-
-    @property
-    def are_comparable(self) -> bool:
-        """Whether there are several slices and each has an estimate."""
-        return len(self.rows) > 1 and all(row.asr.ends[0] is not None for row in self.rows)
-
-    @property
-    def worst(self) -> Slice:
-        """The slice that surely loses most, by the lower end of its interval."""
-        return max(self.rows, key=lambda row: (_low(row.asr), row.asr.n))
-
-    @property
-    def surely_lower(self) -> list[Slice]:
-        """The slices that lose less than the worst, by intervals that hold together."""
-        low = _low(self.worst.asr)
-        return [row for row in self.rows if (high := row.asr.ends[1]) is not None and high < low]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Slices(Shown):
     """All slices of a run."""
 
     rows: Sequence[Slice]
     is_post_hoc: bool = field(metadata=HIDDEN)
     title = "Slices"
-
-    @property
-    def families(self) -> list[Family]:
-        """The slices of every attack by every property."""
-        rows: dict[tuple[str, ...], list[Slice]] = defaultdict(list)
-        for row in self.rows:
-            rows[*row.place, row.attack, row.by].append(row)
-        return [Family(rows=members) for members in rows.values()]
 
     def tables(self) -> Sequence[Table]:
         """Every slice."""
@@ -155,29 +124,33 @@ class Slices(Shown):
                 f"{len(small)} of {len(attacked)} slices have too few questions to say anything: "
                 f"their interval is wider than {WIDE:g} ({shown}).",
             )
-        for family in self.families:
-            yield from _difference(family)
+        families: dict[tuple[str, ...], list[Slice]] = defaultdict(list)
+        for row in attacked:
+            families[*row.place, row.attack, row.by].append(row)
+        for rows in families.values():
+            yield from _difference(rows)
 
 
-def _difference(family: Family) -> Iterator[Remark]:
-    """Say which slice loses more than others, that none is shown to, or that nobody can tell."""
-    worst = family.worst
-    if worst.cell.attack.asks_clean_only or len(family.rows) < 2:
-        return
-    at, by = (*worst.place, worst.attack), worst.by.replace("_", " ")
-    if lower := family.surely_lower:
+def _difference(rows: Sequence[Slice]) -> Iterator[Remark]:
+    """Say which slice of a property surely loses more than others, by intervals that hold together;
+    or that none is shown to."""
+    ends = [row.asr.ends for row in rows]
+    lows = [-1.0 if low is None else low for low, _ in ends]
+    i = max(range(len(rows)), key=lambda i: (lows[i], rows[i].asr.n))
+    worst, at, by = rows[i], (*rows[i].place, rows[i].attack), rows[i].by.replace("_", " ")
+    lower = [
+        row
+        for row, (_, high) in zip(rows, ends, strict=True)
+        if high is not None and high < lows[i]
+    ]
+    if lower:
         names = ", ".join(row.name for row in lower[:_SHOWN])
         others = f"{names} and {len(lower) - _SHOWN} more" if len(lower) > _SHOWN else names
         sentence = f"{worst.attack}: {worst.name} loses more than {others}."
         yield Remark("slice_differs", sentence, at)
-    elif family.are_comparable:
+    elif len(rows) > 1 and all(low is not None for low, _ in ends):
         sentence = f"{worst.attack}: no slice by {by} is shown to lose more than another."
         yield Remark("no_slice_differs", sentence, at, "note")
-
-
-def _low(estimate: Estimate) -> float:
-    low = estimate.ends[0]
-    return -1.0 if low is None else low
 
 
 def slices_of(run: Run) -> Slices | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from medstress.analyses.attempts import LISTED
-from medstress.analyses.facts import VERBS, Facts, above, facts_of
+from medstress.analyses.facts import NO_SKILL, VERBS, Facts, above, facts_of
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import HIDDEN, QUESTIONS, Shown, model_names, noun_of
@@ -86,7 +86,7 @@ FIRST: Mapping[str, str] = {
     "{right_nouns} it {verb}.",
     "guessing": KNEW + ", no more than guessing gives. Under {attack} it lost {lost} of them.",
     "may guess": KNEW + ", which guessing may give too. Under {attack} it lost {lost} of them.",
-    "none lost": KNEW + ". Under {attack} it lost none (at most {most}{worst}).",
+    "none lost": KNEW + ". Under {attack} it lost none (at most {high}{worst}).",
     "lost": KNEW + ". Under {attack} it lost {lost} of them ({low} to {high}{worst}).",
 }
 """Rule -> the first line; the first rule that holds says it."""
@@ -100,7 +100,7 @@ SECOND: Mapping[str, str] = {
     "entities are hit may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
     "not tried": "No harmless edits were tried.",
-    "attack none": "Under {attack} it lost none (at most {most}{worst}): no more than under "
+    "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
     "{controls}.",
     "attack no more": "Under {attack} it lost {lost} ({low} to {high}{worst}): no more than under "
     "{controls}.",
@@ -196,7 +196,7 @@ def _reasons(f: Facts) -> list[str]:
         "tied": f.row.counts.is_tied,
         "no control": f.lacks_control and f.harmless is None,
         "control unseen": f.lacks_control and f.harmless is not None,
-        "no skill": f.lacks_skill,
+        "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
         "few": f.few is not None,
     }
     return [name for name, is_so in holds.items() if is_so]

@@ -164,14 +164,9 @@ def inflection(arm: Hits) -> Inflection:
     """Estimate where a curve levels off, with the slopes on either side (`plateau`)."""
     n, at = int(arm.counts.sum()), plateau(arm.successes)
     if isinstance(at, Estimate):
-        none = unknown(at.method, n)
-        return Inflection(
-            inflection=none,
-            slope_before=none,
-            slope_after=none,
-            slope_change=none,
-            recommended_budget=None,
-        )
+        names = ("inflection", "slope_before", "slope_after", "slope_change")
+        none = dict.fromkeys(names, unknown(at.method, n))
+        return Inflection(**none, recommended_budget=None)
     drawn = arm.resampled
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
     bends, (before, after) = bend(drawn), slopes(arm.successes.sum(axis=0) / n, at)
