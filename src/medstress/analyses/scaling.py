@@ -209,12 +209,11 @@ def _add_curves(cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePai
     for cell, arm in arms:
         n = int((arm.counts > 0).sum())
         curves.append(Curve(**cell.labels, budget=arm.budget, n_items=n, shape=inflection(arm)))
-    drawn = {id(arm): arm.resampled for _, arm in arms} if len(arms) > 1 else {}
     for (first, ours), (second, others) in combinations(arms, 2):
         # Reaching one goal sooner than another says nothing.
         if first.attack.goal == second.attack.goal:
             labels = first.attack.label, second.attack.label
-            both = two_curves(ours, others, labels, (drawn[id(ours)], drawn[id(others)]))
+            both = two_curves(ours, others, labels)
             pairs.append(CurvePair(**first.labels, against=labels[1], both=both))
 
 

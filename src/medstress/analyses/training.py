@@ -304,13 +304,11 @@ class _Scorer:
         some = next(iter(answers.values())).clean
         scoring = kind_named(some[order[0]].item.kind).scores
         assert scoring is not None
-        clusters = Sample(scoring, [some[key] for key in order]).clusters
         for victim, one in answers.items():
             if (victim, place, order) not in self._samples:
-                self._samples[victim, place, order] = (
-                    Sample(scoring, [one.clean[key] for key in order], clusters),
-                    Sample(scoring, [one.after[key] for key in order], clusters),
-                )
+                clean, after = ([part[key] for key in order] for part in (one.clean, one.after))
+                both = Sample(scoring, clean), Sample(scoring, after)
+                self._samples[victim, place, order] = both
         samples = {victim: self._samples[victim, place, order] for victim in keys}
         names = [scoring.main]
         if not main_only:
