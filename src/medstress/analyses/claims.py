@@ -39,7 +39,7 @@ from medstress.analyses.choice import (
     zoo_searches,
 )
 from medstress.analyses.explanations import EXPLANATIONS
-from medstress.analyses.run import NEVER, Analysis, Cell, Run, contrast, pair
+from medstress.analyses.run import NEVER, Analysis, Cell, Run, compared
 from medstress.analyses.scaling import hits_of
 from medstress.analyses.shown import Shown, Table, column, table
 from medstress.analyses.success import knowledge
@@ -57,7 +57,7 @@ from medstress.stats.resampling import (
     item_mean,
     resampled_mean,
 )
-from medstress.stats.shares import Numbers, number_units, rate
+from medstress.stats.shares import Numbers, rate_of
 
 LEAST = 10
 """The fewest items, or successes a side, for which an effect is estimated."""
@@ -402,9 +402,7 @@ def success_difference(first: Side, second: Side, budget: int) -> Effect:
     if len(items) < LEAST:
         return unknown(f"needs {LEAST} items in common, has {len(items)}", len(items))
     one, other = _together(first, items), _together(second, items)
-    pairs = pair(one, other)
-    ours = one.read("asr", budget).at(pairs.first)
-    return contrast(ours, other.read("asr", budget).at(pairs.second), pairs.units)
+    return compared(one, other, budget=budget)
 
 
 def _settled(cell: Cell, *, hits: bool) -> Cell:
@@ -554,18 +552,16 @@ def dominated(cells: Sequence[Cell]) -> Estimate:
 
     The names of an item are ranked without the items of its fold.
     """
-    hits: list[bool] = []
-    paths: list[tuple[Any, ...]] = []
+    marks: list[tuple[tuple[str, ...], bool]] = []
     for cell in cells:
         trials = [trial for trial in cell.trials if trial.is_eligible]
         tops = cross_fitted(trials, TOP)
         for trial in trials:
             if trial.first is not None and trial.first.name is not None:
-                hits.append(trial.first.name in tops[trial.item.id])
-                paths.append(trial.path)
-    if len(hits) < LEAST:
-        return unknown(f"needs {LEAST} successes, has {len(hits)}", len(hits))
-    return rate(np.array(hits), number_units(paths))
+                marks.append((trial.path, trial.first.name in tops[trial.item.id]))
+    if len(marks) < LEAST:
+        return unknown(f"needs {LEAST} successes, has {len(marks)}", len(marks))
+    return rate_of(marks)
 
 
 # Claims of one series --------------------------------------------------------------------------

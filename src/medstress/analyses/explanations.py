@@ -329,9 +329,7 @@ def explained_trials(run: Run) -> tuple[list[Explained], dict[str, str]]:
     """
     finest: dict[str, Mapping[str, Any]] = {}
     notes: dict[str, str] = {}
-    for one in run.folder.inquiries:
-        if one.purpose != PURPOSE:
-            continue
+    for one in run.inquiries(PURPOSE):
         trial, n = one.spec["trial"], one.spec["evaluations"]
         notes.pop(trial, None)
         if one.note is not None:

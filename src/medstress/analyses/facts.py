@@ -34,7 +34,7 @@ from medstress.analyses.success import UNSEEN
 from medstress.core.controls import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
-from medstress.stats.estimate import Estimate, Z, quantile, sidak, unknown, wilson_ends
+from medstress.stats.estimate import Estimate, quantile, sidak, unknown, wilson_ends
 from medstress.stats.paired import LEAST_UNITS, Difference, tango
 from medstress.stats.shares import Mask
 
@@ -387,7 +387,7 @@ class Facts:
         before, after, net = self.score.before, self.score.after, self.score.net_drop
         noun = self._unit_noun
         n = self.n_right if noun is PAIRS else self.n_documents
-        shown = _at(after, sidak(self.n_results))
+        shown = after.at(sidak(self.n_results))
         has_ends = self.few is None and shown.low is not None and shown.high is not None
         ends = f"; {decimal(shown.low, 2)} to {decimal(shown.high, 2)}" if has_ends else ""
         cost = None
@@ -440,7 +440,7 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
             n_models=len({one.key.victim for one in among}),
             score=score,
             score_name=score_name,
-            taken=_at(taken, level),
+            taken=taken.at(level),
             net=_net(row, score, control, level),
             control=control,
             control_cell=run.controls(row.cell).get(control) if control else None,
@@ -480,7 +480,7 @@ def _changes_nothing(cell: Cell) -> bool:
 def _net(row: Row, score: Score | None, control: str | None, level: float) -> Estimate | None:
     if score is not None:
         net = score.net_drop
-        return None if net.value is None else _at(net, level)
+        return None if net.value is None else net.at(level)
     if row.loss is None or control is None:
         return None
     return _difference_at(row.loss.tests[control], level)
@@ -497,21 +497,6 @@ def _difference_at(test: Difference, level: float) -> Estimate:
     if worst is not None and worst[0] is not None and worst[1] is not None:
         worst = max(-1.0, worst[0] + low - e.low), min(1.0, worst[1] + high - e.high)
     return replace(e, low=low, high=high, worst=worst)
-
-
-def _at(estimate: Estimate, level: float) -> Estimate:
-    """Return an estimate with its interval at another level.
-
-    That of a score is resampled; both of its arms grow as normal quantiles do.
-    """
-    if estimate.hits is not None:
-        return estimate.at(level)
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if value is None or low is None or high is None:
-        return estimate
-    wider = quantile(level) / Z
-    ends = value - wider * (value - low), value + wider * (high - value)
-    return replace(estimate, low=max(-2.0, ends[0]), high=min(2.0, ends[1]))
 
 
 def _share(cell: Cell | None, mask: Callable[[Cell], Mask]) -> float:

@@ -45,7 +45,7 @@ from medstress.core.passages import DECIDES
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 from medstress.stats.paired import difference
-from medstress.stats.shares import Mask, rate
+from medstress.stats.shares import rate
 
 UNREADABLE = 0.1
 """Share of unreadable answers above which a warning says so."""
@@ -158,9 +158,6 @@ def _probe(run: Run, cell: Cell) -> Probe:
     every = [(i, letter) for i, trial in trials for letter in trial.answers]
     right, alike = cell.mask(_is_right_before), cell.mask(is_consistent)
 
-    def of_trials(hits: Mask) -> Estimate:
-        return rate(hits[counted], cell.units[:, counted])
-
     names: Sequence[str] = cell.attack.params.get("variants", ())
     has_names = all(len(trial.answers) == len(names) for _, trial in trials)
     return Probe(
@@ -171,10 +168,10 @@ def _probe(run: Run, cell: Cell) -> Probe:
         n_trials=len(trials),
         n_answers=len(every),
         n_unreadable=sum(letter is None for _, letter in every),
-        accuracy_before=of_trials(right),
+        accuracy_before=cell.rate(right, counted),
         rates=_rates(cell, every),
-        accuracy_all=of_trials(right & alike),
-        consistency=of_trials(alike),
+        accuracy_all=cell.rate(right & alike, counted),
+        consistency=cell.rate(alike, counted),
         consistency_net=_net(run, cell),
         by_variant={
             name: _rates(cell, [(i, trial.answers[n]) for i, trial in trials])
@@ -472,16 +469,13 @@ def _evidence(cell: Cell) -> Iterator[Evidence]:
     if not changed.any():
         return
 
-    def share(hits: Mask) -> Estimate:
-        return rate(hits[changed], cell.units[:, changed])
-
     followed = cell.mask(lambda t: _last(t) is not None and _last(t) == supported(t))
     kept = cell.mask(lambda t: _last(t) == t.item.key)
     yield Evidence(
         **cell.labels,
-        followed=share(followed),
-        kept=share(kept),
-        other=share(~(followed | kept)),
+        followed=cell.rate(followed, changed),
+        kept=cell.rate(kept, changed),
+        other=cell.rate(~(followed | kept), changed),
     )
 
 

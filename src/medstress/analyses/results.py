@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from medstress.analyses import scores, success, validity
-from medstress.analyses.run import LEDGER, Analysis, Cell, Run, contrast, pair
+from medstress.analyses.run import LEDGER, Analysis, Cell, Run, compared
 from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
@@ -406,10 +406,7 @@ def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:
         of_place[cell.place, goal_of(cell.attack)].append(cell)
     for same in of_place.values():
         for first, second in combinations(same, 2):
-            pairs = pair(first, second)
-            ours, others = first.read("asr").at(pairs.first), second.read("asr").at(pairs.second)
-            test = contrast(ours, others, pairs.units)
-            yield _test(SAMPLERS, first, second.attack.label, test)
+            yield _test(SAMPLERS, first, second.attack.label, compared(first, second))
 
 
 def goal_of(attack: AttackRecord) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from medstress.analyses.people import JUDGE, SPLIT, believed, is_unbelieved, settled
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
@@ -26,7 +24,7 @@ from medstress.analyses.shown import (
 from medstress.core.trials import Trial
 from medstress.stats.agreement import MISSING, Agreement, Ratings, agreement
 from medstress.stats.estimate import Estimate
-from medstress.stats.shares import number_units, rate
+from medstress.stats.shares import rate_of
 from medstress.store.reviews import (
     ANSWER,
     ATTACKED,
@@ -292,7 +290,7 @@ def _judgement(
         judgement=name,
         n_cases=len(cases),
         n_split=sum(word == SPLIT for word in cases.values()),
-        yes=_share((path, word == YES) for path, word in words),
+        yes=rate_of((path, word == YES) for path, word in words),
         agreement=_agreement(name, reviews, raters, paths),
     )
 
@@ -339,7 +337,7 @@ def _controls(reviews: Iterable[OneReview], raters: Mapping[str, int]) -> list[O
         OnPlanted(
             rater=_called(number) if number else ALL,
             control=sort,
-            right=_share(marks[number, sort]),
+            right=rate_of(marks[number, sort]),
         )
         for number, sort in sorted(marks, key=lambda key: (key[0], order.index(key[1])))
     ]
@@ -357,22 +355,17 @@ def _answers(reviews: Iterable[OneReview], trials: Mapping[str, Trial]) -> Answe
 
     def people(version: str) -> Estimate:
         shown = [(one, t) for one, t in answered if one.answers[SHOWN] == version]
-        return _share((_path(t), one.answers[RIGHT] == YES) for one, t in shown)
+        return rate_of((_path(t), one.answers[RIGHT] == YES) for one, t in shown)
 
     def models(version: str) -> Estimate:
         shown = {t.id: t for one, t in answered if one.answers[SHOWN] == version}
-        return _share((_path(t), version == CLEAN or t.first is None) for t in shown.values())
+        return rate_of((_path(t), version == CLEAN or t.first is None) for t in shown.values())
 
     return Answers(
         n_items=len({_path(trial) for _, trial in answered}),
         people=Right(clean=people(CLEAN), attacked=people(ATTACKED)),
         models=Right(clean=models(CLEAN), attacked=models(ATTACKED)),
     )
-
-
-def _share(marks: Iterable[tuple[Path, bool]]) -> Estimate:
-    both = list(marks)
-    return rate(np.array([hit for _, hit in both], dtype=bool), number_units([p for p, _ in both]))
 
 
 _JUDGEMENTS = (

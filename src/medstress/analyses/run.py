@@ -26,6 +26,7 @@ from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
+from medstress.store.reader import StoredInquiry
 from medstress.store.trials import Folder
 
 R = TypeVar("R")
@@ -161,6 +162,10 @@ class Run:
         for trial in self.trials:
             trials[trial.arm.place.victim].append(trial)
         return dict(sorted(trials.items()))
+
+    def inquiries(self, purpose: str) -> list[StoredInquiry]:
+        """Return what was asked after the trials for a purpose, in order."""
+        return [one for one in self.folder.inquiries if one.purpose == purpose]
 
     def names(self, trial: Trial) -> frozenset[str]:
         """Return the names that a trial's queries put in, case-folded; read when first wanted."""
@@ -402,6 +407,10 @@ class Cell:
         """Estimate a share, with its worst ends where answers are open (METHODS 1.5)."""
         return share_of(reading, self.units)
 
+    def rate(self, hits: Mask, counts: Mask) -> Estimate:
+        """Estimate the share of hits among some trials."""
+        return rate(hits[counts], self.units[:, counts])
+
     def mask(self, holds: Callable[[Trial], bool]) -> Mask:
         """Return which trials something holds of."""
         return np.array([holds(trial) for trial in self.trials], dtype=bool)
@@ -487,6 +496,15 @@ def pair(
     ]
     ours, others = np.array(both, dtype=np.int64).reshape(-1, 2).T
     return Pairs(ours, others, first.units[:, ours])
+
+
+def compared(
+    first: Cell, second: Cell, metric: Metric = "asr", budget: int | None = None
+) -> Difference:
+    """Estimate how much larger a share is in one cell than in another, on what both hold."""
+    pairs = pair(first, second)
+    ours, others = first.read(metric, budget), second.read(metric, budget)
+    return contrast(ours.at(pairs.first), others.at(pairs.second), pairs.units)
 
 
 def contrast(first: Reading, second: Reading, units: Units, level: float = 0.95) -> Difference:

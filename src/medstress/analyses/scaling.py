@@ -44,7 +44,7 @@ from medstress.core.trials import Trial
 from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_curves
 from medstress.stats.estimate import Estimate
 from medstress.stats.resampling import item_mean
-from medstress.stats.shares import number_units, rate
+from medstress.stats.shares import rate_of
 from medstress.store.trials import Span
 
 MOST = 1_000
@@ -584,15 +584,14 @@ def by_size(cells: Sequence[Cell], lines: _Lines) -> list[BySize]:
             classes, key=lambda one: (_UNITS.index(one[0]), one[1], one[2] or 0)
         ):
             members = classes[unit, low, high]
-            units = number_units([trial.path for trial, _ in members])
             rows.append(
                 BySize(
                     **cell.labels,
                     unit=unit,
                     low=low,
                     high=high,
-                    n_items=len(set(units[1].tolist())),
-                    asr_at_1=rate(np.array([is_success for _, is_success in members]), units),
+                    n_items=len({trial.path[:2] for trial, _ in members}),
+                    asr_at_1=rate_of((trial.path, is_success) for trial, is_success in members),
                 )
             )
     return rows

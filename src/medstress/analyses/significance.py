@@ -504,10 +504,9 @@ def _remarks(row: ArmTests) -> Iterator[Remark]:
 def significance_of(run: Run) -> Significance | None:
     """Adjust the stored tests family by family; None where nothing was tested."""
     last: dict[tuple[str, Place, str], StoredInquiry] = {}
-    for one in run.folder.inquiries:
-        if one.purpose == PURPOSE:
-            place = Place(one.dataset, one.group, one.victim)
-            last[settings_key(one.spec), place, one.attack] = one
+    for one in run.inquiries(PURPOSE):
+        place = Place(one.dataset, one.group, one.victim)
+        last[settings_key(one.spec), place, one.attack] = one
     family = family_of(run.trials, run.manifest.get(FIXED, {}).get("items", ()))
     families = [
         tests_of(stored, own, run)

@@ -18,16 +18,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair
+from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair, share_of
 from medstress.analyses.shown import FLAT, HIDDEN, Remark
 from medstress.core.controls import MEANINGS
 from medstress.core.outcomes import Verdict
 from medstress.core.seeding import rng_for
 from medstress.core.trials import Queries, Trial
-from medstress.stats.estimate import WILSON, Ends, Estimate, unknown, wilson_ends, with_worst
+from medstress.stats.estimate import WILSON, Ends, Estimate, unknown, wilson_ends
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import RESAMPLES, draw_kinds, mean_over, percentiles
-from medstress.stats.shares import Numbers, rate
+from medstress.stats.shares import Numbers
 
 EVERY_BUDGET = 1_000
 """Up to this budget `asr_at` lists every one, beyond it those at which the share changes."""
@@ -487,11 +487,8 @@ def at_budget(
     low, high = net.estimate.ends[0], cell.share(cell.read("asr", budget)).ends[1]
     bounds: Ends = (None, None) if low is None or high is None else (max(0.0, low), high)
     both, may = ours.counts & others.counts, ours.may_count & others.may_count
-    share = rate(others.hit[both], pairs.units[:, both])
-    if control.lacks.any() or control.open_clean.any() or control.unread.any():
-        least, most = (rate(hits[may], pairs.units[:, may]) for hits in others[3:])
-        share = with_worst(share, least, most)
-    return Beside(share, net, bounds)
+    of_both = others._replace(counts=both, may_count=may)
+    return Beside(share_of(of_both, pairs.units), net, bounds)
 
 
 # Names that succeed -----------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def _rare(name: str, module: str, has_some: Callable[[Run], bool]) -> Analysis[S
 
 
 def _asked(purpose: str) -> Callable[[Run], bool]:
-    return lambda run: any(one.purpose == purpose for one in run.folder.inquiries)
+    return lambda run: bool(run.inquiries(purpose))
 
 
 def _has_passages(run: Run) -> bool:

@@ -162,11 +162,10 @@ TRANSFER = Analysis(PURPOSE, transfer_of)
 def answers_of(run: Run) -> dict[tuple[str, str], StoredInquiry]:
     """Return (trial, model that was asked) -> the inquiry, answered if there is one that is."""
     answers: dict[tuple[str, str], StoredInquiry] = {}
-    for one in run.folder.inquiries:
-        if one.purpose == PURPOSE:
-            key = one.spec["trial"], one.victim
-            if one.outcomes or key not in answers:
-                answers[key] = one
+    for one in run.inquiries(PURPOSE):
+        key = one.spec["trial"], one.victim
+        if one.outcomes or key not in answers:
+            answers[key] = one
     return answers
 
 
@@ -376,10 +375,9 @@ def reuse_of(run: Run) -> Reuse | None:
     settings: Mapping[str, Any] = run.manifest["config"].get("analysis", {})
     sizes = sorted(map(int, settings.get(REUSED) or ()))
     asked: dict[tuple[Place, str, str], list[StoredInquiry]] = defaultdict(list)
-    for one in run.folder.inquiries if sizes else ():
-        if one.purpose == REUSED:
-            place = Place(one.dataset, one.group, one.victim)
-            asked[place, one.attack, one.item_id].append(one)
+    for one in run.inquiries(REUSED) if sizes else ():
+        place = Place(one.dataset, one.group, one.victim)
+        asked[place, one.attack, one.item_id].append(one)
     ranked = [(cell, ranking(_eligible(cell))) for cell in cells]
     return Reuse(
         names=[Listed(**cell.labels, names=names[:LISTED]) for cell, names in ranked],

@@ -73,7 +73,7 @@ def validity(cell: Cell, share: Share | None = None) -> Validity | None:
     """
     if cell.arm.is_control or not cell.attack.judged or cell.attack.asks_clean_only:
         return None
-    labels = _Labels(cell, share or (lambda hits, kept: rate(hits[kept], cell.units[:, kept])))
+    labels = _Labels(cell, share or cell.rate)
     estimate, why = labels.estimate()
     return Validity(
         asr_valid=estimate,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.analyses.attempts import findings_of
-from medstress.analyses.run import Run, contrast, pair
+from medstress.analyses.run import Run, compared
 from medstress.analyses.shown import Remark, Shown, Table, column, table
 from medstress.analyses.significance import TURNS, ControlPrice, Null, Statistic
 from medstress.attacks.attacked import AttackedArm
@@ -596,9 +596,7 @@ def _measured_losses(folder: Path | None) -> dict[tuple[str, str], tuple[float, 
         own, place = cell.one_per_item(), cell.place[:2]
         right[place] += own.eligible[own.answered | own.open_clean].tolist()
         for control in run.controls(cell).values() if run else ():
-            pairs = pair(cell, control)
-            lost = cell.read("asr").at(pairs.first), control.read("asr").at(pairs.second)
-            net = contrast(*lost, pairs.units)
+            net = compared(cell, control)
             differ = (net.only_first + net.only_second) / max(net.estimate.n, 1)
             shares[place] = max(differ, shares[place])
     return {place: (sum(own) / len(own), shares[place]) for place, own in right.items() if own}
