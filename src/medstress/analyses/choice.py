@@ -173,13 +173,39 @@ class Competitor:
 
 def competitors(run: Run) -> list[Competitor]:
     """Return the judged attacks of a run, in its order; controls are left out."""
+    manifest, victims = run.manifest, run.manifest["victims"]
+
+    def tables(name: str, labels: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        return dict(zip(labels, manifest["config"].get(name, ()), strict=False))
+
+    data, groups = tables("dataset", manifest["datasets"]), tables("entities", manifest["groups"])
+    models, embeddings = tables("victim", victims), _embeddings(groups)
+
+    def setting(place: Place, rule: str) -> Setting:
+        types = groups.get(place.group, {}).get("type")
+        table, stored = models.get(place.victim, {}), victims.get(place.victim) or {}
+        size = stored.get("parameters", table.get("parameters"))
+        tasks = {None: stored, **stored.get("by_dataset", {})}
+        prompts = {name: one["prompt"]["name"] for name, one in tasks.items() if one.get("prompt")}
+        return Setting(
+            place=place,
+            types=types if isinstance(types, str) else place.group,
+            embedding=embeddings.get(place.group, ""),
+            rule=rule,
+            source=str(data.get(place.dataset, {}).get("name", "")),
+            prompt=prompts.get(place.dataset, prompts.get(None)),
+            model=table.get("model") or table.get("name"),
+            backend=str(table.get("backend", "")),
+            parameters=None if size is None else float(size),
+            victim_group=table.get("group") or stored.get("group"),
+        )
+
     cells = [c for c in run.attacks if c.attack.judged and not c.attack.asks_clean_only]
-    facts = _Facts(run.manifest)
     # Parameters of the same name mean something else in probes.
     specs = [cell.attack.params for cell in cells]
     rules = _rules([spec if method_of(spec) in METHODS else {} for spec in specs])
     return [
-        Competitor(setting=facts.setting(cell.place, rule), cell=cell)
+        Competitor(setting=setting(cell.place, rule), cell=cell)
         for cell, rule in zip(cells, rules, strict=True)
     ]
 
@@ -190,41 +216,6 @@ def by_setting(attacks: Iterable[Competitor]) -> dict[Setting, list[Competitor]]
     for one in attacks:
         groups[one.setting].append(one)
     return dict(groups)
-
-
-class _Facts:
-    """What a manifest says of data sets, groups and models."""
-
-    def __init__(self, manifest: Mapping[str, Any]) -> None:
-        config = manifest["config"]
-        data, groups = config.get("dataset", ()), config.get("entities", ())
-        self.sources = {
-            label: str(table.get("name"))
-            for label, table in zip(manifest["datasets"], data, strict=False)
-        }
-        self.groups = dict(zip(manifest["groups"], groups, strict=False))
-        self.embeddings = _embeddings(self.groups)
-        self.stored = manifest["victims"]
-        self.victims = dict(zip(self.stored, config.get("victim", ()), strict=False))
-
-    def setting(self, place: Place, rule: str) -> Setting:
-        types = self.groups.get(place.group, {}).get("type")
-        table, stored = self.victims.get(place.victim, {}), self.stored.get(place.victim) or {}
-        size = stored.get("parameters", table.get("parameters"))
-        tasks = {None: stored, **stored.get("by_dataset", {})}
-        prompts = {name: one["prompt"]["name"] for name, one in tasks.items() if one.get("prompt")}
-        return Setting(
-            place=place,
-            types=types if isinstance(types, str) else place.group,
-            embedding=self.embeddings.get(place.group, ""),
-            rule=rule,
-            source=self.sources.get(place.dataset, ""),
-            prompt=prompts.get(place.dataset, prompts.get(None)),
-            model=table.get("model") or table.get("name"),
-            backend=str(table.get("backend", "")),
-            parameters=None if size is None else float(size),
-            victim_group=table.get("group") or stored.get("group"),
-        )
 
 
 def _embeddings(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
