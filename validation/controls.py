@@ -9,7 +9,7 @@ answer.
     python validation/controls.py --runs 100     # a quick look
 
 Writes controls.json: for each cell the mean of the net within some budgets, the mean where the
-control is not cut (`analyses/controls.py`), and how often the interval of the net misses 0.
+control is not cut (`analyses/success.py`), and how often the interval of the net misses 0.
 """
 
 from __future__ import annotations
