@@ -597,8 +597,8 @@ def _of_methods(series: Series) -> Iterator[Claim]:
         why_not = series.missing(*methods)
         quantity = f"ASR, {METHODS[methods[0]]} minus {METHODS[methods[1]]}"
         for budget in series.budgets(*methods):
-            sides = (series.side(method, budget) for method in methods)
-            effect = unknown(why_not) if why_not else success_difference(*sides, budget)
+            ours, others = (series.side(method, budget) for method in methods)
+            effect = unknown(why_not) if why_not else success_difference(ours, others, budget)
             yield Claim(series.at, number, statement, quantity, budget, effect, judge)
 
 

@@ -35,6 +35,7 @@ from medstress.analyses.shown import (
     place_labels,
     table,
 )
+from medstress.analyses.success import Counts, Diversity, Knowledge, Loss, Success
 from medstress.core.arms import AttackRecord, Place
 from medstress.stats.estimate import Estimate, benjamini_hochberg
 from medstress.stats.paired import FEW, Difference
@@ -56,12 +57,12 @@ class Row:
 
     cell: Cell = field(metadata=HIDDEN)
     key: Key = field(metadata=FLAT)
-    counts: success.Counts = field(metadata=FLAT)
-    knows: success.Knowledge | None = field(metadata=FLAT)
-    success: success.Success | None = field(metadata=FLAT)
-    loss: success.Loss | None = field(metadata=FLAT)
+    counts: Counts = field(metadata=FLAT)
+    knows: Knowledge | None = field(metadata=FLAT)
+    success: Success | None = field(metadata=FLAT)
+    loss: Loss | None = field(metadata=FLAT)
     validity: validity.Validity | None = field(metadata=FLAT)
-    diversity: success.Diversity | None = field(metadata=FLAT)
+    diversity: Diversity | None = field(metadata=FLAT)
     scores: scores.Scores | None = field(metadata=FLAT)
     """Of tagged texts and pairs."""
     queries: Mapping[str, int]
@@ -177,7 +178,7 @@ def results_of(run: Run) -> Results | None:
 RESULTS = Analysis("results", results_of)
 
 
-def diversity_of(run: Run, cell: Cell) -> success.Diversity:
+def diversity_of(run: Run, cell: Cell) -> Diversity:
     """Return the diversity of a cell of a run, which its row has too."""
     results = run.of(RESULTS)
     rows = results.rows if results else ()
