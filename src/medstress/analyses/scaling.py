@@ -461,9 +461,9 @@ class _Lines:
     """The edits of every trial's queries."""
 
     def __init__(self, run: Run) -> None:
-        self.all = run.folder.substitutions
-        trials, starts = np.unique(self.all.trial, return_index=True)
-        bounds = pairwise([*starts.tolist(), len(self.all.trial)])
+        self._all = run.folder.substitutions
+        trials, starts = np.unique(self._all.trial, return_index=True)
+        bounds = pairwise([*starts.tolist(), len(self._all.trial)])
         self._of_trial = dict(zip(trials.tolist(), bounds, strict=True))
 
     def __contains__(self, trial: Trial) -> bool:
@@ -471,10 +471,15 @@ class _Lines:
 
     def of(self, trial: Trial) -> Iterator[tuple[int, Span, str]]:
         """Yield (query, what it replaces, name that it puts in) of each edit, in order."""
-        part = slice(*self._of_trial[trial.number])
-        columns = (self.all.query, self.all.span, self.all.name)
-        for query, span, name in zip(*(x[part].tolist() for x in columns), strict=True):
-            yield query, self.all.spans[span], self.all.names[name]
+        spans, names, part = self._all.spans, self._all.names, slice(*self._of_trial[trial.number])
+        columns = [one[part].tolist() for one in (self._all.query, self._all.span, self._all.name)]
+        for query, span, name in zip(*columns, strict=True):
+            yield query, spans[span], names[name]
+
+    def spans(self, trial: Trial) -> set[Span]:
+        """Return what its queries replace."""
+        places = set(self._all.span[slice(*self._of_trial[trial.number])].tolist())
+        return {self._all.spans[place] for place in places}
 
 
 def coverage(run: Run, cells: Sequence[Cell], lines: _Lines) -> list[Coverage]:
@@ -484,11 +489,15 @@ def coverage(run: Run, cells: Sequence[Cell], lines: _Lines) -> list[Coverage]:
     # Other entities of the types that were replaced may be replaced too.
     types: dict[str, set[str]] = defaultdict(set)
     for cell in counted:
-        for trial in (trial for trial in cell.trials if trial in lines):
-            spans = {span for _, span, _ in lines.of(trial)}
-            mentions = trial.item.mentions
-            own = {m.type for m in mentions if (m.field, m.start, m.end) in spans}
-            types[cell.place.group] |= own
+        asked = {
+            (trial.item.id, span): trial.item
+            for trial in cell.trials
+            if trial in lines
+            for span in lines.spans(trial)
+        }
+        for (_, span), item in asked.items():
+            own = (m.type for m in item.mentions if (m.field, m.start, m.end) == span)
+            types[cell.place.group].update(own)
     rows = (
         _coverage(cell, lines, types[cell.place.group], int(sizes[cell.place.group]))
         for cell in counted
@@ -507,6 +516,8 @@ def _coverage(cell: Cell, lines: _Lines, types: Collection[str], n_names: int) -
         item, excluded = trial.item.id, trial.excluded or {}
         beyond = excluded.get(EDIT_DISTANCE)
         n = max(n_names - sum(excluded.values()) + (beyond or 0), 0)
+        if item not in allowed:
+            spans[item].update(_replaceable(trial.item, field, types))
         allowed[item] = max(allowed.get(item, 0), n)
         if beyond is not None:
             # What lies beyond the limit of edit distance is counted for the first span alone.
@@ -515,7 +526,6 @@ def _coverage(cell: Cell, lines: _Lines, types: Collection[str], n_names: int) -
         for _, span, name in lines.of(trial):
             tried[item, span].add(name.casefold())
             spans[item].add(span)
-        spans[item].update(_replaceable(trial.item, field, types))
     if not allowed:
         return None
     every = [
