@@ -429,8 +429,9 @@ class Cell:
 
         One whose clean item was answered if there is one, then the smallest seed and repeat.
         """
+        seeds = np.array([seed or 0 for seed in self.seeds])[self.seed]
         repeats = np.array([t.repeat for t in self.trials])
-        order = np.lexsort((repeats, self.seed, ~self.answered))
+        order = np.lexsort((repeats, seeds, ~self.answered))
         kept = np.zeros(len(self.trials), dtype=bool)
         kept[order[np.unique(self.units[1][order], return_index=True)[1]]] = True
         cell = self.where(kept)

@@ -161,7 +161,14 @@ def mean_over(values: Numbers, units: NDArray[np.int64], what: str) -> Estimate:
     counts, sums = tally(units, values)
     m = len(counts)
     method = f"{what}; bootstrap over {m} items, {RESAMPLES} resamples, percentile 95 %"
-    return bootstrapped(float(sums.sum() / n), resampled_ratio(sums, counts), n, method)
+    drawn = _shared_ratio(sums.tobytes(), counts.tobytes())
+    return bootstrapped(float(sums.sum() / n), drawn, n, method)
+
+
+@lru_cache(maxsize=8)
+def _shared_ratio(totals: bytes, counts: bytes) -> Numbers:
+    """Return `resampled_ratio`, computed once for all arms and seeds that share clean answers."""
+    return resampled_ratio(np.frombuffer(totals), np.frombuffer(counts))
 
 
 def resampled_mean(values: Numbers, units: NDArray[np.int64]) -> Numbers:
