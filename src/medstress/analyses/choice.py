@@ -1,4 +1,4 @@
-"""Attacks as the papers' tables and claims group them, and the n that a table reports.
+"""Attacks as the papers' tables and claims group them, and the n that is chosen and reported.
 
 The largest of several noisy rates lies above the true one. So n and DiscreteZOO's learning rate are
 chosen on a fifth of the items and reported on the others; or, as published, chosen and reported on
@@ -517,7 +517,7 @@ def choice_notes(rates: Iterable[Rates]) -> list[str]:
     return [*sentences, *few]
 
 
-# Tuning -----------------------------------------------------------------------------------------
+# Tuning ----------------------------------------------------------------------------------------
 #
 # `medstress tune` tries every n on a split and reports the best of either sign on the other items,
 # because the rate at the chosen n is optimistic on the items that chose it.

@@ -713,7 +713,7 @@ def _candidates(series: Series) -> Claim:
     return _bends_apart(series, 13, statement, ends, why_not, LATER)
 
 
-# Claims across embeddings, and of explanations ------------------------------------------------
+# Claims across embeddings, and of explanations -------------------------------------------------
 
 
 def under_two_embeddings(attacks: Iterable[Competitor]) -> list[tuple[Competitor, Competitor]]:

@@ -269,7 +269,7 @@ _BY_VARIANT = (
 )
 
 
-# Passages ---------------------------------------------------------------------------------------
+# Passages --------------------------------------------------------------------------------------
 #
 # *Gains*: accuracy on clean items with the passage and without it, on the same items. A passage
 # that does not decide its question is a control: a reader gains nothing from it. *Evidence*:

@@ -1,8 +1,9 @@
-"""How success grows with queries, changes with the exponent n, and goes with the model's size.
+"""How success goes with queries, the exponent n, the model's size, the names and the size of edits.
 
 References:
     Xian et al., "Assessing biomedical knowledge robustness in large language models by
-    query-efficient sampling attacks", TMLR 2025, sections 4 and 5, Figures 2 to 4.
+    query-efficient sampling attacks", TMLR 2025, sections 4 and 5, Figures 2 to 4; Appendix:
+    words replaced and inserted.
 """
 
 from __future__ import annotations
@@ -303,7 +304,7 @@ SIZES = (
 )
 
 
-# Names and edits --------------------------------------------------------------------------------
+# Names and edits -------------------------------------------------------------------------------
 
 EDIT_DISTANCE = "edit_distance"
 """Reason for leaving out a name that depends on the span."""

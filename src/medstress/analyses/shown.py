@@ -1,6 +1,7 @@
 """What results hand to renderers: tables, charts and remarks, as plain data; and results as JSON.
 
-No renderer knows a measure, and no result knows a renderer.
+No renderer knows a measure, and no result knows a renderer. Below stand the names by which people
+call attacks, models and items, where files use keys.
 """
 
 from __future__ import annotations
@@ -413,7 +414,7 @@ def _object(value: Any) -> Json:
     return row
 
 
-# Names ------------------------------------------------------------------------------------------
+# Names -----------------------------------------------------------------------------------------
 
 HARMLESS: Mapping[str, str] = {
     "no_op": "harmless edits",

@@ -341,7 +341,7 @@ def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -
         yield Remark("control_takes_as_much", sentence, at, "note")
 
 
-# Beside controls --------------------------------------------------------------------------------
+# Beside controls -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -491,7 +491,7 @@ def at_budget(
     return Beside(share_of(of_both, pairs.units), net, bounds)
 
 
-# Names that succeed -----------------------------------------------------------------------------
+# Names that succeed ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,7 @@ def _upper_end(b: float, c: float, n: float, z: float) -> float:
     return kept
 
 
-# Means ------------------------------------------------------------------------------------------
+# Means -----------------------------------------------------------------------------------------
 
 
 def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
@@ -321,7 +321,7 @@ def difference_of_few(first: Sequence[float], second: Sequence[float]) -> Estima
     )
 
 
-# What n pairs can see ---------------------------------------------------------------------------
+# What n pairs can see --------------------------------------------------------------------------
 #
 # Each item occurs once: n independent pairs, b of which only the first arm hits and c only the
 # second. With discordance D = P(b) + P(c) and difference d = P(b) - P(c), b + c is binomial (n, D),

@@ -237,7 +237,7 @@ def item_mean(
     )
 
 
-# Randomisation tests ----------------------------------------------------------------------------
+# Randomisation tests ---------------------------------------------------------------------------
 
 
 def swap_p(observed: float, swapped: Callable[[Mask], Numbers], n_units: int, seed: int) -> float:
