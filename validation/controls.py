@@ -9,7 +9,7 @@ answer.
     python validation/controls.py --runs 100     # a quick look
 
 Writes controls.json: for each cell the mean of the net within some budgets, the mean where the
-control is not cut (`analyses/controls.py`), and how often the interval of the net misses 0.
+control is not cut (`analyses/success.py`), and how often the interval of the net misses 0.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from medstress.analyses.controls import at_budget, reach
 from medstress.analyses.run import pair
+from medstress.analyses.success import at_budget, reach
 from medstress.core.items import Question
 from medstress.core.trials import Trial
 

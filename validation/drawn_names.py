@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from medstress.stats.estimate import Z
-from medstress.stats.means import difference_of_names
+from medstress.stats.paired import difference_of_names
 
 
 def names(runs: int) -> list[Cell]:

@@ -40,7 +40,7 @@ from medstress.engine.inquiry import HoldConversations
 from medstress.engine.work import Held
 from medstress.experiment.significance import Stock, Success, family_flow
 from medstress.stats.estimate import wilson_ends
-from medstress.stats.permutation import control_p
+from medstress.stats.resampling import control_p
 from medstress.tasks.victim import Victim
 
 ATTEMPTS = 5

@@ -77,8 +77,7 @@ def _f1(rng: np.random.Generator, n: int) -> list[Ends]:
             u = shared if rng.random() < 0.5 else rng.random()
             easy = np.quantile(rng.beta(k * recall, k * (1 - recall), 400), u)
             arm.append(_sentence(i, gold, rng.binomial(gold, easy), rng.binomial(gold, SPURIOUS)))
-    names = [str(i) for i in range(n)]
-    return _ends([Sample(ENTITIES, arm, names) for arm in answers], "f1")
+    return _ends([Sample(ENTITIES, arm) for arm in answers], "f1")
 
 
 def _sentence(number: int, gold: int, hits: int, alarms: int) -> Response:
@@ -105,14 +104,14 @@ def _correlation(rng: np.random.Generator, n: int, name: str, linked: bool) -> l
         both = rng.normal(size=len(of)) + rng.normal(size=n)[of]
         return np.asarray(np.sqrt(0.5) * both)
 
-    gold, names = half_shared(), [str(i) for i in range(n)]
+    gold = half_shared()
     samples = []
     for scores in (gold + half_shared(), gold + half_shared()):
         answers = [
             Response(Pair(f"p{i:06}", float(g)), str(at), 0, Answer(None, (float(score),)))
             for i, (g, at, score) in enumerate(zip(gold, of, scores, strict=True))
         ]
-        samples.append(Sample(CORRELATIONS, answers, names))
+        samples.append(Sample(CORRELATIONS, answers))
     return _ends(samples, name)
 
 

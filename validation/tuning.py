@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medstress.analyses.tuning import REGIMES, GridPoint, choose
+from medstress.analyses.choice import SIGNS, GridPoint, best_points
 from medstress.attacks.samplers import gumbel_noise, gumbel_top_k, log_weights
 from medstress.experiment.config import GRID
 from medstress.stats.estimate import wilson
@@ -48,7 +48,7 @@ def flips(rng: np.random.Generator, n_items: int, *, shared: bool = True) -> np.
 def best(found: np.ndarray) -> dict[str, GridPoint]:
     """The rule of `medstress tune` on these items."""
     hits, n_items = found.sum(axis=0), found.shape[0]
-    return choose(
+    return best_points(
         [
             GridPoint(n=n, attack="pdws", estimate=wilson(int(k), n_items))
             for n, k in zip(GRID, hits, strict=True)
@@ -72,7 +72,7 @@ def simulate(n_items: int, repeats: int, seed: int = 0, share: float = 0.2) -> d
     n_tuning = round(share * n_items)
     for _ in range(repeats):
         found = flips(rng, n_items)
-        same += [best(found)[regime].estimate.value or 0.0 for regime in REGIMES]
+        same += [best(found)[regime].estimate.value or 0.0 for regime in SIGNS]
         for point in best(found[:n_tuning]).values():
             tuned.append(point.estimate.value or 0.0)
             held.append(found[n_tuning:, GRID.index(point.n)].mean())

@@ -7,8 +7,8 @@ import pytest
 
 import medstress as ms
 from asked import ask
-from medstress.analyses.names import control_words
 from medstress.analyses.run import Run
+from medstress.analyses.shown import control_words
 from medstress.core.outcomes import Verdict
 from medstress.report.cases import OUTCOMES, Cases
 from medstress.report.view import Viewer, protected, routes

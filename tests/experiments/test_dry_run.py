@@ -13,7 +13,7 @@ from medstress.datasets.named import load_sample as load
 from medstress.datasets.source import DatasetOptions
 from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.prepare import opened_victims, prepare
-from medstress.stats.power import detectable
+from medstress.stats.paired import detectable
 from medstress.testing import rule_target, scripted_attacker, scripted_judge
 from medstress.testing.scripted import Conversation, Speaker
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from medstress.analyses.diversity import both_forms
-from medstress.stats.means import difference_of_few
-from medstress.stats.paired import difference
+from medstress.analyses.success import both_forms
+from medstress.stats.paired import difference, difference_of_few
 from medstress.stats.shares import rate
 
 RUNS = 100

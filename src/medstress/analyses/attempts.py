@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.run import Analysis, Cell, Run
+from medstress.analyses.run import Analysis, Cell, Reading, Run, share_of
 from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
@@ -37,14 +37,13 @@ from medstress.analyses.shown import (
     named,
     panel,
     table,
-    where,
 )
 from medstress.analyses.success import ToSuccess
 from medstress.core.items import Question
 from medstress.core.text import Edit, edits_of
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, unknown, with_worst
-from medstress.stats.shares import number_units, rate
+from medstress.stats.estimate import Estimate, unknown
+from medstress.stats.shares import number_units
 
 LISTED = "lets about a sixth of clinical evidence through."
 """What the list misses of strangers' sentences, as docs/results/medfuzz.md has it."""
@@ -248,7 +247,7 @@ class Attempts(Shown):
 
 
 def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
-    at, gated = where(row.cell.place, row.attack), Gated.of(row.cell.trials)
+    at, gated = (*row.cell.place, row.attack), Gated.of(row.cell.trials)
     if gated.always_objected:
         sentence = (
             f"{row.attack}: the judge objected to every edit ({gated.n_objected:,} of "
@@ -281,7 +280,7 @@ def attempts_in(run: Run) -> Attempts | None:
 ATTEMPTS = Analysis("attempts", attempts_in)
 
 
-def _labels(at: str = "") -> list[Field[Any]]:
+def _labels(at: str = "") -> list[Field]:
     return [
         named("Attack", f"{at}attack"),
         named("Model", f"{at}victim"),
@@ -289,7 +288,7 @@ def _labels(at: str = "") -> list[Field[Any]]:
     ]
 
 
-_OUTCOMES: Sequence[Field[AttemptsOfArm]] = (
+_OUTCOMES = (
     *_labels(),
     column("Right at first", lambda row: row.curve[0].estimate, "share", key="accuracy"),
     column("Right after all", lambda row: row.curve[-1].estimate, "share", key="accuracy_after"),
@@ -298,13 +297,13 @@ _OUTCOMES: Sequence[Field[AttemptsOfArm]] = (
     column("Attempts", "n_made", "count"),
     column("Asked nothing", "n_lost", "count", "attempts lost"),
 )
-_LOST: Sequence[Field[tuple[AttemptsOfArm, tuple[str, int]]]] = (
+_LOST = (
     *_labels("0."),
     column("Lost by", "1.0", key="lost_by"),
     column("Attempts", "1.1", "count", key="attempts"),
     column("Of all", lambda pair: pair[1][1] / pair[0].n_made, "percent"),
 )
-_VOTES: Sequence[Field[tuple[AttemptsOfArm, KeyVotes]]] = (
+_VOTES = (
     *_labels("0."),
     column("Still right", "1.n_kept", "count", "successes"),
     column("Not right", "1.n_changed", "count"),
@@ -546,20 +545,13 @@ def mentioned(cell: Cell, judged: Mapping[str, Mapping[str, Any]]) -> Mentioned 
 def _share(words: Iterable[tuple[TrialMentions, Words]]) -> Estimate:
     """Estimate a share of words that could be read; those of one item depend on each other."""
     both = [(one.trial.path[:2], word) for one, own in words for word in own]
-    read = [(path, word) for path, word in both if word is not None]
-    if not read:
+    read = np.array([word is not None for _, word in both], dtype=bool)
+    hit = np.array([word is True for _, word in both], dtype=bool)
+    if not read.any():
         return unknown("nothing to count")
-
-    def share(pairs: Sequence[tuple[tuple[Any, ...], bool]]) -> Estimate:
-        return rate(
-            np.array([word for _, word in pairs]), number_units([path for path, _ in pairs])
-        )
-
-    least, most = (
-        share([(path, open_ if word is None else word) for path, word in both])
-        for open_ in (False, True)
-    )
-    return with_worst(share(read), least, most)
+    every = np.ones(len(both), dtype=bool)
+    reading = Reading(counts=read, hit=hit, may_count=every, least=hit, most=hit | ~read)
+    return share_of(reading, number_units([path for path, _ in both]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -597,8 +589,8 @@ def faithfulness_of(run: Run) -> Faithfulness | None:
     """Read what a judge said of every trial; without one, count shared words."""
     judged = {
         str(one.spec["trial"]): one.findings
-        for one in run.folder.inquiries
-        if one.purpose == PURPOSE and one.findings is not None
+        for one in run.inquiries(PURPOSE)
+        if one.findings is not None
     }
     rows = [row for cell in run.attacks if (row := mentioned(cell, judged)) is not None]
     return Faithfulness(rows=rows) if rows else None
@@ -606,7 +598,7 @@ def faithfulness_of(run: Run) -> Faithfulness | None:
 
 FAITHFULNESS = Analysis("faithfulness", faithfulness_of)
 _CLAUSES = "inserted clauses"
-_FIELDS: Sequence[Field[Mentioned]] = (
+_FIELDS = (
     named("Attack", "attack"),
     named("Model", "victim"),
     named("Data", "dataset", wide=True),

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal
 
-from medstress.analyses.names import ITEMS, QUESTIONS, Noun, attack_names
 from medstress.analyses.run import Analysis, Cell, Run
-from medstress.analyses.shown import HIDDEN, Remark, Shown
+from medstress.analyses.shown import HIDDEN, ITEMS, QUESTIONS, Noun, Remark, Shown, attack_names
 from medstress.core.arms import Place
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection

@@ -1,4 +1,4 @@
-"""Attacks as the papers' tables and claims group them, and the n that a table reports.
+"""Attacks as the papers' tables and claims group them, and the n that is chosen and reported.
 
 The largest of several noisy rates lies above the true one. So n and DiscreteZOO's learning rate are
 chosen on a fifth of the items and reported on the others; or, as published, chosen and reported on
@@ -12,14 +12,26 @@ References:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from medstress.analyses.names import QUESTIONS
-from medstress.analyses.run import Cell, Run
+from medstress.analyses.run import Analysis, Cell, Metric, Run
+from medstress.analyses.shown import (
+    HIDDEN,
+    QUESTIONS,
+    Entry,
+    OfAttack,
+    Remark,
+    Shown,
+    Table,
+    attack_labels,
+    column,
+    table,
+)
 from medstress.core.arms import Place
 from medstress.core.hashing import canonical_json, digest
+from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, unknown
 
 METHODS: Mapping[str, str] = {
@@ -161,13 +173,39 @@ class Competitor:
 
 def competitors(run: Run) -> list[Competitor]:
     """Return the judged attacks of a run, in its order; controls are left out."""
+    manifest, victims = run.manifest, run.manifest["victims"]
+
+    def tables(name: str, labels: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        return dict(zip(labels, manifest["config"].get(name, ()), strict=False))
+
+    data, groups = tables("dataset", manifest["datasets"]), tables("entities", manifest["groups"])
+    models, embeddings = tables("victim", victims), _embeddings(groups)
+
+    def setting(place: Place, rule: str) -> Setting:
+        types = groups.get(place.group, {}).get("type")
+        table, stored = models.get(place.victim, {}), victims.get(place.victim) or {}
+        size = stored.get("parameters", table.get("parameters"))
+        tasks = {None: stored, **stored.get("by_dataset", {})}
+        prompts = {name: one["prompt"]["name"] for name, one in tasks.items() if one.get("prompt")}
+        return Setting(
+            place=place,
+            types=types if isinstance(types, str) else place.group,
+            embedding=embeddings.get(place.group, ""),
+            rule=rule,
+            source=str(data.get(place.dataset, {}).get("name", "")),
+            prompt=prompts.get(place.dataset, prompts.get(None)),
+            model=table.get("model") or table.get("name"),
+            backend=str(table.get("backend", "")),
+            parameters=None if size is None else float(size),
+            victim_group=table.get("group") or stored.get("group"),
+        )
+
     cells = [c for c in run.attacks if c.attack.judged and not c.attack.asks_clean_only]
-    facts = _Facts(run.manifest)
     # Parameters of the same name mean something else in probes.
     specs = [cell.attack.params for cell in cells]
     rules = _rules([spec if method_of(spec) in METHODS else {} for spec in specs])
     return [
-        Competitor(setting=facts.setting(cell.place, rule), cell=cell)
+        Competitor(setting=setting(cell.place, rule), cell=cell)
         for cell, rule in zip(cells, rules, strict=True)
     ]
 
@@ -180,46 +218,11 @@ def by_setting(attacks: Iterable[Competitor]) -> dict[Setting, list[Competitor]]
     return dict(groups)
 
 
-class _Facts:
-    """What a manifest says of data sets, groups and models."""
-
-    def __init__(self, manifest: Mapping[str, Any]) -> None:
-        config = manifest["config"]
-        data, groups = config.get("dataset", ()), config.get("entities", ())
-        self.sources = {
-            label: str(table.get("name"))
-            for label, table in zip(manifest["datasets"], data, strict=False)
-        }
-        self.groups = dict(zip(manifest["groups"], groups, strict=False))
-        self.embeddings = _embeddings(self.groups)
-        self.stored = manifest["victims"]
-        self.victims = dict(zip(self.stored, config.get("victim", ()), strict=False))
-
-    def setting(self, place: Place, rule: str) -> Setting:
-        types = self.groups.get(place.group, {}).get("type")
-        table, stored = self.victims.get(place.victim, {}), self.stored.get(place.victim) or {}
-        size = stored.get("parameters", table.get("parameters"))
-        tasks = {None: stored, **stored.get("by_dataset", {})}
-        prompts = {name: one["prompt"]["name"] for name, one in tasks.items() if one.get("prompt")}
-        return Setting(
-            place=place,
-            types=types if isinstance(types, str) else place.group,
-            embedding=self.embeddings.get(place.group, ""),
-            rule=rule,
-            source=self.sources.get(place.dataset, ""),
-            prompt=prompts.get(place.dataset, prompts.get(None)),
-            model=table.get("model") or table.get("name"),
-            backend=str(table.get("backend", "")),
-            parameters=None if size is None else float(size),
-            victim_group=table.get("group") or stored.get("group"),
-        )
-
-
 def _embeddings(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the embedding of each group; groups of one type never share a name."""
     names = {}
-    for label, table in groups.items():
-        embedding, distance = str(table.get("embedding")), table.get("distance", "cosine")
+    for label, group in groups.items():
+        embedding, distance = str(group.get("embedding")), group.get("distance", "cosine")
         name = EMBEDDINGS.get(embedding, embedding)
         names[label] = name if distance == "cosine" else f"{name}, {distance}"
     kinds = [(canonical_json(groups[label].get("type")), name) for label, name in names.items()]
@@ -292,19 +295,14 @@ def chosen_on_few(place: Place, types: str, n: int, symbol: str = "n") -> str:
     )
 
 
-def tuning_items(cells: Iterable[Cell], share: float = SHARE) -> Items:
+def tuning_items(cells: Iterable[Cell]) -> Items:
     """Draw the items that choose: a share of those with a clean answer, by a hash.
 
     They are the same for every attack, seed and order; at least one item of two.
     """
     items = {t.item.hash for cell in cells for t in cell.trials if t.is_answered}
     ranked = sorted(items, key=lambda item: digest(["tune", item])[:8])
-    return frozenset(ranked[: max(1, round(share * len(ranked))) if len(ranked) > 1 else 0])
-
-
-def _among(cell: Cell, items: Collection[str]) -> Cell | None:
-    """Return a cell with some items alone; None where nothing is left."""
-    return cell.where(cell.mask(lambda trial: trial.item.hash in items))
+    return frozenset(ranked[: max(1, round(SHARE * len(ranked))) if len(ranked) > 1 else 0])
 
 
 def without(cell: Cell | None, items: Collection[str]) -> Cell | None:
@@ -314,9 +312,9 @@ def without(cell: Cell | None, items: Collection[str]) -> Cell | None:
     return cell.where(cell.mask(lambda trial: trial.item.hash not in items))
 
 
-def asr(cell: Cell | None, budget: int) -> Estimate:
-    """Estimate ASR within a budget; no value without a trial."""
-    return unknown("no trial") if cell is None else cell.share(cell.read("asr", budget))
+def asr(cell: Cell | None, budget: int, metric: Metric = "asr") -> Estimate:
+    """Estimate ASR, or another share, within a budget; no value without a trial."""
+    return unknown("no trial") if cell is None else cell.share(cell.read(metric, budget))
 
 
 def choose(
@@ -324,8 +322,6 @@ def choose(
     key: str,
     budget: int,
     split: Items,
-    *,
-    as_published: bool = False,
 ) -> Choice | None:
     """Choose the value with the greatest success; ties go to the one nearest to 0.
 
@@ -334,8 +330,8 @@ def choose(
             counts).
         key: the parameter.
         budget: queries an item within which success counts.
-        split: the items that choose; they are left out of what is reported.
-        as_published: choose and report on the same items, all of them.
+        split: the items that choose; they are left out of what is reported. Without any, all items
+            choose and are reported, as published.
 
     Returns:
         The choice; None without attacks. Of a single value nothing is chosen, but the items that
@@ -347,7 +343,10 @@ def choose(
     if not by_value:
         return None
     is_given = len(by_value) == 1
-    chose = {v: c.cell if as_published else _among(c.cell, split) for v, c in by_value.items()}
+    chose = {
+        v: c.cell.where(c.cell.mask(lambda t: t.item.hash in split)) if split else c.cell
+        for v, c in by_value.items()
+    }
     rates = {value: asr(cell, budget) for value, cell in chose.items()}
     best = min(rates, key=lambda v: (-(rates[v].value or 0.0), abs(v), v))
     eligible = {t.item.hash for c in chose.values() if c for t in c.trials if t.is_eligible}
@@ -355,9 +354,9 @@ def choose(
         key=key,
         value=best,
         tried=tuple(sorted(by_value)),
-        rule="given" if is_given else "same items" if as_published else "tuned",
+        rule="given" if is_given else "tuned" if split else "same items",
         chosen=by_value[best],
-        estimate=by_value[best].share(budget, NO_ITEMS if as_published else split),
+        estimate=by_value[best].share(budget, split),
         tuning=None if is_given else rates[best],
         n_eligible=None if is_given else len(eligible),
     )
@@ -438,14 +437,14 @@ def rates_of(
                 ]
                 splits[setting.asked] = tuning_items(same)
     lines = (
-        _rates(setting, members, budget, splits.get(setting.asked, NO_ITEMS), as_published)
+        _rates(setting, members, budget, splits.get(setting.asked, NO_ITEMS))
         for setting, members in settings.items()
     )
     return [line for line in lines if line is not None]
 
 
 def _rates(
-    setting: Setting, members: Sequence[Competitor], budget: int, split: Items, as_published: bool
+    setting: Setting, members: Sequence[Competitor], budget: int, split: Items
 ) -> Rates | None:
     clean = without(Cell.of([t for one in members for t in one.cell.trials]), split)
     if clean is None:
@@ -454,15 +453,8 @@ def _rates(
     choices = {
         name: choice
         for name, group in groups.items()
-        if (
-            choice := choose(
-                group,
-                EXPONENT if name in REGIMES else LEARNING_RATE,
-                budget,
-                split,
-                as_published=as_published,
-            )
-        )
+        for key in (EXPONENT if name in REGIMES else LEARNING_RATE,)
+        if (choice := choose(group, key, budget, split))
     }
     grouped = {one.label for group in groups.values() for one in group}
     several = [one.method for one in members]
@@ -479,12 +471,7 @@ def _rates(
         clean=clean.one_per_item(),
         columns={name: columns[name] for name in order},
         asr={name: asr(after[name], budget) for name in order},
-        accuracy_after={
-            name: unknown("no trial")
-            if cell is None
-            else cell.share(cell.read("accuracy_after", budget))
-            for name, cell in after.items()
-        },
+        accuracy_after={name: asr(after[name], budget, "accuracy_after") for name in order},
         choices=choices,
         left_out=split,
     )
@@ -528,3 +515,364 @@ def choice_notes(rates: Iterable[Rates]) -> list[str]:
             sentences.append(f"{where}{name} was given, not chosen.")
     few = dict.fromkeys(choice.on_few for choice in choices if choice.is_of_few)
     return [*sentences, *few]
+
+
+# Tuning ----------------------------------------------------------------------------------------
+#
+# `medstress tune` tries every n on a split and reports the best of either sign on the other items,
+# because the rate at the chosen n is optimistic on the items that chose it.
+
+REPORT, TUNING_SPLIT, SAME_ITEMS = "report", "tuning", "same_items"
+"""The parts that a tuned run can be: of the items that did not choose n, of those that did, or of
+all items, which chose n and are reported."""
+NEAR, FAR = "n < 0", "n > 0"
+SIGNS = (NEAR, FAR)
+RULE = "largest asr over the grid, within each regime; ties: the smaller |n|"
+Template: TypeAlias = Mapping[str, Any]
+"""An attack's parameters without n."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridPoint:
+    """One value of n."""
+
+    n: float
+    attack: str
+    """Label of the attack with this n."""
+    estimate: Estimate
+    """ASR over seeds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid(OfAttack):
+    """All values of n of one attack in one place, by ascending n."""
+
+    """The label without n."""
+    template: Template
+    n_items: int
+    """Items asked."""
+    n_eligible: int
+    """Items right on the clean prompt."""
+    points: Sequence[GridPoint]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """ASR at the chosen n, and the items behind it."""
+
+    n_items: int
+    n_eligible: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenN(OfAttack):
+    """The n that was chosen in one place and regime."""
+
+    template: Template
+    regime: str
+    """`n < 0`, names near the right answer, or `n > 0`, names far from it."""
+    n: float
+    tuned_on: Rate
+    reported_on: Rate | None
+    """None where no other items are attacked."""
+
+    @property
+    def is_of_few(self) -> bool:
+        """Whether too few items chose n to tell values of n apart."""
+        return self.tuned_on.n_eligible < FEW
+
+    @property
+    def on_few(self) -> str:
+        """The sentence that says so."""
+        return chosen_on_few(self.place, self.group, self.tuned_on.n_eligible)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a tuning split hands to the report, which keeps it in its manifest (`as_json`)."""
+
+    grids: Sequence[Grid]
+    choices: Sequence[ChosenN]
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Chosen:
+        """Return it from JSON."""
+        from pydantic import TypeAdapter
+
+        parts = {name: stored[name] for name in ("grids", "choices")}
+        return TypeAdapter(cls).validate_python(parts)
+
+
+def regime_of(n: float) -> str | None:
+    """Return the regime of an exponent; 0 belongs to neither.
+
+    >>> regime_of(-5.0), regime_of(0.0), regime_of(5.0)
+    ('n < 0', None, 'n > 0')
+    """
+    return NEAR if n < 0 else FAR if n > 0 else None
+
+
+def has_n(params: Mapping[str, Any]) -> bool:
+    """Return whether an attack draws with an exponent n."""
+    return params.get("sampler") == "pdws"
+
+
+def template_of(params: Mapping[str, Any], budget: int | None = None) -> str:
+    """Return an attack's parameters without n, as canonical JSON.
+
+    Args:
+        params: the attack's.
+        budget: replaces the attack's, where tuning has its own.
+
+    >>> template_of({"sampler": "pdws", "n": -5.0, "budget": 8}, budget=1)
+    '{"budget":1,"sampler":"pdws"}'
+    """
+    return canonical_json(_template(params, budget))
+
+
+def _template(params: Mapping[str, Any], budget: int | None = None) -> dict[str, Any]:
+    shared = {key: value for key, value in params.items() if key != "n"}
+    return shared if budget is None else {**shared, "budget": budget}
+
+
+def grids_of(cells: Iterable[Cell]) -> list[Grid]:
+    """Return the grids of attacks that differ in n alone; attacks without n are left out."""
+    by_grid: dict[tuple[Place, str], dict[float, list[Trial]]] = defaultdict(dict)
+    for cell in cells:
+        if has_n(cell.attack.params):
+            by_n = by_grid[cell.place, template_of(cell.attack.params)]
+            by_n.setdefault(float(cell.attack.params["n"]), []).extend(cell.trials)
+    return [_grid(by_grid[key]) for key in sorted(by_grid)]
+
+
+def _grid(by_n: Mapping[float, Sequence[Trial]]) -> Grid:
+    cells = {n: Cell.of(by_n[n]) for n in sorted(by_n)}
+    first_n, first = next(iter(cells.items()))
+    every = Cell.of([trial for cell in cells.values() for trial in cell.trials])
+    return Grid(
+        **first.place._asdict(),
+        attack=first.attack.label.replace(f" n={first_n:g}", "", 1),
+        template=_template(first.attack.params),
+        n_items=every.items(every.answered),
+        n_eligible=every.items(every.eligible),
+        points=[
+            GridPoint(n=n, attack=cell.attack.label, estimate=cell.share(cell.read("asr")))
+            for n, cell in cells.items()
+        ],
+    )
+
+
+def best_points(points: Iterable[GridPoint]) -> dict[str, GridPoint]:
+    """Choose the best n of each regime: the largest value; of equals the smaller |n|.
+
+    A regime without a point, or without an eligible trial, has none.
+
+    >>> from medstress.stats.estimate import wilson
+    >>> def at(n, hits): return GridPoint(n=n, attack="", estimate=wilson(hits, 10))
+    >>> {k: p.n for k, p in best_points([at(-9.0, 5), at(-5.0, 5), at(0.0, 9), at(5.0, 1)]).items()}
+    {'n < 0': -5.0, 'n > 0': 5.0}
+    """
+    asked = [point for point in points if point.estimate.value is not None]
+    best: dict[str, GridPoint] = {}
+    for point in sorted(asked, key=lambda one: (-(one.estimate.value or 0.0), abs(one.n))):
+        if (regime := regime_of(point.n)) is not None:
+            best.setdefault(regime, point)
+    return {regime: best[regime] for regime in SIGNS if regime in best}
+
+
+def choices_of(grids: Iterable[Grid]) -> list[ChosenN]:
+    """Return the best n of every grid and regime, not reported on other items yet."""
+    return [
+        ChosenN(
+            **grid.place._asdict(),
+            attack=grid.attack,
+            template=grid.template,
+            regime=regime,
+            n=point.n,
+            tuned_on=Rate(
+                n_items=grid.n_items, n_eligible=grid.n_eligible, estimate=point.estimate
+            ),
+            reported_on=None,
+        )
+        for grid in grids
+        for regime, point in best_points(grid.points).items()
+    ]
+
+
+def places_without_n(grids: Iterable[Grid]) -> dict[Place, int]:
+    """Return the places where a model was asked and had no item right -> items asked."""
+    asked = [grid for grid in grids if grid.n_items]
+    eligible = {grid.place for grid in asked if grid.n_eligible}
+    return {grid.place: grid.n_items for grid in asked if grid.place not in eligible}
+
+
+def _resting_on(
+    choices: Iterable[ChosenN], cells: Iterable[Cell], budget: int | None
+) -> dict[tuple[Place, str], ChosenN]:
+    """Return place and label of an attack -> the choice of its n."""
+    by_n = {(one.place, canonical_json(one.template), one.n): one for one in choices}
+    keys = {
+        (cell.place, cell.attack.label): (cell.place, template_of(params, budget), params["n"])
+        for cell in cells
+        if has_n(params := cell.attack.params)
+    }
+    return {attack: by_n[key] for attack, key in keys.items() if key in by_n}
+
+
+def _reported(choice: ChosenN, cells: Sequence[Cell]) -> list[ChosenN]:
+    """Return a choice with its rate on the report's items, once for each attack with its n."""
+    budget = int(choice.template["budget"])
+    rates = {
+        cell.attack.label: Rate(
+            n_items=cell.items(cell.answered),
+            n_eligible=cell.items(cell.eligible),
+            estimate=cell.share(cell.read("asr", budget)),
+        )
+        for cell in cells
+    }
+    made = [replace(choice, attack=label, reported_on=rate) for label, rate in rates.items()]
+    return made or [choice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning(Shown):
+    """What was tried and what was chosen."""
+
+    part: str
+    """`report`, `tuning` or `same_items`."""
+    settings: Mapping[str, Any]
+    """`[tune]`."""
+    rule: str
+    optimistic: bool
+    """Whether the reported items chose n."""
+    grids: Sequence[Grid]
+    choices: Sequence[ChosenN]
+    """None before the run has ended: trials that end early are over-represented."""
+    cells: Mapping[tuple[Place, str], ChosenN] = field(metadata=HIDDEN, default_factory=dict)
+    """Place and label of an attack -> the choice that it rests on."""
+    title = "Tuning"
+    is_brief = True
+
+    def notes(self, cells: Iterable[Cell]) -> list[str]:
+        """Return what a table of some attacks has to say of how their n was chosen."""
+        rests_on = [
+            self.cells[key]
+            for cell in cells
+            if (key := (cell.place, cell.arm.control_of or cell.attack.label)) in self.cells
+        ]
+        return list(dict.fromkeys(one.on_few for one in rests_on if one.is_of_few))
+
+    def tables(self) -> Sequence[Table]:
+        """The choices, then every n that was tried."""
+        notes = [
+            f"Rule: {self.rule}.",
+            "n was chosen on the reported questions themselves, so the rates at the chosen n are "
+            "optimistic."
+            if self.optimistic
+            else f"A question chooses n with probability {self.settings['share']:g}, by a hash of "
+            "its text.",
+            *dict.fromkeys(one.on_few for one in self.choices if one.is_of_few),
+        ]
+        chosen = {
+            (c.place, canonical_json(c.template), c.n): f"best {c.regime}" for c in self.choices
+        }
+        tried = [
+            (grid, point, chosen.get((grid.place, canonical_json(grid.template), point.n)))
+            for grid in self.grids
+            for point in grid.points
+        ]
+        best = "The chosen n, on the questions that chose it and on the others"
+        every = "Every n that was tried, on the questions that chose it"
+        return [
+            table("tuning", best, self.choices, _CHOICES, n_labels=4, notes=notes),
+            table("tuning-grid", every, tried, _GRID),
+        ]
+
+    def remarks(self) -> Iterator[Remark]:
+        """What makes a rate optimistic, what was left out, and choices on few items."""
+        n = sum(1 for value in self.settings["grid"] if value)
+        if self.part == SAME_ITEMS:
+            sentence = (
+                f"n is the best of {n} values on the same questions whose rates are reported, so "
+                "the rate at the chosen n is optimistic. Set share = 0.2 in [tune] to report on "
+                "other questions."
+            )
+            yield Remark("tuned_on_reported", sentence)
+        if self.part == TUNING_SPLIT:
+            sentence = (
+                f"These questions are the tuning split: their rates choose one of {n} values of n, "
+                "so they are optimistic. The result is in the parent folder."
+            )
+            yield Remark("tuning_split", sentence)
+        for place, items in places_without_n(self.grids if self.part == REPORT else ()).items():
+            sentence = (
+                f"{place.victim} on {place.dataset}/{place.group} answered none of the {items:,} "
+                "tuning questions correctly, so no n can be chosen and it is left out here. Add "
+                "questions, raise share in [tune], or remove the model."
+            )
+            yield Remark("left_out", sentence, place)
+
+
+def tuning_of(run: Run) -> Tuning | None:
+    """Read the choice from the manifest, or make it from the grid; None without tuning."""
+    notes = run.manifest.get("tuning")
+    if notes is None:
+        return None
+    settings, is_report = notes["settings"], notes["part"] == REPORT
+    if is_report:
+        stored = Chosen.read(notes)
+        grids, choices = stored.grids, list(stored.choices)
+    else:
+        grids = grids_of(run.attacks)
+        choices = choices_of(grids) if run.is_complete else []
+    rests = _resting_on(choices, run.attacks, settings.get("budget"))
+    if is_report:
+        at = [(rests.get((cell.place, cell.attack.label)), cell) for cell in run.attacks]
+        choices = [
+            row
+            for choice in choices
+            for row in _reported(choice, [cell for own, cell in at if own is choice])
+        ]
+    return Tuning(
+        part=notes["part"],
+        settings=settings,
+        rule=notes["rule"],
+        optimistic=notes["optimistic"],
+        grids=grids,
+        choices=choices,
+        cells=rests,
+    )
+
+
+TUNING = Analysis("tuning", tuning_of)
+
+
+def notes_on(run: Run, cells: Iterable[Cell]) -> list[str]:
+    """Return what any table of some attacks has to say of how their n was chosen."""
+    tuning = run.of(TUNING)
+    return [] if tuning is None else tuning.notes(cells)
+
+
+def _eligible(one: ChosenN) -> Entry:
+    return Entry(value=one.tuned_on.n_eligible, lines=("too few",) if one.is_of_few else ())
+
+
+_CHOICES = (
+    *attack_labels(),
+    column("Regime", "regime", wide=True),
+    column("n", "n", "number"),
+    column("Items tuned on", "tuned_on.n_items", "count", wide=True),
+    column("Eligible", _eligible, "count", key="n_eligible"),
+    column("Lost there (optimistic)", "tuned_on.estimate", "share"),
+    column("Other items", "reported_on.n_items", "count", key="other_n_items", wide=True),
+    column("Eligible there", "reported_on.n_eligible", "count", key="other_eligible", wide=True),
+    column("Lost on the others", "reported_on.estimate", "share", key="other_estimate"),
+)
+_GRID = (
+    *attack_labels("0"),
+    column("n", "1.n", "number"),
+    column("Lost", "1.estimate", "share", key="asr"),
+    column("Eligible", "0.n_eligible", "count"),
+    column("Chosen", "2", key="chosen"),
+)

@@ -39,9 +39,9 @@ from medstress.analyses.choice import (
     zoo_searches,
 )
 from medstress.analyses.explanations import EXPLANATIONS
-from medstress.analyses.run import NEVER, Analysis, Cell, Run, contrast, pair
+from medstress.analyses.run import NEVER, Analysis, Cell, Run, compared
 from medstress.analyses.scaling import hits_of
-from medstress.analyses.shown import Field, Shown, Table, column, table
+from medstress.analyses.shown import Shown, Table, column, table
 from medstress.analyses.success import knowledge
 from medstress.analyses.transfer import cross_fitted
 from medstress.core.arms import Place
@@ -57,7 +57,7 @@ from medstress.stats.resampling import (
     item_mean,
     resampled_mean,
 )
-from medstress.stats.shares import Numbers, number_units, rate
+from medstress.stats.shares import Numbers, rate_of
 
 LEAST = 10
 """The fewest items, or successes a side, for which an effect is estimated."""
@@ -285,10 +285,9 @@ class Series:
         """Return the attacks of a method."""
         return [one for one in self.attacks if one.method == method]
 
-    def side(self, method: str, budget: int = 1, left_out: Items = NO_ITEMS) -> list[Cell]:
+    def side(self, method: str, budget: int = 1) -> list[Cell]:
         """Return the cells of a method's attacks with at least this budget."""
-        cells = (without(one.cell, left_out) for one in self.of(method) if one.budget >= budget)
-        return [cell for cell in cells if cell is not None]
+        return [one.cell for one in self.of(method) if one.budget >= budget]
 
     def missing(self, *methods: str) -> str:
         """Return which methods the run lacks under these rules; empty where it has all."""
@@ -403,9 +402,7 @@ def success_difference(first: Side, second: Side, budget: int) -> Effect:
     if len(items) < LEAST:
         return unknown(f"needs {LEAST} items in common, has {len(items)}", len(items))
     one, other = _together(first, items), _together(second, items)
-    pairs = pair(one, other)
-    ours = one.read("asr", budget).at(pairs.first)
-    return contrast(ours, other.read("asr", budget).at(pairs.second), pairs.units)
+    return compared(one, other, budget=budget)
 
 
 def _settled(cell: Cell, *, hits: bool) -> Cell:
@@ -415,7 +412,7 @@ def _settled(cell: Cell, *, hits: bool) -> Cell:
         first[cell.eligible & cell.lacks] = 1
     else:
         first[cell.unread] = NEVER
-    return cell.with_first(first)
+    return replace(cell, first=first)
 
 
 def at_worst(
@@ -550,65 +547,40 @@ def rise_difference(first: Side, second: Side, budget: int) -> Estimate:
     return at_worst(effect, first, second)
 
 
-def dominated(cells: Sequence[Cell], m: int = TOP) -> Estimate:
-    """Estimate the share of successes that the m names make which succeed most on other items.
+def dominated(cells: Sequence[Cell]) -> Estimate:
+    """Estimate the share of successes that `TOP` names make which succeed most on other items.
 
     The names of an item are ranked without the items of its fold.
     """
-    hits: list[bool] = []
-    paths: list[tuple[Any, ...]] = []
+    marks: list[tuple[tuple[str, ...], bool]] = []
     for cell in cells:
         trials = [trial for trial in cell.trials if trial.is_eligible]
-        tops = cross_fitted(trials, m)
+        tops = cross_fitted(trials, TOP)
         for trial in trials:
             if trial.first is not None and trial.first.name is not None:
-                hits.append(trial.first.name in tops[trial.item.id])
-                paths.append(trial.path)
-    if len(hits) < LEAST:
-        return unknown(f"needs {LEAST} successes, has {len(hits)}", len(hits))
-    return rate(np.array(hits), number_units(paths))
+                marks.append((trial.path, trial.first.name in tops[trial.item.id]))
+    if len(marks) < LEAST:
+        return unknown(f"needs {LEAST} successes, has {len(marks)}", len(marks))
+    return rate_of(marks)
 
 
 # Claims of one series --------------------------------------------------------------------------
 
 
-class _OfMethods(NamedTuple):
-    """A claim that compares two methods."""
-
-    number: int
-    statement: str
-    first: str
-    second: str
-    judge: Judge = above
-    of_one_query: bool = True
-    """Whether it says something of one query; of the largest budget of both it always does."""
-    measure: str = "ASR"
-    effect: Callable[[Side, Side, int], Effect] = success_difference
-
-
 _MEAN = "mean over budgets past the inflection"
 _PAST = partial(curve_effect, of=_lead, flat=(1,), what=_MEAN)
-_OVERTAKES = "Random sampling overtakes PDWS n > 0"
-_OF_METHODS = (
-    _OfMethods(4, "ASR is higher for n < 0 than n > 0", "near", "far"),
-    _OfMethods(6, f"{_OVERTAKES}, at the largest budget", "random", "far", of_one_query=False),
-    _OfMethods(
-        6,
-        f"{_OVERTAKES}, over the budgets past the inflection",
-        "random",
-        "far",
-        of_one_query=False,
-        measure=f"ASR, {_MEAN}",
-        effect=_PAST,
-    ),
-    _OfMethods(7, "B-nearest is close to PDWS n < 0", "nearest", "near", CLOSE),
-    _OfMethods(7, "B-farthest is close to PDWS n > 0", "farthest", "far", CLOSE),
+_METHODS: Sequence[tuple[int, str, str, str, Judge]] = (
+    (4, "ASR is higher for n < 0 than n > 0", "near", "far", above),
+    (7, "B-nearest is close to PDWS n < 0", "nearest", "near", CLOSE),
+    (7, "B-farthest is close to PDWS n > 0", "farthest", "far", CLOSE),
 )
+"""Number and statement of claims on two methods, both methods, how their difference is judged."""
 
 
 def _of_series(series: Series) -> list[Claim]:
-    claims = [*_of_methods(series), *_candidates(series)]
+    claims = [*_of_methods(series), *_overtakes(series)]
     claims += [_moves(series, method) for method in REGIMES]
+    claims.append(_candidates(series))
     for zoos in zoo_searches(series.of("discrete_zoo")) or [[]]:
         claims += _against_zoo(series, zoos)
     missing = series.missing("far")
@@ -620,18 +592,32 @@ def _of_series(series: Series) -> list[Claim]:
 
 
 def _of_methods(series: Series) -> Iterator[Claim]:
-    """Compare methods at the largest budget of both, and at one query where that says something."""
-    for one in _OF_METHODS:
-        methods = one.first, one.second
-        quantity = f"{one.measure}, {METHODS[one.first]} minus {METHODS[one.second]}"
-        budgets = series.budgets(*methods)
-        for budget in budgets if one.of_one_query else budgets[-1:]:
-            why_not = series.missing(*methods)
-            if budget == 1 and not one.of_one_query:
-                why_not = why_not or "one query an item: there is nothing past an inflection"
+    """Compare methods at one query, and at the largest budget of both."""
+    for number, statement, *methods, judge in _METHODS:
+        why_not = series.missing(*methods)
+        quantity = f"ASR, {METHODS[methods[0]]} minus {METHODS[methods[1]]}"
+        for budget in series.budgets(*methods):
             ours, others = (series.side(method, budget) for method in methods)
-            effect = unknown(why_not) if why_not else one.effect(ours, others, budget)
-            yield Claim(series.at, one.number, one.statement, quantity, budget, effect, one.judge)
+            effect = unknown(why_not) if why_not else success_difference(ours, others, budget)
+            yield Claim(series.at, number, statement, quantity, budget, effect, judge)
+
+
+def _overtakes(series: Series) -> Iterator[Claim]:
+    """Compare random sampling with far names where more queries no longer help these."""
+    methods = ("random", "far")
+    budget = series.budgets(*methods)[-1]
+    why_not = series.missing(*methods)
+    if budget == 1:
+        why_not = why_not or "one query an item: there is nothing past an inflection"
+    ours, others = (series.side(method, budget) for method in methods)
+    for where, measure, effect_of in (
+        ("at the largest budget", "ASR", success_difference),
+        ("over the budgets past the inflection", f"ASR, {_MEAN}", _PAST),
+    ):
+        effect = unknown(why_not) if why_not else effect_of(ours, others, budget)
+        quantity = f"{measure}, {METHODS['random']} minus {METHODS['far']}"
+        statement = f"Random sampling overtakes PDWS n > 0, {where}"
+        yield Claim(series.at, 6, statement, quantity, budget, effect)
 
 
 def _best(
@@ -676,45 +662,58 @@ def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
     yield Claim(series.at, 9, f"PDWS at its best n is above {name}", quantity, budget, lead)
 
 
-def _bend_ratio(first: Competitor, second: Competitor) -> tuple[int, Estimate]:
-    """Return the largest common budget, and the first's inflection over the second's."""
+def _bends_apart(
+    series: Series,
+    number: int,
+    statement: str,
+    ends: Sequence[tuple[str, Competitor]],
+    why_not: str,
+    judge: Judge,
+) -> Claim:
+    """Compare where the curves of two attacks level off, the first over the second.
+
+    Args:
+        series: theirs.
+        number: of the claim.
+        statement: what is claimed.
+        ends: the attacks, named; fewer than two cannot be compared.
+        why_not: why they cannot.
+        judge: of the ratio.
+    """
+    if len(ends) < 2:
+        return Claim(series.at, number, statement, "inflections", 1, unknown(why_not), judge)
+    (name, first), (other, second) = ends
     budget = min(first.budget, second.budget)
     if budget < LEAST_BUDGET:
-        return budget, unknown(f"needs a budget of at least {LEAST_BUDGET}, has {budget}")
-    what = "ratio of the budgets where the curves level off"
-    return budget, curve_effect([first.cell], [second.cell], budget, _bends, (0, 1), what)
+        effect = unknown(f"needs a budget of at least {LEAST_BUDGET}, has {budget}")
+    else:
+        what = "ratio of the budgets where the curves level off"
+        effect = curve_effect([first.cell], [second.cell], budget, _bends, (0, 1), what)
+    quantity = f"inflection of {name} over that of {other}"
+    return Claim(series.at, number, statement, quantity, budget, effect, judge)
 
 
 def _moves(series: Series, method: str) -> Claim:
     """Compare where curves level off, at the lowest and the highest n of a regime."""
     members, regime = series.of(method), METHODS[method].removeprefix("PDWS ")
     why_not = series.missing(method) or f"one value of n alone for {regime}"
-    budget, effect, quantity = 1, unknown(why_not), f"inflections, {regime}"
-    if len(members) > 1:
-        budget, effect = _bend_ratio(members[-1], members[0])
-        quantity = f"inflection of {members[-1].words} over that of {members[0].words}"
-    return Claim(
-        series.at, 12, f"n moves the inflection, {regime}", quantity, budget, effect, MOVED
-    )
+    ends = [(one.words, one) for one in (members[-1:] + members[:1])] if len(members) > 1 else []
+    return _bends_apart(series, 12, f"n moves the inflection, {regime}", ends, why_not, MOVED)
 
 
-def _candidates(series: Series) -> Iterator[Claim]:
-    """Compare DiscreteZOO at its smallest and largest number of candidates M."""
+def _candidates(series: Series) -> Claim:
+    """Compare DiscreteZOO at its largest and smallest number of candidates M."""
     by_m: dict[int, Competitor] = {}
     for one in series.of("discrete_zoo"):
         by_m.setdefault(int(one.cell.attack.params.get("candidates") or 0), one)
     why_not = series.missing("discrete_zoo")
-    early = unknown(why_not or "one number of candidates M alone: nothing to compare")
-    budget, names = 1, ("many candidates", "few")
-    if len(by_m) > 1:
-        names = (f"M = {max(by_m)}", f"M = {min(by_m)}")
-        budget, early = _bend_ratio(by_m[max(by_m)], by_m[min(by_m)])
+    why_not = why_not or "one number of candidates M alone: nothing to compare"
+    ends = [(f"M = {m}", by_m[m]) for m in (max(by_m), min(by_m))] if len(by_m) > 1 else []
     statement = "DiscreteZOO reaches its plateau later with more candidates M"
-    quantity = f"inflection of {names[0]} over that of {names[1]}"
-    yield Claim(series.at, 13, statement, quantity, budget, early, LATER)
+    return _bends_apart(series, 13, statement, ends, why_not, LATER)
 
 
-# Claims across embeddings, and of explanations ------------------------------------------------
+# Claims across embeddings, and of explanations -------------------------------------------------
 
 
 def under_two_embeddings(attacks: Iterable[Competitor]) -> list[tuple[Competitor, Competitor]]:
@@ -778,7 +777,7 @@ def _of_explanations(run: Run) -> Iterator[Claim]:
 # What is shown ---------------------------------------------------------------------------------
 
 
-_FIELDS: Sequence[Field[Claim]] = (
+_FIELDS = (
     column("No.", lambda row: str(row.number), key="claim"),
     column("Claim", "statement"),
     column("Model", "at.victim"),

@@ -25,8 +25,6 @@ from medstress.core.errors import UsageError, setting
 Factor: TypeAlias = Literal["victim", "attack", "group"]
 FACTORS: Sequence[Factor] = get_args(Factor)
 Spec: TypeAlias = Mapping[str, Any]
-Names: TypeAlias = tuple[str, str]
-"""What the two sides are called: A and B."""
 
 _MEANINGLESS: Mapping[Factor, str] = {
     "attack": "another attack asks other questions",
@@ -65,7 +63,7 @@ def differences(first: Run, a: Cell, second: Run, b: Cell) -> list[Differs]:
     ]
 
 
-def ways_of_answering(differs: Iterable[Differs], names: Names) -> Iterator[str]:
+def ways_of_answering(differs: Iterable[Differs]) -> Iterator[str]:
     """Yield a caution for each way in which two models answer differently, and what makes it alike.
 
     Models on different back ends often do: a function chooses, a server writes, a local model is
@@ -74,14 +72,14 @@ def ways_of_answering(differs: Iterable[Differs], names: Names) -> Iterator[str]
     for one in differs:
         if one.what not in ("answer_by", "prompt", "parser", "text_score"):
             continue
-        value, again = one.a, names[1]
+        value, again = one.a, "B"
         if one.what == "answer_by" and {one.a, one.b} & _ALONE:
-            value, again = "generate", names[0] if one.b in _ALONE else names[1]
+            value, again = "generate", "A" if one.b in _ALONE else "B"
         sentence = (
-            f"{one.what} is {one.a} in {names[0]} and {one.b} in {names[1]}, so part of the "
-            "difference may be the way of answering"
+            f"{one.what} is {one.a} in A and {one.b} in B, so part of the difference may be the "
+            "way of answering"
         )
-        now = one.a if again == names[0] else one.b
+        now = one.a if again == "A" else one.b
         if now in _ALONE or now == value:  # no key makes them more alike
             yield f"{sentence}."
         else:
@@ -89,14 +87,13 @@ def ways_of_answering(differs: Iterable[Differs], names: Names) -> Iterator[str]
             yield f"{sentence}; to leave that out, run {again} again with {alike}."
 
 
-def check_same(differs: Sequence[Differs], factor: Factor, label: str, names: Names) -> None:
+def check_same(differs: Sequence[Differs], factor: Factor, label: str) -> None:
     """Check that nothing differs that makes pairs meaningless.
 
     Args:
         differs: what differs between the arms.
         factor: what is compared.
         label: the attack, as A calls it.
-        names: what the sides are called.
 
     Raises:
         UsageError: the attack differs or what it draws from, and that is not what is compared.
@@ -104,9 +101,7 @@ def check_same(differs: Sequence[Differs], factor: Factor, label: str, names: Na
     for part, why in _MEANINGLESS.items():
         other = [one for one in differs if one.factor == part]
         if other and part != factor:
-            words = "; ".join(
-                f"{one.what} {one.a} in {names[0]}, {one.b} in {names[1]}" for one in other[:3]
-            )
+            words = "; ".join(f"{one.what} {one.a} in A, {one.b} in B" for one in other[:3])
             raise UsageError(
                 f"nothing can be compared under {label!r}: {words}: {why}. Give two runs of the "
                 f"same attack and names, or {setting('factor', part)} if that is what you compare"
@@ -125,14 +120,11 @@ def stored_spec(cell: Cell) -> Spec | None:
     return params if params.get("name") == STORED and "set" in params else None
 
 
-def check_stored(
-    sides: Sequence[tuple[Run, Cell]], names: Names, metric: str | None
-) -> Spec | None:
+def check_stored(sides: Sequence[tuple[Run, Cell]], metric: str | None) -> Spec | None:
     """Check what the choice of stored items and edits still allows.
 
     Args:
         sides: run and arm of A and of B.
-        names: what the sides are called.
         metric: the measure that is asked for.
 
     Returns:
@@ -159,7 +151,7 @@ def check_stored(
         )
     sources = [
         name
-        for name, (run, cell) in zip(names, sides, strict=True)
+        for name, (run, cell) in zip("AB", sides, strict=True)
         if source["model_hash"]
         in [entry["model_hash"] for entry in entries_of(run.manifest, cell.place.victim)]
     ]

@@ -18,7 +18,6 @@ from medstress.analyses.comparable import (
     FACTORS,
     Differs,
     Factor,
-    Names,
     check_same,
     check_stored,
     differences,
@@ -32,18 +31,22 @@ from medstress.analyses.contrasts import (
     Matched,
     contrasts,
 )
-from medstress.analyses.names import ITEMS, PAIRS, Noun, attack_names
 from medstress.analyses.run import Cell, Run, pair
 from medstress.analyses.shown import (
     HIDDEN,
+    ITEMS,
+    PAIRS,
     Entry,
     Field,
     Json,
+    Noun,
     Remark,
     Shown,
     Table,
     as_json,
+    attack_names,
     column,
+    decimal,
     table,
 )
 from medstress.core.errors import UsageError, did_you_mean, setting
@@ -54,10 +57,10 @@ from medstress.stats.paired import LEAST_UNITS
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 """The one to heed first."""
 _CLAUSES = {
-    "accuracy_after": "accuracy after the attack is {b} in {B} and {a} in {A}",
-    "accuracy": "accuracy before the attack is {b} in {B} and {a} in {A}",
-    "asr": "of what both know, {b} is lost in {B} and {a} in {A}",
-    "asr_net": "of what both know, {b} is lost net of {control} in {B} and {a} in {A}",
+    "accuracy_after": "accuracy after the attack is {b} in B and {a} in A",
+    "accuracy": "accuracy before the attack is {b} in B and {a} in A",
+    "asr": "of what both know, {b} is lost in B and {a} in A",
+    "asr_net": "of what both know, {b} is lost net of {control} in B and {a} in A",
 }
 """Measure -> its two values in words; those of other measures are read as scores."""
 LEVEL = 0.05
@@ -73,8 +76,6 @@ LABELS = {"dataset": "data set", "group": "group", "victim": "model", "attack": 
 class Side:
     """One of the two things that are compared."""
 
-    name: str
-    """What sentences call it: A or B."""
     run: Run
     victim: str | None = None
     """The only model that counts; None for all."""
@@ -138,7 +139,6 @@ class Comparison(Shown):
     rows: Sequence[Contrast]
     """Those that decide first."""
     notes: Sequence[str]
-    names: Names = field(metadata=HIDDEN)
     called: Mapping[str, str] = field(metadata=HIDDEN)
     """Label of an attack -> its name."""
     title = "B against A"
@@ -150,23 +150,18 @@ class Comparison(Shown):
 
     def tables(self) -> Sequence[Table]:
         """What decides, then the other measures."""
-        a, b = self.names
-        fields = _fields(self.rows, self.names, self.called)
+        fields = _fields(self.rows, self.called)
         others = [row for row in self.rows if not row.decides]
-        caption = f"{b} against {a}, on the same items and seeds"
+        caption = "B against A, on the same items and seeds"
         notes = ["* for names like these"] * any(row.names_like_these for row in self.deciding)
         tables = [table("comparison", caption, self.deciding, fields, notes=notes)]
         return [*tables, table("others", "Other measures", others, fields)] if others else tables
 
     def remarks(self) -> Sequence[Remark]:
         """What differs, and what a reader of the numbers has to know."""
-        a, b = self.names
-        listed = "; ".join(f"{d.what} ({d.a} in {a}, {d.b} in {b})" for d in self.differs)
-        differs = (
-            f"{a} and {b} differ in {listed}." if listed else "Nothing that is recorded differs."
-        )
-        sources = zip(self.names, (self.a, self.b), strict=True)
-        texts = [differs, *self.notes, *(f"{name}: {source.words}" for name, source in sources)]
+        listed = "; ".join(f"{d.what} ({d.a} in A, {d.b} in B)" for d in self.differs)
+        differs = f"A and B differ in {listed}." if listed else "Nothing that is recorded differs."
+        texts = [differs, *self.notes, f"A: {self.a.words}", f"B: {self.b.words}"]
         return [Remark(rule="compared", sentence=text, level="note") for text in texts]
 
     def lines(self) -> list[str]:
@@ -179,7 +174,7 @@ class Comparison(Shown):
         return as_json(self)
 
 
-def open_sides(a: Path, b: Path, names: Names = ("A", "B")) -> tuple[Side, Side]:
+def open_sides(a: Path, b: Path) -> tuple[Side, Side]:
     """Open what is compared: run folders, or `DIR#victim` for a model of a run with several.
 
     Raises:
@@ -193,10 +188,7 @@ def open_sides(a: Path, b: Path, names: Names = ("A", "B")) -> tuple[Side, Side]
             f"two models of one run as DIR{OF_RUN}victim"
         )
     runs = {folder: Run.open(folder) for folder in dict.fromkeys(place[0] for place in places)}
-    first, second = (
-        Side(name=name, run=runs[folder], victim=victim)
-        for name, (folder, victim) in zip(names, places, strict=True)
-    )
+    first, second = (Side(run=runs[folder], victim=victim) for folder, victim in places)
     return first, second
 
 
@@ -233,7 +225,6 @@ def compare(
             f"margin = {margin}: expected a difference between 0 and 1, such as 0.02 for two of "
             "100 answers"
         )
-    names = first.name, second.name
     arms = _matched(first, second)
     differs: dict[Differs, None] = {}
     notes: dict[str, None] = {}
@@ -241,11 +232,11 @@ def compare(
     rows: list[Contrast] = []
     for a, b in arms:
         between = differences(first.run, a, second.run, b)
-        check_same(between, factor, a.attack.label, names)
+        check_same(between, factor, a.attack.label)
         if factor != "victim" and not any(d.factor == factor for d in between):
             notes[f"{a.attack.label}: the same in both, so left out."] = None
             continue
-        spec = check_stored([(first.run, a), (second.run, b)], names, metric)
+        spec = check_stored([(first.run, a), (second.run, b)], metric)
         if spec is not None:
             notes[f"{note_on_stored(spec)}."] = None
         differs |= dict.fromkeys(between)
@@ -255,17 +246,17 @@ def compare(
         rows += contrasts(arm, is_of_models=factor == "victim", metric=metric, margin=margin)
     if not matched:
         raise UsageError(
-            f"nothing can be compared: no {factor} differs between {first.name} and {second.name}; "
-            f"without {setting('factor')} their models are compared"
+            f"nothing can be compared: no {factor} differs between A and B; without "
+            f"{setting('factor')} their models are compared"
         )
     if not rows:
         raise UsageError(
-            f"nothing can be compared: no trial of {first.name} and {second.name} has the same "
-            "item content and seed and is more than a measurement"
+            "nothing can be compared: no trial of A and B has the same item content and seed and "
+            "is more than a measurement"
         )
     _check_decidable(rows, metric)
     called = attack_names(cell.attack for one in (first, second) for cell in one.run.attacks)
-    words = _Words(names, factor, margin, _why_open(first, second), _varying(rows), called)
+    words = _Words(factor, margin, _why_open(first, second), _varying(rows), called)
     rows = [words.settled(row) for row in _adjusted(rows)]
     deciding = [row for row in rows if row.decides]
     verdict = min((row.verdict for row in deciding), key=DECISIONS.index)
@@ -284,10 +275,9 @@ def compare(
         rows=[*deciding, *(row for row in rows if not row.decides)],
         notes=[
             *notes,
-            *ways_of_answering(differs, names),
+            *ways_of_answering(differs),
             *_notes(first, second, matched, deciding),
         ],
-        names=names,
         called=called,
     )
 
@@ -317,8 +307,8 @@ def _matched(first: Side, second: Side) -> list[tuple[Cell, Cell]]:
             shared = {one[0]: other[0]}
         if not shared:
             raise UsageError(
-                f"nothing can be compared: {first.name} has the {what} "
-                f"{', '.join(map(repr, one))}, {second.name} has {', '.join(map(repr, other))}; "
+                f"nothing can be compared: A has the {what} {', '.join(map(repr, one))}, B has "
+                f"{', '.join(map(repr, other))}; "
                 "give the same thing the same label in both"
             )
         same.append(shared)
@@ -423,7 +413,8 @@ def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
 
 def _why_open(first: Side, second: Side) -> str | None:
     """Return why nothing is decided whatever the numbers are; None if both runs are complete."""
-    names = [side.name for side in (first, second) if not side.run.is_complete]
+    sides = zip("AB", (first, second), strict=True)
+    names = [name for name, side in sides if not side.run.is_complete]
     if first.run is second.run and names:
         return "the run is not complete"
     return f"the run of {' and that of '.join(names)} is not complete" if names else None
@@ -437,7 +428,6 @@ def _varying(rows: Sequence[Contrast]) -> frozenset[str]:
 class _Words(NamedTuple):
     """What the sentences of a comparison share."""
 
-    names: Names
     factor: Factor
     margin: float | None
     why_open: str | None
@@ -451,13 +441,9 @@ class _Words(NamedTuple):
         if not row.n_pairs:
             text = f"Nothing to compare {self.place(row)}: no pair has {row.measure!r}."
             return replace(row, verdict=verdict, sentence=text)
-        clause = _CLAUSES.get(
-            row.metric, f"{row.measure} is {{b}} in {{B}} and {{a}} in {{A}}"
-        ).format(
+        clause = _CLAUSES.get(row.metric, f"{row.measure} is {{b}} in B and {{a}} in A").format(
             a=decimal(row.value_a.value),
             b=decimal(row.value_b.value),
-            A=self.names[0],
-            B=self.names[1],
             control=(row.control or "").replace("_", " "),
         )
         change = f"difference {decimal(row.difference.value)}{_ends(row.difference)}"
@@ -481,17 +467,16 @@ class _Words(NamedTuple):
 
     def shown(self, verdict: Decision, why: str) -> str:
         """Return what is shown, to be followed by where; or why nothing is."""
-        a, b = self.names
         is_of_models = self.factor == "victim"
-        subject = f"{b} is" if is_of_models else "The model is"
-        other = f"than {a}" if is_of_models else f"under {b} than under {a}"
+        subject = "B is" if is_of_models else "The model is"
+        other = "than A" if is_of_models else "under B than under A"
         margin = f"the margin of {decimal(self.margin)}"
         words: Mapping[Decision, str] = {
             "better": f"{subject} better {other}",
             "worse": f"{subject} worse {other}",
             "worse by less than the margin": f"{subject} worse {other}, by less than {margin},",
             "no worse than the margin": f"{subject} no worse {other} by more than {margin}",
-            "equivalent within the margin": f"{a} and {b} are equivalent within {margin}",
+            "equivalent within the margin": f"A and B are equivalent within {margin}",
         }
         return words.get(verdict, f"Undecided, as {why},")
 
@@ -520,18 +505,6 @@ def _ends(estimate: Estimate) -> str:
     return f" [{decimal(estimate.low)}, {decimal(estimate.high)}]"
 
 
-def decimal(value: float | None) -> str:
-    """Write a number between -1 and 1 with three decimals.
-
-    >>> decimal(-0.25), decimal(1.0), decimal(None)
-    ('−.250', '1.000', '–')
-    """
-    if value is None:
-        return "–"
-    text = f"{abs(value):.3f}".removeprefix("0")
-    return f"−{text}" if value < 0 and text != ".000" else text
-
-
 def _notes(
     first: Side, second: Side, matched: Sequence[Matched], deciding: Sequence[Contrast]
 ) -> Iterator[str]:
@@ -541,23 +514,23 @@ def _notes(
             f"An unreadable or failed answer counts against the model in {_TRIALS.count(worst)} "
             "of a result that decides, so shares differ from those of the summary."
         )
-    for i, side in enumerate((first, second)):
+    for i, (name, side) in enumerate(zip("AB", (first, second), strict=True)):
         if not side.run.is_complete:
             yield (
-                f"The run of {side.name} is not complete: what both hold is compared, and trials "
+                f"The run of {name} is not complete: what both hold is compared, and trials "
                 "that end early are over-represented in it."
             )
         cells = [(arm.b, arm.pairs.second) if i else (arm.a, arm.pairs.first) for arm in matched]
         if lost := sum(len(cell.trials) - len(np.unique(paired)) for cell, paired in cells):
             yield (
-                f"{_TRIALS.count(lost)} of {side.name} without a counterpart on the same item "
+                f"{_TRIALS.count(lost)} of {name} without a counterpart on the same item "
                 "and seed: left out."
             )
         used = {id(cell) for cell, _ in cells}
         alone = [", ".join((*c.place, c.attack.label)) for c in side.cells() if id(c) not in used]
         if alone:
             more = f" and {len(alone) - 3} more" if len(alone) > 3 else ""
-            yield f"Not compared, as only {side.name} has it: {'; '.join(alone[:3])}{more}."
+            yield f"Not compared, as only {name} has it: {'; '.join(alone[:3])}{more}."
 
 
 def _source(side: Side) -> Source:
@@ -573,14 +546,11 @@ def _source(side: Side) -> Source:
     )
 
 
-def _fields(
-    rows: Sequence[Contrast], names: Names, called: Mapping[str, str]
-) -> list[Field[Contrast]]:
+def _fields(rows: Sequence[Contrast], called: Mapping[str, str]) -> list[Field]:
     """Return the columns; labels that all rows share are for wide screens."""
-    a, b = names
     varying = _varying(rows)
 
-    def label(name: str) -> Field[Contrast]:
+    def label(name: str) -> Field:
         heading = LABELS[name].capitalize()
         return column(heading, lambda row: row.labels(name, called), wide=name not in varying)
 
@@ -598,13 +568,11 @@ def _fields(
     return [
         column("Measure", "measure"),
         *map(label, reversed(LABELS)),
-        column(a, "value_a.value", "score", key=a),
-        column(b, "value_b.value", "score", key=b),
-        column(f"{b} − {a}", deciding, "score"),
-        column(f"{b} − {a}, these names", these, "score", wide=True),
-        column(f"Only {a} / only {b}", only, wide=True),
+        column("A", "value_a.value", "score", key="A"),
+        column("B", "value_b.value", "score", key="B"),
+        column("B − A", deciding, "score"),
+        column("B − A, these names", these, "score", wide=True),
+        column("Only A / only B", only, wide=True),
         column("p", "p_adjusted", "p", "adjusted by Holm"),
-        column(
-            f"{b} is", lambda row: Entry(value=row.verdict, lines=(row.why,) if row.why else ())
-        ),
+        column("B is", lambda row: Entry(value=row.verdict, lines=(row.why,) if row.why else ())),
     ]

@@ -16,17 +16,22 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.controls import reach, readings
-from medstress.analyses.names import PAIRS, TEXTS, Noun, noun_of
 from medstress.analyses.run import Cell, Metric, Pairs, Reading, Run, pair
 from medstress.analyses.scores import Scored, scored
-from medstress.analyses.shown import HIDDEN, OfAttack
+from medstress.analyses.shown import HIDDEN, PAIRS, TEXTS, Noun, OfAttack, noun_of
+from medstress.analyses.success import reach, readings
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
-from medstress.stats.means import difference_of_names, mean
-from medstress.stats.paired import LEAST_UNITS, Difference, difference
-from medstress.stats.power import ASSUMED, detectable
+from medstress.stats.paired import (
+    ASSUMED,
+    LEAST_UNITS,
+    Difference,
+    detectable,
+    difference,
+    difference_of_names,
+    mean,
+)
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Decision: TypeAlias = Literal[

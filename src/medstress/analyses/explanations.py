@@ -234,7 +234,7 @@ class Explanations(Shown):
         top = "Where the token with the largest Shapley value lies"
         of_key = "the score" if is_score else "the right answer"
         far = f"How far the edit moves the values for {of_key}"
-        heads: list[Field[Profiles]] = [
+        heads: list[Field] = [
             column("Attacks", lambda row: _REGIMES[row.regime] if row.regime else "all"),
             column("Trials", lambda row: "pairs" if is_score else _KINDS[row.kind]),
             named("Model", "victim"),
@@ -329,9 +329,7 @@ def explained_trials(run: Run) -> tuple[list[Explained], dict[str, str]]:
     """
     finest: dict[str, Mapping[str, Any]] = {}
     notes: dict[str, str] = {}
-    for one in run.folder.inquiries:
-        if one.purpose != PURPOSE:
-            continue
+    for one in run.inquiries(PURPOSE):
         trial, n = one.spec["trial"], one.spec["evaluations"]
         notes.pop(trial, None)
         if one.note is not None:
@@ -527,7 +525,7 @@ _MOST = 5
 """Models that have a sentence; the tables have all."""
 
 
-def _beside(heading: str, of: str, key: str) -> list[Field[Any]]:
+def _beside(heading: str, of: str, key: str) -> list[Field]:
     """Return the columns of a share at a path, and of what chance would give."""
     return [
         column(heading, f"{of}.share", "score", key=key),
@@ -535,7 +533,7 @@ def _beside(heading: str, of: str, key: str) -> list[Field[Any]]:
     ]
 
 
-_CHANGES: Sequence[Field[Profiles]] = (
+_CHANGES = (
     column("Top moved", "top_changed", "share"),
     column("Mean change", "change", "score"),
     column(f"within {WINDOW} tokens", "change_near", "score"),

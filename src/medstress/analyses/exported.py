@@ -233,19 +233,6 @@ def item_rows(reader: RunReader) -> Iterator[Row]:
         }
 
 
-_AS_STORED = (
-    "role",
-    "purpose",
-    "query",
-    "call",
-    "cached",
-    "seconds",
-    "tokens_in",
-    "tokens_out",
-    "error",
-)
-
-
 def exchange_rows(reader: RunReader) -> Iterator[Row]:
     """Yield the calls of a run; those of later questions belong to the trial that they are about.
 
@@ -262,8 +249,8 @@ def exchange_rows(reader: RunReader) -> Iterator[Row]:
         answer, scores, ended = _reply(row)
         hidden = None if row.call is None else NOT_SHOWN
         yield {
+            **{name: getattr(row, name, None) for name in EXCHANGES},
             "trial_id": subjects.get(row.trial_id, row.trial_id),
-            **{name: getattr(row, name) for name in _AS_STORED},
             "prompt_hash": None if prompt is None else content_hash(prompt),
             "prompt": hidden if prompt is None else prompt,
             "answer": answer,
@@ -492,15 +479,6 @@ def _is_blind(spec: Mapping[str, Any], attack: Attack | None) -> bool:
 
 # Files and data frames
 
-_OF_FILE: Mapping[str, Callable[[RunReader], Iterable[Row]]] = {
-    "exchanges": exchange_rows,
-    "items": item_rows,
-}
-_OF_RUN: Mapping[str, Callable[[Run, RunReader], Iterable[Row]]] = {
-    "trials": trial_rows,
-    "reviews": review_rows,
-    NAME: attacked_rows,
-}
 TABLES: Mapping[str, Types] = {
     "trials": TRIALS,
     "exchanges": EXCHANGES,
@@ -509,6 +487,11 @@ TABLES: Mapping[str, Types] = {
     NAME: ATTACKED,
 }
 """Name of a table -> the types of its columns."""
+_OF_RUN: Mapping[str, Callable[[Run, RunReader], Iterable[Row]]] = {
+    "trials": trial_rows,
+    "reviews": review_rows,
+    NAME: attacked_rows,
+}
 
 
 def export(folder: Path, table: str, to: Path) -> int:
@@ -562,5 +545,6 @@ def _read(folder: Path, table: str, use: Callable[[RunReader, Iterable[Row]], R]
     if table not in TABLES:
         hint = did_you_mean(table, TABLES)
         raise UsageError(f"unknown table {table!r}{hint} (known: {', '.join(TABLES)})")
-    rows_of = _OF_FILE[table] if table in _OF_FILE else partial(_OF_RUN[table], Run.open(folder))
+    of_file = {"exchanges": exchange_rows, "items": item_rows}
+    rows_of = of_file[table] if table in of_file else partial(_OF_RUN[table], Run.open(folder))
     return read(folder, lambda reader: use(reader, rows_of(reader)))

@@ -13,17 +13,28 @@ from math import ceil, floor
 
 import numpy as np
 
-from medstress.analyses import names
 from medstress.analyses.attempts import Gated
-from medstress.analyses.names import Noun, capital
 from medstress.analyses.results import Row
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import Score
+from medstress.analyses.shown import (
+    DOCUMENTS,
+    ENTITIES,
+    HARMLESS,
+    PAIRS,
+    TEXTS,
+    Noun,
+    attack_names,
+    capital,
+    decimal,
+    model_names,
+    noun_of,
+)
 from medstress.analyses.success import UNSEEN
 from medstress.core.arms import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
-from medstress.stats.estimate import Estimate, Z, quantile, sidak, unknown, wilson_ends
+from medstress.stats.estimate import Estimate, quantile, sidak, unknown, wilson_ends
 from medstress.stats.paired import LEAST_UNITS, Difference, tango
 from medstress.stats.shares import Mask
 
@@ -36,7 +47,7 @@ NO_SKILL = 0.1
 """Below, a score before any edit leaves nothing that could fall."""
 NOISY = 2 / 3
 """A model of which harmless edits surely take more changes its answer whenever the text does."""
-VERBS: Mapping[Noun, str] = {names.ENTITIES: "found", names.PAIRS: "scored"}
+VERBS: Mapping[Noun, str] = {ENTITIES: "found", PAIRS: "scored"}
 _SUBJECTS: Mapping[str, str] = {
     "f1": "F1 of {model}",
     "pearson": "The correlation of {model} with people's scores",
@@ -84,7 +95,7 @@ class Facts:
     @cached_property
     def noun(self) -> Noun:
         """What is counted."""
-        return names.noun_of(self.trials[0])
+        return noun_of(self.trials[0])
 
     def distinct(self, kept: Mask) -> int:
         """Count questions, or entities, over all seeds once."""
@@ -239,7 +250,7 @@ class Facts:
     @property
     def few(self) -> tuple[int, Noun] | None:
         """What there is too little of."""
-        if self.score is not None and self.noun is names.PAIRS:
+        if self.score is not None and self.noun is PAIRS:
             n, noun, least = self.n_right, self.noun, FEW_PAIRS
         elif self.score is not None:
             n, noun, least = self.n_documents, self._unit_noun, FEW_DOCUMENTS
@@ -249,10 +260,10 @@ class Facts:
 
     @property
     def _unit_noun(self) -> Noun:
-        if self.noun is names.PAIRS:
-            return names.PAIRS
+        if self.noun is PAIRS:
+            return PAIRS
         has_documents = any(t.cluster != t.item.id for t in self.trials)
-        return names.DOCUMENTS if has_documents else names.TEXTS
+        return DOCUMENTS if has_documents else TEXTS
 
     @property
     def takes_no_harm(self) -> bool:
@@ -298,7 +309,7 @@ class Facts:
         n, net = self.n_met if self.is_clean else self.n_right, self.net
         least, most = net.ends if net is not None else (None, None)
         seen = self.distinct(self.row.cell.eligible & ~self.row.cell.unseen)
-        controls = names.HARMLESS.get(self.control or "", "harmless edits")
+        controls = HARMLESS.get(self.control or "", "harmless edits")
         of = f" of {self.place}" if self.place else ""
         rest = f"; the worst of {self.n_results} results" if self.n_results > 1 else ""
         if self.n_models > 1:
@@ -318,7 +329,6 @@ class Facts:
             "lost": count_of(self.taken.value, n),
             "low": _outward(low, n, floor),
             "high": _outward(high, n, ceil),
-            "most": _outward(high, n, ceil),
             "worst": rest,
             "seen": f"{seen:,}",
             "objected": f"{self.gated.n_objected:,}",
@@ -371,20 +381,15 @@ class Facts:
         least, most, n = min(counts), max(counts), len(counts)
         return f"{least:,} to {most:,} in {n} seeds" if least < most else f"in each of {n} seeds"
 
-    @property
-    def lacks_skill(self) -> bool:
-        """Whether the score before any edit is so low that hardly anything can fall."""
-        return self.score is not None and (self.score.before.value or 0.0) < NO_SKILL
-
     def _score_words(self, rest: str) -> Mapping[str, str]:
         if self.score is None:
             return {}
         before, after, net = self.score.before, self.score.after, self.score.net_drop
         noun = self._unit_noun
-        n = self.n_right if noun is names.PAIRS else self.n_documents
-        shown = _at(after, sidak(self.n_results))
+        n = self.n_right if noun is PAIRS else self.n_documents
+        shown = after.at(sidak(self.n_results))
         has_ends = self.few is None and shown.low is not None and shown.high is not None
-        ends = f"; {decimal(shown.low)} to {decimal(shown.high)}" if has_ends else ""
+        ends = f"; {decimal(shown.low, 2)} to {decimal(shown.high, 2)}" if has_ends else ""
         cost = None
         if net is not None and net.value is not None and self.score.drop.value is not None:
             cost = self.score.drop.value - net.value
@@ -394,12 +399,12 @@ class Facts:
         subject = _SUBJECTS.get(name, f"{word} of {{model}}").format(model=self.model)
         return {
             "subject": subject,
-            "before": decimal(before.value),
-            "after": decimal(after.value),
+            "before": decimal(before.value, 2),
+            "after": decimal(after.value, 2),
             "size": f"{noun.count(n)}{ends}{rest}",
-            "cost": decimal(cost),
-            "score_low": decimal(low),
-            "score_high": decimal(high),
+            "cost": decimal(cost, 2),
+            "score_low": decimal(low, 2),
+            "score_high": decimal(high, 2),
         }
 
 
@@ -415,14 +420,17 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
     of_all = _with_result(every)
     places = [row.cell.place for row in rows]
     varies = [len({place[i] for place in places}) > 1 for i in (0, 1)]
-    attacks = names.attack_names(cell.attack for cell in run.attacks)
-    models = names.model_names(run.manifest["victims"])
+    attacks = attack_names(cell.attack for cell in run.attacks)
+    models = model_names(run.manifest["victims"])
     for row, taken, score, score_name in _with_result(rows):
         # Drops of a score and shares of answers are two kinds of results.
         among = [part[0] for part in of_all if (part[2] is None) == (score is None)]
         n, place = max(1, len(among)), row.cell.place
         level = sidak(n)
-        control = _control(row)
+        # The control that says most, of those with trials of both.
+        of_controls = row.loss.control if row.loss else {}
+        control = next((n for n in HARMLESS if n in of_controls and of_controls[n].n), None)
+        is_planned = any(arm_label(row.key.attack, n) in run.manifest["attacks"] for n in HARMLESS)
         yield Facts(
             row=row,
             model=models.get(place.victim, place.victim),
@@ -432,11 +440,11 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
             n_models=len({one.key.victim for one in among}),
             score=score,
             score_name=score_name,
-            taken=_at(taken, level),
+            taken=taken.at(level),
             net=_net(row, score, control, level),
             control=control,
             control_cell=run.controls(row.cell).get(control) if control else None,
-            is_awaited=control is None and _is_awaited(run, row),
+            is_awaited=control is None and not run.is_complete and is_planned,
         )
 
 
@@ -469,25 +477,10 @@ def _changes_nothing(cell: Cell) -> bool:
     )
 
 
-def _control(row: Row) -> str | None:
-    """Return the control that says most: the first of `names.HARMLESS` with trials of both."""
-    if row.loss is None:
-        return None
-    return next(
-        (n for n in names.HARMLESS if n in row.loss.control and row.loss.control[n].n), None
-    )
-
-
-def _is_awaited(run: Run, row: Row) -> bool:
-    planned = run.manifest["attacks"]
-    labels = (arm_label(row.key.attack, name) for name in names.HARMLESS)
-    return not run.is_complete and any(label in planned for label in labels)
-
-
 def _net(row: Row, score: Score | None, control: str | None, level: float) -> Estimate | None:
     if score is not None:
         net = score.net_drop
-        return None if net.value is None else _at(net, level)
+        return None if net.value is None else net.at(level)
     if row.loss is None or control is None:
         return None
     return _difference_at(row.loss.tests[control], level)
@@ -504,21 +497,6 @@ def _difference_at(test: Difference, level: float) -> Estimate:
     if worst is not None and worst[0] is not None and worst[1] is not None:
         worst = max(-1.0, worst[0] + low - e.low), min(1.0, worst[1] + high - e.high)
     return replace(e, low=low, high=high, worst=worst)
-
-
-def _at(estimate: Estimate, level: float) -> Estimate:
-    """Return an estimate with its interval at another level.
-
-    That of a score is resampled; both of its arms grow as normal quantiles do.
-    """
-    if estimate.hits is not None:
-        return estimate.at(level)
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if value is None or low is None or high is None:
-        return estimate
-    wider = quantile(level) / Z
-    ends = value - wider * (value - low), value + wider * (high - value)
-    return replace(estimate, low=max(-2.0, ends[0]), high=min(2.0, ends[1]))
 
 
 def _share(cell: Cell | None, mask: Callable[[Cell], Mask]) -> float:
@@ -575,15 +553,3 @@ def _range(low: float | None, high: float | None, n: int) -> str:
 
 def _outward(end: float | None, n: int, way: Callable[[float], int]) -> str:
     return "?" if end is None else f"{in_questions(end, n, way):,}"
-
-
-def decimal(value: float | None) -> str:
-    """Write a score as the lines do.
-
-    >>> decimal(0.934), decimal(1.0), decimal(-0.2), decimal(None)
-    ('.93', '1.00', '−.20', '?')
-    """
-    if value is None:
-        return "?"
-    text = f"{abs(value):.2f}".removeprefix("0")
-    return f"\N{MINUS SIGN}{text}" if value < 0 and text.strip(".0") else text

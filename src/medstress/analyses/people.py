@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from medstress.core.trials import Success, Trial, Validity
 from medstress.core.validity import EVIDENCE_CHANGED, REVIEW, of_reason
@@ -17,25 +17,9 @@ LEAST_PLANTED = 4
 """Of fewer planted cases, chance alone may make a careful rater wrong in half."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """One judgement of one case, from all who gave it."""
-
-    words: tuple[str, ...]
-    """What raters said, sorted by their names."""
-
-    @property
-    def is_split(self) -> bool:
-        """Whether raters disagree."""
-        return len(set(self.words)) > 1
-
-    @property
-    def word(self) -> str | None:
-        """The word of all raters; None if they disagree.
-
-        "Cannot say" and "yes" disagree too: nobody vouches for what another expert could not see.
-        """
-        return self.words[0] if self.words and not self.is_split else None
+SPLIT = "split"
+"""What is settled where raters disagree. "Cannot say" and "yes" disagree too: nobody vouches for
+what another expert could not see."""
 
 
 def is_unbelieved(n_right: int, n: int) -> bool:
@@ -64,21 +48,19 @@ def believed(reviews: Sequence[Review]) -> list[Review]:
     return [one for one in reviews if one.reviewer.casefold() not in out]
 
 
-def settled(reviews: Iterable[Review], judgement: str) -> dict[str, Settled]:
-    """Return trial -> what is settled about a judgement, for trials of which somebody gave it.
+def settled(reviews: Iterable[Review], judgement: str) -> dict[str, str]:
+    """Return trial -> the word of all raters on a judgement, or `SPLIT`, where somebody gave one.
 
     Planted cases are no trials and are left out.
     """
-    words: dict[str, dict[str, str]] = defaultdict(dict)
+    by_rater: dict[str, dict[str, str]] = defaultdict(dict)
     for review in reviews:
         word = review.answers.get(judgement)
         if word is None or review.trial_id is None:
             continue
-        words[review.trial_id][review.reviewer.casefold()] = word
-    return {
-        trial: Settled(words=tuple(word for _, word in sorted(by_rater.items())))
-        for trial, by_rater in words.items()
-    }
+        by_rater[review.trial_id][review.reviewer.casefold()] = word
+    words = {trial: set(own.values()) for trial, own in by_rater.items()}
+    return {trial: SPLIT if len(own) > 1 else own.pop() for trial, own in words.items()}
 
 
 def with_words_of_people(folder: Folder) -> list[Trial]:
@@ -124,7 +106,7 @@ def sampled_trials(folder: Folder, n_judgeable: int) -> frozenset[str] | None:
     return frozenset(trial for case in cases for trial in case["trials"])
 
 
-def _reviewed(trial: Trial, key_right: Settled) -> Trial:
+def _reviewed(trial: Trial, key_right: str) -> Trial:
     """Return a success with the validity that its raters give it.
 
     Where they disagree it is unknown. Nobody can vouch for a success
@@ -133,9 +115,9 @@ def _reviewed(trial: Trial, key_right: Settled) -> Trial:
     pick = trial.pick
     if pick is None or pick.validity.reason == EVIDENCE_CHANGED:
         return trial
-    valid = VALID.get(key_right.word or "")
+    valid = VALID.get(key_right)
     evidence = (*pick.validity.evidence, *of_reason(REVIEW, valid))
-    if key_right.word == CANNOT_SAY:
+    if key_right == CANNOT_SAY:
         validity = pick.validity._replace(evidence=evidence)
     else:
         validity = Validity(valid, REVIEW, evidence)

@@ -17,14 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses import controls
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Analysis, Cell, Pairs, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
     HIDDEN,
     Decision,
     Entry,
-    Field,
     Outcome,
     Remark,
     Shown,
@@ -33,14 +31,13 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.analyses.slices import SLICES, Slice
-from medstress.analyses.success import UNSEEN
+from medstress.analyses.success import UNSEEN, at_budget, reach, readings
 from medstress.analyses.validity import validity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
-from medstress.stats.means import difference_of_names
-from medstress.stats.paired import LEAST_UNITS
+from medstress.stats.paired import LEAST_UNITS, difference_of_names
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Criterion = Mapping[str, Any]
@@ -326,11 +323,11 @@ class _Reader:
         if why := _unseen(control):
             return Measured(at, None, f"of its control {why}", more)
         budget = criterion.get("at_budget") or whole.budget
-        left, pairs = controls.reach(self._run, whole), pair(cell, control)
-        ours, others = controls.readings(cell, control, pairs, budget, left)
+        left, pairs = reach(self._run, whole), pair(cell, control)
+        ours, others = readings(cell, control, pairs, budget, left)
         second = _Side(self._run, control, pairs.second, others)
         if metric == "control":
-            share = controls.at_budget(cell, control, pairs, budget, left).control
+            share = at_budget(cell, control, pairs, budget, left).control
             return Measured(at, _for_names(share, [second], pairs.units, 0.95), None, more)
         first = _Side(self._run, cell, pairs.first, ours)
         net = _difference(first, second, pairs, part)
@@ -537,7 +534,7 @@ def _worst(row: Judged) -> str | None:
     return " · ".join((*(row.row or {}).values(), *([part] if part else []))) or None
 
 
-FIELDS: Sequence[Field[Judged]] = (
+FIELDS = (
     column("Criterion", "words"),
     column("Worst row", _worst),
     column("Value", "estimate", "share"),

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
-from medstress.analyses import controls, diversity, scores, success, validity
-from medstress.analyses.names import control_words, noun_of
-from medstress.analyses.run import LEDGER, Analysis, Cell, Run, contrast, pair
+from medstress.analyses import scores, success, validity
+from medstress.analyses.run import LEDGER, Analysis, Cell, Run, compared
 from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
@@ -29,13 +27,15 @@ from medstress.analyses.shown import (
     Table,
     attack_labels,
     column,
+    control_words,
     label,
     named,
+    noun_of,
     panel,
     place_labels,
     table,
-    where,
 )
+from medstress.analyses.success import Counts, Diversity, Knowledge, Loss, Success
 from medstress.core.arms import AttackRecord, Place
 from medstress.stats.estimate import Estimate, benjamini_hochberg
 from medstress.stats.paired import FEW, Difference
@@ -57,12 +57,12 @@ class Row:
 
     cell: Cell = field(metadata=HIDDEN)
     key: Key = field(metadata=FLAT)
-    counts: success.Counts = field(metadata=FLAT)
-    knows: success.Knowledge | None = field(metadata=FLAT)
-    success: success.Success | None = field(metadata=FLAT)
-    loss: controls.Loss | None = field(metadata=FLAT)
+    counts: Counts = field(metadata=FLAT)
+    knows: Knowledge | None = field(metadata=FLAT)
+    success: Success | None = field(metadata=FLAT)
+    loss: Loss | None = field(metadata=FLAT)
     validity: validity.Validity | None = field(metadata=FLAT)
-    diversity: diversity.Diversity | None = field(metadata=FLAT)
+    diversity: Diversity | None = field(metadata=FLAT)
     scores: scores.Scores | None = field(metadata=FLAT)
     """Of tagged texts and pairs."""
     queries: Mapping[str, int]
@@ -89,9 +89,9 @@ def row_of(run: Run, cell: Cell) -> Row:
         counts=success.counts(cell),
         knows=success.knowledge(cell) if attack.judged else None,
         success=success.success(cell) if is_attacked else None,
-        loss=controls.loss(run, cell) if is_attacked else None,
+        loss=success.loss(run, cell) if is_attacked else None,
         validity=validity.validity(cell),
-        diversity=diversity.diversity(cell),
+        diversity=success.diversity(cell),
         scores=scores.scores(run, cell),
         queries=run.ledger(cell),
     )
@@ -163,8 +163,7 @@ class Results(Shown):
             remark
             for row in self.attacks
             for remark in (
-                *success.remarks(row.cell, row.counts, row.knows),
-                *controls.remarks(row.cell, row.loss),
+                *success.remarks(row.cell, row.counts, row.knows, row.loss),
                 *validity.remarks(row.cell, row.validity),
             )
         )
@@ -179,16 +178,16 @@ def results_of(run: Run) -> Results | None:
 RESULTS = Analysis("results", results_of)
 
 
-def diversity_of(run: Run, cell: Cell) -> diversity.Diversity:
+def diversity_of(run: Run, cell: Cell) -> Diversity:
     """Return the diversity of a cell of a run, which its row has too."""
     results = run.of(RESULTS)
     rows = results.rows if results else ()
     kept = next((row.diversity for row in rows if row.cell is cell), None)
-    return kept or diversity.diversity(cell)
+    return kept or success.diversity(cell)
 
 
-LABELS: Sequence[Field[Row]] = attack_labels("key")
-RATES: Sequence[Field[Row]] = (
+LABELS = attack_labels("key")
+RATES = (
     *LABELS,
     column(
         "Accuracy", "knows.accuracy", "share", "right before any edit, of what could be attacked"
@@ -217,7 +216,7 @@ _ENDED: Mapping[str, str] = {
     "Failed": "n_failed",
     "Saw no edit": "n_never_asked",
 }
-CLEAN: Sequence[Field[Row]] = (
+CLEAN = (
     column("Accuracy", "knows.accuracy", "share", "right, of what was asked"),
     column("Chance", "knows.chance", "number", "accuracy of guessing"),
     column("Items", "counts.n_items", "count"),
@@ -226,11 +225,11 @@ CLEAN: Sequence[Field[Row]] = (
     column("Unreadable", "counts.n_unreadable_at_baseline", "count"),
     column("Failed", "counts.n_failed_at_baseline", "count"),
 )
-COUNTS: Sequence[Field[Row]] = [column(h, f"counts.{name}", "count") for h, name in _ENDED.items()]
-QUERIES: Sequence[Field[Row]] = [column(n.capitalize(), f"queries.{n}", "count") for n in LEDGER]
+COUNTS = [column(h, f"counts.{name}", "count") for h, name in _ENDED.items()]
+QUERIES = [column(n.capitalize(), f"queries.{n}", "count") for n in LEDGER]
 
 
-def control_fields(rows: Sequence[Row]) -> list[Field[Row]]:
+def control_fields(rows: Sequence[Row]) -> list[Field]:
     """Return a column for each control of some rows."""
     names = dict.fromkeys(name for row in rows if row.loss for name in row.loss.control)
     tip = "lost under harmless edits, of the same items"
@@ -269,18 +268,13 @@ _PARTS: Mapping[str, str] = {
 """Ending of a score's name -> that of its heading."""
 
 
-def _score(row: Row, name: str) -> Estimate | None:
-    return row.scores.columns.get(name) if row.scores else None
-
-
-def _score_fields(scoring: Scoring) -> Iterator[Field[Any]]:
+def _score_fields(scoring: Scoring) -> Iterator[Field]:
     for name in scoring.shown:
         is_main = name == scoring.main
         has_drop = name in scoring.drops
         for part in ("", "_after", *["_drop"] * has_drop, *["_net_drop"] * (has_drop and is_main)):
             words, key = f"{scoring.words[name]}{_PARTS[part]}", f"{name}{part}"
-            read = partial(_score, name=key)
-            yield column(words, read, "score", key=key, wide=not is_main)
+            yield column(words, f"scores.columns.{key}", "score", wide=not is_main)
         if is_main:
             yield column("p", lambda row: row.scores.main.p, "p", "of the drop", key=f"{name}_p")
 
@@ -318,7 +312,7 @@ def _score_remarks(rows: Sequence[Row]) -> Iterator[Remark]:
         if of is None:
             continue
         place, main, word = cell.place, of.main, of.scoring.words[of.scoring.main]
-        at, attack = where(place, cell.attack.label), cell.attack.label
+        at, attack = (*place, cell.attack.label), cell.attack.label
         clean = main.before
         if clean.value is None and len(cell.trials) >= FEWEST and place[::2] not in warned:
             warned.add(place[::2])
@@ -413,10 +407,7 @@ def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:
         of_place[cell.place, goal_of(cell.attack)].append(cell)
     for same in of_place.values():
         for first, second in combinations(same, 2):
-            pairs = pair(first, second)
-            ours, others = first.read("asr").at(pairs.first), second.read("asr").at(pairs.second)
-            test = contrast(ours, others, pairs.units)
-            yield _test(SAMPLERS, first, second.attack.label, test)
+            yield _test(SAMPLERS, first, second.attack.label, compared(first, second))
 
 
 def goal_of(attack: AttackRecord) -> str:
@@ -483,7 +474,7 @@ def adjusted(tests: Sequence[PairedTest]) -> list[PairedTest]:
     return rows
 
 
-_TESTS: Sequence[Field[PairedTest]] = (
+_TESTS = (
     named("Attack", "comparison"),
     named("Against", "against"),
     *place_labels(),

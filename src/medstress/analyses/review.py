@@ -10,14 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from medstress.analyses.people import JUDGE, believed, is_unbelieved, settled
+from medstress.analyses.people import JUDGE, SPLIT, believed, is_unbelieved, settled
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
     HIDDEN,
     Entry,
-    Field,
     Remark,
     Shown,
     Table,
@@ -27,7 +24,7 @@ from medstress.analyses.shown import (
 from medstress.core.trials import Trial
 from medstress.stats.agreement import MISSING, Agreement, Ratings, agreement
 from medstress.stats.estimate import Estimate
-from medstress.stats.shares import number_units, rate
+from medstress.stats.shares import rate_of
 from medstress.store.reviews import (
     ANSWER,
     ATTACKED,
@@ -286,15 +283,14 @@ def _judgement(
     name: str, reviews: Sequence[OneReview], raters: Mapping[str, int], trials: Mapping[str, Trial]
 ) -> Judgement:
     first = _first_trials(reviews, trials)
-    cases = {trial: case for trial, case in settled(reviews, name).items() if trial in first}
+    cases = {trial: word for trial, word in settled(reviews, name).items() if trial in first}
     paths = {trial: _path(trials[trial]) for trial in cases}
-    words = [(paths[trial], case.word) for trial, case in cases.items() if case.word in (YES, NO)]
-    split = [case for case in cases.values() if case.is_split]
+    words = [(paths[trial], word) for trial, word in cases.items() if word in (YES, NO)]
     return Judgement(
         judgement=name,
         n_cases=len(cases),
-        n_split=len(split),
-        yes=_share((path, word == YES) for path, word in words),
+        n_split=sum(word == SPLIT for word in cases.values()),
+        yes=rate_of((path, word == YES) for path, word in words),
         agreement=_agreement(name, reviews, raters, paths),
     )
 
@@ -318,11 +314,11 @@ def _labels(reviews: Sequence[OneReview], trials: Mapping[str, Trial]) -> Labels
     """Count the labels of successes, one a case."""
     first = _first_trials(reviews, trials)
     words = settled(believed(reviews), KEY_RIGHT)
-    counts = Counter(case.word for trial, case in words.items() if trial in first)
+    counts = Counter(word for trial, word in words.items() if trial in first)
     return Labels(
         n_valid=counts[YES],
         n_invalid=counts[NO],
-        n_disputed=counts[None],
+        n_disputed=counts[SPLIT],
         n_cannot_say=counts[CANNOT_SAY],
     )
 
@@ -341,7 +337,7 @@ def _controls(reviews: Iterable[OneReview], raters: Mapping[str, int]) -> list[O
         OnPlanted(
             rater=_called(number) if number else ALL,
             control=sort,
-            right=_share(marks[number, sort]),
+            right=rate_of(marks[number, sort]),
         )
         for number, sort in sorted(marks, key=lambda key: (key[0], order.index(key[1])))
     ]
@@ -359,11 +355,11 @@ def _answers(reviews: Iterable[OneReview], trials: Mapping[str, Trial]) -> Answe
 
     def people(version: str) -> Estimate:
         shown = [(one, t) for one, t in answered if one.answers[SHOWN] == version]
-        return _share((_path(t), one.answers[RIGHT] == YES) for one, t in shown)
+        return rate_of((_path(t), one.answers[RIGHT] == YES) for one, t in shown)
 
     def models(version: str) -> Estimate:
         shown = {t.id: t for one, t in answered if one.answers[SHOWN] == version}
-        return _share((_path(t), version == CLEAN or t.first is None) for t in shown.values())
+        return rate_of((_path(t), version == CLEAN or t.first is None) for t in shown.values())
 
     return Answers(
         n_items=len({_path(trial) for _, trial in answered}),
@@ -372,18 +368,13 @@ def _answers(reviews: Iterable[OneReview], trials: Mapping[str, Trial]) -> Answe
     )
 
 
-def _share(marks: Iterable[tuple[Path, bool]]) -> Estimate:
-    both = list(marks)
-    return rate(np.array([hit for _, hit in both], dtype=bool), number_units([p for p, _ in both]))
-
-
-_JUDGEMENTS: Sequence[Field[Judgement]] = (
+_JUDGEMENTS = (
     column("Judgement", lambda one: WORDS[one.judgement], key="judgement"),
     column("Yes", "yes", "share", "of the settled cases"),
     column("Cases", "n_cases", "count"),
     column("Split", "n_split", "count", "raters disagree"),
 )
-_AGREEMENT: Sequence[Field[Judgement]] = (
+_AGREEMENT = (
     _JUDGEMENTS[0],
     column("Agreeing pairs", "agreement.raw", "score"),
     column("Krippendorff's alpha", "agreement.krippendorff", "score"),
@@ -394,12 +385,12 @@ def _believed(one: OnPlanted) -> Entry:
     return Entry(value=one.right, lines=("counts for nothing",) if one.is_unbelieved else ())
 
 
-_ON_PLANTED: Sequence[Field[OnPlanted]] = (
+_ON_PLANTED = (
     column("Rater", "rater"),
     column("Planted", lambda one: _PLANTED[one.control]),
     column("Right", _believed, "share"),
 )
-_ANSWERS: Sequence[Field[tuple[str, Right]]] = (
+_ANSWERS = (
     column("Who answered", "0", key="who"),
     column("Clean", "1.clean", "share"),
     column("Attacked", "1.attacked", "share"),

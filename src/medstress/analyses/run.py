@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -26,6 +26,7 @@ from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.paired import Difference, difference
 from medstress.stats.shares import Mask, Units, number_units, rate
+from medstress.store.reader import StoredInquiry
 from medstress.store.trials import Folder
 
 R = TypeVar("R")
@@ -162,6 +163,10 @@ class Run:
             trials[trial.arm.place.victim].append(trial)
         return dict(sorted(trials.items()))
 
+    def inquiries(self, purpose: str) -> list[StoredInquiry]:
+        """Return what was asked after the trials for a purpose, in order."""
+        return [one for one in self.folder.inquiries if one.purpose == purpose]
+
     def names(self, trial: Trial) -> frozenset[str]:
         """Return the names that a trial's queries put in, case-folded; read when first wanted."""
         drawn = self.folder.names.get(trial.number, frozenset())
@@ -224,48 +229,43 @@ def share_of(reading: Reading, units: Units) -> Estimate:
     return with_worst(estimate, least, most)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Cell:
     """The trials behind one row: of one attack in one place, some seeds, all items or a slice.
 
-    Attributes:
-        trials: in the plan's order.
-        units: numbers of document, item and part of each trial, shape (3, n).
-        arm: that of the first trial; `place`, `attack` and `control_of` hold for all.
-        eligible: right on the clean item, so attacked, shape (n,), as all masks.
-        answered: the clean item was asked and answered.
-        open_clean: the clean answer is unreadable or missing.
-        lacks: an answer under attack is unreadable or missing.
-        mute: attacked, and none of its answers could be read.
-        unseen: attacked, and the model saw probes or the same text alone.
-        unread: the first success is an unreadable answer.
-        ended: place of its `Verdict` in the order of that class.
-        lost_clean: the clean item got no answer.
-        queries: a `Queries` of each trial, shape (n, 10).
-        first: query of the first success, `NEVER` without one.
+    Masks and other columns have the shape (n,).
     """
 
-    _MASKS = ("eligible", "answered", "open_clean", "lacks", "mute", "unseen", "unread")
-    _COLUMNS = (*_MASKS, "ended", "lost_clean", "queries", "first")
-    __slots__ = (*_COLUMNS, "arm", "seeds", "trials", "units")
+    trials: Sequence[Trial]
+    """In the plan's order."""
+    units: Units
+    """Numbers of document, item and part of each trial, shape (3, n)."""
+    seed: NDArray[np.int64]
+    """The place of its seed in `seeds`."""
     eligible: Mask
+    """Right on the clean item, so attacked."""
     answered: Mask
+    """The clean item was asked and answered."""
     open_clean: Mask
+    """The clean answer is unreadable or missing."""
     lacks: Mask
+    """An answer under attack is unreadable or missing."""
     mute: Mask
+    """Attacked, and none of its answers could be read."""
     unseen: Mask
+    """Attacked, and the model saw probes or the same text alone."""
     unread: Mask
+    """The first success is an unreadable answer."""
     ended: NDArray[np.int64]
+    """Place of its `Verdict` in the order of that class."""
     lost_clean: Mask
+    """The clean item got no answer."""
     queries: NDArray[np.int64]
+    """A `Queries` of each trial, shape (n, 10)."""
     first: NDArray[np.int64]
-
-    def __init__(self, trials: Sequence[Trial], units: Units, columns: Mapping[str, Any]) -> None:
-        self.trials = tuple(trials)
-        self.units = units
-        self.arm: Arm = trials[0].arm
-        self.seeds = sorted({t.arm.seed for t in trials}, key=lambda s: (s is not None, s or 0))
-        for name in self._COLUMNS:
-            setattr(self, name, columns[name])
+    """The query of the first success, `NEVER` without one."""
+    seeds: Sequence[int | None]
+    """Ascending."""
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Cell:
@@ -288,20 +288,30 @@ class Cell:
         # A perturbed copy that equals its original was asked: nothing was there to change.
         never_asked = unseen & (not trials[0].arm.attack.whole_copy)
         read = q.asked - q.failed
-        columns = {
-            "eligible": eligible,
-            "answered": answered,
-            "open_clean": open_clean,
-            "lacks": lost | (q.unreadable > 0) | (q.failed > 0) | never_asked,
-            "mute": eligible & (read > 0) & (read <= q.unreadable),
-            "unseen": unseen,
-            "unread": unread,
-            "ended": ended,
-            "lost_clean": lost_clean,
-            "queries": queries,
-            "first": first,
-        }
-        return cls(trials, number_units([t.path for t in trials]), columns)
+        seeds = sorted({t.arm.seed for t in trials}, key=lambda s: (s is not None, s or 0))
+        places = {seed: i for i, seed in enumerate(seeds)}
+        return cls(
+            trials=tuple(trials),
+            units=number_units([t.path for t in trials]),
+            seed=np.array([places[t.arm.seed] for t in trials]),
+            eligible=eligible,
+            answered=answered,
+            open_clean=open_clean,
+            lacks=lost | (q.unreadable > 0) | (q.failed > 0) | never_asked,
+            mute=eligible & (read > 0) & (read <= q.unreadable),
+            unseen=unseen,
+            unread=unread,
+            ended=ended,
+            lost_clean=lost_clean,
+            queries=queries,
+            first=first,
+            seeds=list(places),
+        )
+
+    @property
+    def arm(self) -> Arm:
+        """That of the first trial; `place`, `attack` and `control_of` hold for all."""
+        return self.trials[0].arm
 
     @property
     def place(self) -> Place:
@@ -325,11 +335,18 @@ class Cell:
 
     def where(self, kept: Mask) -> Cell | None:
         """Return the cell with some of its trials; None if there is none."""
-        trials = list(compress(self.trials, kept.tolist()))
-        if not trials:
+        if not kept.any():
             return None
-        columns = {name: getattr(self, name)[kept] for name in self._COLUMNS}
-        return Cell(trials, self.units[:, kept], columns)
+        used, seed = np.unique(self.seed[kept], return_inverse=True)
+        columns = {name: getattr(self, name)[kept] for name in _COLUMNS}
+        return replace(
+            self,
+            trials=tuple(compress(self.trials, kept.tolist())),
+            units=self.units[:, kept],
+            seed=seed,
+            seeds=[self.seeds[i] for i in used],
+            **columns,
+        )
 
     def on_seeds(self, seeds: Iterable[int | None]) -> Cell:
         """Return the cell on some seeds.
@@ -337,16 +354,15 @@ class Cell:
         An attack without random numbers (seed None) stands for every seed, and every seed beside
         it. A cell that has none of the seeds is returned whole.
         """
-        wanted = set(seeds)
-        if None in wanted or set(self.seeds) <= wanted | {None}:
+        wanted = {*seeds, None}
+        if None in seeds or set(self.seeds) <= wanted:
             return self
-        kept = np.array([t.arm.seed in wanted or t.arm.seed is None for t in self.trials])
-        return self.where(kept) or self
+        return self.where(np.array([seed in wanted for seed in self.seeds])[self.seed]) or self
 
     def by_seed(self) -> Iterator[Cell]:
         """Yield the cell of each seed."""
-        for seed in self.seeds:
-            cell = self.where(np.array([t.arm.seed == seed for t in self.trials], dtype=bool))
+        for i, _ in enumerate(self.seeds):
+            cell = self.where(self.seed == i)
             assert cell is not None
             yield cell
 
@@ -355,12 +371,7 @@ class Cell:
         first = [
             NEVER if t.first is None else t.first.attempt or t.first.query for t in self.trials
         ]
-        return self.with_first(np.array(first))
-
-    def with_first(self, first: NDArray[np.int64]) -> Cell:
-        """Return the cell with other queries of first successes, shape (n,)."""
-        columns = {name: getattr(self, name) for name in self._COLUMNS}
-        return Cell(self.trials, self.units, {**columns, "first": first})
+        return replace(self, first=np.array(first))
 
     def flipped(self, budget: int) -> Mask:
         """Return which trials are flipped within a budget."""
@@ -396,6 +407,10 @@ class Cell:
         """Estimate a share, with its worst ends where answers are open (METHODS 1.5)."""
         return share_of(reading, self.units)
 
+    def rate(self, hits: Mask, counts: Mask) -> Estimate:
+        """Estimate the share of hits among some trials."""
+        return rate(hits[counts], self.units[:, counts])
+
     def mask(self, holds: Callable[[Trial], bool]) -> Mask:
         """Return which trials something holds of."""
         return np.array([holds(trial) for trial in self.trials], dtype=bool)
@@ -414,13 +429,19 @@ class Cell:
 
         One whose clean item was answered if there is one, then the smallest seed and repeat.
         """
-        drawn = np.array([(t.arm.seed or 0, t.repeat) for t in self.trials], dtype=np.int64).T
-        order = np.lexsort((drawn[1], drawn[0], ~self.answered))
+        seeds = np.array([seed or 0 for seed in self.seeds])[self.seed]
+        repeats = np.array([t.repeat for t in self.trials])
+        order = np.lexsort((repeats, seeds, ~self.answered))
         kept = np.zeros(len(self.trials), dtype=bool)
         kept[order[np.unique(self.units[1][order], return_index=True)[1]]] = True
         cell = self.where(kept)
         assert cell is not None
         return cell
+
+
+_APART = ("trials", "units", "seed", "seeds")
+_COLUMNS = tuple(one.name for one in fields(Cell) if one.name not in _APART)
+"""What `Cell.where` cuts beside trials, units and seeds."""
 
 
 def _is_unread(trial: Trial) -> bool:
@@ -476,6 +497,15 @@ def pair(
     ]
     ours, others = np.array(both, dtype=np.int64).reshape(-1, 2).T
     return Pairs(ours, others, first.units[:, ours])
+
+
+def compared(
+    first: Cell, second: Cell, metric: Metric = "asr", budget: int | None = None
+) -> Difference:
+    """Estimate how much larger a share is in one cell than in another, on what both hold."""
+    pairs = pair(first, second)
+    ours, others = first.read(metric, budget), second.read(metric, budget)
+    return contrast(ours.at(pairs.first), others.at(pairs.second), pairs.units)
 
 
 def contrast(first: Reading, second: Reading, units: Units, level: float = 0.95) -> Difference:

@@ -1,17 +1,18 @@
-"""How success grows with queries, changes with the exponent n, and goes with the model's size.
+"""How success goes with queries, the exponent n, the model's size, the names and the size of edits.
 
 References:
     Xian et al., "Assessing biomedical knowledge robustness in large language models by
-    query-efficient sampling attacks", TMLR 2025, sections 4 and 5, Figures 2 to 4.
+    query-efficient sampling attacks", TMLR 2025, sections 4 and 5, Figures 2 to 4; Appendix:
+    words replaced and inserted.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import Any
+from itertools import combinations, pairwise
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -36,9 +37,16 @@ from medstress.analyses.shown import (
     place_labels,
     table,
 )
+from medstress.analyses.success import Diversity
 from medstress.core.arms import Place
+from medstress.core.items import Question
+from medstress.core.text import Edit, edit_distance
+from medstress.core.trials import Trial
 from medstress.stats.curves import Hits, Inflection, TwoCurves, inflection, two_curves
 from medstress.stats.estimate import Estimate
+from medstress.stats.resampling import item_mean
+from medstress.stats.shares import rate_of
+from medstress.store.trials import Span
 
 MOST = 1_000
 """Up to this budget success is counted for every budget, beyond it as far as anybody asked."""
@@ -202,12 +210,11 @@ def _add_curves(cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePai
     for cell, arm in arms:
         n = int((arm.counts > 0).sum())
         curves.append(Curve(**cell.labels, budget=arm.budget, n_items=n, shape=inflection(arm)))
-    drawn = {id(arm): arm.resampled for _, arm in arms} if len(arms) > 1 else {}
     for (first, ours), (second, others) in combinations(arms, 2):
         # Reaching one goal sooner than another says nothing.
         if first.attack.goal == second.attack.goal:
             labels = first.attack.label, second.attack.label
-            both = two_curves(ours, others, labels, (drawn[id(ours)], drawn[id(others)]))
+            both = two_curves(ours, others, labels)
             pairs.append(CurvePair(**first.labels, against=labels[1], both=both))
 
 
@@ -262,7 +269,7 @@ def _why(estimate: Estimate) -> Entry:
     return as_entry(estimate) if has_value else Entry(value=estimate, lines=(estimate.method,))
 
 
-CURVES: Sequence[Field[Curve]] = (
+CURVES = (
     *attack_labels(),
     column("Budget", "budget", "count"),
     column("Items", "n_items", "count", wide=True),
@@ -271,7 +278,7 @@ CURVES: Sequence[Field[Curve]] = (
     column("Rise after", "shape.slope_after", "score", "per unit of ln(budget)", wide=True),
     column("Recommended budget", "shape.recommended_budget", "count"),
 )
-PAIRS: Sequence[Field[CurvePair]] = (
+PAIRS = (
     named("Attack", "attack"),
     named("Against", "against"),
     *place_labels(),
@@ -281,7 +288,7 @@ PAIRS: Sequence[Field[CurvePair]] = (
     column("Overtakes at", "both.crossover", "score", "queries"),
     column("Leads then", lambda row: row.both.leads_after and label(row.both.leads_after)),
 )
-POINTS: Sequence[Field[AtExponent]] = (
+POINTS = (
     *attack_labels(),
     column("n", "n", "number"),
     column("Lost (ASR)", "asr", "share"),
@@ -289,9 +296,379 @@ POINTS: Sequence[Field[AtExponent]] = (
     column("Diversity", "diversity_unbiased", "score", "unbiased Gini-Simpson index"),
     column("Prompt similarity", "prompt_similarity", "score", wide=True),
 )
-SIZES: Sequence[Field[Sized]] = (
+SIZES = (
     *attack_labels(),
     column("Kind", "victim_group"),
     column("Parameters", "parameters", "number"),
     column("Lost (ASR)", "asr", "share"),
+)
+
+
+# Names and edits -------------------------------------------------------------------------------
+
+EDIT_DISTANCE = "edit_distance"
+"""Reason for leaving out a name that depends on the span."""
+CHARACTERS = (0, 5, 10, 15, 20, 30)
+"""Lower ends of the classes of edit distance in characters; the last is open."""
+MOST_WORDS = 6
+"""The largest number of words with a class of its own; the last class is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named(OfAttack):
+    """The names of one attack's successes."""
+
+    n_successes: int
+    n_names: int
+    """Different names among them, case ignored."""
+    indices: Diversity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage(OfAttack):
+    """How much of what it may put in an attack tried; a name counts once a span.
+
+    Spans of an item that were never asked count in the denominator: an attack that tries all names
+    in one of three options has not tried "every allowed name".
+    """
+
+    n_items: int
+    """Items with a query."""
+    n_spans: int
+    """Their spans that names may replace."""
+    n_spans_asked: int
+    n_tried: int
+    """Different (span, name)."""
+    n_allowed: int
+    """All (span, name), in spans that were never asked too."""
+    n_distinct: int
+    """Different names over all items."""
+    n_names: int
+    """Names of the vocabulary."""
+    share: Estimate
+    """Mean over items of tried / allowed, over all spans."""
+    share_of_asked: Estimate
+    """The same over the spans that were asked."""
+
+
+Unit: TypeAlias = Literal["words", "characters", "tokens"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BySize(OfAttack):
+    """Success of first queries by the size of their edit.
+
+    Later queries are asked only where earlier ones failed: their success is that of ever harder
+    items.
+    """
+
+    unit: Unit
+    """`words`: replaced by inserted, white-space words; else an edit distance."""
+    low: int
+    """Least distance of the class; words replaced."""
+    high: int | None
+    """Largest distance, None in an open class; words inserted."""
+    n_items: int
+    asr_at_1: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names(Shown):
+    """Names that succeed, names that were tried, and the size of edits."""
+
+    named: Sequence[Named]
+    coverage: Sequence[Coverage]
+    sizes: Sequence[BySize]
+    title = "Names and edits"
+
+    def tables(self) -> Sequence[Table]:
+        """Diversity, coverage, and success by the size of the edit."""
+        by_seed = "Within a seed, then averaged; the plain index grows with the successes."
+        of_spans = (
+            "A name counts once a span; spans that were never asked count too. What was not tried "
+            "may succeed."
+        )
+        sizes: Mapping[Unit, tuple[str, Sequence[Field]]] = {
+            "words": ("words replaced and inserted", WORDS),
+            "characters": ("edit distance in characters", DISTANCES),
+            "tokens": ("edit distance in words", DISTANCES),
+        }
+        named, tried = (
+            "How many different names succeed",
+            "How much of what may be put in was tried",
+        )
+        return [
+            table("diversity", named, self.named, NAMED, notes=[by_seed]),
+            table("coverage", tried, self.coverage, COVERAGE, notes=[of_spans]),
+            *(
+                table(
+                    f"edit-{unit}",
+                    f"Success of the first query by {words}",
+                    [row for row in self.sizes if row.unit == unit],
+                    fields,
+                )
+                for unit, (words, fields) in sizes.items()
+            ),
+        ]
+
+    def charts(self) -> Sequence[Chart]:
+        """Success of first queries by words replaced and inserted."""
+        rows = [row for row in self.sizes if row.unit == "words"]
+        if len({(row.low, row.high) for row in rows}) < 2:
+            return ()
+        points = [
+            Point(
+                _words(row.high or 0),
+                row.asr_at_1,
+                _words(row.low),
+                f"{label(row.attack).words}, {panel(row, rows)}",
+            )
+            for row in rows
+        ]
+        title = "Lost at the first query, by words replaced (rows) and inserted (columns)"
+        y = "share of right answers lost"
+        return [Chart("words", title, "heat", "words inserted", y, points)]
+
+
+def names_of(run: Run) -> Names | None:
+    """Compute it for attacks on questions; None where no attack edits one."""
+    cells = [
+        cell
+        for cell in run.attacks
+        if cell.eligible.any() and cell.trials[0].item.kind == Question.kind
+    ]
+    lines = _Lines(run)
+    sizes = by_size(cells, lines)
+    naming = [cell for cell in cells if cell.attack.draws_names]
+    if not (naming or sizes):
+        return None
+    named = [_named(run, cell) for cell in naming]
+    return Names(named=named, coverage=coverage(run, naming, lines), sizes=sizes)
+
+
+NAMES = Analysis("names", names_of)
+
+
+def _named(run: Run, cell: Cell) -> Named:
+    names = [t.first.name for t in cell.trials if t.first is not None and t.first.name is not None]
+    indices, n = diversity_of(run, cell), len(set(names))
+    return Named(**cell.labels, n_successes=len(names), n_names=n, indices=indices)
+
+
+# Coverage --------------------------------------------------------------------------------------
+
+
+class _Lines:
+    """The edits of every trial's queries."""
+
+    def __init__(self, run: Run) -> None:
+        self._all = run.folder.substitutions
+        trials, starts = np.unique(self._all.trial, return_index=True)
+        bounds = pairwise([*starts.tolist(), len(self._all.trial)])
+        self._of_trial = dict(zip(trials.tolist(), bounds, strict=True))
+
+    def __contains__(self, trial: Trial) -> bool:
+        return trial.number in self._of_trial
+
+    def of(self, trial: Trial) -> Iterator[tuple[int, Span, str]]:
+        """Yield (query, what it replaces, name that it puts in) of each edit, in order."""
+        spans, names, part = self._all.spans, self._all.names, slice(*self._of_trial[trial.number])
+        columns = [one[part].tolist() for one in (self._all.query, self._all.span, self._all.name)]
+        for query, span, name in zip(*columns, strict=True):
+            yield query, spans[span], names[name]
+
+    def spans(self, trial: Trial) -> set[Span]:
+        """Return what its queries replace."""
+        places = set(self._all.span[slice(*self._of_trial[trial.number])].tolist())
+        return {self._all.spans[place] for place in places}
+
+
+def coverage(run: Run, cells: Sequence[Cell], lines: _Lines) -> list[Coverage]:
+    """Return the coverage of every attack that asked something."""
+    sizes = {group: part.get("n_names") for group, part in run.manifest["groups"].items()}
+    counted = [cell for cell in cells if sizes.get(cell.place.group)]
+    # Other entities of the types that were replaced may be replaced too.
+    types: dict[str, set[str]] = defaultdict(set)
+    for cell in counted:
+        asked = {
+            (trial.item.id, span): trial.item
+            for trial in cell.trials
+            if trial in lines
+            for span in lines.spans(trial)
+        }
+        for (_, span), item in asked.items():
+            own = (m.type for m in item.mentions if (m.field, m.start, m.end) == span)
+            types[cell.place.group].update(own)
+    rows = (
+        _coverage(cell, lines, types[cell.place.group], int(sizes[cell.place.group]))
+        for cell in counted
+    )
+    return [row for row in rows if row is not None]
+
+
+def _coverage(cell: Cell, lines: _Lines, types: Collection[str], n_names: int) -> Coverage | None:
+    """Return the coverage of an attack; None if it asked nothing."""
+    field = str(cell.attack.params.get("field") or "options")
+    spans: dict[str, set[Span]] = defaultdict(set)
+    tried: dict[tuple[str, Span], set[str]] = defaultdict(set)
+    allowed: dict[str, int] = {}
+    within: dict[tuple[str, Span], int] = {}
+    for trial in (trial for trial in cell.trials if trial in lines):
+        item, excluded = trial.item.id, trial.excluded or {}
+        beyond = excluded.get(EDIT_DISTANCE)
+        n = max(n_names - sum(excluded.values()) + (beyond or 0), 0)
+        if item not in allowed:
+            spans[item].update(_replaceable(trial.item, field, types))
+        allowed[item] = max(allowed.get(item, 0), n)
+        if beyond is not None:
+            # What lies beyond the limit of edit distance is counted for the first span alone.
+            at = item, next(lines.of(trial))[1]
+            within[at] = max(within.get(at, 0), n - beyond, 0)
+        for _, span, name in lines.of(trial):
+            tried[item, span].add(name.casefold())
+            spans[item].add(span)
+    if not allowed:
+        return None
+    every = [
+        [(len(tried.get((item, x), ())), within.get((item, x), allowed[item])) for x in spans[item]]
+        for item in sorted(spans)
+    ]
+    return Coverage(
+        **cell.labels,
+        n_items=len(every),
+        n_spans=sum(map(len, every)),
+        n_spans_asked=len(tried),
+        n_tried=sum(map(len, tried.values())),
+        n_allowed=sum(allowed for of_item in every for _, allowed in of_item),
+        n_distinct=len(set().union(*tried.values())),
+        n_names=n_names,
+        share=_mean_share(every),
+        share_of_asked=_mean_share([[one for one in of_item if one[0]] for of_item in every]),
+    )
+
+
+def _replaceable(item: Any, field: str, types: Collection[str]) -> Iterator[Span]:
+    """Yield the spans of an item's field that names of some types may replace, asked or not."""
+    key = set(item.key_text.casefold().split())
+    for m in item.mentions:
+        if m.field in item.letters:
+            fits = field == "options" and m.field != item.key
+        else:
+            # In a text, an entity that shares a word with the right answer gives it away.
+            words = item.text_of(m.field)[m.start : m.end].casefold().split()
+            fits = m.field == field and not key.intersection(words)
+        if fits and m.type in types:
+            yield m.field, m.start, m.end
+
+
+def _mean_share(items: Sequence[Sequence[tuple[int, int]]]) -> Estimate:
+    """Return the mean over items of names tried / allowed, given by span."""
+    sums = np.array([np.sum(spans, axis=0) if spans else (0, 0) for spans in items]).reshape(-1, 2)
+    n, of = sums.astype(np.float64).T
+    return item_mean(np.divide(n, of, out=np.zeros(len(n)), where=of > 0))
+
+
+# The size of edits -----------------------------------------------------------------------------
+
+
+_Class: TypeAlias = tuple[Unit, int, int | None]
+"""Unit, low and high of a `BySize`."""
+_UNITS: Sequence[Unit] = ("words", "characters", "tokens")
+
+
+def by_size(cells: Sequence[Cell], lines: _Lines) -> list[BySize]:
+    """Return ASR(1) by words replaced x inserted, and by edit distance."""
+    rows: list[BySize] = []
+    for cell in cells:
+        classes: dict[_Class, list[tuple[Trial, bool]]] = defaultdict(list)
+        for trial in (trial for trial in cell.trials if trial in lines):
+            edits = list(lines.of(trial))
+            query = edits[0][0]
+            is_success = trial.first is not None and trial.first.query == query
+            for one in _sizes(
+                (trial.item.replaced(Edit(field=f, start=start, end=end, replacement=new)), new)
+                for at, (f, start, end), new in edits
+                if at == query
+            ):
+                classes[one].append((trial, is_success))
+        for unit, low, high in sorted(
+            classes, key=lambda one: (_UNITS.index(one[0]), one[1], one[2] or 0)
+        ):
+            members = classes[unit, low, high]
+            rows.append(
+                BySize(
+                    **cell.labels,
+                    unit=unit,
+                    low=low,
+                    high=high,
+                    n_items=len({trial.path[:2] for trial, _ in members}),
+                    asr_at_1=rate_of((trial.path, is_success) for trial, is_success in members),
+                )
+            )
+    return rows
+
+
+def _sizes(edits: Iterable[tuple[str, str]]) -> tuple[_Class, ...]:
+    """Return the classes of one query's edits, given as (old, new)."""
+    pairs = list(edits)
+    replaced, inserted = (sum(len(pair[i].split()) for pair in pairs) for i in (0, 1))
+    tokens = sum(edit_distance(old.split(), new.split()) for old, new in pairs)
+    return (
+        ("words", min(replaced, MOST_WORDS), min(inserted, MOST_WORDS)),
+        ("characters", *_class_of(sum(edit_distance(old, new) for old, new in pairs))),
+        ("tokens", min(tokens, MOST_WORDS), tokens if tokens < MOST_WORDS else None),
+    )
+
+
+def _class_of(characters: int) -> tuple[int, int | None]:
+    """Return the ends of a class of edit distance.
+
+    >>> _class_of(7), _class_of(99)
+    ((5, 9), (30, None))
+    """
+    low = max(end for end in CHARACTERS if end <= characters)
+    above = [end - 1 for end in CHARACTERS if end > low]
+    return low, above[0] if above else None
+
+
+# What is shown ---------------------------------------------------------------------------------
+
+
+def _words(n: int) -> str:
+    return f"{n} or more" if n == MOST_WORDS else str(n)
+
+
+NAMED = (
+    *attack_labels(),
+    column("Successes", "n_successes", "count"),
+    column("Different names", "n_names", "count"),
+    column("Diversity", "indices.diversity_unbiased", "score", "Gini-Simpson index, unbiased"),
+    column("plain", "indices.diversity", "score", "as in the paper", wide=True),
+    column("Prompt similarity", "indices.prompt_similarity", "score", "mean cosine", wide=True),
+)
+COVERAGE = (
+    *attack_labels(),
+    column("Items", "n_items", "count", wide=True),
+    column("Spans asked", "n_spans_asked", "count"),
+    column("of", "n_spans", "count"),
+    column("Tried", "share", "score", "of all allowed names, in all spans"),
+    column("in asked spans", "share_of_asked", "score"),
+    column("Different names", "n_distinct", "count"),
+    column("of", "n_names", "count"),
+)
+_SUCCESS = (
+    column("Items", "n_items", "count"),
+    column("Lost at once", "asr_at_1", "share"),
+)
+WORDS = (
+    *attack_labels(),
+    column("Words replaced", lambda row: _words(row.low)),
+    column("inserted", lambda row: _words(row.high or 0)),
+    *_SUCCESS,
+)
+DISTANCES = (
+    *attack_labels(),
+    column("From", lambda row: str(row.low)),
+    column("to", lambda row: "more" if row.high is None else str(row.high)),
+    *_SUCCESS,
 )

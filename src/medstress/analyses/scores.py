@@ -7,7 +7,7 @@ before and after together, so that the difficulty of a document cancels in their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
@@ -26,8 +26,7 @@ from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
-from medstress.stats.permutation import swap_p
-from medstress.stats.resampling import RESAMPLES, unit_weights
+from medstress.stats.resampling import RESAMPLES, swap_p, unit_weights
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
 from medstress.tasks.scores import Resamples, Scoring
@@ -63,28 +62,17 @@ class _Columns(NamedTuple):
 class Sample:
     """Answers of one arm about whole items, from which the scores of their kind are computed."""
 
-    def __init__(
-        self,
-        scoring: Scoring,
-        answers: Sequence[Response],
-        clusters: Sequence[str] | None = None,
-    ) -> None:
-        """Arrange answers.
-
-        Args:
-            scoring: how they are scored.
-            answers: those of several seeds, if there are.
-            clusters: the order of clusters; default: those of the answers, sorted.
-        """
+    def __init__(self, scoring: Scoring, answers: Sequence[Response]) -> None:
+        """Arrange answers, those of several seeds if there are; `scoring` says how they count."""
         self.scoring = scoring
-        self.clusters = sorted({one.cluster for one in answers}) if clusters is None else clusters
-        self.n_clusters = m = len(self.clusters)
+        clusters = sorted({one.cluster for one in answers})
+        self.n_clusters = m = len(clusters)
         self.units = scoring.units[any(one.cluster != one.item.id for one in answers)]
         """What the clusters are, for people."""
         few = f"too few {self.units} for an interval: {m}, and {scoring.enough} needed"
         self.few = few if m < scoring.enough else ""
         """Why there is no interval; empty where there are enough clusters."""
-        place = {cluster: i for i, cluster in enumerate(self.clusters)}
+        place = {cluster: i for i, cluster in enumerate(clusters)}
         by_seed: dict[int | None, dict[str, tuple[Any, Any, int]]] = {}
         for i, one in enumerate(answers):
             pair = scoring.read(one.item, one.edits, one.answer)
@@ -357,10 +345,10 @@ def _score(
     missing: str,
 ) -> dict[str, Score]:
     first = Sample(scoring, before)
-    second = Sample(scoring, after, first.clusters) if after else None
+    second = Sample(scoring, after) if after else None
     no_net = "there is no control" if net is None else "the control shares no item and seed"
     control = Sample(scoring, net[0]) if net and net[0] else None
-    own = Sample(scoring, net[1], control.clusters) if net and control else None
+    own = Sample(scoring, net[1]) if net and control else None
     differences: dict[str, Numbers] = {}  # of all scores, once one of them is asked for
 
     def p_of(name: str) -> float | None:
@@ -466,17 +454,16 @@ def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | 
         clean = {key: clean[key] for key in keys}
     if not clean:
         return None
-    clusters = sorted({one.cluster for one, _ in clean.values()})
 
-    def samples(some: Sequence[tuple[Response, Response]]) -> tuple[Sample, Sample]:
-        one, other = ([responses[i] for responses in some] for i in (0, 1))
-        return Sample(scoring, one, clusters), Sample(scoring, other, clusters)
+    def samples(some: Iterable[tuple[Response, Response]]) -> tuple[Sample, Sample]:
+        one, other = (Sample(scoring, side) for side in zip(*some, strict=True))
+        return one, other
 
     return Scored(
         scoring=scoring,
         n_items=len({one.item.id for one, _ in clean.values()}),
-        clean=samples(list(clean.values())),
-        after=samples([after[key] for key in keys]) if keys else None,
+        clean=samples(clean.values()),
+        after=samples(after[key] for key in keys) if keys else None,
     )
 
 

@@ -1,20 +1,24 @@
 """What results hand to renderers: tables, charts and remarks, as plain data; and results as JSON.
 
-No renderer knows a measure, and no result knows a renderer.
+No renderer knows a measure, and no result knows a renderer. Below stand the names by which people
+call attacks, models and items, where files use keys.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from pathlib import PurePosixPath
+from typing import Any, Literal, TypeAlias
 
-from medstress.core.arms import Place
+from medstress.core.arms import NOISE_CONTROL, AttackRecord, Place
+from medstress.core.items import Question
+from medstress.core.sentences import SentencePair, TaggedText
+from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate
 
-R = TypeVar("R")
 Outcome: TypeAlias = Literal["ok", "failed", "error"]
-R_contra = TypeVar("R_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +105,11 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field(Generic[R_contra]):
+class Field:
     """A column, and how it is read from a row of results."""
 
     column: Column
-    read: Callable[[R_contra], Value | Entry]
+    read: Callable[[Any], Value | Entry]
 
 
 def column(
@@ -116,7 +120,7 @@ def column(
     *,
     key: str = "",
     wide: bool = False,
-) -> Field[Any]:
+) -> Field:
     """Return a column that is read from rows by a path, or by a function.
 
     A path names attributes, keys, or places in a tuple: `rates.accuracy`, `0.victim`. It reads None
@@ -151,13 +155,13 @@ def path(name: str) -> Callable[[Any], Any]:
     return read
 
 
-def named(heading: str, name: str, *, key: str = "", wide: bool = False) -> Field[Any]:
+def named(heading: str, name: str, *, wide: bool = False) -> Field:
     """Return a column of labels, read by a path."""
     read = path(name)
-    return column(heading, lambda row: label(read(row)), key=key, wide=wide)
+    return column(heading, lambda row: label(read(row)), wide=wide)
 
 
-def place_labels(of: str = "") -> list[Field[Any]]:
+def place_labels(of: str = "") -> list[Field]:
     """Return the columns that name a place: model, data set, group; `of` is its path in a row."""
     at = f"{of}." if of else ""
     return [
@@ -167,7 +171,7 @@ def place_labels(of: str = "") -> list[Field[Any]]:
     ]
 
 
-def attack_labels(of: str = "") -> list[Field[Any]]:
+def attack_labels(of: str = "") -> list[Field]:
     """Return the columns that name an attack, and its place."""
     return [named("Attack", f"{of}.attack" if of else "attack"), *place_labels(of)]
 
@@ -175,8 +179,8 @@ def attack_labels(of: str = "") -> list[Field[Any]]:
 def table(
     name: str,
     caption: str,
-    rows: Iterable[R],
-    fields: Sequence[Field[R]],
+    rows: Iterable[Any],
+    fields: Sequence[Field],
     *,
     n_labels: int | None = None,
     notes: Sequence[str] = (),
@@ -204,33 +208,26 @@ def table(
     )
 
 
+def decimal(value: float | None, digits: int = 3) -> str:
+    """Write a number between -1 and 1 as sentences do.
+
+    >>> decimal(-0.25), decimal(0.934, 2), decimal(1.0), decimal(None)
+    ('−.250', '.93', '1.000', '–')
+    """
+    if value is None:
+        return "–"
+    text = f"{abs(value):.{digits}f}".removeprefix("0")
+    return f"\N{MINUS SIGN}{text}" if value < 0 and text.strip(".0") else text
+
+
 def as_entry(value: Value | Entry) -> Entry:
     """Return a value as an entry of a table; an estimate says its worst ends where it has some."""
     if isinstance(value, Entry):
         return value
     if not isinstance(value, Estimate) or value.worst is None or None in value.worst:
         return Entry(value=value)
-    low, high = (
-        f"{end or 0:.3f}".replace("0.", ".", 1).replace("-", "\N{MINUS SIGN}")
-        for end in value.worst
-    )
+    low, high = map(decimal, value.worst)
     return Entry(value=value, lines=(f"at worst [{low}, {high}]",))
-
-
-class Placed(Protocol):
-    """What names a place: a `medstress.core.arms.Place`, or a row of results."""
-
-    @property
-    def dataset(self) -> str:
-        """Label of the data set."""
-
-    @property
-    def group(self) -> str:
-        """Label of the entity group."""
-
-    @property
-    def victim(self) -> str:
-        """Label of the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +243,10 @@ class OfAttack:
     def place(self) -> Place:
         """Where it was tried."""
         return Place(self.dataset, self.group, self.victim)
+
+
+Placed: TypeAlias = Place | OfAttack
+"""What names a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +350,6 @@ class Shown:
         return ()
 
 
-def where(place: Placed, attack: str) -> tuple[str, ...]:
-    """Return what a remark speaks of."""
-    return place.dataset, place.group, place.victim, attack
-
-
 def panel(place: Placed, places: Iterable[Placed]) -> str:
     """Return the heading of a panel: the model, and what else differs among places.
 
@@ -415,3 +411,134 @@ def _object(value: Any) -> Json:
             raise TypeError(f"{type(value).__name__}.{field.name}: {sorted(twice)} twice in a row")
         row |= new
     return row
+
+
+# Names -----------------------------------------------------------------------------------------
+
+HARMLESS: Mapping[str, str] = {
+    "no_op": "harmless edits",
+    "neutral_insertion": "neutral sentences",
+    "paraphrase": "other wordings",
+    "option_shuffle": "other orders of the options",
+    "same_type": "random names of the same type",
+    "repeat": "repeats of the same prompt",
+}
+"""Control -> words, the one that says most first."""
+CONTROL_WORDS: Mapping[str, str] = {**HARMLESS, NOISE_CONTROL: "noise outside entities"}
+"""The same for all controls."""
+_ATTACKS: Mapping[str, str] = {
+    **CONTROL_WORDS,
+    "discrete_zoo": "searched names",
+    "medfuzz": "MedFuzz",
+    "attacked": "stored edits",
+    "ocr_noise": "OCR noise",
+    "synonym": "synonyms",
+    "abbreviation": "abbreviations",
+    "passage_swap": "a swapped passage",
+    "passage_distractor": "a passage with a distractor",
+    "passage_other": "another passage",
+    "passage_none": "no passage",
+}
+_SAMPLERS: Mapping[str, str] = {"nearest": "nearest names", "farthest": "farthest names"}
+
+
+def control_words(name: str) -> str:
+    """Return what a control does, in a few words.
+
+    >>> control_words("no_op")
+    'harmless edits'
+    """
+    return CONTROL_WORDS.get(name, name.replace("_", " "))
+
+
+def attack_words(attack: AttackRecord) -> str:
+    """Return what an attack without a label of its own does, in a few words.
+
+    >>> attack_words(AttackRecord(label="swap_noise", name="swap_noise"))
+    'swap noise'
+    """
+    params = attack.params
+    if attack.name == "entity_substitution":
+        n = params.get("n") or 0
+        drawn = "near names" if n < 0 else "far names" if n > 0 else "random names"
+        words = _SAMPLERS.get(str(params.get("sampler")), drawn)
+    else:
+        words = _ATTACKS.get(attack.name, attack.name.replace("_", " "))
+    return f"{words}, searched" if params.get("search", "none") != "none" else words
+
+
+def attack_names(attacks: Iterable[AttackRecord]) -> dict[str, str]:
+    """Return label -> name of attacks: the user's label, else words and what tells them apart.
+
+    A label that nobody wrote begins with the name that the attack is registered under.
+
+    >>> near = AttackRecord(label="entity_substitution n=-20", name="entity_substitution",
+    ...                     params={"n": -20})
+    >>> attack_names([near])
+    {'entity_substitution n=-20': 'near names'}
+    """
+    by_label = {attack.label: attack for attack in attacks}
+    words = {
+        label: attack_words(attack) if label.startswith(attack.name) else label
+        for label, attack in by_label.items()
+    }
+    n_of = Counter(words.values())
+    names = {}
+    for label, attack in by_label.items():
+        rest = label.removeprefix(attack.name).strip(" _")
+        is_shared = n_of[words[label]] > 1 and label.startswith(attack.name)
+        names[label] = f"{words[label]} ({rest or label})" if is_shared else words[label]
+    return names
+
+
+def model_names(labels: Iterable[str]) -> dict[str, str]:
+    """Return label -> name of models: the last part of a path unless two models share it.
+
+    A name with spaces is no path. Underscores become spaces, as in tables and pictures, but in
+    names of files.
+
+    >>> model_names(["/models/a/llama", "gpt w/ passage"])
+    {'/models/a/llama': 'llama', 'gpt w/ passage': 'gpt w/ passage'}
+    """
+    last = {
+        label: label if " " in label else PurePosixPath(label.replace("\\", "/")).name or label
+        for label in labels
+    }
+    n_of = Counter(last.values())
+    return {label: spaced(label if n_of[name] > 1 else name) for label, name in last.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """What is counted."""
+
+    one: str
+    many: str
+
+    def of(self, n: int) -> str:
+        """Return the noun for a number."""
+        return self.one if n == 1 else self.many
+
+    def count(self, n: int) -> str:
+        """Return a number with its noun.
+
+        >>> Noun("item", "items").count(1_200)
+        '1,200 items'
+        """
+        return f"{n:,} {self.of(n)}"
+
+
+QUESTIONS, ENTITIES = Noun("question", "questions"), Noun("entity", "entities")
+PAIRS, TEXTS = Noun("pair", "pairs"), Noun("text", "texts")
+DOCUMENTS, ITEMS = Noun("document", "documents"), Noun("item", "items")
+_NOUNS = {Question.kind: QUESTIONS, SentencePair.kind: PAIRS, TaggedText.kind: ENTITIES}
+
+
+def noun_of(trial: Trial) -> Noun:
+    """Return what a trial is about: a question, a pair, an entity of a tagged text, an item."""
+    return _NOUNS.get(trial.item.kind, ITEMS)
+
+
+def capital(text: str) -> str:
+    """Return a sentence with its first letter in upper case."""
+    return text[:1].upper() + text[1:]

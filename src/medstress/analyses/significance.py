@@ -21,21 +21,19 @@ from typing import Any
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import (
     HIDDEN,
-    Field,
     Remark,
     Shown,
     Table,
     column,
     named,
     table,
-    where,
 )
 from medstress.core.arms import Place
 from medstress.core.trials import Trial
 from medstress.core.words import plural
 from medstress.stats.estimate import Estimate, benjamini_hochberg, holm
-from medstress.stats.means import difference_of_few
-from medstress.stats.permutation import control_p
+from medstress.stats.paired import difference_of_few
+from medstress.stats.resampling import control_p
 from medstress.store.reader import StoredInquiry
 
 LEVEL = 0.05
@@ -484,7 +482,7 @@ class Significance(Shown):
 
 
 def _remarks(row: ArmTests) -> Iterator[Remark]:
-    at = where(row.place, row.attack)
+    at = (*row.place, row.attack)
     if row.why is not None:
         sentence = (
             f"{row.attack}: the tests of successes could not finish: {row.why}. `medstress test` "
@@ -506,10 +504,9 @@ def _remarks(row: ArmTests) -> Iterator[Remark]:
 def significance_of(run: Run) -> Significance | None:
     """Adjust the stored tests family by family; None where nothing was tested."""
     last: dict[tuple[str, Place, str], StoredInquiry] = {}
-    for one in run.folder.inquiries:
-        if one.purpose == PURPOSE:
-            place = Place(one.dataset, one.group, one.victim)
-            last[settings_key(one.spec), place, one.attack] = one
+    for one in run.inquiries(PURPOSE):
+        place = Place(one.dataset, one.group, one.victim)
+        last[settings_key(one.spec), place, one.attack] = one
     family = family_of(run.trials, run.manifest.get(FIXED, {}).get("items", ()))
     families = [
         tests_of(stored, own, run)
@@ -530,7 +527,7 @@ def _number(pair: tuple[ArmTests, SuccessTest]) -> str:
     return f"{trial.item.id}, run {trial.repeat + 1}" if trial.repeat else str(trial.item.id)
 
 
-_FAMILIES: Sequence[Field[ArmTests]] = (
+_FAMILIES = (
     named("Model", "victim"),
     named("Attack", "attack", wide=True),
     column("Null", lambda row: str(row.null)),
@@ -544,7 +541,7 @@ _FAMILIES: Sequence[Field[ArmTests]] = (
     column("Smallest p", "reach.p_min", "p", "that can be reached"),
     column("Needed", "reach.n_needed", "count", "successes at the smallest p"),
 )
-_TESTS: Sequence[Field[tuple[ArmTests, SuccessTest]]] = (
+_TESTS = (
     column("Question", _number),
     named("Model", "0.victim"),
     named("Attack", "0.attack", wide=True),

@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from medstress.analyses import controls
 from medstress.analyses.run import Analysis, Cell, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
     HIDDEN,
     Chart,
-    Field,
     OfAttack,
     Point,
     Remark,
@@ -29,8 +27,8 @@ from medstress.analyses.shown import (
     column,
     panel,
     table,
-    where,
 )
+from medstress.analyses.success import reach, readings
 from medstress.core.arms import Place
 from medstress.stats.estimate import Estimate, sidak, unknown, with_worst
 from medstress.stats.shares import Mask, simultaneous
@@ -78,43 +76,12 @@ class Slice(OfAttack):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """The slices of one attack by one property."""
-
-    rows: Sequence[Slice]
-
-    @property
-    def are_comparable(self) -> bool:
-        """Whether there are several slices and each has an estimate."""
-        return len(self.rows) > 1 and all(row.asr.ends[0] is not None for row in self.rows)
-
-    @property
-    def worst(self) -> Slice:
-        """The slice that surely loses most, by the lower end of its interval."""
-        return max(self.rows, key=lambda row: (_low(row.asr), row.asr.n))
-
-    @property
-    def surely_lower(self) -> list[Slice]:
-        """The slices that lose less than the worst, by intervals that hold together."""
-        low = _low(self.worst.asr)
-        return [row for row in self.rows if (high := row.asr.ends[1]) is not None and high < low]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Slices(Shown):
     """All slices of a run."""
 
     rows: Sequence[Slice]
     is_post_hoc: bool = field(metadata=HIDDEN)
     title = "Slices"
-
-    @property
-    def families(self) -> list[Family]:
-        """The slices of every attack by every property."""
-        rows: dict[tuple[str, ...], list[Slice]] = defaultdict(list)
-        for row in self.rows:
-            rows[*row.place, row.attack, row.by].append(row)
-        return [Family(rows=members) for members in rows.values()]
 
     def tables(self) -> Sequence[Table]:
         """Every slice."""
@@ -157,29 +124,33 @@ class Slices(Shown):
                 f"{len(small)} of {len(attacked)} slices have too few questions to say anything: "
                 f"their interval is wider than {WIDE:g} ({shown}).",
             )
-        for family in self.families:
-            yield from _difference(family)
+        families: dict[tuple[str, ...], list[Slice]] = defaultdict(list)
+        for row in attacked:
+            families[*row.place, row.attack, row.by].append(row)
+        for rows in families.values():
+            yield from _difference(rows)
 
 
-def _difference(family: Family) -> Iterator[Remark]:
-    """Say which slice loses more than others, that none is shown to, or that nobody can tell."""
-    worst = family.worst
-    if worst.cell.attack.asks_clean_only or len(family.rows) < 2:
-        return
-    at, by = where(worst.cell.place, worst.attack), worst.by.replace("_", " ")
-    if lower := family.surely_lower:
+def _difference(rows: Sequence[Slice]) -> Iterator[Remark]:
+    """Say which slice of a property surely loses more than others, by intervals that hold together;
+    or that none is shown to."""
+    ends = [row.asr.ends for row in rows]
+    lows = [-1.0 if low is None else low for low, _ in ends]
+    i = max(range(len(rows)), key=lambda i: (lows[i], rows[i].asr.n))
+    worst, at, by = rows[i], (*rows[i].place, rows[i].attack), rows[i].by.replace("_", " ")
+    lower = [
+        row
+        for row, (_, high) in zip(rows, ends, strict=True)
+        if high is not None and high < lows[i]
+    ]
+    if lower:
         names = ", ".join(row.name for row in lower[:_SHOWN])
         others = f"{names} and {len(lower) - _SHOWN} more" if len(lower) > _SHOWN else names
         sentence = f"{worst.attack}: {worst.name} loses more than {others}."
         yield Remark("slice_differs", sentence, at)
-    elif family.are_comparable:
+    elif len(rows) > 1 and all(low is not None for low, _ in ends):
         sentence = f"{worst.attack}: no slice by {by} is shown to lose more than another."
         yield Remark("no_slice_differs", sentence, at, "note")
-
-
-def _low(estimate: Estimate) -> float:
-    low = estimate.ends[0]
-    return -1.0 if low is None else low
 
 
 def slices_of(run: Run) -> Slices | None:
@@ -245,11 +216,11 @@ def _together(cell: Cell, reading: Reading, masks: Sequence[Mask]) -> list[Estim
 
 def _nets(run: Run, cell: Cell, masks: Sequence[Mask]) -> dict[str, list[Estimate]]:
     """Estimate a - c of every slice by control, by Tango's interval at Sidak's level."""
-    left, level = controls.reach(run, cell), sidak(len(masks))
+    left, level = reach(run, cell), sidak(len(masks))
     nets: dict[str, list[Estimate]] = {}
     for name, control in run.controls(cell).items():
         pairs = pair(cell, control)
-        ours, others = controls.readings(cell, control, pairs, cell.budget, left)
+        ours, others = readings(cell, control, pairs, cell.budget, left)
         kept = [mask[pairs.first] for mask in masks]
         nets[name] = [
             contrast(ours.at(some), others.at(some), pairs.units[:, some], level).estimate
@@ -345,7 +316,7 @@ def _types_of(item: Any, types: Sequence[str] | None, *, grouped: bool) -> Seque
     return sorted(names) or (NONE,)
 
 
-FIELDS: Sequence[Field[Slice]] = (
+FIELDS = (
     column("Slice", "name"),
     *attack_labels(),
     column("Questions", "n_items", "count"),

@@ -1,27 +1,33 @@
-"""How often an attack succeeds, how soon, and what the model knew before.
+"""How often an attack succeeds, how soon, with how many names, and beside harmless edits.
 
 References:
     Xian et al., "Assessing biomedical knowledge robustness in large language models by
-    query-efficient sampling attacks", TMLR 2025, Table 1.
+    query-efficient sampling attacks", TMLR 2025, Table 1; eta and prompt similarity: Figure 2.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import exp, lgamma, log, log1p
 from statistics import fmean, median
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from medstress.analyses.run import NEVER, Cell
-from medstress.analyses.shown import FLAT, Remark, where
+from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair, share_of
+from medstress.analyses.shown import FLAT, HIDDEN, Remark
+from medstress.core.arms import MEANINGS
+from medstress.core.hashing import rng_for
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Queries, Trial
-from medstress.stats.estimate import Estimate, unknown, wilson_ends
-from medstress.stats.resampling import mean_over
+from medstress.stats.estimate import WILSON, Ends, Estimate, unknown, wilson_ends
+from medstress.stats.paired import Difference
+from medstress.stats.resampling import RESAMPLES, draw_kinds, mean_over, percentiles
+from medstress.stats.shares import Numbers
 
 EVERY_BUDGET = 1_000
 """Up to this budget `asr_at` lists every one, beyond it those at which the share changes."""
@@ -301,8 +307,9 @@ _SENTENCES: Mapping[str, str] = {
 }
 
 
-def remarks(cell: Cell, n: Counts, knows: Knowledge | None) -> Iterator[Remark]:
+def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -> Iterator[Remark]:
     """Say what a reader of the rates has to know."""
+    at = (*cell.place, cell.attack.label)
     notes = [t.note for t in cell.trials if t.verdict is Verdict.FAILED]
     commonest = Counter(filter(None, notes)).most_common(1)
     facts = {
@@ -324,4 +331,314 @@ def remarks(cell: Cell, n: Counts, knows: Knowledge | None) -> Iterator[Remark]:
         if is_so:
             if is_clean and rule == "near_chance":
                 sentence = f"{sentence.partition(':')[0]}."
-            yield Remark(rule, sentence.format(**facts), where(cell.place, cell.attack.label))
+            yield Remark(rule, sentence.format(**facts), at)
+    if loss is not None and (name := loss.headline) is not None:
+        c, how = loss.control[name], MEANINGS.get(name, "when its control edits the text")
+        sentence = (
+            f"Harmless edits alone take {c.hits:,} of {c.n:,} right answers "
+            f"({name.replace('_', ' ')}: {how}); {cell.attack.label} is not shown to take more."
+        )
+        yield Remark("control_takes_as_much", sentence, at, "note")
+
+
+# Beside controls -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """What an attack takes, and what each of its controls takes, by name of the control."""
+
+    control: Mapping[str, Estimate]
+    """Share that the control flips, of the questions that both may flip."""
+    asr_net: Mapping[str, Estimate]
+    """a - c on the same trials."""
+    loss_bounds: Mapping[str, Ends]
+    """From the low end of a - c, at least 0, to the high end of a; open answers at their worst."""
+    tests: Mapping[str, Difference] = field(metadata=HIDDEN)
+
+    def takes_as_much(self, control: str) -> bool:
+        """Return whether harmless edits take some and the attack is not shown to take more.
+
+        The interval of a - c reaches 0, and the low end of c is above 0.
+        """
+        net, least = self.asr_net[control].ends[0], self.control[control].ends[0]
+        return net is not None and net <= 0 and least is not None and least > 0
+
+    @property
+    def headline(self) -> str | None:
+        """The control whose harmless edits are the headline: of those that take as much as the
+        attack the one that surely takes most; None without one."""
+        as_much = [name for name in self.control if self.takes_as_much(name)]
+        return max(as_much, key=lambda name: self.control[name].ends[0] or 0.0, default=None)
+
+
+class Beside(NamedTuple):
+    """An attack beside one control."""
+
+    control: Estimate
+    net: Difference
+    bounds: Ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What gates and repeats left of an arm's attempts."""
+
+    asked: float
+    """Share of the attempts that reached the model."""
+    new: float
+    """Share of the queries after the first of a trial that asked a new variant."""
+    repeats: Mapping[int, Sequence[int]]
+    """Number of a trial -> its queries that asked a variant again."""
+
+    def limits(self, cell: Cell, budget: int) -> NDArray[np.int64]:
+        """Return up to which query a control's flip counts beside each trial, shape (n,).
+
+        Where the attack held, it is the number of variants that it asked. Where it succeeded, it is
+        those up to the success and, for the attempts left, a binomial draw at the arm's shares,
+        seeded by the trial. `NEVER` where nothing was taken away.
+        """
+        attempts = cell.budget
+        return np.array([self._limit(t, attempts, budget) for t in cell.trials], dtype=np.int64)
+
+    def _limit(self, trial: Trial, attempts: int, budget: int) -> int:
+        first, again = trial.first, self.repeats.get(trial.number, ())
+        if first is None or first.query > budget:
+            if not again and not trial.queries.rejected:
+                return NEVER
+            n = min(budget, trial.queries.asked)
+            return n - sum(query <= n for query in again)
+        arm, n = trial.arm, first.query
+        stream = f"reach of {arm.attack.label}/{arm.place.group}/{arm.place.victim}/{trial.unit}"
+        rng = rng_for(arm.seed or 0, stream, arm.place.dataset, trial.item.id, trial.repeat)
+        left = max(attempts - (first.attempt or n + trial.queries.rejected), 0)
+        more = min(budget - n, int(rng.binomial(left, self.asked)))
+        return n - sum(query <= n for query in again) + int(rng.binomial(more, self.new))
+
+
+def reach(run: Run, cell: Cell) -> Reach | None:
+    """Return what gates and repeats left of an attack's attempts; None where they took nothing."""
+    tried = [trial for trial in cell.trials if trial.is_eligible]
+    # The answer to a repeat comes from a cache, so edits are read only where some answer did.
+    repeats = {
+        t.number: again
+        for t in tried
+        if t.queries.cached and (again := run.folder.repeats.get(t.number))
+    }
+    asked = sum(trial.queries.asked for trial in tried)
+    rejected = sum(trial.queries.rejected for trial in tried)
+    if not rejected and not repeats:
+        return None
+    later = sum(max(trial.queries.asked - 1, 0) for trial in tried)
+    return Reach(
+        asked=asked / (asked + rejected),
+        new=1 - sum(map(len, repeats.values())) / later if later else 1.0,
+        repeats=repeats,
+    )
+
+
+def loss(run: Run, cell: Cell) -> Loss | None:
+    """Compare an attack with its controls at its budget; None without any."""
+    controls = run.controls(cell)
+    if not controls:
+        return None
+    left = reach(run, cell)
+    pairs = {name: pair(cell, control) for name, control in controls.items()}
+    full = {n: at_budget(cell, controls[n], pairs[n], cell.budget, left) for n in controls}
+    return Loss(
+        control={name: part.control for name, part in full.items()},
+        asr_net={name: part.net.estimate for name, part in full.items()},
+        loss_bounds={name: part.bounds for name, part in full.items()},
+        tests={name: part.net for name, part in full.items()},
+    )
+
+
+def readings(
+    cell: Cell, control: Cell, pairs: Pairs, budget: int, left: Reach | None
+) -> tuple[Reading, Reading]:
+    """Return what attack and control flip within a budget, one place a pair.
+
+    Args:
+        cell: the attack.
+        control: its control.
+        pairs: their trials on the same items.
+        budget: perturbed queries that count.
+        left: what gates and repeats left of the attack's attempts (`reach`).
+    """
+    ours = cell.read("asr", budget).at(pairs.first)
+    others = control.read("asr", budget).at(pairs.second)
+    if left is None:
+        return ours, others
+    counts = control.first[pairs.second] <= left.limits(cell, budget)[pairs.first]
+    is_open = (~control.eligible | control.lacks)[pairs.second]
+    return ours, others._replace(
+        hit=others.hit & counts,
+        least=others.least & counts,
+        most=(others.most & counts) | is_open,
+    )
+
+
+def at_budget(
+    cell: Cell, control: Cell, pairs: Pairs, budget: int, left: Reach | None = None
+) -> Beside:
+    """Compare an attack with a control on the trials of both; the arguments are `readings`'."""
+    ours, others = readings(cell, control, pairs, budget, left)
+    net = contrast(ours, others, pairs.units)
+    low, high = net.estimate.ends[0], cell.share(cell.read("asr", budget)).ends[1]
+    bounds: Ends = (None, None) if low is None or high is None else (max(0.0, low), high)
+    both, may = ours.counts & others.counts, ours.may_count & others.may_count
+    of_both = others._replace(counts=both, may_count=may)
+    return Beside(share_of(of_both, pairs.units), net, bounds)
+
+
+# Names that succeed ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diversity:
+    """Diversity of the names that succeeded, within a seed and then averaged."""
+
+    diversity: Estimate
+    """eta = 1 - sum_j q_j^2, q_j the share of name j; grows with the number of successes."""
+    diversity_unbiased: Estimate
+    """1 - sum_j c_j (c_j - 1) / (n (n - 1)), c_j the successes of name j."""
+    prompt_similarity: Estimate
+    """Mean cosine of the whole prompts before and after first successes."""
+
+
+def diversity(cell: Cell) -> Diversity:
+    """Estimate both forms of the Gini-Simpson index from the same resamples, and similarity.
+
+    If n is far from 0, the seeds of one item put in the same few names. Pooled, they would look
+    like reuse between items, or hide it.
+    """
+    plain, unbiased = both_forms(names_by_seed(cell.trials))
+    return Diversity(
+        diversity=plain,
+        diversity_unbiased=unbiased,
+        prompt_similarity=prompt_similarity(cell),
+    )
+
+
+def names_by_seed(trials: Iterable[Trial]) -> list[dict[str, list[str]]]:
+    """Return for every seed and repeat the names of first successes by document or item."""
+    seeds: dict[tuple[bool, int, int], dict[str, list[str]]] = defaultdict(dict)
+    for trial in trials:
+        seed = trial.arm.seed
+        if trial.first is not None and trial.first.name is not None:
+            names = seeds[seed is not None, seed or 0, trial.repeat]
+            names.setdefault(trial.cluster, []).append(trial.first.name)
+    return [seeds[key] for key in sorted(seeds)]
+
+
+def gini_simpson(counts: ArrayLike, *, unbiased: bool = False) -> Numbers:
+    """Return the probability that two successes put in different names.
+
+    1 - sum_j (c_j / n)^2, drawing the two with replacement, or in the unbiased form
+    1 - sum_j c_j (c_j - 1) / (n (n - 1)), drawing them without.
+
+    Args:
+        counts: successes by name, shape (..., n_names); 1 in total, 2 for the unbiased form.
+        unbiased: True for the unbiased form.
+
+    Returns:
+        Shape (...), in [0, 1].
+
+    >>> float(gini_simpson([3, 1])), float(gini_simpson([3, 1], unbiased=True))
+    (0.375, 0.5)
+
+    References:
+        Simpson, "Measurement of diversity", Nature 1949.
+    """
+    c, taken = np.asarray(counts, dtype=np.float64), int(unbiased)
+    n = c.sum(axis=-1)
+    return np.asarray(1 - (c * (c - taken)).sum(axis=-1) / (n * (n - taken)))
+
+
+def both_forms(seeds: Sequence[Mapping[str, Sequence[str]]]) -> tuple[Estimate, Estimate]:
+    """Estimate the plain and the unbiased index, drawing whole items of all seeds together.
+
+    The interval goes from the 2.5 % to the 97.5 % quantile of the resamples, shifted by the
+    difference of the index and their mean: a resample repeats names, so that its index is lower by
+    a factor 1 - 1/n on average, and unshifted quantiles would often lie below the value (with 15
+    successes over 20 equally likely names they cover the truth in 30 % of simulations, shifted
+    ones in more than 95 %). If it has no width, all m items look alike. Then, with L the lower
+    Wilson end for m of m, two successes both look like these with probability L^2, and the interval
+    is [L^2 eta, 1 - L^2 (1 - eta)].
+
+    Args:
+        seeds: the names of each seed by item.
+
+    References:
+        Davison and Hinkley, "Bootstrap Methods and their Application", 1997, chapter 5.
+    """
+    drawn = _resampled(seeds)
+    plain, unbiased = (
+        _mean_over_seeds(seeds, [index[form] for index in drawn], unbiased=form)
+        for form in (False, True)
+    )
+    return plain, unbiased
+
+
+def _mean_over_seeds(
+    seeds: Sequence[Mapping[str, Sequence[str]]], drawn: Sequence[Numbers], *, unbiased: bool
+) -> Estimate:
+    counts = [Counter(name for group in names.values() for name in group) for names in seeds]
+    enough = [i for i, names in enumerate(counts) if names.total() > unbiased]
+    if not enough:
+        why = "needs at least 2 successes" if unbiased else "needs a success"
+        return unknown(why, sum(names.total() for names in counts))
+    n, m = sum(counts[i].total() for i in enough), len({x for i in enough for x in seeds[i]})
+    value = float(np.mean([gini_simpson([*counts[i].values()], unbiased=unbiased) for i in enough]))
+    indices = np.stack([drawn[i] for i in enough])
+    # A resample may have too few successes of a seed; the others count then.
+    has = np.isfinite(indices)
+    some = has.any(axis=0)
+    means = np.where(has, indices, 0).sum(axis=0)[some] / has.sum(axis=0)[some]
+    low, high = percentiles(means)
+    what = "successes" if m == n else f"the successes of {m} items"
+    method = f"bootstrap over {what}, {RESAMPLES} resamples, recentred percentile 95 %"
+    if low == high:
+        both = wilson_ends(m, m)[0] ** 2
+        low, high = both * value, 1 - both * (1 - value)
+        method = f"{WILSON} over {m} items that look alike (their bootstrap interval has no width)"
+    else:
+        shift = value - float(means.mean())
+        low, high = max(0.0, low + shift), min(1.0, high + shift)
+    if len(enough) > 1:
+        method = f"mean over {len(enough)} seeds, within each; {method}"
+    return Estimate(value=value, n=n, low=low, high=high, method=method)
+
+
+def _resampled(seeds: Sequence[Mapping[str, Sequence[str]]]) -> list[dict[bool, Numbers]]:
+    """Return both forms of each seed's index in every resample of the items of all seeds.
+
+    An index is nan in a resample that has too few successes of the seed.
+    """
+    items = sorted({item for names in seeds for item in names})
+    if not items:
+        return []
+    looks = Counter(tuple(tuple(sorted(names.get(item, ()))) for names in seeds) for item in items)
+    kinds, drawn = draw_kinds(looks)
+    indices = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i in range(len(seeds)):
+            # (name, look) in order, so that the columns of one name are next to each other.
+            places = sorted((name, row) for row, kind in enumerate(kinds) for name in kind[i])
+            starts = [at for at, (name, _) in enumerate(places) if name != places[at - 1][0]] or [0]
+            looks_of = [row for _, row in places]
+            counts = np.add.reduceat(drawn[:, looks_of], starts, axis=1)
+            indices.append({form: gini_simpson(counts, unbiased=form) for form in (False, True)})
+    return indices
+
+
+def prompt_similarity(cell: Cell) -> Estimate:
+    """Estimate the mean cosine of prompts over first successes whose prompts were embedded."""
+    firsts = [(i, t.first) for i, t in enumerate(cell.trials) if t.first is not None]
+    embedded = [(i, f.similarity) for i, f in firsts if f.similarity is not None]
+    if not embedded:
+        return unknown("not computed")
+    n_open = len(firsts) - len(embedded)
+    what = "mean cosine of prompts over successes" + (f", {n_open} not embedded" if n_open else "")
+    places, values = zip(*embedded, strict=True)
+    return mean_over(np.array(values), cell.units[0][list(places)], what)

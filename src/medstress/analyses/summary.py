@@ -16,15 +16,13 @@ from typing import Any
 
 from medstress.analyses.attempts import ATTEMPTS
 from medstress.analyses.cautions import CAUTIONS, unread_models
-from medstress.analyses.names import attack_names, control_words, model_names
 from medstress.analyses.results import RESULTS, TESTS, Row
 from medstress.analyses.run import Analysis, Run
-from medstress.analyses.scaling import SCALING
+from medstress.analyses.scaling import NAMES, SCALING
 from medstress.analyses.shown import (
     Chart,
     Decision,
     Entry,
-    Field,
     Json,
     Label,
     Point,
@@ -32,7 +30,10 @@ from medstress.analyses.shown import (
     Shown,
     Table,
     as_json,
+    attack_names,
     column,
+    control_words,
+    model_names,
     named,
     spaced,
     table,
@@ -51,7 +52,7 @@ def _rare(name: str, module: str, has_some: Callable[[Run], bool]) -> Analysis[S
 
     Args:
         name: of the analysis.
-        module: where it stands, and what it is called there, such as `tuning:TUNING`.
+        module: where it stands, and what it is called there, such as `choice:TUNING`.
         has_some: whether a run may have a result.
     """
 
@@ -66,7 +67,7 @@ def _rare(name: str, module: str, has_some: Callable[[Run], bool]) -> Analysis[S
 
 
 def _asked(purpose: str) -> Callable[[Run], bool]:
-    return lambda run: any(one.purpose == purpose for one in run.folder.inquiries)
+    return lambda run: bool(run.inquiries(purpose))
 
 
 def _has_passages(run: Run) -> bool:
@@ -86,13 +87,13 @@ ANALYSES: Sequence[Analysis[Shown]] = (
     _rare("faithfulness", "attempts:FAITHFULNESS", lambda r: any(t.records for t in r.trials)),
     _rare("explanations", "explanations:EXPLANATIONS", _asked("explain")),
     _rare("probes", "probes:PROBES", lambda run: any(trial.answers for trial in run.trials)),
-    _rare("passages", "passages:READING", _has_passages),
+    _rare("passages", "probes:READING", _has_passages),
     _rare("training", "training:TRAINING", lambda run: "training" in run.manifest),
-    _rare("tuning", "tuning:TUNING", lambda run: "tuning" in run.manifest),
+    _rare("tuning", "choice:TUNING", lambda run: "tuning" in run.manifest),
     _rare("review", "review:REVIEW", lambda run: bool(run.folder.reviews)),
 )
 """Every capability, in the order of the page: the only list of them."""
-PAGE: Sequence[Analysis[Shown]] = (_rare("names", "coverage:NAMES", lambda run: True),)
+PAGE: Sequence[Analysis[Shown]] = (NAMES,)
 """What the page shows beside, and no file holds."""
 LISTS = ("slices", "requirements", "tests", "attempts", "significance", "faithfulness")
 """Entries of which JSON has the rows alone."""
@@ -354,7 +355,7 @@ def performance_of(run: Run) -> Performance:
 
 
 PERFORMANCE = Analysis("performance", performance_of)
-SPENDING: Sequence[Field[Paid]] = (
+SPENDING = (
     named("Paid to", "payer"),
     column("Calls", "calls", "count"),
     column("Tokens in", "tokens_in", "count"),

@@ -13,19 +13,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
-from medstress.analyses.names import capital
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.scores import Responses, Sample, responses
 from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
     Chart,
-    Field,
     Point,
     Remark,
     Shown,
     Table,
+    capital,
     column,
+    decimal,
     named,
     table,
 )
@@ -244,10 +244,9 @@ def on_names(kinds: Iterable[Kind]) -> Iterator[str]:
         name = capital(kind.name)
         for attack, share in kind.names_met.items():
             if share is not None:
-                text = f"{share:.2f}".replace("0.", ".", 1)
                 yield (
-                    f"{name}: {text} of the mentions that {attack} replaces get a name that it is "
-                    "trained on."
+                    f"{name}: {decimal(share, 2)} of the mentions that {attack} replaces get a "
+                    "name that it is trained on."
                 )
         if kind.n_left_out is not None:
             steps = "; so it makes fewer steps" if kind.n_left_out else ""
@@ -305,13 +304,11 @@ class _Scorer:
         some = next(iter(answers.values())).clean
         scoring = kind_named(some[order[0]].item.kind).scores
         assert scoring is not None
-        clusters = Sample(scoring, [some[key] for key in order]).clusters
         for victim, one in answers.items():
             if (victim, place, order) not in self._samples:
-                self._samples[victim, place, order] = (
-                    Sample(scoring, [one.clean[key] for key in order], clusters),
-                    Sample(scoring, [one.after[key] for key in order], clusters),
-                )
+                clean, after = ([part[key] for key in order] for part in (one.clean, one.after))
+                both = Sample(scoring, clean), Sample(scoring, after)
+                self._samples[victim, place, order] = both
         samples = {victim: self._samples[victim, place, order] for victim in keys}
         names = [scoring.main]
         if not main_only:
@@ -338,15 +335,15 @@ def _called(measure: str) -> str:
     return {"f1": "F1", "pearson": "Pearson"}.get(measure, measure.replace("_", " "))
 
 
-_LABELS: Sequence[Field[Any]] = (
+_LABELS = (
     named("Attack", "attack"),
     named("Data", "dataset", wide=True),
     named("Group", "group", wide=True),
     named("Model", "model"),
 )
-_SEEDS: Field[Any] = column("Seeds", "n_seeds", "count")
-_MEASURE: Field[Any] = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
-_BESIDE: Sequence[Field[Any]] = (
+_SEEDS = column("Seeds", "n_seeds", "count")
+_MEASURE = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
+_BESIDE = (
     column("Other model", "against"),
     _SEEDS,
     column("Trained on it", lambda row: "yes" if row.trained_on else "no"),

@@ -22,7 +22,6 @@ from medstress.analyses.run import Analysis, Cell, Reading, Run, share_of
 from medstress.analyses.shown import (
     Chart,
     Entry,
-    Field,
     OfAttack,
     Point,
     Remark,
@@ -35,7 +34,6 @@ from medstress.analyses.shown import (
     named,
     panel,
     table,
-    where,
 )
 from medstress.core.arms import Place
 from medstress.core.hashing import content_hash
@@ -164,11 +162,10 @@ TRANSFER = Analysis(PURPOSE, transfer_of)
 def answers_of(run: Run) -> dict[tuple[str, str], StoredInquiry]:
     """Return (trial, model that was asked) -> the inquiry, answered if there is one that is."""
     answers: dict[tuple[str, str], StoredInquiry] = {}
-    for one in run.folder.inquiries:
-        if one.purpose == PURPOSE:
-            key = one.spec["trial"], one.victim
-            if one.outcomes or key not in answers:
-                answers[key] = one
+    for one in run.inquiries(PURPOSE):
+        key = one.spec["trial"], one.victim
+        if one.outcomes or key not in answers:
+            answers[key] = one
     return answers
 
 
@@ -249,7 +246,7 @@ def _carry_over(row: Carried) -> Entry:
     return Entry(value=row.transfer, lines=("flip check",)) if is_check else as_entry(row.transfer)
 
 
-FIELDS: Sequence[Field[Carried]] = (
+FIELDS = (
     named("Attack", "attack"),
     named("Model misled", "source"),
     named("Model asked", "target"),
@@ -363,7 +360,7 @@ class Reuse(Shown):
                 "not_answered",
                 f"{label(row.attack).words}: {row.n_unanswered:,} items have a reusable name "
                 "without an answer; run again with --retry-failed.",
-                where(row, row.attack),
+                (*row.place, row.attack),
             )
             for row in self.asked
             if row.n_unanswered
@@ -378,10 +375,9 @@ def reuse_of(run: Run) -> Reuse | None:
     settings: Mapping[str, Any] = run.manifest["config"].get("analysis", {})
     sizes = sorted(map(int, settings.get(REUSED) or ()))
     asked: dict[tuple[Place, str, str], list[StoredInquiry]] = defaultdict(list)
-    for one in run.folder.inquiries if sizes else ():
-        if one.purpose == REUSED:
-            place = Place(one.dataset, one.group, one.victim)
-            asked[place, one.attack, one.item_id].append(one)
+    for one in run.inquiries(REUSED) if sizes else ():
+        place = Place(one.dataset, one.group, one.victim)
+        asked[place, one.attack, one.item_id].append(one)
     ranked = [(cell, ranking(_eligible(cell))) for cell in cells]
     return Reuse(
         names=[Listed(**cell.labels, names=names[:LISTED]) for cell, names in ranked],
@@ -410,10 +406,10 @@ def ranking(trials: Iterable[Trial]) -> list[Ranked]:
     return sorted(ranked, key=lambda one: (-one.n_successes, -one.n_items, one.name))
 
 
-def folds(items: Iterable[str], n_folds: int = FOLDS) -> dict[str, int]:
+def folds(items: Iterable[str]) -> dict[str, int]:
     """Assign items to folds whose sizes differ by at most one, by a hash of their identifiers."""
     order = sorted(set(items), key=lambda item: (content_hash(item), item))
-    return {item: i % n_folds for i, item in enumerate(order)}
+    return {item: i % FOLDS for i, item in enumerate(order)}
 
 
 def cross_fitted(trials: Sequence[Trial], m: int) -> dict[str, tuple[str, ...]]:
@@ -562,7 +558,7 @@ def rank_biased_overlap(
     return min((1 - p) / p * (agreement + unseen) + tail, 1.0)
 
 
-_REUSED: Sequence[Field[Reused]] = (
+_REUSED = (
     *attack_labels(),
     column("Names (m)", lambda row: str(row.m)),
     column("Items", "n_items", "count"),
@@ -570,13 +566,13 @@ _REUSED: Sequence[Field[Reused]] = (
     column("Never asked", "n_never_asked", "count", "no name succeeded or is allowed"),
     column("No answer", "n_unanswered", "count", wide=True),
 )
-_NAMES: Sequence[Field[tuple[Listed, Ranked]]] = (
+_NAMES = (
     column("Name", "1.name"),
     *attack_labels("0"),
     column("Successes", "1.n_successes", "count"),
     column("Items", "1.n_items", "count"),
 )
-_OVERLAP: Sequence[Field[Overlap]] = (
+_OVERLAP = (
     named("Attack", "attack"),
     named("Model", "victim"),
     named("and", "against"),

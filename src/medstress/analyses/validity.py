@@ -14,7 +14,7 @@ from math import hypot
 import numpy as np
 
 from medstress.analyses.run import Cell
-from medstress.analyses.shown import HIDDEN, Remark, where
+from medstress.analyses.shown import HIDDEN, Remark
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED, PEOPLE, REVIEW
 from medstress.stats.estimate import Estimate, with_worst
@@ -72,7 +72,7 @@ def validity(cell: Cell, share: Share | None = None) -> Validity | None:
     """
     if cell.arm.is_control or not cell.attack.judged or cell.attack.asks_clean_only:
         return None
-    labels = _Labels(cell, share or (lambda hits, kept: rate(hits[kept], cell.units[:, kept])))
+    labels = _Labels(cell, share or cell.rate)
     estimate, why = labels.estimate()
     return Validity(
         asr_valid=estimate,
@@ -250,7 +250,7 @@ def remarks(cell: Cell, valid: Validity | None) -> Iterator[Remark]:
     """Say what is not known of the successes."""
     if valid is None or not valid.n_successes:
         return
-    attack, at = cell.attack.label, where(cell.place, cell.attack.label)
+    attack, at = cell.attack.label, (*cell.place, cell.attack.label)
     if valid.n_unknown:
         why = f" ({valid.why})" if valid.why else ""
         sentence = (

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from medstress.analyses import names
 from medstress.analyses.attempts import LISTED
-from medstress.analyses.facts import VERBS, Facts, above, facts_of
+from medstress.analyses.facts import NO_SKILL, VERBS, Facts, above, facts_of
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Analysis, Run
-from medstress.analyses.shown import HIDDEN, Shown
+from medstress.analyses.shown import HIDDEN, QUESTIONS, Shown, model_names, noun_of
 from medstress.analyses.success import UNSEEN
 from medstress.core.trials import Trial
 from medstress.core.words import listed
@@ -87,7 +86,7 @@ FIRST: Mapping[str, str] = {
     "{right_nouns} it {verb}.",
     "guessing": KNEW + ", no more than guessing gives. Under {attack} it lost {lost} of them.",
     "may guess": KNEW + ", which guessing may give too. Under {attack} it lost {lost} of them.",
-    "none lost": KNEW + ". Under {attack} it lost none (at most {most}{worst}).",
+    "none lost": KNEW + ". Under {attack} it lost none (at most {high}{worst}).",
     "lost": KNEW + ". Under {attack} it lost {lost} of them ({low} to {high}{worst}).",
 }
 """Rule -> the first line; the first rule that holds says it."""
@@ -101,7 +100,7 @@ SECOND: Mapping[str, str] = {
     "entities are hit may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
     "not tried": "No harmless edits were tried.",
-    "attack none": "Under {attack} it lost none (at most {most}{worst}): no more than under "
+    "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
     "{controls}.",
     "attack no more": "Under {attack} it lost {lost} ({low} to {high}{worst}): no more than under "
     "{controls}.",
@@ -197,7 +196,7 @@ def _reasons(f: Facts) -> list[str]:
         "tied": f.row.counts.is_tied,
         "no control": f.lacks_control and f.harmless is None,
         "control unseen": f.lacks_control and f.harmless is not None,
-        "no skill": f.lacks_skill,
+        "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
         "few": f.few is not None,
     }
     return [name for name, is_so in holds.items() if is_so]
@@ -245,7 +244,7 @@ def verdict_of(run: Run, rows: Sequence[Row]) -> Verdict:
         for victim in victims
     ]
     unmeasured = [victim for victim, own in models if own.arm is None]
-    called = names.model_names(victims)
+    called = model_names(victims)
     if unmeasured and first.arm is not None:
         missing = listed([called[victim] for victim in unmeasured])
         reasons = [*first.trust.reasons, NOT_MEASURED.format(models=missing)]
@@ -301,9 +300,7 @@ def _conclude(
             second + (SAME_TYPE.format(**worst.words) if worst.words["same_type"] else ""),
             _third(trust, rules[0], worst) + (BY_LIST if is_by_list else ""),
         ],
-        arm={
-            name: getattr(worst.row.key, name) for name in ("dataset", "group", "victim", "attack")
-        },
+        arm=worst.row.cell.labels,
         trust=trust,
         rules=[*rules, trust.level],
     )
@@ -370,9 +367,9 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         rule = "wrong"
     else:
         rule = "undefined" if undefined else "nothing"
-    noun = names.noun_of(trials[0]) if trials else names.QUESTIONS
+    noun = noun_of(trials[0]) if trials else QUESTIONS
     n_all, n_met = _distinct(trials), _distinct(attackable)
-    called = names.model_names(dict.fromkeys([victim] if victim else [r.key.victim for r in rows]))
+    called = model_names(dict.fromkeys([victim] if victim else [r.key.victim for r in rows]))
     first = NOTHING[rule].format(
         model=listed(list(called.values())) if called else "the model",
         verb=VERBS.get(noun, "knew"),

@@ -177,7 +177,7 @@ def show(run: Run, *, wide: bool = False) -> int:
 
 def _failures(run: Run) -> Iterator[str]:
     """Say why trials failed, and how to run them again."""
-    from medstress.analyses.names import capital
+    from medstress.analyses.shown import capital
     from medstress.analyses.success import FAIL_AGAIN, fails_again
     from medstress.core.outcomes import Verdict
 

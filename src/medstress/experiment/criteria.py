@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from medstress.analyses.names import attack_names
 from medstress.analyses.requirements import OF_SUCCESSES, SHARES, outcomes
 from medstress.analyses.run import Run
+from medstress.analyses.shown import attack_names
 from medstress.analyses.significance import FIXED
 from medstress.analyses.slices import LENGTHS, POST_HOC, column_of, length_of, values_of_column
 from medstress.core.arms import BETWEEN, AttackRecord

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from medstress.analyses.attempts import findings_of
-from medstress.analyses.run import Run, contrast, pair
-from medstress.analyses.shown import Field, Remark, Shown, Table, column, table
+from medstress.analyses.run import Run, compared
+from medstress.analyses.shown import Remark, Shown, Table, column, table
 from medstress.analyses.significance import TURNS, Statistic
 from medstress.attacks.attacked import AttackedArm
 from medstress.attacks.controls.arm import ControlArm
@@ -52,7 +52,7 @@ from medstress.experiment.significance import (
     outlook,
     price_of,
 )
-from medstress.stats.power import ASSUMED, detectable
+from medstress.stats.paired import ASSUMED, detectable
 from medstress.store.database import FILE
 from medstress.store.reader import earlier_answers, spent_in
 from medstress.tasks.conversation import Conversation
@@ -285,7 +285,7 @@ def _amounts(
     return ", ".join(words if usd is None else [*words, dollars(usd)])
 
 
-_COSTS: list[Field[Cost]] = [
+_COSTS = [
     column("Model", "model"),
     column("Queries, at most", "bound", "count"),
     column("about", lambda cost: round(cost.about_queries), "count"),
@@ -293,7 +293,7 @@ _COSTS: list[Field[Cost]] = [
     column("Dollars, about", "usd", "number"),
     column("Time, about", lambda cost: cost.minutes and lasting(cost.minutes)),
 ]
-_LEAST: list[Field[Least]] = [
+_LEAST = [
     column("Data", "dataset"),
     column("Group", "group"),
     column("Items", "n_items", "count"),
@@ -589,9 +589,7 @@ def _measured_losses(folder: Path | None) -> dict[tuple[str, str], tuple[float, 
         own, place = cell.one_per_item(), cell.place[:2]
         right[place] += own.eligible[own.answered | own.open_clean].tolist()
         for control in run.controls(cell).values() if run else ():
-            pairs = pair(cell, control)
-            lost = cell.read("asr").at(pairs.first), control.read("asr").at(pairs.second)
-            net = contrast(*lost, pairs.units)
+            net = compared(cell, control)
             differ = (net.only_first + net.only_second) / max(net.estimate.n, 1)
             shares[place] = max(differ, shares[place])
     return {place: (sum(own) / len(own), shares[place]) for place, own in right.items() if own}

@@ -10,21 +10,21 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from medstress.analyses.run import Run
-from medstress.analyses.shown import as_json
-from medstress.analyses.tuning import (
+from medstress.analyses.choice import (
     REPORT,
     RULE,
     SAME_ITEMS,
     TUNING,
     TUNING_SPLIT,
-    Choice,
     Chosen,
+    ChosenN,
     has_n,
     places_without_n,
     regime_of,
     template_of,
 )
+from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.protocol import attack_class, make_attack
 from medstress.core.arms import Place
@@ -401,7 +401,7 @@ def _chosen(plan: TuningPlan, split: Path) -> Chosen | None:
     return None if tuning is None else Chosen(grids=tuning.grids, choices=tuning.choices)
 
 
-def _check_choices(folder: Path, choices: Sequence[Choice]) -> None:
+def _check_choices(folder: Path, choices: Sequence[ChosenN]) -> None:
     """Refuse a folder whose report has another n: its trials would be mixed with others."""
     if not (folder / FILE).is_file():
         return

@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 from rich.console import Console
 from rich.text import Text
 
-from medstress.analyses.names import attack_names
-from medstress.analyses.shown import Column, Entry, Table, spaced
+from medstress.analyses.shown import Column, Entry, Table, attack_names, spaced
 from medstress.core.words import command
 from medstress.report.cases import OUTCOMES, Case, Cases, Line, Marked, Swap, arrow
 from medstress.report.formats import clean, number, one_line

@@ -16,9 +16,8 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from medstress.analyses.names import attack_names, control_words, model_names
 from medstress.analyses.run import Run
-from medstress.analyses.shown import FLAT, Json, as_json
+from medstress.analyses.shown import FLAT, Json, as_json, attack_names, control_words, model_names
 from medstress.analyses.slices import Slicer
 from medstress.analyses.verdict import VERDICT
 from medstress.core.calls import Prompt

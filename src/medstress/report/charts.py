@@ -16,8 +16,7 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup, escape
 
-from medstress.analyses.names import model_names
-from medstress.analyses.shown import Chart, Point, spaced
+from medstress.analyses.shown import Chart, Point, model_names, spaced
 from medstress.report.formats import NONE, clean, interval, number, one_line
 from medstress.stats.estimate import Estimate
 

@@ -8,9 +8,8 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.text import Text
 
-from medstress.analyses.names import attack_names
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Decision, Remark, Table
+from medstress.analyses.shown import Decision, Remark, Table, attack_names
 from medstress.analyses.summary import (
     PERFORMANCE,
     decisions_of,

@@ -23,9 +23,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from medstress.analyses.names import attack_names
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Json, as_json
+from medstress.analyses.shown import Json, as_json, attack_names
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import digest
 from medstress.core.trials import Trial

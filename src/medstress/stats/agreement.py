@@ -1,9 +1,8 @@
 """How far raters agree beyond chance, with an interval.
 
 Krippendorff's alpha is 1 - (observed disagreement) / (disagreement by chance), for any number of
-raters and with gaps. Categories have no order. A case is the tuple of its raters' categories; cases
-that look alike are one *kind*, so that a coefficient is a formula of how often each kind was drawn,
-for all resamples at once.
+raters and with gaps. Categories have no order. Both are sums over cases, so a coefficient is a
+formula of sums that are resampled with the units.
 
 References:
     Krippendorff, "Content analysis", 4th edition 2018, chapter 12.
@@ -11,25 +10,19 @@ References:
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medstress.stats.estimate import Estimate, unknown
-from medstress.stats.resampling import RESAMPLES, bootstrapped, draw_kinds
+from medstress.stats.resampling import RESAMPLES, bootstrapped, resampled_sums
 from medstress.stats.shares import Numbers
 
 Ratings: TypeAlias = tuple[int, ...]
 """One case: the number of each rater's category, from 0; `MISSING` where a rater gave none."""
 MISSING = -1
-_Kinds: TypeAlias = NDArray[np.int64]
-"""Categories of each kind of case, shape (n_kinds, n_raters)."""
-_Coefficient: TypeAlias = Callable[[_Kinds, Numbers], Numbers]
-"""(kinds, how often each is drawn, shape (n, n_kinds)) -> the coefficient, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,68 +54,40 @@ def agreement(ratings: Sequence[Ratings], units: Sequence[Hashable]) -> Agreemen
     >>> two.raw.value, round(two.krippendorff.value, 3)
     (0.75, 0.533)
     """
-    pairs = [
+    cases = [
         (row, unit)
         for row, unit in zip(ratings, units, strict=True)
         if sum(one != MISSING for one in row) > 1
     ]
-    used = [
-        i for i, marks in enumerate(zip(*(r for r, _ in pairs), strict=True)) if max(marks) >= 0
-    ]
-    cases = [(tuple(row[i] for i in used), unit) for row, unit in pairs]
-    return Agreement(
-        n_raters=len(used),
-        raw=_estimate(cases, _raw, "share of agreeing pairs", beyond_chance=False),
-        krippendorff=_estimate(cases, _krippendorff, "Krippendorff's alpha, nominal"),
-    )
-
-
-def _estimate(
-    cases: Sequence[tuple[Ratings, Hashable]],
-    coefficient: _Coefficient,
-    name: str,
-    *,
-    beyond_chance: bool = True,
-) -> Estimate:
-    n = len(cases)
-    if n == 0:
-        return unknown(f"{name}: no case was judged by two raters or more")
-    if beyond_chance and n == 1:
-        return unknown(f"{name}: one case says nothing of chance", n)
-    if beyond_chance and len({one for row, _ in cases for one in row} - {MISSING}) == 1:
-        return unknown(f"{name}: all ratings are alike, so chance alone would agree as well", n)
-    of_unit: dict[Hashable, list[Ratings]] = defaultdict(list)
-    for row, unit in cases:
-        of_unit[unit].append(row)
-    # Units with the same ratings are exchangeable: only how often each look is drawn counts.
-    looks, times = draw_kinds(Counter(tuple(sorted(rows)) for rows in of_unit.values()))
-    kinds = sorted({row for look in looks for row in look})
-    of_look = np.array([[look.count(kind) for kind in kinds] for look in looks])
-    counts = Counter(row for row, _ in cases)
-    drawn = np.vstack([[counts[kind] for kind in kinds], times @ of_look]).astype(np.float64)
+    names = "share of agreeing pairs", "Krippendorff's alpha, nominal"
+    if not cases:
+        none = [unknown(f"{name}: no case was judged by two raters or more") for name in names]
+        return Agreement(n_raters=0, raw=none[0], krippendorff=none[1])
+    rows = np.array([row for row, _ in cases])
+    places = {unit: i for i, unit in enumerate(dict.fromkeys(unit for _, unit in cases))}
+    # How many raters chose each category, and so how many pairs of them agree.
+    chosen = np.stack([(rows == one).sum(axis=1) for one in range(int(rows.max()) + 1)], axis=1)
+    rated, agreeing = chosen.sum(axis=1), (chosen * (chosen - 1)).sum(axis=1)
+    of_case = np.column_stack([agreeing, rated * (rated - 1), agreeing / (rated - 1), chosen])
+    of_unit = np.zeros((len(places), of_case.shape[1]))
+    np.add.at(of_unit, [places[unit] for _, unit in cases], of_case)
+    drawn = np.vstack([of_unit.sum(axis=0), resampled_sums(of_unit)])
+    alike, pairs, observed, totals = *drawn[:, :3].T, drawn[:, 3:]
+    n = totals.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = coefficient(np.array(kinds, dtype=np.int64), drawn)
-    method = f"{name}; bootstrap over {len(of_unit)} items, {RESAMPLES} resamples, percentile 95 %"
-    return bootstrapped(float(values[0]), values[1:], n, method)
+        chance = (totals * (totals - 1)).sum(axis=1) / (n * (n - 1))
+        alpha = np.where(chance < 1 - 1e-12, (observed / n - chance) / (1 - chance), np.nan)
 
+    def estimate(name: str, values: Numbers) -> Estimate:
+        over = f"{name}; bootstrap over {len(places)} items, {RESAMPLES} resamples, percentile 95 %"
+        return bootstrapped(float(values[0]), values[1:], len(cases), over)
 
-def _chosen(kinds: _Kinds) -> Numbers:
-    """Return how many raters chose each category, shape (n_kinds, n_categories)."""
-    by_category = [(kinds == one).sum(axis=1) for one in range(int(kinds.max()) + 1)]
-    return np.stack(by_category, axis=1).astype(np.float64)
-
-
-def _raw(kinds: _Kinds, times: Numbers) -> Numbers:
-    chosen = _chosen(kinds)
-    rated = chosen.sum(axis=1)
-    agreeing = times @ (chosen * (chosen - 1)).sum(axis=1)
-    return np.asarray(agreeing / (times @ (rated * (rated - 1))))
-
-
-def _krippendorff(kinds: _Kinds, times: Numbers) -> Numbers:
-    chosen = _chosen(kinds)
-    rated = chosen.sum(axis=1, keepdims=True)
-    n, totals = times @ rated[:, 0], times @ chosen
-    observed = times @ (chosen * (chosen - 1) / (rated - 1)).sum(axis=1) / n
-    chance = (totals * (totals - 1)).sum(axis=1) / (n * (n - 1))
-    return np.where(chance < 1 - 1e-12, (observed - chance) / (1 - chance), np.nan)
+    if len(cases) == 1:
+        beyond = unknown(f"{names[1]}: one case says nothing of chance", 1)
+    elif np.isnan(alpha[0]):
+        why = "all ratings are alike, so chance alone would agree as well"
+        beyond = unknown(f"{names[1]}: {why}", len(cases))
+    else:
+        beyond = estimate(names[1], alpha)
+    n_raters = int((rows != MISSING).any(axis=0).sum())
+    return Agreement(n_raters=n_raters, raw=estimate(names[0], alike / pairs), krippendorff=beyond)

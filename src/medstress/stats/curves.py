@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import log
 
 import numpy as np
@@ -23,7 +24,7 @@ FLATTER = 0.5
 _DRAWS, _SEED, _ROUNDED = 4_999, 20_260_103, 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Hits:
     """Successes of one attack, unit by unit (document where known, else item)."""
 
@@ -37,7 +38,7 @@ class Hits:
         """The largest budget."""
         return int(self.successes.shape[1])
 
-    @property
+    @cached_property
     def resampled(self) -> Numbers:
         """The curve of every resample of units, shape (RESAMPLES, budget)."""
         return resampled_ratio(self.successes, self.counts)
@@ -164,14 +165,9 @@ def inflection(arm: Hits) -> Inflection:
     """Estimate where a curve levels off, with the slopes on either side (`plateau`)."""
     n, at = int(arm.counts.sum()), plateau(arm.successes)
     if isinstance(at, Estimate):
-        none = unknown(at.method, n)
-        return Inflection(
-            inflection=none,
-            slope_before=none,
-            slope_after=none,
-            slope_change=none,
-            recommended_budget=None,
-        )
+        names = ("inflection", "slope_before", "slope_after", "slope_change")
+        none = dict.fromkeys(names, unknown(at.method, n))
+        return Inflection(**none, recommended_budget=None)
     drawn = arm.resampled
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
     bends, (before, after) = bend(drawn), slopes(arm.successes.sum(axis=0) / n, at)
@@ -215,7 +211,6 @@ def two_curves(
     first: Hits,
     second: Hits,
     names: tuple[str, str] = ("first", "second"),
-    drawn: tuple[Numbers, Numbers] | None = None,
 ) -> TwoCurves:
     """Compare two attacks over the units that both have.
 
@@ -223,7 +218,6 @@ def two_curves(
         first: successes of one attack.
         second: of another; the same units in the same order.
         names: of both attacks.
-        drawn: the resampled curves of both, if they are there; used where both have the same units.
     """
     both = (first.counts > 0) & (second.counts > 0)
     n, budget = int(both.sum()), min(first.budget, second.budget)
@@ -238,12 +232,12 @@ def two_curves(
             gap=none,
             gap_budget=none,
         )
-    same = drawn is not None and ((first.counts > 0) == (second.counts > 0)).all()
+    same = ((first.counts > 0) == (second.counts > 0)).all()
     observed, resampled = np.zeros(budget), np.zeros((RESAMPLES, budget))
-    for i, (arm, sign) in enumerate(((first, 1), (second, -1))):
+    for arm, sign in ((first, 1), (second, -1)):
         above, below = arm.successes[both, :budget], arm.counts[both]
         observed += sign * above.sum(axis=0) / below.sum()
-        again = drawn[i][:, :budget] if drawn and same else resampled_ratio(above, below)
+        again = arm.resampled[:, :budget] if same else resampled_ratio(above, below)
         resampled += sign * again
     resampled = resampled[np.isfinite(resampled).all(axis=1)]
     paired = f"bootstrap over {n} items, paired"

@@ -50,9 +50,10 @@ class Estimate:
         return (self.low, self.high) if self.worst is None else self.worst
 
     def at(self, level: float) -> Estimate:
-        """Return a share with its Wilson interval at another level; `worst` widens as much.
+        """Return the estimate with its interval at another level.
 
-        Anything that is no share is returned as it is.
+        That of a share is Wilson's, and `worst` widens as much. That of a score is resampled; both
+        of its arms grow as normal quantiles do.
 
         Args:
             level: two-sided, in (0, 1).
@@ -60,8 +61,13 @@ class Estimate:
         >>> wilson(5, 10).at(0.99).method
         'Wilson 99 %'
         """
-        if self.hits is None or not self.n or self.low is None or self.high is None:
+        value = self.value
+        if value is None or not self.n or self.low is None or self.high is None:
             return self
+        if self.hits is None:
+            wider = quantile(level) / Z
+            low, high = value - wider * (value - self.low), value + wider * (self.high - value)
+            return replace(self, low=max(-2.0, low), high=min(2.0, high))
         low, high = wilson_ends(self.hits / self.effect, self.n / self.effect, quantile(level))
         worst = self.worst
         if worst is not None and worst[0] is not None and worst[1] is not None:
@@ -112,8 +118,8 @@ def quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def sidak(m: int, level: float = 0.95) -> float:
-    """Return the level at which each of m intervals has to hold so that all hold together.
+def sidak(m: int) -> float:
+    """Return the level at which each of m intervals has to hold so that all hold at 95 %.
 
     References:
         Sidak, "Rectangular confidence regions for the means of multivariate normal
@@ -122,7 +128,7 @@ def sidak(m: int, level: float = 0.95) -> float:
     >>> round(sidak(6), 4)
     0.9915
     """
-    return float(level ** (1 / max(m, 1)))
+    return float(0.95 ** (1 / max(m, 1)))
 
 
 def wilson_ends(k: float, n: float, z: float = Z) -> tuple[float, float]:

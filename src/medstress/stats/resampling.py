@@ -1,4 +1,4 @@
-"""Bootstrap over whole units: one seed and one number of draws for all.
+"""Bootstrap over whole units, one seed and one number of draws for all; and randomisation tests.
 
 The draws depend only on the number of units, so arms over the same units are drawn together, and a
 summary is a pure function of its run.
@@ -7,7 +7,7 @@ summary is a pure function of its run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -17,10 +17,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from medstress.stats.estimate import WILSON, Estimate, unknown, wilson_ends
-from medstress.stats.shares import Numbers, tally
+from medstress.stats.shares import Mask, Numbers, tally
 
 RESAMPLES = 2_000
 """Resamples behind every interval."""
+PERMUTATIONS = 2_000
 ROUNDING = 1e-12
 """Resamples that differ by no more than this differ only by rounding."""
 
@@ -68,11 +69,15 @@ def resampled_sums(values: Numbers) -> Numbers:
     Returns:
         Shape (RESAMPLES,) or (RESAMPLES, k).
     """
-    weights = unit_weights(values.shape[0])
-    # Weights become floats block by block, which saves memory where there are many units.
-    step = max(_BLOCK, _AT_ONCE // len(weights[0])) if weights.size else RESAMPLES
-    blocks = (weights[start : start + step] for start in range(0, RESAMPLES, step))
-    return np.concatenate([block.astype(np.float64) @ values for block in blocks])
+    return np.concatenate([weights @ values for weights in _blocks(values.shape[0])])
+
+
+def _blocks(m: int) -> Iterator[Numbers]:
+    """Yield the weights as floats block by block, which saves memory where there are many units."""
+    weights = unit_weights(m)
+    step = max(_BLOCK, _AT_ONCE // m) if m else RESAMPLES
+    for start in range(0, RESAMPLES, step):
+        yield weights[start : start + step].astype(np.float64)
 
 
 def resampled_ratio(totals: Numbers, counts: Numbers) -> Numbers:
@@ -82,7 +87,8 @@ def resampled_ratio(totals: Numbers, counts: Numbers) -> Numbers:
         totals: each unit's part of the numerator, shape (m,) or (m, k).
         counts: each unit's part of the denominator, shape (m,).
     """
-    below, above = resampled_sums(counts), resampled_sums(totals)
+    parts = [(weights @ counts, weights @ totals) for weights in _blocks(len(counts))]
+    below, above = map(np.concatenate, zip(*parts, strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(above / (below if totals.ndim == 1 else below[:, None]))
 
@@ -155,7 +161,14 @@ def mean_over(values: Numbers, units: NDArray[np.int64], what: str) -> Estimate:
     counts, sums = tally(units, values)
     m = len(counts)
     method = f"{what}; bootstrap over {m} items, {RESAMPLES} resamples, percentile 95 %"
-    return bootstrapped(float(sums.sum() / n), resampled_ratio(sums, counts), n, method)
+    drawn = _shared_ratio(sums.tobytes(), counts.tobytes())
+    return bootstrapped(float(sums.sum() / n), drawn, n, method)
+
+
+@lru_cache(maxsize=8)
+def _shared_ratio(totals: bytes, counts: bytes) -> Numbers:
+    """Return `resampled_ratio`, computed once for all arms and seeds that share clean answers."""
+    return resampled_ratio(np.frombuffer(totals), np.frombuffer(counts))
 
 
 def resampled_mean(values: Numbers, units: NDArray[np.int64]) -> Numbers:
@@ -222,3 +235,53 @@ def item_mean(
         high=alike * value + (1 - alike),
         method=f"{WILSON} over {what} that look alike (their bootstrap interval has no width)",
     )
+
+
+# Randomisation tests ---------------------------------------------------------------------------
+
+
+def swap_p(observed: float, swapped: Callable[[Mask], Numbers], n_units: int, seed: int) -> float:
+    """Return the two-sided p-value of a difference that swaps of whole units would give as well.
+
+    p = (1 + #{|difference after swaps| at least as large}) / (1 + PERMUTATIONS).
+
+    Args:
+        observed: the difference.
+        swapped: takes which units are swapped, shape (PERMUTATIONS, n_units); returns the
+            differences, shape (PERMUTATIONS,). One that is undefined counts as large.
+        n_units: units.
+        seed: of the swaps.
+
+    References:
+        Phipson and Smyth, "Permutation p-values should never be zero", 2010.
+    """
+    swaps = np.random.default_rng(seed).integers(0, 2, size=(PERMUTATIONS, n_units)).astype(bool)
+    as_large = np.nan_to_num(np.abs(swapped(swaps)), nan=np.inf) >= abs(observed) - ROUNDING
+    return float((1 + int(as_large.sum())) / (1 + PERMUTATIONS))
+
+
+def control_p(
+    n_hard: int, n: int, n_distinct: int | None = None, *, stop_at: int | None = None
+) -> float:
+    """Return the p-value of one observation against controls that are drawn as it was.
+
+    p = (1 + n_hard) / (n + 1). Where drawing ended at the control that was the last of `stop_at`
+    as hard, p = stop_at / n. Repeated texts are no new evidence: p >= 1 / (n_distinct + 1).
+
+    *Differs from the paper*: it prints n_hard / 30, which can be 0 and then is no p-value.
+
+    Args:
+        n_hard: controls at least as hard as the observation.
+        n: controls.
+        n_distinct: how many controls the distinct texts make up; None for all.
+        stop_at: as hard controls that end it.
+
+    >>> control_p(0, 30) == 1 / 31, control_p(10, 40, stop_at=10), control_p(0, 30, 4)
+    (True, 0.25, 0.2)
+
+    References:
+        Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 1991.
+        Phipson and Smyth, "Permutation p-values should never be zero", 2010.
+    """
+    p = n_hard / n if n_hard == stop_at else (1 + n_hard) / (n + 1)
+    return p if n_distinct is None else max(p, 1 / (n_distinct + 1))

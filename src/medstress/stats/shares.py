@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -124,6 +124,13 @@ def rate(hits: Mask, units: Units) -> Estimate:
     low, high = wilson_ends(k / effect, n / effect)
     method = f"{WILSON} at the effective sample size, {m} items (documents where known)"
     return Estimate(value=k / n, n=n, low=low, high=high, method=method, hits=k, effect=effect)
+
+
+def rate_of(marks: Iterable[tuple[tuple[Any, ...], bool]]) -> Estimate:
+    """Estimate a share of marks, each given with the names of its units (`number_units`)."""
+    both = list(marks)
+    hits = np.array([hit for _, hit in both], dtype=bool)
+    return rate(hits, number_units([path for path, _ in both]))
 
 
 def simultaneous(shares: Sequence[tuple[Mask, Units]]) -> list[Estimate]:

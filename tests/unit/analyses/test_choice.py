@@ -54,8 +54,8 @@ def near(
 ) -> Choice:
     every = of(attacks or GRID, outcome, n)
     members = [one for one in every if one.method == "near"]
-    split = tuning_items(one.cell for one in members)
-    choice = choose(members, EXPONENT, 1, split, as_published=as_published)
+    split = NO_ITEMS if as_published else tuning_items(one.cell for one in members)
+    choice = choose(members, EXPONENT, 1, split)
     assert choice is not None
     return choice
 
@@ -121,7 +121,7 @@ def test_attacks_as_published_use_the_items_that_their_table_uses():
 def test_of_two_budgets_of_one_n_the_larger_counts():
     attacks = {"short": pdws(-20.0, 1), "long": pdws(-20.0, 8), "other": pdws(-5.0, 8)}
     members = of(attacks, lambda i, params: 4 if params["n"] == -20.0 else None)
-    choice = choose(members, EXPONENT, 8, NO_ITEMS, as_published=True)
+    choice = choose(members, EXPONENT, 8, NO_ITEMS)
     assert (choice.chosen.label, choice.estimate.hits) == ("long", 40)
 
 

@@ -90,17 +90,16 @@ def test_attacks_differ_in_parameters_or_in_name():
 
 
 def test_only_what_makes_pairs_meaningless_is_refused(said):
-    names = "A", "B"
     for changes in ({"victims.model.model_hash": "2"}, {f"{TASK}.template": "u"}):
-        check_same(listed(changes), "victim", "near", names)
+        check_same(listed(changes), "victim", "near")
     other = listed({"parts.groups.drugs": "h", "groups.drugs.vocabulary": "others"})
     with pytest.raises(UsageError) as error:
-        check_same(other, "victim", "near", names)
+        check_same(other, "victim", "near")
     said(str(error.value), "'near'", "vocabulary drugs in A, others in B", 'factor="group"')
-    check_same(other, "group", "near", names)
+    check_same(other, "group", "near")
     stronger = listed({}, params={**NEAR.params, "budget": 9})
     with pytest.raises(UsageError, match='factor="attack"'):
-        check_same(stronger, "group", "near", names)
+        check_same(stronger, "group", "near")
     # An attack that draws no names does not care where they come from.
     assert listed({"parts.groups.drugs": "h"}, draws_names=False) == []
 
@@ -133,7 +132,7 @@ def stored(
 
 
 def on(a: Run, b: Run, **settings: Any) -> Comparison:
-    return compare(Side(name="A", run=a), Side(name="B", run=b), **settings)
+    return compare(Side(run=a), Side(run=b), **settings)
 
 
 def test_on_successes_alone_a_worse_model_would_look_better_and_nothing_is_decided(said):
@@ -192,10 +191,7 @@ def test_equal_models_come_out_equal_although_one_of_them_chose_the_set():
 def test_models_that_answer_in_different_ways_are_compared_and_told_what_makes_them_alike(
     ways: tuple[str, str], again: str, alike: str
 ) -> None:
-    sides = [
-        Side(name=name, run=run_of([trial(1)], {f"{TASK}.answer_by": way}))
-        for name, way in zip("AB", ways, strict=True)
-    ]
+    sides = [Side(run=run_of([trial(1)], {f"{TASK}.answer_by": way})) for way in ways]
     (caution,) = [note for note in compare(*sides).notes if "answer_by" in note]
     assert f"run {again} again" in caution if again else "again" not in caution
     assert alike in caution

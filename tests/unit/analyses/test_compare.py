@@ -49,7 +49,7 @@ def side(name: str, rows: Iterable[Trial], **parts: Any) -> Side:
     known = list(rows)
     victims = {t.arm.place.victim: VICTIM if name == "A" else OTHER for t in known}
     run = planted_run(known, **{"victims": victims, **parts})
-    return Side(name=name, run=run)
+    return Side(run=run)
 
 
 def compared(a: Iterable[Trial], b: Iterable[Trial], **settings: Any) -> Comparison:
@@ -306,7 +306,7 @@ def test_labels_without_a_counterpart_are_refused_and_named(said):
 def test_two_models_of_one_run_are_compared_as_two_runs_would_be():
     old, new = trials([HELD] * 50, victim="old"), trials([1] * 20 + [HELD] * 30, victim="new")
     run = planted_run([*old, *new], victims={"old": VICTIM, "new": OTHER})
-    sides = [Side(name=name, run=run, victim=v) for name, v in (("A", "old"), ("B", "new"))]
+    sides = [Side(run=run, victim=v) for v in ("old", "new")]
     found, apart = compare(sides[0], sides[1]), compared(old, new)
     assert (found.verdict, found.notes) == ("worse", [])
     assert [row.difference for row in found.rows] == [row.difference for row in apart.rows]

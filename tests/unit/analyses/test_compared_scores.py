@@ -32,7 +32,7 @@ def texts(n: int, keeps: Callable[[int], bool], attack: Any = COPY) -> list[Tria
 def on(a: Iterable[Trial], b: Iterable[Trial], **settings: Any) -> Comparison:
     entry = {"model": "m", "model_hash": "1", "task": {}}
     sides = [
-        Side(name=name, run=planted_run(rows, victims={"model": {**entry, "model_hash": name}}))
+        Side(run=planted_run(rows, victims={"model": {**entry, "model_hash": name}}))
         for name, rows in (("A", a), ("B", b))
     ]
     return compare(sides[0], sides[1], **settings)

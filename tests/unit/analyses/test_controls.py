@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from medstress.analyses.controls import Loss, at_budget, loss, reach, remarks
 from medstress.analyses.run import NEVER, Run, pair
+from medstress.analyses.success import Loss, at_budget, counts, loss, reach, remarks
 from medstress.core.trials import Trial
 from planted_trials import arm, control, edit, planted_run, trial
 
@@ -165,7 +165,8 @@ def test_when_harmless_edits_are_the_headline(n, lost, lost_by_control, is_headl
     run = planted_run(trials)
     took = of(run)
     assert took.headline == ("no_op" if is_headline else None)
-    rules = [remark.rule for remark in remarks(run.attacks[0], took)]
+    cell = run.attacks[0]
+    rules = [remark.rule for remark in remarks(cell, counts(cell), None, took)]
     assert rules == (["control_takes_as_much"] if is_headline else [])
 
 

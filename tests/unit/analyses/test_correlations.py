@@ -24,7 +24,7 @@ PLACES = np.array([0, 0, 1, 2, 3, 3, 4, 5])
 
 
 def sample(scores: np.ndarray = SCORES, gold: np.ndarray = GOLD) -> Sample:
-    return of_pairs(gold, scores, PLACES[: len(gold)], 6)
+    return of_pairs(gold, scores, PLACES[: len(gold)])
 
 
 def scipy_mean(name: str, gold: np.ndarray, scores: np.ndarray) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.coverage import NAMES, Coverage, Names
+from medstress.analyses.scaling import NAMES, Coverage, Names
 from medstress.core.arms import AttackRecord
 from medstress.core.items import Mention, Question
 from medstress.core.text import Edit

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from medstress.analyses.diversity import Diversity, diversity
+from medstress.analyses.success import Diversity, diversity
 from medstress.core.trials import Success, Trial
 from medstress.stats.estimate import wilson
 from planted_trials import arm, planted_run, trial

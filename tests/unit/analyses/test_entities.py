@@ -33,7 +33,7 @@ def well_formed(labels: list[str]) -> list[str]:
 
 def sample(sentences: list[tuple[list[str], list[str]]]) -> Sample:
     responses = [sentence(i, gold, marks) for i, (gold, marks) in enumerate(sentences)]
-    return Sample(ENTITIES, responses, ["d"])
+    return Sample(ENTITIES, responses)
 
 
 def counted(of: Sample, match: str) -> list[int]:
@@ -75,7 +75,7 @@ def test_matches_are_nervaluate_s(sentences):
 def test_gold_entities_of_a_perturbed_copy_are_those_of_its_tokens():
     clean = sentence(1, ["O", "B-Drug"], ["O", "B-Drug", "I-Drug"])
     longer = Edit(field="tokens", start=1, end=2, replacement="acetylsalicylic acid")
-    assert counted(Sample(ENTITIES, [clean._replace(edits=(longer,))], ["d"]), "") == [1, 1, 1]
+    assert counted(Sample(ENTITIES, [clean._replace(edits=(longer,))]), "") == [1, 1, 1]
 
 
 def test_scores_are_sums_over_all_entities():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from medstress.analyses.passages import READING, Passages
+from medstress.analyses.probes import READING, Passages
 from medstress.analyses.run import Run
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.items import Question

@@ -177,11 +177,6 @@ def test_attacks_that_never_happened_meet_nothing(metric):
     assert of(trials, KNOWS).met is True
 
 
-def test_a_mute_model_has_everything_open():
-    row = of(lost(0, 100, asked=8, unreadable=8), ASR)
-    assert as_json(row)["estimate"]["worst"] == [0.0, 1.0]
-
-
 def test_every_slice_has_to_meet_it():
     def part(subject: str, n_lost: int, start: int) -> list[Trial]:
         return [

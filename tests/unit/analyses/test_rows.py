@@ -6,7 +6,7 @@ from medstress.analyses.results import RESULTS, Results
 from medstress.analyses.run import Run
 from medstress.analyses.verdict import VERDICT
 from medstress.core.outcomes import Verdict
-from planted_trials import arm, planted_run, trial
+from planted_trials import planted_run, trial
 
 
 def results(run: Run) -> Results:
@@ -50,16 +50,3 @@ def test_scores_that_are_always_tied_are_said():
     assert "ties" not in {
         remark.rule for remark in results(planted_run([*tied[1:], trial(1)])).remarks()
     }
-
-
-def test_seeds_are_pooled_and_told_apart():
-    trials = [
-        trial(i, arm(seed=s), flipped_at=1 if i < 5 + s else None)
-        for s in (0, 1)
-        for i in range(10)
-    ]
-    found = results(planted_run(trials))
-    assert [row.success.asr.hits for row in found.by_seed() if row.success] == [5, 6]
-    (pooled,) = found.rows
-    assert (pooled.success.asr.hits, pooled.success.asr.n) == (11, 20)
-    assert pooled.success.asr.effect > 1

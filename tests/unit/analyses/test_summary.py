@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from medstress.analyses import summary as module
+from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
 from medstress.analyses.shown import HIDDEN, Decision, Remark, Shown
 from medstress.analyses.summary import (
@@ -88,7 +89,8 @@ def test_keys_of_format_3(monkeypatch):
 
 
 def test_rows_over_seeds_and_by_seed():
-    made = summary(attacked_run({"careful": fooled}, 20, seeds=(0, 1)))
+    run = attacked_run({"careful": fooled}, 20, seeds=(0, 1))
+    made = summary(run)
     attack, beside = made["results"]
     assert "control_of" not in attack
     assert beside["control_of"] == "near names"
@@ -98,6 +100,7 @@ def test_rows_over_seeds_and_by_seed():
     n = attack["n_eligible"]
     assert attack["n_flipped"] == sum(row["n_flipped"] for row in made["by_seed"][:2])
     assert attack["asr"]["hits"] == attack["n_flipped"]
+    assert run.of(RESULTS).rows[0].success.asr.effect > 1  # seeds repeat the questions
     assert attack["asr"]["n"] == n == 40
 
 

@@ -11,7 +11,7 @@ from medstress.core.arms import Arm
 from medstress.core.trials import Trial
 from medstress.stats.estimate import benjamini_hochberg
 from medstress.stats.paired import exact_p
-from planted_trials import NEAR, SWAP, arm, control, planted_run, tagged, trial
+from planted_trials import NEAR, arm, control, planted_run, trial
 
 
 def of(run: Run) -> Sequence[PairedTest]:
@@ -135,16 +135,3 @@ def test_nothing_in_common_has_no_p_and_is_in_no_family():
         (False, False),
     ]
     assert rows[-1].p_adjusted == rows[-1].p
-
-
-def test_scores_before_and_after_are_families_of_their_own():
-    trials = [
-        one
-        for i in range(60)
-        for one in tagged(i, arm(SWAP), "B-Drug O", "B-Drug O", "O O" if i % 3 else "B-Drug O")
-    ]
-    rows = [row for row in of(planted_run(trials)) if row.family.startswith("before_after")]
-    families = [row.family for row in rows]
-    assert "before_after" in families
-    assert len(set(families)) == len(families) > 1
-    assert all(row.against == "clean" and row.p_adjusted == row.p for row in rows)

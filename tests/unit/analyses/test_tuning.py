@@ -3,18 +3,18 @@
 import json
 from typing import Any
 
-from medstress.analyses.run import Run
-from medstress.analyses.shown import as_json
-from medstress.analyses.tuning import (
+from medstress.analyses.choice import (
     FAR,
     NEAR,
     TUNING,
     Chosen,
     GridPoint,
     Tuning,
-    choose,
+    best_points,
     notes_on,
 )
+from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.core.arms import AttackRecord
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
@@ -81,7 +81,7 @@ def test_the_best_n_of_each_sign_is_chosen():
 
 def test_of_equal_rates_the_smaller_exponent_is_chosen():
     points = [GridPoint(n=n, attack="", estimate=wilson(5, 9)) for n in (-50, -5, 5, 50)]
-    assert [point.n for point in choose(points).values()] == [-5, 5]
+    assert [point.n for point in best_points(points).values()] == [-5, 5]
 
 
 def test_three_eligible_items_are_said_wherever_they_are_used():

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from medstress.stats.means import difference_of_names, mean
-from medstress.stats.paired import difference
+from medstress.stats.paired import difference, difference_of_names, mean
 from medstress.stats.shares import Numbers
 
 N_ITEMS, N_SEEDS, N_RUNS = 200, 3, 100

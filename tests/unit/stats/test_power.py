@@ -6,8 +6,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from medstress.stats.paired import Difference, difference
-from medstress.stats.power import (
+from medstress.stats.paired import (
+    Difference,
+    difference,
     power_of,
 )
 

@@ -10,8 +10,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
-from medstress.analyses import tuning
-from medstress.analyses.choice import Competitor, Setting, competitors
+from medstress.analyses.choice import Competitor, Setting, competitors, notes_on
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.shown import Chart, Table
 from medstress.analyses.success import knowledge
@@ -96,7 +95,7 @@ class PaperRun:
         return [
             seeds_note({s for cell in used for s in cell.seeds if s is not None}),
             INTERVALS,
-            *tuning.notes_on(self.run, used),
+            *notes_on(self.run, used),
             *self.chance_notes(used),
         ]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from medstress.analyses.attempts import ATTEMPTS, FAITHFULNESS, AtAttempt, AttemptsOfArm
-from medstress.analyses.shown import Field, Point, column, named, table
+from medstress.analyses.shown import Point, column, named, table
 from medstress.analyses.significance import SIGNIFICANCE
 from medstress.report.papers.layout import Entry, Layout, Missing, PaperRun, Part, renamed, rows_of
 
@@ -55,7 +55,7 @@ def _significance(run: PaperRun) -> Iterator[Part]:
 
 
 _Row = tuple[AttemptsOfArm, AtAttempt]
-_FIELDS: tuple[Field[_Row], ...] = (
+_FIELDS = (
     named("Attack", "0.attack"),
     named("Model", "0.victim"),
     named("Data", "0.dataset"),

@@ -34,11 +34,9 @@ from medstress.analyses.choice import (
     without,
 )
 from medstress.analyses.claims import CLAIMS, shared_rule
-from medstress.analyses.coverage import NAMES
-from medstress.analyses.diversity import both_forms, names_by_seed, prompt_similarity
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.run import Cell
-from medstress.analyses.scaling import CURVES, SCALING
+from medstress.analyses.scaling import CURVES, NAMES, SCALING
 from medstress.analyses.shown import (
     Chart,
     Column,
@@ -51,7 +49,7 @@ from medstress.analyses.shown import (
     label,
     table,
 )
-from medstress.analyses.success import at_budgets
+from medstress.analyses.success import at_budgets, both_forms, names_by_seed, prompt_similarity
 from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial
@@ -101,10 +99,10 @@ _NAMES: Mapping[str, tuple[str, Callable[[Setting], Label | str]]] = {
 """What names a line: heading, and how it is read."""
 
 
-def _named(of: Callable[[Any], Setting], *names: str) -> list[Field[Any]]:
+def _named(of: Callable[[Any], Setting], *names: str) -> list[Field]:
     """Return the columns that name the setting of a row."""
 
-    def field(heading: str, read: Callable[[Setting], Label | str]) -> Field[Any]:
+    def field(heading: str, read: Callable[[Setting], Label | str]) -> Field:
         return column(heading, lambda row: read(of(row)) or None)
 
     return [field(*_NAMES[name]) for name in names]
@@ -377,7 +375,7 @@ def _eligible(choice: Choice) -> Entry:
     return Entry(value=choice.n_eligible, lines=("too few",) if choice.is_of_few else ())
 
 
-_CHOSEN: Sequence[Field[tuple[Rates, Choice]]] = (
+_CHOSEN = (
     *_named(lambda row: row[0].setting, *_NAMES),
     column("Method", lambda row: METHODS.get(row[1].chosen.method, row[1].chosen.label)),
     column("Chosen", lambda row: f"{row[1].symbol} = {minus(row[1].value)}", key="chosen"),
