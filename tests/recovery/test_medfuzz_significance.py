@@ -26,8 +26,8 @@ from medstress.engine.progress import Watcher
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import run_tests
-from medstress.report.review.pages import export_room
-from medstress.report.review.room import make_room
+from medstress.report.room import make_room
+from medstress.report.room_pages import export_room
 from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.reviews import Review, ReviewStore
 from medstress.store.root import KEY, keep_root

@@ -100,9 +100,7 @@ def display(*, quiet: bool) -> Iterator[Watcher]:
             began = drawn = now
         if quiet or now - drawn < (_REFRESH_SECONDS if is_drawn else _LOG_SECONDS):
             return
-        from medstress.api.progress import counts_line
-
-        drawn, line = now, counts_line(counts, now - began)
+        drawn, line = now, counts.line(now - began)
         if is_drawn:
             done = counts.n_done + counts.n_skipped
             # On a narrow terminal it wraps between its parts.

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from medstress.analyses.names import model_names
 from medstress.analyses.shown import Chart, Point, spaced
-from medstress.report.formats import NONE, clean, interval, number, one_line
+from medstress.report.text import NONE, clean, interval, number, one_line
 from medstress.stats.estimate import Estimate
 
 WIDTH = 350

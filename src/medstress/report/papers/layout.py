@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from medstress.analyses import tuning
 from medstress.analyses.choice import Competitor, Setting, competitors
 from medstress.analyses.run import Cell, Run
-from medstress.analyses.shown import Chart, Table
+from medstress.analyses.shown import Chart, Column, Entry, Table
 from medstress.analyses.success import knowledge
 from medstress.core.items import Question
 from medstress.core.words import listed
@@ -38,7 +39,7 @@ class Tex:
 Part: TypeAlias = Table | Chart | Tex
 
 
-class Entry(NamedTuple):
+class Figure(NamedTuple):
     """A table or figure of a paper."""
 
     name: str
@@ -56,7 +57,7 @@ class Layout:
     """As in `--paper`."""
     of_questions: bool
     """Whether it is about questions; else about tagged texts and pairs."""
-    entries: tuple[Entry, ...]
+    entries: tuple[Figure, ...]
 
     def parts(self, run: PaperRun) -> Iterator[tuple[str, str, list[Part] | str]]:
         """Yield name and title of every entry, and its tables and figures or why it has none."""
@@ -160,6 +161,38 @@ def spread(numbers: Iterable[int]) -> str:
 def renamed(part: Table | Chart, name: str, notes: Sequence[str] = ()) -> Table | Chart:
     """Return a table or chart under another name, with further notes."""
     return replace(part, name=name, notes=(*part.notes, *notes))
+
+
+def block_table(
+    name: str,
+    caption: str,
+    labels: Sequence[Column],
+    blocks: Mapping[str, Sequence[Column]],
+    rows: Iterable[tuple[Entry, ...]],
+    notes: Iterable[str],
+    **marks: frozenset[int],
+) -> Table:
+    """Return a table whose columns stand in blocks, each under its heading.
+
+    Args:
+        name: of the table.
+        caption: of the table.
+        labels: the columns that name a row.
+        blocks: heading -> columns.
+        rows: entries of the labels, then of every block.
+        notes: below the table.
+        marks: `rules` and `published`, as of `Table`.
+    """
+    return Table(
+        name=name,
+        caption=caption,
+        columns=(*labels, *chain.from_iterable(blocks.values())),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        heads=((("", len(labels)), *((at, len(own)) for at, own in blocks.items())),),
+        n_labels=len(labels),
+        **marks,
+    )
 
 
 MAIN = ("random", "near", "far")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import exp
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from medstress.analyses.choice import (
     AS_PUBLISHED,
@@ -56,18 +56,18 @@ from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial
 from medstress.core.validity import REVIEW
-from medstress.report.cases import ADDED, REMOVED, SAME, mark_changes
-from medstress.report.formats import number
 from medstress.report.latex import escape
 from medstress.report.papers.layout import (
     MAIN,
     NOT_OURS,
+    Figure,
     Layout,
     Line,
     Missing,
     PaperRun,
     Part,
     Tex,
+    block_table,
     line_of,
     other_prompt,
     renamed,
@@ -75,7 +75,7 @@ from medstress.report.papers.layout import (
     source_line,
     spread,
 )
-from medstress.report.papers.layout import Entry as Made
+from medstress.report.text import ADDED, REMOVED, SAME, mark_changes, number
 from medstress.stats.estimate import Estimate, unknown
 
 OF_TABLE_2 = 8
@@ -196,25 +196,15 @@ def _published_notes(lines: Iterable[Rates], source: str, *more: str) -> list[st
     return [ours, *more, *prompts] if settings else []
 
 
-class _Head(NamedTuple):
-    """A column of every block of a table."""
+def _success(method: str) -> Callable[[Rates | Line | None], Entry]:
+    """Return what reads the success of a method; what was chosen stands below it."""
 
-    column: Column
-    kind: Literal["accuracy", "accuracy_after", "asr"]
-    method: str = ""
+    def read(line: Rates | Line | None) -> Entry:
+        choice = line.choices.get(method) if isinstance(line, Rates) else None
+        lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
+        return Entry(value=line.asr.get(method) if line else None, lines=lines)
 
-
-def _entry(line: Rates | Line | None, head: _Head) -> Entry:
-    """Return what a line has in a column; what was chosen stands below the success."""
-    if line is None:
-        return Entry(value=None)
-    if head.kind == "accuracy":
-        return Entry(value=line.accuracy)
-    if head.kind == "accuracy_after":
-        return Entry(value=line.accuracy_after.get(head.method))
-    choice = line.choices.get(head.method) if isinstance(line, Rates) else None
-    lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
-    return Entry(value=line.asr.get(head.method), lines=lines)
+    return read
 
 
 def _blocks(
@@ -223,7 +213,7 @@ def _blocks(
     lines: Sequence[Rates],
     names: Sequence[str],
     block_of: Callable[[Setting], str],
-    blocks: Mapping[str, Sequence[_Head]],
+    blocks: Mapping[str, Sequence[Field[Any]]],
     notes: Sequence[str],
     source: str = "",
 ) -> Table:
@@ -245,9 +235,6 @@ def _blocks(
         for name, read in reads.items()
         if name in ("victim", "types") or len({read(line.setting) for line in lines}) > 1
     ]
-    columns = [Column(heading=_NAMES[name][0], key=name) for name in kept]
-    for at, heads in blocks.items():
-        columns += [replace(head.column, key=f"{at}_{head.column.key}") for head in heads]
     grouped: dict[Any, dict[str, Rates]] = defaultdict(dict)
     for line in lines:
         key = tuple(read(line.setting) for read in reads.values())
@@ -256,8 +243,9 @@ def _blocks(
     printed = set()
 
     def add(named: Iterable[Entry], members: Mapping[str, Rates | Line]) -> None:
-        cells = (_entry(members.get(at), head) for at, heads in blocks.items() for head in heads)
-        rows.append((*named, *cells))
+        values = [field.read(members.get(at)) for at, own in blocks.items() for field in own]
+        entries = (one if isinstance(one, Entry) else Entry(value=one) for one in values)
+        rows.append((*named, *entries))
 
     for members in grouped.values():
         settings = {at: line.setting for at, line in members.items()}
@@ -266,32 +254,31 @@ def _blocks(
         add(named, members)
         shown = {at: own for at, s in settings.items() if (own := line_of(source, s))}
         if shown:
-            prompts = dict.fromkeys(
-                f"{settings[at].place.dataset}: {words}"
-                for at in shown
-                if (words := other_prompt(settings[at]))
-            )
+            words = {settings[at].place.dataset: other_prompt(settings[at]) for at in shown}
+            prompts = tuple(f"{data}: {prompt}" for data, prompt in words.items() if prompt)
             printed.add(len(rows))
-            add((Entry(value="published", lines=tuple(prompts)), *named[1:]), shown)
-    return Table(
-        name=name,
-        caption=caption,
-        columns=tuple(columns),
-        rows=tuple(rows),
-        notes=tuple(notes),
-        heads=((("", len(kept)), *((at, len(heads)) for at, heads in blocks.items())),),
+            add((Entry(value="published", lines=prompts), *named[1:]), shown)
+    return block_table(
+        name,
+        caption,
+        [Column(heading=_NAMES[name][0], key=name) for name in kept],
+        {
+            at: [replace(field.column, key=f"{at}_{field.column.key}") for field in own]
+            for at, own in blocks.items()
+        },
+        rows,
+        notes,
         published=frozenset(printed),
-        n_labels=len(kept),
     )
 
 
 def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
     """Return Table 1: success of one query, models down, data sets across."""
-    heads = [_Head(Column(heading="Acc", form="share", key="accuracy"), "accuracy")]
+    fields = [column("Acc", "accuracy", "share")]
     for method in MAIN:
         first, _, rest = METHODS[method].partition(" ")
         heading = f"{f'{first}@1 {rest}'.strip()} (%)"
-        heads.append(_Head(Column(heading=heading, form="percent", key=method), "asr", method))
+        fields.append(column(heading, _success(method), "percent", key=method))
     made = _blocks(
         name,
         "Single-query attack success rates (ASR@1) by model, in per cent, with the accuracy on the "
@@ -299,7 +286,7 @@ def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Ta
         lines,
         ("victim", "types", "embedding", "rule"),
         lambda s: s.place.dataset,
-        dict.fromkeys((line.setting.place.dataset for line in lines), heads),
+        dict.fromkeys((line.setting.place.dataset for line in lines), fields),
         notes,
         "xian2025",
     )
@@ -310,12 +297,13 @@ def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Ta
 
 def _methods_across(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
     """Return Table 2: success within a budget, methods crossed with embeddings."""
-    blocks: dict[str, list[_Head]] = {}
+    blocks: dict[str, list[Field[Any]]] = {}
     for embedding in dict.fromkeys(line.setting.embedding for line in lines):
         every = {m for line in lines if line.setting.embedding == embedding for m in line.asr}
         methods = [*(m for m in METHODS if m in every), *sorted(every - set(METHODS))]
-        columns = {m: Column(heading=METHODS.get(m, m), form="percent", key=m) for m in methods}
-        blocks[embedding] = [_Head(columns[m], "asr", m) for m in methods]
+        blocks[embedding] = [
+            column(METHODS.get(m, m), _success(m), "percent", key=m) for m in methods
+        ]
     budget = lines[0].budget
     return _blocks(
         name,
@@ -343,11 +331,12 @@ def _table_rcap(run: PaperRun) -> Iterator[Part]:
     ]
     if not lines:
         raise Missing("needs random sampling and PDWS")
-    heads = [_Head(Column(heading="NoPtb", form="share", key="accuracy"), "accuracy")]
+    fields = [column("NoPtb", "accuracy", "share")]
     for method, words in (("random", "RdPtb"), ("near", "DistPtb −"), ("far", "DistPtb +")):
-        after = Column(heading=words, form="share", key=f"after_{method}")
-        change = Column(heading="R-CAP (%)", form="percent", key=f"rcap_{method}")
-        heads += [_Head(after, "accuracy_after", method), _Head(change, "asr", method)]
+        fields += [
+            column(words, f"accuracy_after.{method}", "share", key=f"after_{method}"),
+            column("R-CAP (%)", _success(method), "percent", key=f"rcap_{method}"),
+        ]
     datasets = list(dict.fromkeys(line.setting.place.dataset for line in lines))
     for i, data in enumerate(datasets, start=1):
         chosen = [line for line in lines if line.setting.place.dataset == data]
@@ -358,7 +347,7 @@ def _table_rcap(run: PaperRun) -> Iterator[Part]:
             chosen,
             ("victim", "embedding", "rule"),
             lambda s: s.types,
-            dict.fromkeys((line.setting.types for line in chosen), heads),
+            dict.fromkeys((line.setting.types for line in chosen), fields),
             [*_rate_notes(run, chosen), *_published_notes(chosen, "xian2024")],
             "xian2024",
         )
@@ -717,12 +706,12 @@ XIAN2025 = Layout(
     name="xian2025",
     of_questions=True,
     entries=(
-        Made(
+        Figure(
             "table1",
             "Table 1, success of one query",
             partial(_of_rates, budget=1, needs="needs random sampling or PDWS"),
         ),
-        Made(
+        Figure(
             "table2",
             f"Table 2, success within {OF_TABLE_2} queries",
             partial(
@@ -731,15 +720,15 @@ XIAN2025 = Layout(
                 needs=f"needs an attack with a budget of {OF_TABLE_2} or more",
             ),
         ),
-        Made("rcap", "Relative change in accuracy (first version, Tables 1 and 2)", _table_rcap),
-        Made("figure2", "Figure 2, the two regimes", _figure_2),
-        Made("figure3", "Figure 3, success against model size", _figure_3),
-        Made("figure4", "Figure 4, scaling with the budget", _figure_4),
-        Made("figure5", "Figure 5, one case per regime", _figure_5),
-        Made("appendix-e", "Appendix E, cases", _appendix_e),
-        Made("appendix-m", "Growth with the number of candidates M", _appendix_m),
-        Made("words", "Success by words replaced and inserted", _words),
-        Made("claims", "Claims of the paper, tested", _claims),
+        Figure("rcap", "Relative change in accuracy (first version, Tables 1 and 2)", _table_rcap),
+        Figure("figure2", "Figure 2, the two regimes", _figure_2),
+        Figure("figure3", "Figure 3, success against model size", _figure_3),
+        Figure("figure4", "Figure 4, scaling with the budget", _figure_4),
+        Figure("figure5", "Figure 5, one case per regime", _figure_5),
+        Figure("appendix-e", "Appendix E, cases", _appendix_e),
+        Figure("appendix-m", "Growth with the number of candidates M", _appendix_m),
+        Figure("words", "Success by words replaced and inserted", _words),
+        Figure("claims", "Claims of the paper, tested", _claims),
     ),
 )
 

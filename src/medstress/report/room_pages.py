@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -23,9 +22,12 @@ from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.experiment.plan import manifest as manifests
 from medstress.files.spreadsheets import Reader, Writer
 from medstress.files.writing import write_text
-from medstress.report.html import as_script, inlined, template
-from medstress.report.review.room import (
+from medstress.report.html import as_script, rendered
+from medstress.report.room import (
+    ANSWER,
+    QUESTIONS,
     Room,
+    Shown,
     merge,
     read_name,
     read_time,
@@ -34,7 +36,6 @@ from medstress.report.review.room import (
     saved_by,
     stored_room,
 )
-from medstress.report.review.sample import ANSWER, QUESTIONS, Shown
 from medstress.store.reviews import Place, Review, ReviewStore, place
 
 FORMAT = 1
@@ -231,17 +232,13 @@ def room_page(public: Mapping[str, Any], *, is_served: bool) -> str:
     to the address it came from.
 
     Args:
-        public: see `medstress.report.review.room.Room.public`.
+        public: see `medstress.report.room.Room.public`.
         is_served: False for a file: its page keeps answers in the browser and gives them as a file.
     """
-    return template("medstress.report.review", "templates", "room.html").render(
-        **inlined(
-            "medstress.report.review",
-            "templates/room.js",
-            "templates/room.css",
-            "connect-src 'self'" if is_served else "connect-src 'none'",
-        ),
-        data=Markup(as_script({**public, "served": is_served})),
+    return rendered(
+        "room",
+        "connect-src 'self'" if is_served else "connect-src 'none'",
+        data=as_script({**public, "served": is_served}),
         mode=public["mode"],
         is_served=is_served,
         n_cases=len(public["pairs"] or public["cases"]),
