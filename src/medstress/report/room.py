@@ -489,13 +489,16 @@ def _nothing(run: Run, mode: str) -> str:
     )
 
 
-def stored_room(run: Run, store: ReviewStore, name: str) -> Room | None:
-    """Return a room that was drawn earlier, by its code; None if the run has no such room."""
+def stored_room(run: Run, store: ReviewStore, name: str, where: str) -> Room:
+    """Return a room that was drawn earlier, by its code.
+
+    Raises:
+        UsageError: the run has no such room.
+    """
     body = store.rooms().get(name)
     if body is None:
-        return None
-    cases = _shown(run, body["cases"], classes_of(run))
-    return Room(id=name, body=body, cases=cases)
+        raise UsageError(f"{where}: it was not made from {run.folder.path}; give its own run")
+    return Room(id=name, body=body, cases=_shown(run, body["cases"], classes_of(run)))
 
 
 def described(body: Mapping[str, Any]) -> str:

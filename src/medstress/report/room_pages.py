@@ -116,10 +116,7 @@ def import_answers(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
         return _import_table(run, store, path)
     where = f"--import {path}"
     value = _read(path)
-    name = value.get("room")
-    room = stored_room(run, store, name) if isinstance(name, str) else None
-    if room is None:
-        raise UsageError(f"{where}: its page was not made from {run.folder.path}; give its own run")
+    room = stored_room(run, store, str(value.get("room")), where)
     verdicts = value.get("verdicts")
     if not isinstance(verdicts, list):
         raise UsageError(f"{where}: expected a list of verdicts")
@@ -138,7 +135,7 @@ def import_answers(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
 
 
 def _import_table(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
-    rooms: dict[str, Room | None] = {}
+    rooms: dict[str, Room] = {}
     latest = {place(one): one for one in store.reviews()}
     reviews_read: list[Review] = []
     heard: dict[tuple[Place, str], tuple[int, str]] = {}
@@ -148,24 +145,20 @@ def _import_table(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
         if not any(filled[name] for name in (*QUESTIONS, "note")):
             continue  # not judged yet
         name = row["room"].strip()
-        room = rooms.setdefault(name, stored_room(run, store, name))
-        if room is None:
-            raise UsageError(
-                f"{where}: its table was not made from {run.folder.path}; give its own run"
-            )
+        if name not in rooms:
+            rooms[name] = stored_room(run, store, name, where)
         answers = {name: filled[name].casefold() or None for name in QUESTIONS}
         value = {"case": row["case"].strip(), "answers": answers, "note": filled["note"]}
-        reviews = reviews_from(room, value, filled["reviewer"], manifests.now(), where)
+        reviews = reviews_from(rooms[name], value, filled["reviewer"], manifests.now(), where)
         _check_agrees(reviews[0], number, heard, f"--import {path}")
         reviews_read += reviews
-    new = [one for one in reviews_read if not _is_known(one, latest)]
+    new = []
+    for one in reviews_read:
+        last = latest.get(place(one))
+        if last is None or (dict(last.answers), last.note) != (dict(one.answers), one.note):
+            new.append(one)
     cases = {(one.case_id, one.reviewer.casefold()) for one in reviews_read}
     return len(cases), len({one.case_id for one in store.add(new)})
-
-
-def _is_known(one: Review, latest: Mapping[Place, Review]) -> bool:
-    last = latest.get(place(one))
-    return last is not None and (dict(last.answers), last.note) == (dict(one.answers), one.note)
 
 
 def _check_agrees(
