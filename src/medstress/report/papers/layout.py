@@ -224,17 +224,11 @@ def line_of(source: str, setting: Setting) -> Line | None:
         source: `xian2025` or `xian2024`.
         setting: where an attack was run.
     """
-    model = model_name(setting)
-    return None if model is None else _lines().get((source, model, setting.source, setting.types))
-
-
-def model_name(setting: Setting) -> str | None:
-    """Return the papers' name of a model; None where they did not run it."""
     if not setting.model or setting.backend == "mock":
         return None
-    last = setting.model.rstrip("/").rpartition("/")[2]
-    names = _names()
-    return names.get(_bare(setting.model)) or names.get(_bare(last))
+    names, last = _names(), setting.model.rstrip("/").rpartition("/")[2]
+    model = names.get(_bare(setting.model)) or names.get(_bare(last), "")
+    return _lines().get((source, model, setting.source, setting.types))
 
 
 def other_prompt(setting: Setting) -> str:
@@ -245,9 +239,9 @@ def other_prompt(setting: Setting) -> str:
     return f"prompt {printed}, ours {setting.prompt}"
 
 
-def source_line(source: str) -> str:
-    """Return the reference of a source, for captions."""
-    return str(_victims()["source"][source])
+def not_ours(source: str) -> str:
+    """Say what published lines are of a source."""
+    return NOT_OURS.format(source=_victims()["source"][source])
 
 
 @cache

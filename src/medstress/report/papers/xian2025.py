@@ -59,7 +59,6 @@ from medstress.core.validity import REVIEW
 from medstress.report.latex import escape
 from medstress.report.papers.layout import (
     MAIN,
-    NOT_OURS,
     Figure,
     Layout,
     Line,
@@ -69,10 +68,10 @@ from medstress.report.papers.layout import (
     Tex,
     block_table,
     line_of,
+    not_ours,
     other_prompt,
     renamed,
     seeds_note,
-    source_line,
     spread,
 )
 from medstress.report.text import ADDED, REMOVED, SAME, mark_changes, number
@@ -192,8 +191,7 @@ def _published_notes(lines: Iterable[Rates], source: str, *more: str) -> list[st
         if (words := other_prompt(s))
     )
     prompts = [f"Published with another prompt than ours: {', '.join(named)}."] if named else []
-    ours = NOT_OURS.format(source=source_line(source))
-    return [ours, *more, *prompts] if settings else []
+    return [not_ours(source), *more, *prompts] if settings else []
 
 
 def _success(method: str) -> Callable[[Rates | Line | None], Entry]:
@@ -398,27 +396,31 @@ def _at_n(cell: Cell) -> tuple[Estimate, Estimate, Estimate]:
 def _figure_2(run: PaperRun) -> Iterator[Part]:
     """Yield success, diversity and similarity against n; random sampling is at n = 0."""
     settings = by_setting(o for o in run.attacks if o.method in ("near", "far", "zero", "random"))
-    extra = len({(s.embedding, s.rule) for s in settings}) > 1
-    shown: list[tuple[Setting, float, Competitor]] = []
+    several = len({(s.embedding, s.rule) for s in settings}) > 1
+    cells: list[Cell] = []
+    values: list[tuple[float, str, str, Sequence[Estimate]]] = []
     for setting, members in settings.items():
         by_n = {one.n: one for one in members if one.n is not None}
         for one in members:
             if one.method == "random":
                 by_n.setdefault(0.0, one)
-        if len(by_n) >= LEAST_EXPONENTS:
-            shown += [(setting, n, one) for n, one in sorted(by_n.items())]
-    if not shown:
+        if len(by_n) < LEAST_EXPONENTS:
+            continue
+        extra = (setting.embedding, setting.rule) if several else ()
+        panel = _panel_of(setting, with_types=False, extra=extra)
+        for n, one in sorted(by_n.items()):
+            cells.append(one.cell)
+            values.append((n, setting.types, panel, _at_n(one.cell)))
+    if not values:
         raise Missing(
             f"needs PDWS with {LEAST_EXPONENTS} values of n or more (0 is random sampling)"
         )
-    cells = [one.cell for _, _, one in shown]
     notes = (
         run.item_note(cells),
         *run.notes(cells),
         "The point at n = 0 is random sampling. Diversity (unbiased, within each seed, then "
         "averaged) and similarity are of the successes of the first query.",
     )
-    values = [(setting, n, *_at_n(one.cell)) for setting, n, one in shown]
     for i, (name, title, y) in enumerate(
         (
             ("figure2", "Success of one query against n", "ASR@1"),
@@ -427,13 +429,8 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
         )
     ):
         points = [
-            Point(
-                n,
-                measures[i],
-                s.types,
-                _panel_of(s, with_types=False, extra=(s.embedding, s.rule) if extra else ()),
-            )
-            for s, n, *measures in values
+            Point(n, measures[i], types, panel)
+            for n, types, panel, measures in values
             if measures[i].value is not None
         ]
         if points:
@@ -451,33 +448,28 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
     ]
     if not lines:
         raise Missing("needs models with `parameters` and `group` in the experiment file")
-    lines.sort(
-        key=lambda line: (
-            kinds.index(line.setting.victim_group or ""),
-            line.setting.parameters or 0.0,
-            line.setting.place.victim,
-        )
-    )
-    extra = len({(line.setting.embedding, line.setting.rule) for line in lines}) > 1
-    points: list[Point] = []
-    for line in lines:
+
+    def rank(line: Rates) -> tuple[int, float, str]:
         s = line.setting
-        parts = (s.place.dataset, s.types, *((s.embedding, s.rule) if extra else ()))
-        at = " · ".join(filter(None, (*parts, f"{s.victim_group}s")))
-        for model, values in (
-            (s.place.victim, line.asr),
-            (f"{s.place.victim}, published", (p := line_of("xian2025", s)) and p.asr),
-        ):
+        return kinds.index(s.victim_group or ""), s.parameters or 0.0, s.place.victim
+
+    several = len({(line.setting.embedding, line.setting.rule) for line in lines}) > 1
+    points: list[Point] = []
+    for line in sorted(lines, key=rank):
+        s, printed = line.setting, line_of("xian2025", line.setting)
+        extra = (s.embedding, s.rule) if several else ()
+        panel = " · ".join(filter(None, (s.place.dataset, s.types, *extra, f"{s.victim_group}s")))
+        own = [Point(s.place.victim, line.asr[m], METHODS[m], panel) for m in MAIN if m in line.asr]
+        points += own
+        if printed:
+            name = f"{s.place.victim}, published"
             points += [
-                Point(model, values[m], METHODS[m], at) for m in MAIN if values and m in values
+                Point(name, printed.asr[m], METHODS[m], panel) for m in MAIN if m in printed.asr
             ]
-    absent = {line.setting.place.victim for line in every} - {
-        line.setting.place.victim for line in lines
-    }
     notes = [*_rate_notes(run, lines), *_best_notes(lines)]
-    if absent:
-        names = ", ".join(sorted(absent))
-        notes.append(f"Left out because size or group is not given: {names}.")
+    drawn, asked = ({line.setting.place.victim for line in some} for some in (lines, every))
+    if absent := sorted(asked - drawn):
+        notes.append(f"Left out because size or group is not given: {', '.join(absent)}.")
     title = "Success of one query by model, the smallest first"
     yield Chart("figure3", title, "bars", "model", "ASR@1", points, notes=tuple(notes))
 
