@@ -9,9 +9,7 @@ import csv
 import io
 import re
 import string
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
 from typing import TypeAlias
@@ -183,11 +181,8 @@ def csv_text(lines: Iterable[Sequence[object]]) -> str:
 
 # -- changes ---------------------------------------------------------------------------------------
 
-_LARGEST_DIFF = 1_000_000
+_LARGEST_DIFF = 100_000_000
 """Limit of words before times words after; beyond it the whole stretch counts as changed."""
-
-_MOST_PAIRS = 50_000_000
-"""Limit of pairs of equal words times words before; takes half a second."""
 _PUNCTUATION = string.punctuation + "“”‘’…"
 _CHUNK = re.compile(r"\s+|\S+")
 
@@ -205,11 +200,22 @@ def mark_changes(before: str, after: str) -> Marked:
     >>> [": ".join(one) for one in mark_changes("Give old aspirin.", "Give warfarin.")]
     ['same: Give ', 'removed: old aspirin', 'added: warfarin', 'same: .']
     """
+    from rapidfuzz.distance import Indel
+
     old, new = _split(before), _split(after)
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
-    middle = _compare(old[start : len(old) - end], new[start : len(new) - end])
-    pieces = [(SAME, "".join(old[:start])), *middle, (SAME, "".join(old[len(old) - end :]))]
+    was, now = old[start : len(old) - end], new[start : len(new) - end]
+    pieces = [(SAME, "".join(old[:start]))]
+    if len(was) * len(now) > _LARGEST_DIFF:
+        pieces += [(REMOVED, "".join(was)), (ADDED, "".join(now))]
+    else:
+        for tag, i, j, k, m in Indel.opcodes(was, now):
+            if tag == "equal":
+                pieces.append((SAME, "".join(was[i:j])))
+            else:
+                pieces += [(REMOVED, "".join(was[i:j])), (ADDED, "".join(now[k:m]))]
+    pieces.append((SAME, "".join(old[len(old) - end :])))
     return tuple(_merge([(change, text) for change, text in pieces if text]))
 
 
@@ -232,29 +238,6 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     """Return how many words at the start are equal."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _compare(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if len(old) * len(new) > _LARGEST_DIFF or _alternates(old, new):
-        yield REMOVED, "".join(old)
-        yield ADDED, "".join(new)
-        return
-    matcher = SequenceMatcher(str.isspace, old, new, autojunk=False)
-    for tag, i, j, k, m in matcher.get_opcodes():
-        if tag == "equal":
-            yield SAME, "".join(old[i:j])
-        else:
-            yield REMOVED, "".join(old[i:j])
-            yield ADDED, "".join(new[k:m])
-
-
-def _alternates(old: Sequence[str], new: Sequence[str]) -> bool:
-    """True if the texts repeat so many common words that comparing takes seconds.
-
-    `SequenceMatcher` visits every pair of equal words once for each stretch that it finds.
-    """
-    counts = Counter(new)
-    return sum(counts[word] for word in old if not word.isspace()) * len(old) > _MOST_PAIRS
 
 
 def _merge(pieces: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
