@@ -302,7 +302,8 @@ def python_page() -> str:
     ]
     parts += ["## Errors\n", _list_of(errors)]
     for module in (attacks, testing, plugin):
-        listed = {name: getattr(module, name) for name in module.__all__}
+        named = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+        listed = {name: value for name, value in named.items() if not inspect.ismodule(value)}
         parts += [f"## {module.__name__}\n", _text(_doc(module)), _list_of(listed)]
     return "\n".join(parts)
 

@@ -172,7 +172,6 @@ def python(*arguments: str, env: Mapping[str, str] = MappingProxyType({})) -> st
 
 def check_latex() -> str:
     """Set the figures of every run in every layout that fills any."""
-    from medstress.report.figures import Made
     from medstress.report.papers import LAYOUTS
 
     if shutil.which("pdflatex") is None:
@@ -185,7 +184,7 @@ def check_latex() -> str:
             for paper in (None, *LAYOUTS):
                 out = Path(made) / f"figures-{folder.name}-{paper or 'own'}"
                 files = medstress.open(folder).figures(out, ("pdf",), paper)
-                if not any(isinstance(one, Made) for one in files):
+                if not any(one.files for one in files):
                     continue
                 for path in out.glob("*.pdf"):
                     if b"/Type3" in path.read_bytes():

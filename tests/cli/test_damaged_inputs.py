@@ -187,7 +187,7 @@ def seconds_of(work) -> float:
 
 def test_texts_that_took_quadratic_time_are_read_in_seconds():
     from medstress.core.text import cut_word, edit_distance, sentence_spans
-    from medstress.report.cases import mark_changes
+    from medstress.report.text import mark_changes
 
     word = "a" * 40_000
     assert seconds_of(lambda: [cut_word(word, i, i + 3) for i in range(400)]) < 2

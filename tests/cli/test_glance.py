@@ -12,7 +12,7 @@ from goldens import GOLDENS, written_to
 from goldens import medstress as run_command
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.report.formats import number
+from medstress.report.text import number
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
 

@@ -1,5 +1,7 @@
 """The conformance suites pass what is sound, and say in one sentence what is wrong."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,15 +26,8 @@ from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, Predict
 from medstress.core.text import Edit
 from medstress.datasets.sentences import load_iob
-from medstress.plugin import (
-    DatasetOptions,
-    Loaded,
-    SentencePair,
-    check_dataset,
-    file_hash,
-    required_file,
-    text_lines,
-)
+from medstress.plugin import DatasetOptions, Loaded, SentencePair, check_dataset, file_hash, required_file
+from medstress.core.reading import text_lines
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
@@ -442,3 +437,15 @@ def test_items_of_two_kinds_are_refused():
     mixed = Loaded(items=(*ITEMS, pair), skipped=(), source_hash="h")
     with pytest.raises(AssertionError, match="items of one kind"):
         check_dataset(lambda _: mixed, DatasetOptions())
+
+
+def test_checks_refuse_under_python_o_too():
+    code = """
+from medstress.testing import ScriptedBackend, check_backend
+try:
+    check_backend(ScriptedBackend(), [])
+except AssertionError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True)
+    assert done.stdout == "check_backend needs at least one call, got none\n"

@@ -15,7 +15,7 @@ from medstress.experiment.dry_run import DryRun, dry_run
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.stats.paired import detectable
 from medstress.testing import rule_target, scripted_attacker, scripted_judge
-from medstress.testing.scripted import Conversation, Speaker
+from medstress.testing.models import Conversation, Speaker
 
 RIGHT = "\n\ndef right(prompts):\n    return [key_of(prompt) for prompt in counted(prompts)]\n"
 

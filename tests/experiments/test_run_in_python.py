@@ -8,7 +8,7 @@ import polars
 import pytest
 
 import medstress as ms
-from medstress.api import progress
+from medstress.api import notebook as notebooks
 from rows import rows_of
 
 HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
@@ -90,7 +90,7 @@ def notebook(monkeypatch):
     place = SimpleNamespace(update=drawn.append)
     shown = SimpleNamespace(HTML=str, display=lambda *_, **__: place)
     monkeypatch.setitem(sys.modules, "IPython.display", shown)
-    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(notebooks, "in_notebook", lambda: True)
     return drawn
 
 

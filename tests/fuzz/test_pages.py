@@ -9,9 +9,9 @@ import pytest
 
 from medstress.report import page as page_module
 from medstress.report.charts import Colours, Drawn, draw
-from medstress.report.formats import clean
 from medstress.report.html import as_script
-from medstress.report.review.pages import room_page
+from medstress.report.room_pages import room_page
+from medstress.report.text import clean
 
 from .pages import chart_of, run_of
 from .payloads import PAYLOADS

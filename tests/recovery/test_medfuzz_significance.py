@@ -27,8 +27,8 @@ from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import ask
 from medstress.experiment.significance import asking
-from medstress.report.review.pages import export_room
-from medstress.report.review.room import make_room
+from medstress.report.room import make_room
+from medstress.report.room_pages import export_room
 from medstress.store.chain import ROOT, RUN_CHAIN, keep_root, link
 from medstress.store.reviews import Review, ReviewStore
 from rows import rows_of

@@ -28,7 +28,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
 from medstress.experiment.verify import verify_folder
-from medstress.report.review.room import make_room
+from medstress.report.room import make_room
 from medstress.store.reader import RunReader
 from medstress.store.reviews import ReviewStore, stored_reviews
 from medstress.testing import tiny_questions

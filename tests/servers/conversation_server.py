@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fault_server import Asked, FaultServer
-from medstress.testing.scripted import Conversation, Speaker
+from medstress.testing.models import Conversation, Speaker
 
 
 class ConversationServer(FaultServer):

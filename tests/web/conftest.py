@@ -244,8 +244,8 @@ ROOM = """
 import sys
 from pathlib import Path
 from medstress.analyses.run import Run
-from medstress.report.review.pages import routes
-from medstress.report.review.room import make_room
+from medstress.report.room_pages import routes
+from medstress.report.room import make_room
 from medstress.report.view import serve
 from medstress.store.reviews import ReviewStore
 folder = Path(sys.argv[1])

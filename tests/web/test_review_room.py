@@ -7,8 +7,8 @@ import pytest
 
 from medstress.analyses.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.report.review.pages import export_room
-from medstress.report.review.room import make_room
+from medstress.report.room import make_room
+from medstress.report.room_pages import export_room
 from medstress.store.reviews import ReviewStore
 
 pytestmark = [pytest.mark.web, pytest.mark.release]

@@ -1,20 +1,29 @@
-"""What print and a notebook show of a run, a case and a comparison; every text is escaped."""
+"""What print and a notebook show: a run, a comparison, progress; every text is escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from itertools import count
+from typing import Any
 
 from markupsafe import Markup
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Table
-from medstress.analyses.summary import faults_of, results_of, spoken_of, warnings_of
+from medstress.analyses.summary import faults_of, results_of, warnings_of
 from medstress.analyses.verdict import VERDICT
-from medstress.report.formats import clean
+from medstress.engine.progress import Progress, Watcher
 from medstress.report.html import html_table
+from medstress.report.summary_page import tables_of
+from medstress.report.text import clean
 
+_REFRESH_SECONDS = 0.5
+"""Seconds between drawings: each is a message to the browser."""
 _MOST_WARNINGS = 12
 """Warnings that are shown; the report has all."""
 _STYLE = Markup(
@@ -22,7 +31,6 @@ _STYLE = Markup(
     ".medstress small{display:block;opacity:.75}"
     ".medstress caption{caption-side:top;text-align:left;font-weight:600}"
     ".medstress .number{font-variant-numeric:tabular-nums}"
-    ".medstress pre{white-space:pre-wrap;background:none;border:0}"
     "</style>"
 )
 """A notebook has one page for all outputs: nothing here reaches beyond `.medstress`."""
@@ -34,19 +42,9 @@ def block(*parts: str) -> str:
     return str(Markup('{}<div class="medstress">{}</div>').format(_STYLE, Markup("\n").join(parts)))
 
 
-def refused(error: Exception) -> str:
-    """Return the output for a run that cannot be shown."""
-    return block(paragraph(str(error)))
-
-
 def paragraph(text: str) -> Markup:
     """Return a text as a paragraph."""
     return Markup("<p>{}</p>").format(clean(text))
-
-
-def preformatted(text: str) -> Markup:
-    """Return lines as they stand."""
-    return Markup("<pre>{}</pre>").format(clean(text))
 
 
 def shown_table(table: Table) -> Markup:
@@ -54,20 +52,14 @@ def shown_table(table: Table) -> Markup:
     return html_table(replace(table, name=f"{table.name}-{next(_n_tables)}"))
 
 
-def run_html(run: Run) -> str:
-    """Return what a run says of itself, with its first tables and its warnings."""
-    return block(*_parts(run))
-
-
-def _parts(run: Run) -> Iterator[Markup]:
+def run_parts(run: Run) -> Iterator[Markup]:
+    """Yield what a run says of itself, with its first tables and its warnings."""
     lines = list(told(run))
     yield Markup("<p><b>{}</b> · <code>{}</code></p>").format(
         clean(run.name), clean(str(run.folder.path))
     )
     yield from map(paragraph, lines)
-    for _, result in spoken_of(run):
-        tables = [table for table in result.tables() if table.rows]
-        yield from map(shown_table, tables[: int(result.is_brief)])
+    yield from map(shown_table, tables_of(run))
     sentences = dict.fromkeys(remark.sentence for remark in warnings_of(run))
     more = [sentence for sentence in sentences if sentence not in lines]
     yield from map(paragraph, more[:_MOST_WARNINGS])
@@ -90,3 +82,79 @@ def told(run: Run) -> Iterator[str]:
                 "same again with retry_failed=True."
             )
     yield from dict.fromkeys(one.sentence for one in warnings_of(run) if one.rule == "failed")
+
+
+# -- progress --------------------------------------------------------------------------------------
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook, which shows HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+@contextmanager
+def watching(watcher: Watcher | None, quiet: bool | None) -> Iterator[Watcher]:
+    """Yield what watches a run: a bar in a notebook, else nothing.
+
+    Args:
+        watcher: the caller's own, which is then the one.
+        quiet: True for no bar; None shows one in a notebook; False also writes lines elsewhere.
+    """
+    if watcher is not None or quiet or (quiet is None and not in_notebook()):
+        yield watcher or Watcher()
+        return
+    draw = _bar() if in_notebook() else _print
+    last: Progress | None = None
+    began, drawn = 0.0, float("-inf")
+
+    def is_due() -> bool:
+        nonlocal drawn
+        now = time.perf_counter()
+        if now - drawn < _REFRESH_SECONDS:
+            return False
+        drawn = now
+        return True
+
+    def vectors(done: int, total: int) -> None:
+        if is_due():
+            draw(f"vectors {done:,} of {total:,}", done / max(total, 1))
+
+    def trials(counts: Progress) -> None:
+        done = counts.n_done + counts.n_skipped
+        line = counts.line(time.perf_counter() - began)
+        draw(line, done / max(counts.n_planned, 1))
+
+    def progress(counts: Progress) -> None:
+        nonlocal began, last
+        if last is None:
+            began = time.perf_counter()
+        last = counts
+        if is_due():
+            trials(counts)
+
+    try:
+        yield Watcher(
+            note=lambda what: draw(what, None), announce=_print, vectors=vectors, progress=progress
+        )
+    finally:
+        if last is not None:  # nothing more is awaited, even if trials are left
+            trials(last)
+
+
+def _print(text: str, share: float | None = None) -> None:
+    print(clean(text), file=sys.stderr)
+
+
+def _bar() -> Callable[[str, float | None], None]:
+    """Return what draws a bar below the cell; no widgets, so that every notebook can show it."""
+    shown: Any = import_module("IPython.display")
+    place = shown.display(shown.HTML(""), display_id=True)
+
+    def draw(text: str, share: float | None) -> None:
+        value = Markup("") if share is None else Markup(' value="{:.4f}"').format(share)
+        bar = Markup('<progress max="1"{} style="width:200px"></progress> <span>{}</span>')
+        place.update(shown.HTML(bar.format(value, clean(text))))
+
+    return draw

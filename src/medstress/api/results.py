@@ -15,13 +15,13 @@ from medstress.analyses.run import Run as Read
 from medstress.api.checked import checked
 from medstress.core.errors import MedstressError, UsageError, setting
 from medstress.core.writing import write_text
-from medstress.report import cases
 
 if TYPE_CHECKING:
     import polars
 
     from medstress.analyses.verdict import Verdict
-    from medstress.report.figures import Made, Skipped
+    from medstress.report.cases import Case
+    from medstress.report.figures import Made
 
 _TEXT = ("attack_spec",)
 """Objects that are one column of JSON text."""
@@ -107,9 +107,11 @@ class Run:
         Raises:
             UsageError: none or several fit; the message lists some.
         """
-        every = cases.Cases(self.read())
+        from medstress.report.cases import Cases
+
+        every = Cases(self.read())
         (case,) = every.cases([every.find(case_id)], most_tried=None)
-        return Case(**{part.name: getattr(case, part.name) for part in fields(case) if part.init})
+        return case
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers of the run, as `medstress summary --json` prints them."""
@@ -145,7 +147,7 @@ class Run:
         out: str | Path,
         formats: Sequence[str] = ("pdf", "svg", "png"),
         paper: str | None = None,
-    ) -> list[Made | Skipped]:
+    ) -> list[Made]:
         """Write the tables and figures that the run has data for; list them.
 
         Args:
@@ -186,35 +188,12 @@ class Run:
             printer.text(f"{self!r}: {error}")
 
     def _repr_html_(self) -> str:
-        from medstress.api.notebook import refused, run_html
+        from medstress.api.notebook import block, paragraph, run_parts
 
         try:
-            return run_html(self.read())
+            return block(*run_parts(self.read()))
         except MedstressError as error:
-            return refused(error)
-
-
-class Case(cases.Case):
-    """One trial: what was changed, what was sent, what was answered.
-
-    The attributes are those of `medstress.report.cases.Case`; `print(case)` shows what
-    `medstress case` prints.
-    """
-
-    def __str__(self) -> str:
-        """Return the lines of `medstress case`."""
-        from medstress.report.case_text import case_lines
-
-        return "\n".join("".join(text for _, text in line) for line in case_lines(self))
-
-    def __repr__(self) -> str:
-        """Name the case in one line."""
-        return f"<Case {self.id}: {self.line.outcome}, item {self.line.item!r}>"
-
-    def _repr_html_(self) -> str:
-        from medstress.api.notebook import block, preformatted
-
-        return block(preformatted(str(self)))
+            return block(paragraph(str(error)))
 
 
 class Compared(Comparison):

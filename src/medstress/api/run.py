@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from medstress.api.checked import checked
+from medstress.api.notebook import watching
 from medstress.api.one import Rows
-from medstress.api.progress import watching
 from medstress.api.results import Run
 from medstress.attacks.protocol import Attack as BuiltAttack
 from medstress.core.errors import UsageError

@@ -7,12 +7,12 @@ import shlex
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from medstress.cli import decide, look, machine, share, start, study
 from medstress.cli.flags import Group, app, place_of, refused
 from medstress.cli.process import Stopping, outlive_reader, visible_output
 from medstress.core.errors import (
@@ -28,8 +28,15 @@ from medstress.core.frozen import rare_collections
 from medstress.engine.progress import DRAIN_SECONDS
 from medstress.version import __version__
 
-_GROUPS = (start, look, decide, study, share, machine)
-"""Imported for their commands."""
+_GROUPS = {
+    "start": ("demo", "check", "run"),
+    "look": ("summary", "report", "view", "case"),
+    "decide": ("compare",),
+    "study": ("tune", "train", "test", "explain", "perturb"),
+    "share": ("export", "figures", "review", "verify"),
+    "machine": ("merge", "cache", "list", "doctor"),
+}
+"""Module -> its commands: one that is typed needs no other module."""
 _JUDGING = ("demo", "run", "tune", "train", "summary", "compare", "verify")
 """Commands whose exit code is a verdict, which has to survive `| head`."""
 
@@ -52,8 +59,15 @@ def _main(
     pass
 
 
-def program() -> Group:
-    """Return the whole command line, with its commands by name."""
+def program(word: str = "") -> Group:
+    """Return the command line, with its commands by name.
+
+    Args:
+        word: a command; then its group is enough. Of any other word, all groups.
+    """
+    of_word = [name for name, commands in _GROUPS.items() if word in commands]
+    for name in of_word or _GROUPS:
+        import_module(f"medstress.cli.{name}")
     made = typer.main.get_command(app)
     assert isinstance(made, Group)
     made.commands = dict(sorted(made.commands.items(), key=lambda named: place_of(named[1])))
@@ -107,7 +121,7 @@ def medstress_cli(arguments: Sequence[str], *, drain_seconds: float = DRAIN_SECO
 
 def _dispatch(arguments: Sequence[str]) -> int:
     words = list(arguments) or ["--help"]
-    commands = program()
+    commands = program(words[0])
     if not words[0].startswith("-") and words[0] not in commands.commands:
         hint = did_you_mean(words[0], commands.commands)
         raise UsageError(f"unknown command {words[0]!r}{hint}").with_command("medstress --help")

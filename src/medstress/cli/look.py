@@ -98,8 +98,7 @@ def case(
     """
     from medstress.analyses.run import Run
     from medstress.cli.terminal import screen
-    from medstress.report.case_text import print_case, print_cases
-    from medstress.report.cases import Cases
+    from medstress.report.cases import Cases, print_case, print_cases
 
     cases, console = Cases(Run.open(Path(folder))), screen()
     if id_ is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from medstress.cli import flags
-from medstress.core.errors import install_command, reason
+from medstress.core.errors import UsageError, did_you_mean, install_command, reason
 from medstress.core.words import command, quoted
 
 _machine = partial(flags.app.command, cls=flags.Command, rich_help_panel="Machine")
@@ -88,20 +88,6 @@ def cache(
 
 # -- list ------------------------------------------------------------------------------------------
 
-Kind = Literal[
-    "attacks",
-    "samplers",
-    "datasets",
-    "backends",
-    "embeddings",
-    "recognisers",
-    "vocabularies",
-    "prompts",
-    "parsers",
-    "text_scores",
-    "wrappers",
-    "recipes",
-]
 KINDS: Mapping[str, str] = {
     "attacks": "what changes an item, controls and probes included",
     "samplers": "how entity_substitution draws names",
@@ -143,9 +129,12 @@ _PLAIN: dict[str, dict[str, str]] = {
 
 @_machine("list")
 def list_(
-    kind: Annotated[Kind | None, flags.argument("THING", f"{', '.join(KINDS)}")] = None,
+    kind: Annotated[str | None, flags.argument("THING", f"{', '.join(KINDS)}")] = None,
 ) -> int:
     """What is installed, plug-ins included; without THING, what can be listed."""
+    if kind is not None and kind not in KINDS:
+        expected = f"expected one of {', '.join(map(repr, KINDS))}{did_you_mean(kind, KINDS)}"
+        raise UsageError(f"list: THING {kind!r}: {expected}").with_command("medstress list --help")
     rows = KINDS if kind is None else _listing(kind)
     width = max(map(len, rows))
     for name, line in rows.items():

@@ -57,17 +57,15 @@ def figures(
     if not out.strip():
         raise UsageError("--out: expected a folder, got an empty text")
     from medstress.analyses.run import Run
-    from medstress.report.figures import INDEX, Made, Skipped, write_figures
+    from medstress.report.figures import INDEX, write_figures
 
     wanted = [name.strip() for name in formats.split(",") if name.strip()]
     made = write_figures(Run.open(Path(folder)), Path(out), wanted, paper)
     for one in made:
-        if isinstance(one, Made):
+        if one.files:
             print(f"{one.title}: {', '.join(sorted(one.files))}")
-            for remark in one.remarks:
-                print(f"warning: {one.title}: {remark}", file=sys.stderr)
     for one in made:
-        if isinstance(one, Skipped):
+        if not one.files:
             print(f"not made: {one.title}: {one.reason}", file=sys.stderr)
     print(f"figures: {Path(out) / INDEX}")
     return 0
@@ -92,9 +90,8 @@ def review(
     flags.only_one(**{"export": export_to, "import": read})
     from medstress.analyses.run import Run
     from medstress.experiment.kept_summary import keep_summary
-    from medstress.report.review.pages import export_room, import_answers, routes
-    from medstress.report.review.room import make_room
-    from medstress.report.review.sample import described
+    from medstress.report.room import described, make_room
+    from medstress.report.room_pages import export_room, import_answers, routes
     from medstress.report.view import serve
     from medstress.store.reviews import ReviewStore
 

@@ -9,9 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, TextIO
 
 from medstress.cli.process import STOPPING, one_line, plain_stream
 from medstress.core.errors import UsageError
@@ -19,6 +17,9 @@ from medstress.core.words import command
 from medstress.core.writing import write_text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
     from medstress.analyses.run import Run
     from medstress.engine.progress import Progress as Counts
     from medstress.engine.progress import Watcher
@@ -31,6 +32,8 @@ _MARKS = "█▏…−–"
 
 def screen() -> Console:
     """Return standard output as a console; it knows NO_COLOR and terminals without colours."""
+    from rich.console import Console
+
     stream = plain_stream(sys.stdout)
     console = Console(file=stream, highlight=False)
     if not console.is_terminal or _is_ascii(stream):
@@ -64,33 +67,22 @@ _LOG_SECONDS = 60.0
 @contextmanager
 def display(*, quiet: bool) -> Iterator[Watcher]:
     """Yield a watcher: a bar on a terminal, elsewhere a line a minute, nothing if quiet."""
-    from rich.progress import BarColumn, Progress, TextColumn
-    from rich.table import Column
-
     from medstress.engine.progress import Watcher
 
-    console, stop = Console(file=plain_stream(sys.stderr)), STOPPING.get()
-    bars = Progress(
-        TextColumn("{task.description}", markup=False, table_column=Column()),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[counts]}", markup=False, table_column=Column()),
-        console=console,
-        refresh_per_second=1 / _REFRESH_SECONDS,
-        transient=True,
-    )
-    task = bars.add_task("preparing", total=None, counts="")
-    is_drawn = console.is_terminal and not quiet
+    stop, stream = STOPPING.get(), plain_stream(sys.stderr)
+    bar = None if quiet else _bar(stream)
     began, drawn = None, 0.0
 
     def announce(what: str) -> None:
         # Also in a pipe and with --quiet: the user must see what is about to cost money.
-        console.print(one_line(what), markup=False, highlight=False, soft_wrap=True)
+        if bar is None:
+            print(one_line(what), file=stream, flush=True)
+        else:
+            bar.console.print(one_line(what), markup=False, highlight=False, soft_wrap=True)
 
-    def note(what: str) -> None:
-        bars.update(task, description=one_line(what), total=None, completed=0)
-
-    def vectors(done: int, total: int) -> None:
-        bars.update(task, completed=done, total=total, counts=f"{done:,} of {total:,} vectors")
+    def update(**fields: Any) -> None:
+        if bar is not None:
+            bar.update(bar.task_ids[0], **fields)
 
     def progress(counts: Counts) -> None:
         nonlocal began, drawn
@@ -98,32 +90,52 @@ def display(*, quiet: bool) -> Iterator[Watcher]:
         now = time.perf_counter()
         if began is None:  # nothing was counted yet: models were being loaded
             began = drawn = now
-        if quiet or now - drawn < (_REFRESH_SECONDS if is_drawn else _LOG_SECONDS):
+        if quiet or now - drawn < (_REFRESH_SECONDS if bar else _LOG_SECONDS):
             return
-        from medstress.api.progress import counts_line
-
-        drawn, line = now, counts_line(counts, now - began)
-        if is_drawn:
-            done = counts.n_done + counts.n_skipped
-            # On a narrow terminal it wraps between its parts.
-            tied = line.replace(" ", _TIED).replace(f",{_TIED}", ", ")
-            bars.update(task, description="", completed=done, total=counts.n_planned, counts=tied)
-        else:
+        drawn, line = now, counts.line(now - began)
+        if bar is None:
             print(line, file=sys.stderr, flush=True)
+        done = counts.n_done + counts.n_skipped
+        # On a narrow terminal it wraps between its parts.
+        tied = line.replace(" ", _TIED).replace(f",{_TIED}", ", ")
+        update(description="", completed=done, total=counts.n_planned, counts=tied)
 
-    if is_drawn:
-        bars.start()
     try:
         yield Watcher(
             announce=announce,
-            note=note,
-            vectors=vectors,
+            note=lambda what: update(description=one_line(what), total=None, completed=0),
+            vectors=lambda done, total: update(
+                completed=done, total=total, counts=f"{done:,} of {total:,} vectors"
+            ),
             progress=progress,
             drain_seconds=stop.drain_seconds,
         )
     finally:
-        if is_drawn:
-            bars.stop()
+        if bar is not None:
+            bar.stop()
+
+
+def _bar(stream: TextIO) -> Progress | None:
+    """Return a bar that is drawn; None where no terminal is: then rich stays unread."""
+    if not (stream.isatty() or {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys()):
+        return None
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False, table_column=Column()),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[counts]}", markup=False, table_column=Column()),
+        console=Console(file=stream),
+        refresh_per_second=1 / _REFRESH_SECONDS,
+        transient=True,
+    )
+    bar.add_task("preparing", total=None, counts="")
+    if not bar.console.is_terminal:
+        return None
+    bar.start()
+    return bar
 
 
 # -- a run -----------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from medstress.core.words import plural
+
 if TYPE_CHECKING:
     from medstress.core.calls import Answer, Backend
     from medstress.engine.backend_queue import QueuedCall
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 20.0
 """Seconds to wait for calls in flight when a run is stopped."""
+_SOME_SECONDS = 0.5
+"""Before them nobody can say how long a run takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +92,35 @@ class Progress:
     usd: float = 0.0
     stopped: bool = False
     """A limit was reached."""
+
+    def line(self, seconds: float) -> str:
+        """Return the counts in one line.
+
+        Args:
+            seconds: since the trials began.
+
+        >>> Progress(n_planned=9, n_done=5, n_computed=10, n_flipped=2, n_eligible=5).line(2.0)
+        '5 of 9 items, lost 2 of 5, 5.0 queries/s, about 2 s left'
+        >>> Progress(n_eligible=4, n_harmless=3, n_computed=10, usd=0.5, n_failed=1).line(2.0)
+        '0 of 0 items, lost 0 of 4 (harmless edits 0 of 3), 5.0 queries/s, $0.50, 1 failed'
+        """
+        n_done = self.n_done + self.n_skipped
+        parts = [f"{n_done:,} of {plural(self.n_planned, 'item')}"]
+        if self.n_eligible or self.n_harmless:
+            beside = f" (harmless edits {self.n_harmless_lost:,} of {self.n_harmless:,})"
+            lost = f"lost {self.n_flipped:,} of {self.n_eligible:,}"
+            parts.append(lost + (beside if self.n_harmless else ""))
+        parts.append(f"{self.n_computed / max(seconds, 1e-9):,.1f} queries/s")
+        n_left = self.n_planned - n_done
+        if n_left > 0 and self.n_done and not self.stopped and seconds >= _SOME_SECONDS:
+            hours, rest = divmod(round(seconds / self.n_done * n_left), 3600)
+            minutes = f"{rest // 60} min" if rest >= 60 else f"{rest} s"
+            parts.append(f"about {f'{hours} h ' if hours else ''}{minutes} left")
+        if self.usd:
+            parts.append(f"${self.usd:,.2f}")
+        if self.n_failed:
+            parts.append(f"{self.n_failed:,} failed")
+        return ", ".join(parts)
 
 
 class Deadlines:

@@ -66,7 +66,6 @@ from medstress.engine.work import Held, Purpose
 from medstress.experiment import config
 from medstress.experiment.follow_ups import Again, Asking, Stage
 from medstress.experiment.plan import Prepared
-from medstress.stats.permutation import TIE
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.prompt_sets import lettered, say, texts_hash
@@ -76,6 +75,8 @@ from medstress.tasks.victim import Victim
 # -- families --------------------------------------------------------------------------------------
 
 
+TIE = 1e-9
+"""Statistics that differ by no more than this are ties, which count against significance."""
 TEMPERATURE = 1.0
 """Temperature at which reasonings are sampled for T (METHODS 2.4)."""
 

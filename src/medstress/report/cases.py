@@ -5,19 +5,26 @@ The page, `medstress view` and `medstress case` show the same objects.
 
 from __future__ import annotations
 
+import html
 import math
-import re
-import string
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
-from functools import cached_property, lru_cache
-from itertools import groupby
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medstress.analyses.run import Run
-from medstress.analyses.shown import FLAT, Json, as_json, attack_names, control_words, model_names
+from medstress.analyses.shown import (
+    FLAT,
+    Json,
+    as_json,
+    attack_names,
+    column,
+    control_words,
+    model_names,
+    spaced,
+    table,
+)
 from medstress.analyses.slices import Slicer
 from medstress.analyses.verdict import VERDICT
 from medstress.core.calls import Prompt
@@ -29,99 +36,13 @@ from medstress.core.text import WHOLE, Edit
 from medstress.core.trials import Answer, Trial, Validity
 from medstress.core.validity import Evidence
 from medstress.core.words import command
-from medstress.report.formats import NONE, clean, number
+from medstress.report.text import NONE, Marked, clean, mark_changes, number, one_line
 from medstress.store.codec import decode_answer, decode_edits
 from medstress.store.prompts import NOT_SHOWN, Prompts, Shown, shown_of, stored_prompt
 from medstress.store.reader import RunReader, read
 
-_LARGEST_DIFF = 1_000_000
-"""Limit of words before times words after; beyond it the whole stretch counts as changed."""
-
-_MOST_PAIRS = 50_000_000
-"""Limit of pairs of equal words times words before; takes half a second."""
-_PUNCTUATION = string.punctuation + "“”‘’…"
-_CHUNK = re.compile(r"\s+|\S+")
-
-
-SAME, REMOVED, ADDED = "same", "removed", "added"
-Marked: TypeAlias = tuple[tuple[str, str], ...]
-"""(`SAME`, `REMOVED` or `ADDED`, text) of every stretch of a text and its changed form."""
-
-
-def mark_changes(before: str, after: str) -> Marked:
-    """Compare two texts word by word.
-
-    The removed and unchanged stretches give `before`; the added and unchanged ones give `after`.
-
-    >>> [": ".join(one) for one in mark_changes("Give old aspirin.", "Give warfarin.")]
-    ['same: Give ', 'removed: old aspirin', 'added: warfarin', 'same: .']
-    """
-    old, new = _split(before), _split(after)
-    start = _common(old, new)
-    end = _common(old[start:][::-1], new[start:][::-1])
-    middle = _compare(old[start : len(old) - end], new[start : len(new) - end])
-    pieces = [(SAME, "".join(old[:start])), *middle, (SAME, "".join(old[len(old) - end :]))]
-    return tuple(_merge([(change, text) for change, text in pieces if text]))
-
-
-@lru_cache(maxsize=64)
-def _split(text: str) -> list[str]:
-    """Return `_words` as a list; many texts are compared with one clean prompt."""
-    return list(_words(text))
-
-
-def _words(text: str) -> Iterator[str]:
-    """Split into words, the white space between them and the punctuation around them."""
-    for chunk in _CHUNK.findall(text):
-        bare = chunk.lstrip(_PUNCTUATION)
-        word = bare.rstrip(_PUNCTUATION)
-        lead, trail = chunk[: len(chunk) - len(bare)], bare[len(word) :]
-        yield from (piece for piece in (lead, word, trail) if piece)
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many words at the start are equal."""
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _compare(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
-    if len(old) * len(new) > _LARGEST_DIFF or _alternates(old, new):
-        yield REMOVED, "".join(old)
-        yield ADDED, "".join(new)
-        return
-    matcher = SequenceMatcher(str.isspace, old, new, autojunk=False)
-    for tag, i, j, k, m in matcher.get_opcodes():
-        if tag == "equal":
-            yield SAME, "".join(old[i:j])
-        else:
-            yield REMOVED, "".join(old[i:j])
-            yield ADDED, "".join(new[k:m])
-
-
-def _alternates(old: Sequence[str], new: Sequence[str]) -> bool:
-    """True if the texts repeat so many common words that comparing takes seconds.
-
-    `SequenceMatcher` visits every pair of equal words once for each stretch that it finds.
-    """
-    counts = Counter(new)
-    return sum(counts[word] for word in old if not word.isspace()) * len(old) > _MOST_PAIRS
-
-
-def _merge(pieces: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Join changes separated only by white space and punctuation into one removal and addition."""
-    ends = (0, len(pieces) - 1)
-    kept = [
-        change == SAME and (i in ends or any(map(str.isalnum, text)))
-        for i, (change, text) in enumerate(pieces)
-    ]
-    for same, group in groupby(zip(kept, pieces, strict=True), key=lambda one: one[0]):
-        stretch = [piece for _, piece in group]
-        for change in (SAME,) if same else (REMOVED, ADDED):
-            text = "".join(text for kind, text in stretch if kind in (change, SAME))
-            if text:
-                yield change, text
-
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EMBEDDED = 200
 """Cases of each outcome that a page holds."""
@@ -151,6 +72,8 @@ _REASONS = {
     "evidence_changed": "the text no longer supports it",
 }
 _NOTED = ("plan", "answer", "rationale", "confidences")
+Span: TypeAlias = tuple[str, str]
+"""Style of rich, and text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +82,17 @@ class Swap:
 
     replaced: str
     replacement: str
+
+    def __str__(self) -> str:
+        """Return it in a few words."""
+        return f"{self.replaced} → {self.replacement}" if self.replaced else f"+ {self.replacement}"
+
+    @property
+    def spans(self) -> list[Span]:
+        """What is removed and added, with signs."""
+        removed: list[Span] = [("red strike", f"[-{self.replaced}-]"), ("", " ")]
+        added: Span = ("green", f"{{+{self.replacement}+}}")
+        return [*removed, added] if self.replaced else [added]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +146,7 @@ class Attempt:
     confidences: tuple[float, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Case:
     """One trial as a case."""
 
@@ -243,6 +177,17 @@ class Case:
     def id(self) -> str:
         """The short id."""
         return self.line.id
+
+    def __str__(self) -> str:
+        """Return what `medstress case` prints."""
+        return "\n".join("".join(text for _, text in line) for line in case_lines(self))
+
+    def __repr__(self) -> str:
+        """Name the case in one line."""
+        return f"<Case {self.id}: {self.line.outcome}, item {self.line.item!r}>"
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="white-space:pre-wrap">{html.escape(clean(str(self)))}</pre>'
 
 
 class Cases:
@@ -278,7 +223,7 @@ class Cases:
             return (*ranks[id(arm)], outcomes[trial.verdict])
 
         self.trials: Sequence[Trial] = sorted(run.trials, key=rank)
-        self._by_id = {self._ids[trial.id]: trial for trial in self.trials}
+        self.by_id = {self._ids[trial.id]: trial for trial in self.trials}
 
     def line(self, trial: Trial) -> Line:
         """Return a case as the list shows it."""
@@ -333,8 +278,8 @@ class Cases:
         Raises:
             UsageError: none or several fit.
         """
-        if text in self._by_id:
-            return self._by_id[text]
+        if text in self.by_id:
+            return self.by_id[text]
         of_item = [trial for trial in self.trials if text and trial.item.id == text]
         attacks = [trial for trial in of_item if not trial.arm.is_control]
         fitting = attacks if len(attacks) == 1 else of_item
@@ -354,7 +299,7 @@ class Cases:
             raise UsageError(
                 f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}; {listing}"
             )
-        ids = [*self._by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
+        ids = [*self.by_id, *dict.fromkeys(trial.item.id for trial in self.trials)]
         hint = did_you_mean(text, ids) if text else ""
         raise UsageError(f"case {text!r}: this run has no such trial or item{hint}; {listing}")
 
@@ -723,3 +668,117 @@ def _attempts(trial: Trial) -> tuple[Attempt, ...]:
             )
         )
     return tuple(attempts)
+
+
+# -- on the terminal -------------------------------------------------------------------------------
+
+_WIDTH = 16
+"""Of the names of facts."""
+_SIGNS = {
+    "same": ("", "", ""),
+    "removed": ("red strike", "[-", "-]"),
+    "added": ("green", "{+", "+}"),
+}
+"""Changes have signs as well, so that no colour is needed."""
+
+
+def print_cases(console: Console, cases: Cases) -> None:
+    """Print the list of cases, the headline's arm first."""
+    from medstress.report.terminal import MOST_ROWS, print_table
+
+    names = attack_names(cell.attack for cell in cases.run.cells)
+    left, folder = len(cases.trials) - MOST_ROWS, cases.run.folder.path
+    fields = (
+        column("Case", "id"),
+        column("Outcome", lambda line: OUTCOMES[line.outcome]),
+        column("Change", lambda line: str(line.change) if line.change else None),
+        column("Answer", lambda line: arrow(line.before, line.after)),
+        column("Item", "item"),
+        column("Attack on model", lambda line: f"{names[line.attack]} on {spaced(line.model)}"),
+    )
+    shown = table(
+        "cases",
+        f"{len(cases.trials):,} cases; {command('case', folder, 'ID')} shows one",
+        map(cases.line, cases.trials[:MOST_ROWS]),
+        fields,
+        n_labels=1,
+        notes=[f"{left:,} more cases: {command('view', folder)} has all."] if left > 0 else [],
+    )
+    print_table(console, shown)
+
+
+def print_case(console: Console, case: Case) -> None:
+    """Print one case; what is not plain is marked by signs and colours."""
+    from rich.text import Text
+
+    plain = console.no_color
+    for line in case_lines(case):
+        spans = [
+            (clean(text), "" if plain and style in ("red strike", "green", "dim") else style)
+            for style, text in line
+        ]
+        console.print(Text.assemble(*spans), overflow="fold")
+
+
+def case_lines(case: Case) -> Iterator[Sequence[Span]]:
+    """Yield the lines of a case; long ones are for the terminal to wrap."""
+    line = case.line
+    yield [("bold", f"Case {line.id}: {OUTCOMES[line.outcome]}")]
+    place = f"item {line.item} of {line.dataset}, {line.group}; asked of {line.model}"
+    yield [("", f"{line.attack}; {place}")]
+    yield []
+    if len(case.edits) == 1:
+        yield [("", f"{'change':<{_WIDTH}}"), *case.edits[0].spans]
+    for name, value in case.facts:
+        yield [("", f"{name:<{_WIDTH - 1}} {one_line(value)}")]
+    if case.text:
+        yield from _titled("Text, [-before-] and {+after+}")
+        yield _signed(case.text)
+    if case.text and case.is_sent:
+        yield [("dim", "this text was sent to the model exactly as shown")]
+    for role, marked in case.sent:
+        yield from _titled(f"Sent to the model ({role})")
+        yield _signed(marked)
+    if case.continuations:
+        yield from _titled("Continuations scored after it")
+        for text in case.continuations:
+            yield [("", text)]
+    if case.scores:
+        yield from _titled("Scores")
+        for name, *values in case.scores:
+            yield [("", f"{name:<{_WIDTH}}{' → '.join(number(v, 'score') for v in values)}")]
+    for name, tokens, gold, labels in case.labels:
+        yield from _titled(f"Labels {name}: word, right label, label that was given")
+        for token, right, label in zip(tokens, gold, labels, strict=False):
+            if right != "O" or label != right:
+                yield [("", f"{one_line(token):<{_WIDTH}}{right:<{_WIDTH}}{label}")]
+    if case.tried:
+        yield from _titled("Tried before")
+    for one in case.tried:
+        spans: list[Span] = [("", f"{one.query:>4}. ")]
+        for i, swap in enumerate(one.edits):
+            spans += [("", "; " if i else ""), *swap.spans]
+        score = "" if one.score is None else f", {number(one.score, 'score')}"
+        refuted = ", a success that was refuted" if one.is_refuted else ""
+        yield [*spans, ("dim", f"  answer {one.answer or 'none'}{score}{refuted}")]
+    for attempt in case.attempts:
+        title = f"Attempt {attempt.number}" if attempt.number else "Clean item, asked in turns"
+        yield from _titled(title)
+        yield [("", f"answer {attempt.answer or 'none'}")]
+        if attempt.confidences:
+            yield [("", f"stated confidences {', '.join(f'{v:g}' for v in attempt.confidences)}")]
+        for reason in attempt.objections:
+            yield [("", f"objection: {reason}")]
+        for name, words in (("plan", attempt.plan), ("reasoning", attempt.reasoning)):
+            if words:
+                yield [("dim", f"{name}: "), ("", words)]
+
+
+def _signed(parts: Marked) -> list[Span]:
+    signs = ((*_SIGNS[change], text) for change, text in parts)
+    return [(style, f"{start}{text}{end}") for style, start, end, text in signs]
+
+
+def _titled(title: str) -> Iterator[Sequence[Span]]:
+    yield []
+    yield [("bold", title)]

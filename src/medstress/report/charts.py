@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup, escape
 
 from medstress.analyses.shown import Chart, Point, model_names, spaced
-from medstress.report.formats import NONE, clean, interval, number, one_line
+from medstress.report.text import NONE, clean, interval, number, one_line
 from medstress.stats.estimate import Estimate
 
 WIDTH = 350

@@ -6,10 +6,10 @@ The same run gives the same bytes, but for the order of fonts in a PDF file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Table
@@ -18,11 +18,10 @@ from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.extras import importing
 from medstress.core.writing import make_folder, write_bytes
 from medstress.report.charts import Colours, value_of, write
-from medstress.report.formats import clean, one_line
 from medstress.report.latex import PACKAGES, escape, latex_table
 from medstress.report.papers import LAYOUTS
 from medstress.report.papers.layout import PaperRun, Part, Tex
-from medstress.report.text import csv_table, csv_text
+from medstress.report.text import clean, csv_table, csv_text, one_line
 from medstress.report.text import escape as escape_markdown
 from medstress.stats.estimate import Estimate
 
@@ -51,36 +50,23 @@ _DOCUMENT = r"""% All tables and figures of a run, one to a page. In a paper, \i
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """One table or figure."""
+class Made(NamedTuple):
+    """One table or figure; without files one that the run cannot fill."""
 
     name: str
     """Stem of its file names."""
     title: str
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes] = {}
     """Contents by file name."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """The sentences of its caption."""
-    remarks: tuple[str, ...] = ()
-    """What is amiss with its files."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
-    """One table or figure that the run cannot fill."""
-
-    name: str
-    title: str
-    reason: str
-
-
-Result: TypeAlias = Made | Skipped
+    reason: str = ""
+    """Why it has no file."""
 
 
 def write_figures(
     run: Run, out: Path, formats: Sequence[str] = FORMATS, paper: str | None = None
-) -> list[Result]:
+) -> list[Made]:
     """Write every table and figure that a run has data for.
 
     Files of the same names are replaced in a folder that an earlier call has written.
@@ -112,9 +98,7 @@ def write_figures(
         from vl_convert import vegalite_to_svg
     del UnicodeToLatexEncoder, vegalite_to_svg
     results = list(make(run, tuple(dict.fromkeys(formats)), paper))
-    contents = {
-        name: data for one in results if isinstance(one, Made) for name, data in one.files.items()
-    }
+    contents = {name: data for one in results for name, data in one.files.items()}
     contents[INDEX] = index(results, run.name).encode()
     contents[DOCUMENT] = document(results).encode()
     _refuse_foreign(out, contents)
@@ -129,14 +113,14 @@ def write_figures(
     return results
 
 
-def make(run: Run, formats: Sequence[str], paper: str | None = None) -> Iterator[Result]:
+def make(run: Run, formats: Sequence[str], paper: str | None = None) -> Iterator[Made]:
     """Make every table and figure, or say why there is none."""
     of_paper = PaperRun(run)
     state = tuple(of_paper.state())
     taken: set[str] = set()
     for name, title, parts in _own(run) if paper is None else LAYOUTS[paper].parts(of_paper):
         if isinstance(parts, str):
-            yield Skipped(name=name, title=title, reason=parts)
+            yield Made(name, title, reason=parts)
             continue
         for part in parts:
             # Several parts of one figure keep their own captions.
@@ -196,7 +180,7 @@ def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...]
         files[f"{name}.txt"] = f"{caption}\n".encode()
         if any(form in formats for form in _OF_PDFLATEX):
             files[f"{name}.tex"] = _figure(name, caption).encode()
-    return Made(name=name, title=title, files=files, notes=part.notes)
+    return Made(name, title, files, part.notes)
 
 
 def chart_csv(chart: Chart) -> str:
@@ -248,11 +232,11 @@ def _figure(name: str, caption: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def index(results: Iterable[Result], name: str) -> str:
+def index(results: Iterable[Made], name: str) -> str:
     """Return a Markdown page of what was made, with captions, and what was not, with reasons."""
     lines, skipped = [f"{HEAD}{escape_markdown(name)}", ""], []
     for one in results:
-        if isinstance(one, Skipped):
+        if not one.files:
             skipped.append(f"* {escape_markdown(one.title)}: {escape_markdown(one.reason)}")
             continue
         files = ", ".join(sorted(one.files))
@@ -263,12 +247,10 @@ def index(results: Iterable[Result], name: str) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def document(results: Iterable[Result]) -> str:
+def document(results: Iterable[Made]) -> str:
     r"""Return a document that \input-s the LaTeX of everything made."""
     lines = []
     for one in results:
-        if isinstance(one, Skipped):
-            continue
         if f"{one.name}.tex" in one.files:
             lines += [rf"\input{{{one.name}}}", r"\clearpage"]
         elif f"{one.name}.svg" in one.files:

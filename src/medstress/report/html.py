@@ -7,16 +7,13 @@ import re
 from base64 import b64encode
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup, escape
 
 from medstress.analyses.shown import Column, Entry, Label, Table
-from medstress.report.formats import clean, one_line, parts, sort_value
+from medstress.report.text import clean, one_line, parts, sort_value
 from medstress.stats.estimate import Estimate
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 MOST_ROWS = 500
 """Rows of a table on a page; CSV has all."""
@@ -85,15 +82,36 @@ def _number(column: Column) -> str:
     return "" if column.form == "text" else ' class="number"'
 
 
-def template(package: str, folder: str, name: str) -> Template:
-    """Return a template that escapes every value; what HTML cannot hold becomes U+FFFD."""
+def rendered(name: str, *policy: str, data: Any = None, **values: Any) -> str:
+    """Return a page that loads nothing: the template `name`.html with its script and style.
+
+    The template escapes every value; what HTML cannot hold becomes U+FFFD. Script and style are
+    allowed by their hashes alone.
+
+    Args:
+        name: of the files among the assets.
+        policy: further parts of the content policy.
+        data: what the script reads, as `as_script` writes it.
+        values: of the template.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     def finalize(value: Any) -> Any:
         return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
+    assets = files("medstress.report") / "assets"
+    script, style = ((assets / f"{name}.{end}").read_text("utf-8") for end in ("js", "css"))
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (script, style)]
+    parts = (
+        "default-src 'none'",
+        f"script-src 'sha256-{hashes[0]}'",
+        f"style-src 'sha256-{hashes[1]}'",
+        *policy,
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
     made = Environment(
-        loader=PackageLoader(package, folder),
+        loader=PackageLoader("medstress.report", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -101,32 +119,13 @@ def template(package: str, folder: str, name: str) -> Template:
         finalize=finalize,
     )
     made.filters["together"] = lambda text: text.replace(" %", "\u00a0%")
-    return made.get_template(name)
-
-
-def inlined(package: str, script: str, style: str, *more: str) -> dict[str, Markup]:
-    """Return script, style and content policy of a page that loads nothing.
-
-    Script and style are allowed by their hashes alone.
-
-    Args:
-        package: holds the files.
-        script: path of the script in it.
-        style: path of the style sheet.
-        more: further parts of the policy.
-    """
-    texts = [(files(package) / path).read_text("utf-8") for path in (script, style)]
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in texts]
-    policy = (
-        "default-src 'none'",
-        f"script-src 'sha256-{hashes[0]}'",
-        f"style-src 'sha256-{hashes[1]}'",
-        *more,
-        "base-uri 'none'",
-        "form-action 'none'",
+    return made.get_template(f"{name}.html").render(
+        policy=Markup("; ".join(parts)),
+        script=Markup(script),
+        style=Markup(style),
+        data=None if data is None else Markup(data),
+        **values,
     )
-    parts = ("; ".join(policy), *texts)
-    return dict(zip(("policy", "script", "style"), map(Markup, parts), strict=True))
 
 
 _RAW = re.compile("[<\x7f-\x9f\u2028\u2029]")

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from medstress.analyses.shown import Column, Entry, Table
-from medstress.report.formats import one_line, parts
+from medstress.report.text import one_line, parts
 
 if TYPE_CHECKING:
     from pylatexenc.latexencode import UnicodeToLatexEncoder

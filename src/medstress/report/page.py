@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -17,7 +18,7 @@ from medstress.analyses.verdict import MOST_OTHERS, VERDICT, Verdict
 from medstress.core.arms import Place
 from medstress.report.cases import Cases, json_of, shared
 from medstress.report.charts import Colours, Drawn, draw, narrowed
-from medstress.report.html import as_script, html_table, inlined, template
+from medstress.report.html import as_script, html_table, rendered
 from medstress.report.summary_page import MOST_ALIKE, about
 
 FIRST_PANELS, FIRST_ROWS = 3, 6
@@ -28,8 +29,7 @@ OPEN_ROWS = 12
 """Rows of a first table that is open where a section has no picture."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A remark, and all places that it is about."""
 
     text: str
@@ -43,17 +43,16 @@ class Part:
 
     run: str
     """Its name, where there are several."""
-    remarks: Sequence[Sentence]
-    alike: Sequence[Sentence]
+    remarks: Sequence[Sentence] = ()
+    alike: Sequence[Sentence] = ()
     """More remarks of the same rules, where these have many."""
-    charts: Sequence[Drawn]
-    tables: Sequence[tuple[str, bool, Markup]]
+    charts: Sequence[Drawn] = ()
+    tables: Sequence[tuple[str, bool, Markup]] = ()
     """Caption, whether it is open, and the table."""
     lines: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(NamedTuple):
     """A heading, and what each run has below it."""
 
     id: str
@@ -73,19 +72,14 @@ class First:
 
     name: str
     verdict: Verdict
-    others: Sequence[Sequence[str]]
-    """The lines on other models."""
-    alerts: Sequence[str]
+    alert: str
     """How far an unfinished run is."""
     picture: Drawn | None
     shown_whole: str
     """The name of its chart, if it has all of it."""
-    arm: Mapping[str, str]
-    """What chooses the cases of the headline."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Browser:
+class Browser(NamedTuple):
     """The cases of a page: JSON for its script, and how many there are."""
 
     data: str
@@ -106,13 +100,22 @@ def page(runs: Sequence[Run], browser: Browser | None = None) -> str:
     """
     names = names_of(runs)
     colours = Colours(victim for run in runs for victim in run.manifest["victims"])
-    firsts = [
-        _first(run, name, colours, FIRST_PANELS if len(runs) == 1 else 1)
-        for run, name in zip(runs, names, strict=True)
-    ]
-    whole = {first.name: first.shown_whole for first in firsts}
-    sections = list(_sections(runs, whole, colours))
-    return _rendered(", ".join(names), sections, firsts, browser)
+    n_panels = FIRST_PANELS if len(runs) == 1 else 1
+    firsts = [_first(*one, colours, n_panels) for one in zip(runs, names, strict=True)]
+    sections = list(_sections(runs, firsts, colours))
+    more = ["img-src data:", *["connect-src 'self'"] * bool(browser and browser.is_served)]
+    return rendered(
+        "page",
+        *more,
+        data=browser.data if browser else None,
+        title=", ".join(names),
+        firsts=firsts,
+        sections=sections,
+        warnings=[section for section in sections if section.n_warnings],
+        browser=browser,
+        MOST_OTHERS=MOST_OTHERS,
+        MOST_PLACES=MOST_PLACES,
+    )
 
 
 def report(folders: Sequence[Path]) -> str:
@@ -154,11 +157,9 @@ def names_of(runs: Sequence[Run]) -> list[str]:
 
 
 def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
-    verdict = run.of(VERDICT)
+    verdict, results = run.of(VERDICT), run.of(RESULTS)
     assert verdict is not None
     done, planned = len(run.trials), int(run.manifest["n_planned"])
-    alerts = [] if run.is_complete else [f"Not complete: {done:,} of {planned:,} trials ended."]
-    results = run.of(RESULTS)
     chart = next((chart for chart in results.charts() if chart.points), None) if results else None
     part = None
     if results and chart:
@@ -168,11 +169,9 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     return First(
         name=name,
         verdict=verdict,
-        others=[one.lines for one in verdict.others],
-        alerts=alerts,
+        alert="" if run.is_complete else f"Not complete: {done:,} of {planned:,} trials ended.",
         picture=draw(part, colours) if part else None,
         shown_whole=chart.name if chart and is_whole else "",
-        arm={"run": name, **(verdict.arm or {})},
     )
 
 
@@ -197,58 +196,33 @@ def _taken(row: Row) -> float:
     return (row.success.asr.value or 0.0) if row.success else 0.0
 
 
-def _sections(runs: Sequence[Run], whole: Mapping[str, str], colours: Colours) -> Iterator[Section]:
-    """Yield a section for each result that a run has, in one order.
-
-    Args:
-        runs: the runs.
-        whole: name of each -> the chart of its results that the first screen shows whole.
-        colours: of all series.
-    """
-    shown: dict[str, dict[str, Shown]] = {}
-    for run, name in zip(runs, whole, strict=True):
+def _sections(runs: Sequence[Run], firsts: Sequence[First], colours: Colours) -> Iterator[Section]:
+    """Yield a section for each result that a run has, in one order."""
+    shown: dict[str, dict[int, Shown]] = {}
+    for i, run in enumerate(runs):
         cautions, cost = run.of(CAUTIONS), run.of(PERFORMANCE)
-        results: dict[str, Shown] = {
-            **({CAUTIONS.name: Spoken(cautions, names_in(run))} if cautions else {}),
-            **dict(spoken_of(run, page=True)),
-            **({PERFORMANCE.name: cost} if cost else {}),
-        }
+        results: dict[str, Shown] = dict(spoken_of(run, page=True))
+        results |= {CAUTIONS.name: Spoken(cautions, names_in(run))} if cautions else {}
+        results |= {PERFORMANCE.name: cost} if cost else {}
         for key, result in results.items():
-            shown.setdefault(key, {})[name] = result
-    order = [CAUTIONS.name, *(key for key in shown if key not in _ENDS), PERFORMANCE.name]
-    for key in order:
-        own = shown.get(key, {})
+            shown.setdefault(key, {})[i] = result
+    names = [first.name if len(runs) > 1 else "" for first in firsts]
+    for key in sorted(shown, key=lambda key: (key == PERFORMANCE.name, key != CAUTIONS.name)):
         parts = [
             _part(
                 result,
-                name if len(runs) > 1 else "",
-                [*whole].index(name) + 1,
+                names[i],
+                i + 1,
                 colours,
-                whole[name] if key == RESULTS.name else "",
+                firsts[i].shown_whole if key == RESULTS.name else "",
             )
-            for name, result in own.items()
+            for i, result in shown[key].items()
         ]
         parts = [part for part in parts if part.remarks or part.charts or part.tables]
         if parts:
-            yield Section(id=f"on-{key}", title=next(iter(own.values())).title, parts=parts)
-    yield Section(
-        id="on-repeat",
-        title="What was run",
-        parts=[
-            Part(
-                run=name if len(runs) > 1 else "",
-                remarks=(),
-                alike=(),
-                charts=(),
-                tables=(),
-                lines=list(about(run)),
-            )
-            for run, name in zip(runs, whole, strict=True)
-        ],
-    )
-
-
-_ENDS = (CAUTIONS.name, PERFORMANCE.name)
+            yield Section(f"on-{key}", next(iter(shown[key].values())).title, parts)
+    parts = [Part(run=name, lines=[*about(run)]) for run, name in zip(runs, names, strict=True)]
+    yield Section("on-repeat", "What was run", parts)
 
 
 def _part(result: Shown, run: str, number: int, colours: Colours, shown: str) -> Part:
@@ -262,15 +236,8 @@ def _part(result: Shown, run: str, number: int, colours: Colours, shown: str) ->
         tables = [replace(table, name=f"{table.name}-{number}") for table in tables]
     is_open = not charts and bool(tables) and len(tables[0].rows) <= OPEN_ROWS
     remarks, alike = _sentences(result.remarks())
-    return Part(
-        run=run,
-        remarks=remarks,
-        alike=alike,
-        charts=charts,
-        tables=[
-            (table.caption, is_open and table is tables[0], html_table(table)) for table in tables
-        ],
-    )
+    shown_tables = [(one.caption, is_open and one is tables[0], html_table(one)) for one in tables]
+    return Part(run=run, remarks=remarks, alike=alike, charts=charts, tables=shown_tables)
 
 
 def _sentences(remarks: Iterable[Remark]) -> tuple[list[Sentence], list[Sentence]]:
@@ -282,33 +249,9 @@ def _sentences(remarks: Iterable[Remark]) -> tuple[list[Sentence], list[Sentence
     for remark in sorted(remarks, key=lambda remark: remark.level != "warning"):
         own = by_rule.setdefault(remark.rule, {}).setdefault((remark.sentence, remark.level), {})
         own[" · ".join(filter(None, remark.where)).replace("_", " ")] = None
-    shown: list[Sentence] = []
-    alike: list[Sentence] = []
+    shown, alike = list[Sentence](), list[Sentence]()
     for of_rule in by_rule.values():
-        first, *rest = (
-            Sentence(text=text, level=level, places=[*filter(None, own)])
-            for (text, level), own in of_rule.items()
-        )
+        first, *rest = (Sentence(*one, [*filter(None, places)]) for one, places in of_rule.items())
         shown.append(first)
         (shown if len(rest) < MOST_ALIKE else alike).extend(rest)
     return shown, alike
-
-
-def _rendered(
-    title: str,
-    sections: Sequence[Section],
-    firsts: Sequence[First] = (),
-    browser: Browser | None = None,
-) -> str:
-    more = ["img-src data:", *["connect-src 'self'"] * bool(browser and browser.is_served)]
-    return template("medstress.report", "assets", "page.html").render(
-        **inlined("medstress.report", "assets/page.js", "assets/page.css", *more),
-        title=title,
-        firsts=firsts,
-        sections=sections,
-        warnings=[section for section in sections if section.n_warnings],
-        browser=browser,
-        data=Markup(browser.data) if browser else None,
-        MOST_OTHERS=MOST_OTHERS,
-        MOST_PLACES=MOST_PLACES,
-    )

@@ -20,9 +20,8 @@ from medstress.analyses.summary import (
 )
 from medstress.analyses.verdict import MOST_OTHERS, VERDICT, Verdict
 from medstress.core.words import command, listed
-from medstress.report.formats import clean, number, one_line
 from medstress.report.terminal import print_table, say
-from medstress.report.text import escape, markdown_table
+from medstress.report.text import clean, escape, markdown_table, number, one_line
 
 MOST_WARNINGS = 12
 """Warnings that are printed unless all are wanted."""
@@ -53,12 +52,9 @@ def print_summary(console: Console, run: Run, *, wide: bool = False) -> None:
     if more := len(verdict.others) - len(others):
         console.print()
         say(console, f"{more:,} more models: summary --wide has all.")
-    for _, result in spoken_of(run, page=wide):
-        if wide or result.is_brief:
-            tables = [one for one in result.tables() if one.rows]
-            for table in tables if wide else tables[:1]:
-                console.print()
-                print_table(console, table, wide=wide)
+    for table in tables_of(run, wide=wide):
+        console.print()
+        print_table(console, table, wide=wide)
     shown, left = (_sentences(run), 0) if wide else _briefly(_warnings(run))
     if shown:
         console.print()
@@ -77,12 +73,16 @@ def markdown_page(run: Run) -> str:
     verdict = _verdict(run)
     others = (" ".join(model.lines) for model in verdict.others)
     sentences = [*verdict.lines, *others, *(f"Warning: {warning}" for warning in _sentences(run))]
-    tables = [
-        next(table for table in result.tables() if table.rows)
-        for _, result in spoken_of(run)
-        if result.is_brief and any(table.rows for table in result.tables())
-    ]
-    return markdown(f"medstress {run.name}", sentences, tables, list(about(run)))
+    return markdown(f"medstress {run.name}", sentences, tables_of(run), list(about(run)))
+
+
+def tables_of(run: Run, *, wide: bool = False) -> list[Table]:
+    """Return the first table of each result that a first screen shows, or all tables of all."""
+    tables: list[Table] = []
+    for _, result in spoken_of(run, page=wide):
+        own = [table for table in result.tables() if table.rows]
+        tables += own if wide else own[: int(result.is_brief)]
+    return tables
 
 
 def markdown(

@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from medstress.analyses.shown import Table
-from medstress.report.formats import clean, one_line, parts
+from medstress.report.text import clean, one_line, parts
 
 GAP = 2
 """Spaces between columns."""

@@ -11,9 +11,7 @@ import time
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -27,8 +25,7 @@ from medstress.analyses.run import Run
 from medstress.analyses.shown import Json, as_json, attack_names
 from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import digest
-from medstress.core.trials import Trial
-from medstress.report.cases import FILTERS, Cases, Line, json_of, shared, text_of
+from medstress.report.cases import FILTERS, Cases, json_of, shared, text_of
 from medstress.report.html import as_script
 from medstress.report.page import Browser, page
 from medstress.store.database import FILE
@@ -139,45 +136,6 @@ AT_LEAST, SHARE = 3.0, 0.2
 """Seconds between two readings of a run that goes on, and the most of the time that they take."""
 MOST_LINES = 200
 """Most lines of one answer."""
-Stamp: TypeAlias = tuple[tuple[int, int] | None, ...]
-
-
-class Read:
-    """What was read of a run at one moment."""
-
-    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
-        """Read a folder.
-
-        Raises:
-            StoreError: there is no run in it, or it is damaged.
-        """
-        started = clock()
-        self.stamp = stamp(folder)
-        self.run = Run.open(folder)
-        self.cases = Cases(self.run)
-        self.lines: Sequence[Line] = [self.cases.line(trial) for trial in self.cases.trials]
-        self.by_id: Mapping[str, Trial] = {
-            line.id: trial for line, trial in zip(self.lines, self.cases.trials, strict=True)
-        }
-        self.at = clock()
-        self.seconds = self.at - started
-        self.page: str | None = None
-
-    @property
-    def version(self) -> str:
-        """Changes with the folder."""
-        return " ".join(map(str, self.stamp))
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """What is searched of every case: its line, and the texts of its item."""
-        names = attack_names(cell.attack for cell in self.run.cells)
-        return [
-            "\n".join(
-                (*map(str, as_json(line).values()), names[line.attack], text_of(trial))
-            ).lower()
-            for line, trial in zip(self.lines, self.cases.trials, strict=True)
-        ]
 
 
 class Viewer:
@@ -190,26 +148,34 @@ class Viewer:
             StoreError: there is no run in the folder, or it is damaged.
         """
         self._folder, self._clock = folder, clock
-        self._read = Read(folder, clock)
+        self._read()
+
+    def _read(self) -> None:
+        started, version = self._clock(), version_of(self._folder)
+        self._cases = Cases(Run.open(self._folder))
+        self._lines = [self._cases.line(trial) for trial in self._cases.trials]
+        self._version, self._page = version, ""
+        self._texts: list[str] = []
+        """What is searched of every case, once somebody searches."""
+        self._at = self._clock()
+        self._seconds = self._at - started
 
     def page(self) -> str:
         """Return the page, whose cases ask this server."""
         self._refresh()
-        read = self._read
-        if read.page is None:
-            started = self._clock()
+        if not self._page:
+            started, run = self._clock(), self._cases.run
             # A page that takes long to make is not asked for again at once.
             data = {
-                **shared([read.run], read.lines),
+                **shared([run], self._lines),
                 "served": True,
-                "version": read.version,
-                "seconds": max(SECONDS, round(read.seconds / SHARE)),
+                "version": self._version,
+                "seconds": max(SECONDS, round(self._seconds / SHARE)),
             }
-            n = len(read.lines)
-            cases = Browser(data=as_script(data), n_held=n, n_cases=n, is_served=True)
-            read.page = page([read.run], cases)
-            read.seconds += self._clock() - started
-        return read.page
+            n = len(self._lines)
+            self._page = page([run], Browser(as_script(data), n, n, is_served=True))
+            self._seconds += self._clock() - started
+        return self._page
 
     def cases(self, wish: Mapping[str, str]) -> Json:
         """Return lines of the list.
@@ -217,13 +183,18 @@ class Viewer:
         Args:
             wish: offset, limit, search, sort, and the value of any of `FILTERS`.
         """
-        read, search = self._read, wish.get("search", "").strip().lower()
+        search = wish.get("search", "").strip().lower()
         filters = {name: wish[name] for name in FILTERS if wish.get(name)}
-        texts = read.texts if search else [""] * len(read.lines)
+        if search and not self._texts:
+            names = attack_names(cell.attack for cell in self._cases.run.cells)
+            for line, trial in zip(self._lines, self._cases.trials, strict=True):
+                parts = (*map(str, as_json(line).values()), names[line.attack], text_of(trial))
+                self._texts.append("\n".join(parts).lower())
         fitting = [
             line
-            for line, text in zip(read.lines, texts, strict=True)
-            if search in text and all(getattr(line, k) == v for k, v in filters.items())
+            for i, line in enumerate(self._lines)
+            if (not search or search in self._texts[i])
+            and all(getattr(line, name) == value for name, value in filters.items())
         ]
         if wish.get("sort") == "item":
             fitting.sort(key=lambda line: line.item)
@@ -235,29 +206,30 @@ class Viewer:
 
     def case(self, case_id: str) -> Json:
         """Return one case; None if there is none with this short id."""
-        trial = self._read.by_id.get(case_id)
+        trial = self._cases.by_id.get(case_id)
         if trial is None:
             return None
-        (case,) = self._read.cases.cases([trial], most_tried=None)
+        (case,) = self._cases.cases([trial], most_tried=None)
         return json_of(case)
 
     def state(self) -> Json:
         """Return whether the run has changed, and how far it is."""
         self._refresh()
-        read = self._read
-        n_planned = int(read.run.manifest["n_planned"])
-        return {"version": read.version, "n_trials": len(read.lines), "n_planned": n_planned}
+        n_planned = int(self._cases.run.manifest["n_planned"])
+        return {"version": self._version, "n_trials": len(self._lines), "n_planned": n_planned}
 
     def _refresh(self) -> None:
         """Read the run again if it has changed and enough time has passed."""
-        read, now = self._read, self._clock()
-        if now - read.at < max(AT_LEAST, read.seconds / SHARE) or stamp(self._folder) == read.stamp:
+        now = self._clock()
+        if now - self._at < max(AT_LEAST, self._seconds / SHARE):
+            return
+        if version_of(self._folder) == self._version:
             return
         try:
-            self._read = Read(self._folder, self._clock)
+            self._read()
         except StoreError:
             # A writer was faster, or the folder is being replaced: what is known still shows.
-            read.at = now
+            self._at = now
 
 
 def routes(viewer: Viewer) -> list[Route]:
@@ -293,17 +265,14 @@ def routes(viewer: Viewer) -> list[Route]:
     ]
 
 
-def stamp(folder: Path) -> Stamp:
-    """Return size and time of the database, of its log and of reviews, None where there is none."""
-    stamps: list[tuple[int, int] | None] = []
+def version_of(folder: Path) -> str:
+    """Return what changes with a folder: size and time of the database, its log and reviews."""
+    parts = []
     for name in (FILE, f"{FILE}-wal", REVIEWS, f"{REVIEWS}-wal"):
-        try:
+        with suppress(OSError):
             at = (folder / name).stat()
-        except OSError:
-            stamps.append(None)
-        else:
-            stamps.append((at.st_size, at.st_mtime_ns))
-    return tuple(stamps)
+            parts.append(f"{name} {at.st_size} {at.st_mtime_ns}")
+    return ", ".join(parts)
 
 
 def _whole(text: str | None, default: int) -> int:

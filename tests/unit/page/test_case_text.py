@@ -5,8 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from medstress.report.case_text import print_cases
-from medstress.report.cases import Cases
+from medstress.report.cases import Cases, print_cases
 from planted_trials import attacked_run, fooled, right
 
 

@@ -12,7 +12,7 @@ from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Point, Table
 from medstress.core.errors import UsageError
 from medstress.core.trials import Trial
-from medstress.report.figures import HEAD, INDEX, Made, Skipped, make, weighed, write_figures
+from medstress.report.figures import HEAD, INDEX, Made, make, weighed, write_figures
 from medstress.report.papers import LAYOUTS
 from medstress.report.papers.layout import PaperRun
 from medstress.report.text import csv_table
@@ -95,8 +95,8 @@ def run_of(
 def made(run: Run, paper: str | None, *formats: str) -> tuple[dict[str, Made], dict[str, str]]:
     results = list(make(run, formats or ("svg",), paper))
     return (
-        {one.name: one for one in results if isinstance(one, Made)},
-        {one.name: one.reason for one in results if isinstance(one, Skipped)},
+        {one.name: one for one in results if one.files},
+        {one.name: one.reason for one in results if not one.files},
     )
 
 

@@ -9,12 +9,19 @@ import pytest
 from rich.console import Console
 
 from medstress.analyses.shown import Column, Entry, Label, Table
-from medstress.report.formats import clean, interval, number, parts, sort_value
 from medstress.report.html import html_table
 from medstress.report.latex import escape as latex_escape
 from medstress.report.latex import latex_table
 from medstress.report.terminal import print_table
-from medstress.report.text import csv_table, markdown_table
+from medstress.report.text import (
+    clean,
+    csv_table,
+    interval,
+    markdown_table,
+    number,
+    parts,
+    sort_value,
+)
 from medstress.stats.estimate import Estimate, wilson
 
 HOSTILE = "<script>alert(1)</script>[red]x[/red]\x1b[2J\x00|a|*b*\u202egnp\ud800 $&%#_{}~^\\\n\nend"

@@ -6,8 +6,8 @@ import re
 from medstress.core.items import Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.report.review.pages import room_page
-from medstress.report.review.sample import shown
+from medstress.report.room import shown
+from medstress.report.room_pages import room_page
 
 QUESTION = Question(
     id="q", passage="Read.", context="A man.", stem="Which?", options=("a", "b", "c"), key="B"

@@ -13,7 +13,7 @@ from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
 from medstress.store.codec import decode_item, encode_item
 from medstress.tasks.kinds import KINDS, Kind, kind_named, kind_of_all
-from medstress.testing.attacks import answered
+from medstress.testing.checks import answered
 
 ITEMS: dict[str, Any] = {
     "questions": Question(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from medstress.analyses.results import RESULTS, Row
@@ -18,14 +18,15 @@ from medstress.analyses.training import (
 )
 from medstress.report.papers.layout import (
     NOT_OURS,
+    Figure,
     Layout,
     Missing,
     PaperRun,
     Part,
+    block_table,
     rows_of,
     seeds_note,
 )
-from medstress.report.papers.layout import Entry as Made
 from medstress.stats.estimate import Estimate
 from medstress.tasks.kinds import kind_named
 from medstress.tasks.scores import Scoring
@@ -169,7 +170,7 @@ class _Scores:
         labels: Sequence[str],
         blocks: Sequence[str],
         rows: Sequence[_Row],
-        rules: frozenset[int] = frozenset(),
+        rules: Iterable[int],
     ) -> Table:
         """Return a table whose columns are ours and the published ones, block by block.
 
@@ -181,35 +182,29 @@ class _Scores:
             rows: the rows.
             rules: rows with a line above them.
         """
-        cells = [value for _, row in rows for values in row for value in values[1:]]
-        models = MODELS if any(value is not None for value in cells) else ()
-        columns = [Column(heading=one) for one in labels]
-        heads = [("", len(labels))]
-        for block in blocks:
-            own = "ours" if models else block
-            columns.append(Column(heading=own, form="score", key=block))
-            for model in models:
-                columns.append(
+        printed = [value for _, row in rows for values in row for value in values[1:]]
+        models = MODELS if any(value is not None for value in printed) else ()
+        columns = {
+            block: [
+                Column(heading="ours" if models else block, form="score", key=block),
+                *(
                     Column(heading=model, form="score", key=f"{block}, {model} published")
-                )
-            heads.append((block, 1 + len(models)))
-        entries = [
-            tuple(
-                Entry(value=value)
-                for value in (*names, *(v for values in row for v in values[: 1 + len(models)]))
-            )
-            for names, row in rows
-        ]
-        return Table(
-            name=name,
-            caption=caption,
-            columns=tuple(columns),
-            rows=tuple(entries),
-            notes=self.notes,
-            heads=(tuple(heads),) if models else (),
-            rules=rules,
-            n_labels=len(labels),
+                    for model in models
+                ),
+            ]
+            for block in blocks
+        }
+        shown = ((*names, *(v for vs in row for v in vs[: 1 + len(models)])) for names, row in rows)
+        made = block_table(
+            name,
+            caption,
+            [Column(heading=one) for one in labels],
+            columns,
+            (tuple(Entry(value=value) for value in values) for values in shown),
+            self.notes,
+            rules=frozenset(rules),
         )
+        return made if models else replace(made, heads=())
 
 
 def _clean_models(run: PaperRun, name: str, *, tagged: bool) -> Iterator[Part]:
@@ -236,7 +231,7 @@ def _clean_models(run: PaperRun, name: str, *, tagged: bool) -> Iterator[Part]:
     words = [scores.scoring.words[m] for m in ordered]
     caption = f"Models trained on clean data, on the clean and on perturbed tests. Layout: {SOURCE}"
     labels = ("Model", "Data", "Test")
-    yield scores.table(name, f"{caption}.", labels, words, rows, frozenset(rules))
+    yield scores.table(name, f"{caption}.", labels, words, rows, rules)
 
 
 def _figure_1(run: PaperRun) -> Iterator[Part]:
@@ -309,7 +304,7 @@ def _trained(run: PaperRun, name: str, *, data: str) -> Iterator[Part]:
         f"and under the attack. Layout: {SOURCE}."
     )
     labels, blocks = ("Attack", "Trained on", "Score"), ("clean", "attacked")
-    yield scores.table(name, caption, labels, blocks, rows, frozenset(rules))
+    yield scores.table(name, caption, labels, blocks, rows, rules)
     yield replace(training.tables()[0], name=f"{name}-gains")
 
 
@@ -321,31 +316,28 @@ ARAUJO2020 = Layout(
     name="araujo2020",
     of_questions=False,
     entries=(
-        Made(
+        Figure(
             "table2",
             "Table 2, entities, models trained on clean data",
-            lambda run: _clean_models(run, "table2", tagged=True),
+            partial(_clean_models, name="table2", tagged=True),
         ),
-        Made("figure1", "Figure 1, scores under synonyms and noise", _figure_1),
-        Made(
+        Figure("figure1", "Figure 1, scores under synonyms and noise", _figure_1),
+        Figure(
             "table3",
             "Table 3, sentence pairs, models trained on clean data",
-            lambda run: _clean_models(run, "table3", tagged=False),
+            partial(_clean_models, name="table3", tagged=False),
         ),
-        Made(
-            "table4",
-            "Table 4, chemicals, models trained on perturbed copies",
-            lambda run: _trained(run, "table4", data="Chemical"),
-        ),
-        Made(
-            "table5",
-            "Table 5, diseases, models trained on perturbed copies",
-            lambda run: _trained(run, "table5", data="Disease"),
-        ),
-        Made(
-            "table6",
-            "Table 6, sentence pairs, models trained on perturbed copies",
-            lambda run: _trained(run, "table6", data="pairs"),
+        *(
+            Figure(
+                name,
+                f"Table {name[-1]}, {what}, models trained on perturbed copies",
+                partial(_trained, name=name, data=data),
+            )
+            for name, what, data in (
+                ("table4", "chemicals", "Chemical"),
+                ("table5", "diseases", "Disease"),
+                ("table6", "sentence pairs", "pairs"),
+            )
         ),
     ),
 )

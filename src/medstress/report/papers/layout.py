@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 from medstress.analyses.choice import Competitor, Setting, competitors, notes_on
 from medstress.analyses.run import Cell, Run
-from medstress.analyses.shown import Chart, Table
+from medstress.analyses.shown import Chart, Column, Entry, Table
 from medstress.analyses.success import knowledge
 from medstress.core.items import Question
 from medstress.core.words import listed
@@ -37,7 +38,7 @@ class Tex:
 Part: TypeAlias = Table | Chart | Tex
 
 
-class Entry(NamedTuple):
+class Figure(NamedTuple):
     """A table or figure of a paper."""
 
     name: str
@@ -55,7 +56,7 @@ class Layout:
     """As in `--paper`."""
     of_questions: bool
     """Whether it is about questions; else about tagged texts and pairs."""
-    entries: tuple[Entry, ...]
+    entries: tuple[Figure, ...]
 
     def parts(self, run: PaperRun) -> Iterator[tuple[str, str, list[Part] | str]]:
         """Yield name and title of every entry, and its tables and figures or why it has none."""
@@ -161,6 +162,38 @@ def renamed(part: Table | Chart, name: str, notes: Sequence[str] = ()) -> Table 
     return replace(part, name=name, notes=(*part.notes, *notes))
 
 
+def block_table(
+    name: str,
+    caption: str,
+    labels: Sequence[Column],
+    blocks: Mapping[str, Sequence[Column]],
+    rows: Iterable[tuple[Entry, ...]],
+    notes: Iterable[str],
+    **marks: frozenset[int],
+) -> Table:
+    """Return a table whose columns stand in blocks, each under its heading.
+
+    Args:
+        name: of the table.
+        caption: of the table.
+        labels: the columns that name a row.
+        blocks: heading -> columns.
+        rows: entries of the labels, then of every block.
+        notes: below the table.
+        marks: `rules` and `published`, as of `Table`.
+    """
+    return Table(
+        name=name,
+        caption=caption,
+        columns=(*labels, *chain.from_iterable(blocks.values())),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        heads=((("", len(labels)), *((at, len(own)) for at, own in blocks.items())),),
+        n_labels=len(labels),
+        **marks,
+    )
+
+
 MAIN = ("random", "near", "far")
 """Methods of the published tables."""
 NOT_OURS = (
@@ -190,17 +223,11 @@ def line_of(source: str, setting: Setting) -> Line | None:
         source: `xian2025` or `xian2024`.
         setting: where an attack was run.
     """
-    model = model_name(setting)
-    return None if model is None else _lines().get((source, model, setting.source, setting.types))
-
-
-def model_name(setting: Setting) -> str | None:
-    """Return the papers' name of a model; None where they did not run it."""
     if not setting.model or setting.backend == "mock":
         return None
-    last = setting.model.rstrip("/").rpartition("/")[2]
-    names = _names()
-    return names.get(_bare(setting.model)) or names.get(_bare(last))
+    names, last = _names(), setting.model.rstrip("/").rpartition("/")[2]
+    model = names.get(_bare(setting.model)) or names.get(_bare(last), "")
+    return _lines().get((source, model, setting.source, setting.types))
 
 
 def other_prompt(setting: Setting) -> str:
@@ -211,9 +238,9 @@ def other_prompt(setting: Setting) -> str:
     return f"prompt {printed}, ours {setting.prompt}"
 
 
-def source_line(source: str) -> str:
-    """Return the reference of a source, for captions."""
-    return str(_victims()["source"][source])
+def not_ours(source: str) -> str:
+    """Say what published lines are of a source."""
+    return NOT_OURS.format(source=_victims()["source"][source])
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import replace
 from medstress.analyses.attempts import ATTEMPTS, FAITHFULNESS, AtAttempt, AttemptsOfArm
 from medstress.analyses.shown import Point, column, named, table
 from medstress.analyses.significance import SIGNIFICANCE
-from medstress.report.papers.layout import Entry, Layout, Missing, PaperRun, Part, renamed, rows_of
+from medstress.report.papers.layout import Figure, Layout, Missing, PaperRun, Part, renamed, rows_of
 
 DIGITISED = (
     "Published points are of GPT-3.5 and GPT-4 on MedQA: we digitised them from the published "
@@ -67,8 +67,8 @@ MEDFUZZ2024 = Layout(
     name="medfuzz2024",
     of_questions=True,
     entries=(
-        Entry("figure2", "Figure 2, accuracy after each attempt", _figure_2),
-        Entry("figure3", "Figure 3, whether reasonings admit what misled the model", _figure_3),
-        Entry("significance", "Algorithm 2, significance of successes", _significance),
+        Figure("figure2", "Figure 2, accuracy after each attempt", _figure_2),
+        Figure("figure3", "Figure 3, whether reasonings admit what misled the model", _figure_3),
+        Figure("significance", "Algorithm 2, significance of successes", _significance),
     ),
 )

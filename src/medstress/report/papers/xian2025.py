@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import exp
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from medstress.analyses.choice import (
     AS_PUBLISHED,
@@ -54,26 +54,25 @@ from medstress.core.hashing import digest
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Answer, Trial
 from medstress.core.validity import REVIEW
-from medstress.report.cases import ADDED, REMOVED, SAME, mark_changes
-from medstress.report.formats import number
 from medstress.report.latex import escape
 from medstress.report.papers.layout import (
     MAIN,
-    NOT_OURS,
+    Figure,
     Layout,
     Line,
     Missing,
     PaperRun,
     Part,
     Tex,
+    block_table,
     line_of,
+    not_ours,
     other_prompt,
     renamed,
     seeds_note,
-    source_line,
     spread,
 )
-from medstress.report.papers.layout import Entry as Made
+from medstress.report.text import ADDED, REMOVED, SAME, mark_changes, number
 from medstress.stats.estimate import Estimate, unknown
 
 OF_TABLE_2 = 8
@@ -190,29 +189,18 @@ def _published_notes(lines: Iterable[Rates], source: str, *more: str) -> list[st
         if (words := other_prompt(s))
     )
     prompts = [f"Published with another prompt than ours: {', '.join(named)}."] if named else []
-    ours = NOT_OURS.format(source=source_line(source))
-    return [ours, *more, *prompts] if settings else []
+    return [not_ours(source), *more, *prompts] if settings else []
 
 
-class _Head(NamedTuple):
-    """A column of every block of a table."""
+def _success(method: str) -> Callable[[Rates | Line | None], Entry]:
+    """Return what reads the success of a method; what was chosen stands below it."""
 
-    column: Column
-    kind: Literal["accuracy", "accuracy_after", "asr"]
-    method: str = ""
+    def read(line: Rates | Line | None) -> Entry:
+        choice = line.choices.get(method) if isinstance(line, Rates) else None
+        lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
+        return Entry(value=line.asr.get(method) if line else None, lines=lines)
 
-
-def _entry(line: Rates | Line | None, head: _Head) -> Entry:
-    """Return what a line has in a column; what was chosen stands below the success."""
-    if line is None:
-        return Entry(value=None)
-    if head.kind == "accuracy":
-        return Entry(value=line.accuracy)
-    if head.kind == "accuracy_after":
-        return Entry(value=line.accuracy_after.get(head.method))
-    choice = line.choices.get(head.method) if isinstance(line, Rates) else None
-    lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
-    return Entry(value=line.asr.get(head.method), lines=lines)
+    return read
 
 
 def _blocks(
@@ -221,7 +209,7 @@ def _blocks(
     lines: Sequence[Rates],
     names: Sequence[str],
     block_of: Callable[[Setting], str],
-    blocks: Mapping[str, Sequence[_Head]],
+    blocks: Mapping[str, Sequence[Field[Any]]],
     notes: Sequence[str],
     source: str = "",
 ) -> Table:
@@ -243,9 +231,6 @@ def _blocks(
         for name, read in reads.items()
         if name in ("victim", "types") or len({read(line.setting) for line in lines}) > 1
     ]
-    columns = [Column(heading=_NAMES[name][0], key=name) for name in kept]
-    for at, heads in blocks.items():
-        columns += [replace(head.column, key=f"{at}_{head.column.key}") for head in heads]
     grouped: dict[Any, dict[str, Rates]] = defaultdict(dict)
     for line in lines:
         key = tuple(read(line.setting) for read in reads.values())
@@ -254,8 +239,9 @@ def _blocks(
     printed = set()
 
     def add(named: Iterable[Entry], members: Mapping[str, Rates | Line]) -> None:
-        cells = (_entry(members.get(at), head) for at, heads in blocks.items() for head in heads)
-        rows.append((*named, *cells))
+        values = [field.read(members.get(at)) for at, own in blocks.items() for field in own]
+        entries = (one if isinstance(one, Entry) else Entry(value=one) for one in values)
+        rows.append((*named, *entries))
 
     for members in grouped.values():
         settings = {at: line.setting for at, line in members.items()}
@@ -264,32 +250,31 @@ def _blocks(
         add(named, members)
         shown = {at: own for at, s in settings.items() if (own := line_of(source, s))}
         if shown:
-            prompts = dict.fromkeys(
-                f"{settings[at].place.dataset}: {words}"
-                for at in shown
-                if (words := other_prompt(settings[at]))
-            )
+            words = {settings[at].place.dataset: other_prompt(settings[at]) for at in shown}
+            prompts = tuple(f"{data}: {prompt}" for data, prompt in words.items() if prompt)
             printed.add(len(rows))
-            add((Entry(value="published", lines=tuple(prompts)), *named[1:]), shown)
-    return Table(
-        name=name,
-        caption=caption,
-        columns=tuple(columns),
-        rows=tuple(rows),
-        notes=tuple(notes),
-        heads=((("", len(kept)), *((at, len(heads)) for at, heads in blocks.items())),),
+            add((Entry(value="published", lines=prompts), *named[1:]), shown)
+    return block_table(
+        name,
+        caption,
+        [Column(heading=_NAMES[name][0], key=name) for name in kept],
+        {
+            at: [replace(field.column, key=f"{at}_{field.column.key}") for field in own]
+            for at, own in blocks.items()
+        },
+        rows,
+        notes,
         published=frozenset(printed),
-        n_labels=len(kept),
     )
 
 
 def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
     """Return Table 1: success of one query, models down, data sets across."""
-    heads = [_Head(Column(heading="Acc", form="share", key="accuracy"), "accuracy")]
+    fields = [column("Acc", "accuracy", "share")]
     for method in MAIN:
         first, _, rest = METHODS[method].partition(" ")
         heading = f"{f'{first}@1 {rest}'.strip()} (%)"
-        heads.append(_Head(Column(heading=heading, form="percent", key=method), "asr", method))
+        fields.append(column(heading, _success(method), "percent", key=method))
     made = _blocks(
         name,
         "Single-query attack success rates (ASR@1) by model, in per cent, with the accuracy on the "
@@ -297,7 +282,7 @@ def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Ta
         lines,
         ("victim", "types", "embedding", "rule"),
         lambda s: s.place.dataset,
-        dict.fromkeys((line.setting.place.dataset for line in lines), heads),
+        dict.fromkeys((line.setting.place.dataset for line in lines), fields),
         notes,
         "xian2025",
     )
@@ -308,12 +293,13 @@ def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Ta
 
 def _methods_across(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
     """Return Table 2: success within a budget, methods crossed with embeddings."""
-    blocks: dict[str, list[_Head]] = {}
+    blocks: dict[str, list[Field[Any]]] = {}
     for embedding in dict.fromkeys(line.setting.embedding for line in lines):
         every = {m for line in lines if line.setting.embedding == embedding for m in line.asr}
         methods = [*(m for m in METHODS if m in every), *sorted(every - set(METHODS))]
-        columns = {m: Column(heading=METHODS.get(m, m), form="percent", key=m) for m in methods}
-        blocks[embedding] = [_Head(columns[m], "asr", m) for m in methods]
+        blocks[embedding] = [
+            column(METHODS.get(m, m), _success(m), "percent", key=m) for m in methods
+        ]
     budget = lines[0].budget
     return _blocks(
         name,
@@ -341,11 +327,12 @@ def _table_rcap(run: PaperRun) -> Iterator[Part]:
     ]
     if not lines:
         raise Missing("needs random sampling and PDWS")
-    heads = [_Head(Column(heading="NoPtb", form="share", key="accuracy"), "accuracy")]
+    fields = [column("NoPtb", "accuracy", "share")]
     for method, words in (("random", "RdPtb"), ("near", "DistPtb −"), ("far", "DistPtb +")):
-        after = Column(heading=words, form="share", key=f"after_{method}")
-        change = Column(heading="R-CAP (%)", form="percent", key=f"rcap_{method}")
-        heads += [_Head(after, "accuracy_after", method), _Head(change, "asr", method)]
+        fields += [
+            column(words, f"accuracy_after.{method}", "share", key=f"after_{method}"),
+            column("R-CAP (%)", _success(method), "percent", key=f"rcap_{method}"),
+        ]
     datasets = list(dict.fromkeys(line.setting.place.dataset for line in lines))
     for i, data in enumerate(datasets, start=1):
         chosen = [line for line in lines if line.setting.place.dataset == data]
@@ -356,7 +343,7 @@ def _table_rcap(run: PaperRun) -> Iterator[Part]:
             chosen,
             ("victim", "embedding", "rule"),
             lambda s: s.types,
-            dict.fromkeys((line.setting.types for line in chosen), heads),
+            dict.fromkeys((line.setting.types for line in chosen), fields),
             [*_rate_notes(run, chosen), *_published_notes(chosen, "xian2024")],
             "xian2024",
         )
@@ -407,27 +394,31 @@ def _at_n(cell: Cell) -> tuple[Estimate, Estimate, Estimate]:
 def _figure_2(run: PaperRun) -> Iterator[Part]:
     """Yield success, diversity and similarity against n; random sampling is at n = 0."""
     settings = by_setting(o for o in run.attacks if o.method in ("near", "far", "zero", "random"))
-    extra = len({(s.embedding, s.rule) for s in settings}) > 1
-    shown: list[tuple[Setting, float, Competitor]] = []
+    several = len({(s.embedding, s.rule) for s in settings}) > 1
+    cells: list[Cell] = []
+    values: list[tuple[float, str, str, Sequence[Estimate]]] = []
     for setting, members in settings.items():
         by_n = {one.n: one for one in members if one.n is not None}
         for one in members:
             if one.method == "random":
                 by_n.setdefault(0.0, one)
-        if len(by_n) >= LEAST_EXPONENTS:
-            shown += [(setting, n, one) for n, one in sorted(by_n.items())]
-    if not shown:
+        if len(by_n) < LEAST_EXPONENTS:
+            continue
+        extra = (setting.embedding, setting.rule) if several else ()
+        panel = _panel_of(setting, with_types=False, extra=extra)
+        for n, one in sorted(by_n.items()):
+            cells.append(one.cell)
+            values.append((n, setting.types, panel, _at_n(one.cell)))
+    if not values:
         raise Missing(
             f"needs PDWS with {LEAST_EXPONENTS} values of n or more (0 is random sampling)"
         )
-    cells = [one.cell for _, _, one in shown]
     notes = (
         run.item_note(cells),
         *run.notes(cells),
         "The point at n = 0 is random sampling. Diversity (unbiased, within each seed, then "
         "averaged) and similarity are of the successes of the first query.",
     )
-    values = [(setting, n, *_at_n(one.cell)) for setting, n, one in shown]
     for i, (name, title, y) in enumerate(
         (
             ("figure2", "Success of one query against n", "ASR@1"),
@@ -436,13 +427,8 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
         )
     ):
         points = [
-            Point(
-                n,
-                measures[i],
-                s.types,
-                _panel_of(s, with_types=False, extra=(s.embedding, s.rule) if extra else ()),
-            )
-            for s, n, *measures in values
+            Point(n, measures[i], types, panel)
+            for n, types, panel, measures in values
             if measures[i].value is not None
         ]
         if points:
@@ -460,33 +446,28 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
     ]
     if not lines:
         raise Missing("needs models with `parameters` and `group` in the experiment file")
-    lines.sort(
-        key=lambda line: (
-            kinds.index(line.setting.victim_group or ""),
-            line.setting.parameters or 0.0,
-            line.setting.place.victim,
-        )
-    )
-    extra = len({(line.setting.embedding, line.setting.rule) for line in lines}) > 1
-    points: list[Point] = []
-    for line in lines:
+
+    def rank(line: Rates) -> tuple[int, float, str]:
         s = line.setting
-        parts = (s.place.dataset, s.types, *((s.embedding, s.rule) if extra else ()))
-        at = " · ".join(filter(None, (*parts, f"{s.victim_group}s")))
-        for model, values in (
-            (s.place.victim, line.asr),
-            (f"{s.place.victim}, published", (p := line_of("xian2025", s)) and p.asr),
-        ):
+        return kinds.index(s.victim_group or ""), s.parameters or 0.0, s.place.victim
+
+    several = len({(line.setting.embedding, line.setting.rule) for line in lines}) > 1
+    points: list[Point] = []
+    for line in sorted(lines, key=rank):
+        s, printed = line.setting, line_of("xian2025", line.setting)
+        extra = (s.embedding, s.rule) if several else ()
+        panel = " · ".join(filter(None, (s.place.dataset, s.types, *extra, f"{s.victim_group}s")))
+        own = [Point(s.place.victim, line.asr[m], METHODS[m], panel) for m in MAIN if m in line.asr]
+        points += own
+        if printed:
+            name = f"{s.place.victim}, published"
             points += [
-                Point(model, values[m], METHODS[m], at) for m in MAIN if values and m in values
+                Point(name, printed.asr[m], METHODS[m], panel) for m in MAIN if m in printed.asr
             ]
-    absent = {line.setting.place.victim for line in every} - {
-        line.setting.place.victim for line in lines
-    }
     notes = [*_rate_notes(run, lines), *_best_notes(lines)]
-    if absent:
-        names = ", ".join(sorted(absent))
-        notes.append(f"Left out because size or group is not given: {names}.")
+    drawn, asked = ({line.setting.place.victim for line in some} for some in (lines, every))
+    if absent := sorted(asked - drawn):
+        notes.append(f"Left out because size or group is not given: {', '.join(absent)}.")
     title = "Success of one query by model, the smallest first"
     yield Chart("figure3", title, "bars", "model", "ASR@1", points, notes=tuple(notes))
 
@@ -715,12 +696,12 @@ XIAN2025 = Layout(
     name="xian2025",
     of_questions=True,
     entries=(
-        Made(
+        Figure(
             "table1",
             "Table 1, success of one query",
             partial(_of_rates, budget=1, needs="needs random sampling or PDWS"),
         ),
-        Made(
+        Figure(
             "table2",
             f"Table 2, success within {OF_TABLE_2} queries",
             partial(
@@ -729,15 +710,15 @@ XIAN2025 = Layout(
                 needs=f"needs an attack with a budget of {OF_TABLE_2} or more",
             ),
         ),
-        Made("rcap", "Relative change in accuracy (first version, Tables 1 and 2)", _table_rcap),
-        Made("figure2", "Figure 2, the two regimes", _figure_2),
-        Made("figure3", "Figure 3, success against model size", _figure_3),
-        Made("figure4", "Figure 4, scaling with the budget", _figure_4),
-        Made("figure5", "Figure 5, one case per regime", _figure_5),
-        Made("appendix-e", "Appendix E, cases", _appendix_e),
-        Made("appendix-m", "Growth with the number of candidates M", _appendix_m),
-        Made("words", "Success by words replaced and inserted", _words),
-        Made("claims", "Claims of the paper, tested", _claims),
+        Figure("rcap", "Relative change in accuracy (first version, Tables 1 and 2)", _table_rcap),
+        Figure("figure2", "Figure 2, the two regimes", _figure_2),
+        Figure("figure3", "Figure 3, success against model size", _figure_3),
+        Figure("figure4", "Figure 4, scaling with the budget", _figure_4),
+        Figure("figure5", "Figure 5, one case per regime", _figure_5),
+        Figure("appendix-e", "Appendix E, cases", _appendix_e),
+        Figure("appendix-m", "Growth with the number of candidates M", _appendix_m),
+        Figure("words", "Success by words replaced and inserted", _words),
+        Figure("claims", "Claims of the paper, tested", _claims),
     ),
 )
 

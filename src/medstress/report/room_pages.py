@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -23,9 +22,12 @@ from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.core.frames import Reader, Writer
 from medstress.core.writing import write_text
 from medstress.experiment import manifest as manifests
-from medstress.report.html import as_script, inlined, template
-from medstress.report.review.room import (
+from medstress.report.html import as_script, rendered
+from medstress.report.room import (
+    ANSWER,
+    QUESTIONS,
     Room,
+    Shown,
     merge,
     read_name,
     read_time,
@@ -34,7 +36,6 @@ from medstress.report.review.room import (
     saved_by,
     stored_room,
 )
-from medstress.report.review.sample import ANSWER, QUESTIONS, Shown
 from medstress.store.reviews import Place, Review, ReviewStore, place
 
 FORMAT = 1
@@ -115,10 +116,7 @@ def import_answers(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
         return _import_table(run, store, path)
     where = f"--import {path}"
     value = _read(path)
-    name = value.get("room")
-    room = stored_room(run, store, name) if isinstance(name, str) else None
-    if room is None:
-        raise UsageError(f"{where}: its page was not made from {run.folder.path}; give its own run")
+    room = stored_room(run, store, str(value.get("room")), where)
     verdicts = value.get("verdicts")
     if not isinstance(verdicts, list):
         raise UsageError(f"{where}: expected a list of verdicts")
@@ -137,7 +135,7 @@ def import_answers(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
 
 
 def _import_table(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
-    rooms: dict[str, Room | None] = {}
+    rooms: dict[str, Room] = {}
     latest = {place(one): one for one in store.reviews()}
     reviews_read: list[Review] = []
     heard: dict[tuple[Place, str], tuple[int, str]] = {}
@@ -147,24 +145,20 @@ def _import_table(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
         if not any(filled[name] for name in (*QUESTIONS, "note")):
             continue  # not judged yet
         name = row["room"].strip()
-        room = rooms.setdefault(name, stored_room(run, store, name))
-        if room is None:
-            raise UsageError(
-                f"{where}: its table was not made from {run.folder.path}; give its own run"
-            )
+        if name not in rooms:
+            rooms[name] = stored_room(run, store, name, where)
         answers = {name: filled[name].casefold() or None for name in QUESTIONS}
         value = {"case": row["case"].strip(), "answers": answers, "note": filled["note"]}
-        reviews = reviews_from(room, value, filled["reviewer"], manifests.now(), where)
+        reviews = reviews_from(rooms[name], value, filled["reviewer"], manifests.now(), where)
         _check_agrees(reviews[0], number, heard, f"--import {path}")
         reviews_read += reviews
-    new = [one for one in reviews_read if not _is_known(one, latest)]
+    new = []
+    for one in reviews_read:
+        last = latest.get(place(one))
+        if last is None or (dict(last.answers), last.note) != (dict(one.answers), one.note):
+            new.append(one)
     cases = {(one.case_id, one.reviewer.casefold()) for one in reviews_read}
     return len(cases), len({one.case_id for one in store.add(new)})
-
-
-def _is_known(one: Review, latest: Mapping[Place, Review]) -> bool:
-    last = latest.get(place(one))
-    return last is not None and (dict(last.answers), last.note) == (dict(one.answers), one.note)
 
 
 def _check_agrees(
@@ -231,17 +225,13 @@ def room_page(public: Mapping[str, Any], *, is_served: bool) -> str:
     to the address it came from.
 
     Args:
-        public: see `medstress.report.review.room.Room.public`.
+        public: see `medstress.report.room.Room.public`.
         is_served: False for a file: its page keeps answers in the browser and gives them as a file.
     """
-    return template("medstress.report.review", "templates", "room.html").render(
-        **inlined(
-            "medstress.report.review",
-            "templates/room.js",
-            "templates/room.css",
-            "connect-src 'self'" if is_served else "connect-src 'none'",
-        ),
-        data=Markup(as_script({**public, "served": is_served})),
+    return rendered(
+        "room",
+        "connect-src 'self'" if is_served else "connect-src 'none'",
+        data=as_script({**public, "served": is_served}),
         mode=public["mode"],
         is_served=is_served,
         n_cases=len(public["pairs"] or public["cases"]),

@@ -1,1 +1,0 @@
-"""Cases out to experts, and their judgements back in: in a browser, or in one file."""
