@@ -54,10 +54,11 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for examples in no docstring of a test: there is none, and looking takes seconds."""
+    """Look for examples only where there are some: looking imports a module, and takes seconds."""
     option = parent.config.option
     asked = option.doctestmodules
-    option.doctestmodules = asked and not file_path.name.startswith("test_")
+    is_python = file_path.suffix == ".py" and not file_path.name.startswith("test_")
+    option.doctestmodules = asked and is_python and b">>> " in file_path.read_bytes()
     try:
         return (yield)
     finally:
@@ -115,13 +116,15 @@ def workbench():
 def pytest_configure() -> None:
     """Collect garbage rarely: with Python's 700 the collector took a thirtieth of the time.
 
-    Read the version of a package once: every run asks for some thirty, a quarter of its time. And
-    let no run leave its experiment in the user's own state directory.
+    Read the version of a package once: every run asks for some thirty, a quarter of its time. Let
+    no run leave anything in the user's own directories; all workers share what names have for
+    vectors. So small models as those of tests are slowed down by threads.
     """
-    if "MEDSTRESS_STATE" not in os.environ:
-        state = tempfile.mkdtemp(prefix="medstress-state-")
-        os.environ["MEDSTRESS_STATE"] = state
-        atexit.register(shutil.rmtree, state, ignore_errors=True)
+    for name in ("MEDSTRESS_STATE", "MEDSTRESS_CACHE"):
+        if name not in os.environ:
+            os.environ[name] = folder = tempfile.mkdtemp(prefix="medstress-tests-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["OMP_NUM_THREADS"] = "1"
     gc.set_threshold(50_000)
     pytest.MonkeyPatch().setattr(metadata, "version", cache(metadata.version))
 

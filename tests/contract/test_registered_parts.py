@@ -223,7 +223,6 @@ def test_the_scripted_back_end_keeps_its_contract():
 
 
 def test_a_server_keeps_its_contract():
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     told = {"p": "B", "r": "C", "s": "B"}
     calls: list[Call] = [
         *(Score(prompt, (" A", " B", " C"), first_token=True) for prompt in told),

@@ -42,7 +42,6 @@ NEW = ("bazim", "cozim", "duzim")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     rows = []
     for i in range(N):

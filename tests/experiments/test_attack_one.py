@@ -87,7 +87,6 @@ VERDICTS = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_says_how_the_trial_ended_and_leaves_nothing(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     (tmp_path / "names.txt").write_text(NAMES)

@@ -52,7 +52,6 @@ def made(tmp_path_factory):
     write_inputs(folder)
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
         patch.chdir(folder)
         ms.run(
             tables(
@@ -69,7 +68,6 @@ def made(tmp_path_factory):
 def folder(made, tmp_path, monkeypatch):
     """A copy of all that."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -102,7 +102,6 @@ def wordy(speak: Speaker) -> Speaker:
 @pytest.mark.parametrize("kind", ["faithfulness", "tests"])
 def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind, workplace):
     """Six vignettes, four of them right at first, of which one or two fall for an insertion."""
-    pytest.importorskip("openai")
     items = load(DatasetOptions(sample="vignettes")).questions[:6]
     cues = {items[0].id: "lighthouse"} | ({items[1].id: "clerk"} if kind == "faithfulness" else {})
     jobs = ("teacher", "clerk", "lighthouse keeper", "baker", "monk")

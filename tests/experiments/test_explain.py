@@ -135,8 +135,7 @@ def folder(made, tmp_path, monkeypatch):
 
 
 def entered(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Make a folder the current one, with a cache of its own, and log what victims are asked."""
-    patch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
+    """Make a folder the current one, and log what victims are asked."""
     patch.setenv("LOG", str(folder / "log.jsonl"))
     patch.chdir(folder)
 

@@ -74,7 +74,6 @@ TRUE, FALSE = ({"name": "passage_distractor", "says": s} for s in ("true", "cont
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     write(tmp_path, range(N))
     (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")

@@ -19,11 +19,6 @@ attacker = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a farmer or 
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
 def substituted(folder: Path, *distances: Any, **victim: Any) -> Run:
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 6}
     return run(

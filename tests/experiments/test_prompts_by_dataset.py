@@ -30,7 +30,6 @@ TABLE = {"short": "medmcqa", "default": "qstab"}
 @pytest.fixture
 def base(tmp_path, monkeypatch):
     """Two data sets of one question each, whose distractor is `plain`."""
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     for name in ("short", "long"):
         row = {

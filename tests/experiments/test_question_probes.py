@@ -84,7 +84,6 @@ DRUGS = ("warfarin", "ibuprofen", "hydroxyzine", "lisinopril")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     rows = []
     for i in range(N):

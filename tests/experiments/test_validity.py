@@ -49,9 +49,7 @@ def made(tmp_path_factory):
         "victim": [{"backend": "python", "name": "v", "target": f"{tmp_path}/victim.py:answer"}],
         "attack": [{**attack, "variants": "mark"}],
     }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-        return run(experiment, out=tmp_path / "run").folder
+    return run(experiment, out=tmp_path / "run").folder
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
-"""Tiny random models, saved with a small tokenizer and opened like any other model.
-
-torch and transformers are imported by what needs them: other tests live here too.
-"""
+"""Tiny random models, saved with a small tokenizer and opened like any other model."""
 
 import random
 from functools import partial
@@ -10,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from late import torch, transformers
 from medstress.backends.local.loading import load_model
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.backends.options import BackendOptions
@@ -28,7 +26,6 @@ def make_sentence(seed: int, n_words: int) -> str:
 
 
 def tokenizer(*, before: str = "", after: str = "", template: str | None = None) -> Any:
-    import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     bpe = Tokenizer(models.BPE())
@@ -180,8 +177,6 @@ NAMED: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
 
 
 def named(name: str) -> tuple[Any, Any]:
-    import transformers
-
     kind, keys, of_tokenizer = NAMED[name]
     config = transformers.AutoConfig.for_model(kind, **{**_TINY, **keys})
     of_text = "Seq2SeqLM" if config.is_encoder_decoder else "CausalLM"
@@ -236,8 +231,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 
 def _of_family(name: str) -> tuple[Any, Any]:
-    import transformers
-
     config = transformers.AutoConfig.for_model(
         name,
         **{
@@ -266,8 +259,6 @@ ARCHITECTURES = {
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory):
     """Saves each architecture once, with random weights."""
-    import torch
-
     made: dict[str, Path] = {}
 
     def folder(name: str) -> Path:
@@ -283,19 +274,11 @@ def folder_of(tmp_path_factory):
 
 
 @pytest.fixture
-def open_tiny(folder_of, tmp_path, monkeypatch):
-    import torch
-
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    # So small a model is slowed down by threads, much so where other work shares the cores.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-
+def open_tiny(folder_of):
     def opened(name: str, **how: Any) -> TransformersBackend:
         return TransformersBackend(load_model(BackendOptions(model=str(folder_of(name)))), **how)
 
-    yield opened
-    torch.set_num_threads(threads)
+    return opened
 
 
 @pytest.fixture
@@ -324,8 +307,6 @@ def reference():
     """Log probability of each token from `start` on, one unpadded forward."""
 
     def computed(backend: TransformersBackend, tokens: list[int], start: int) -> list[float]:
-        import torch
-
         with torch.inference_mode():
             logits = backend._loaded.model(torch.tensor([tokens])).logits[0]
         found = torch.log_softmax(logits, dim=-1)

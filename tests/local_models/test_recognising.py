@@ -32,7 +32,6 @@ DISEASES = {"type": "diseases", "vocabulary": "diseases", "embedding": "ngram"}
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")

@@ -6,9 +6,6 @@ import pytest
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.core.calls import Failure, Score, Scored
 
-pytest.importorskip("torch", reason="needs the extra transformers")
-pytest.importorskip("transformers", reason="needs the extra transformers")
-
 
 def n_tokens(backend: TransformersBackend, text: str, *, special: bool) -> int:
     return len(backend._loaded.tokenizer(text, add_special_tokens=special)["input_ids"])

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from late import torch
 from medstress.backends.local import prefix, scores
 from medstress.backends.local.prefix import KvStore, PrefixScorer, close_enough
 from medstress.backends.local.tokens import shared_length
 from medstress.core.calls import Message, Reply, Score, Scored
-
-torch = pytest.importorskip("torch", reason="needs the extra transformers")
-pytest.importorskip("transformers", reason="needs the extra transformers")
 
 KEEPING = ["llama", "gpt2"]
 

@@ -7,10 +7,6 @@ import pytest
 from medstress.cli.app import medstress_cli
 from medstress.store.reader import RunReader
 
-pytest.importorskip("torch", reason="needs the extra transformers")
-pytest.importorskip("transformers", reason="needs the extra transformers")
-
-
 TURNS = """name = "medfuzz"
 exemplars = 0
 reasoning_tokens = 8
@@ -32,7 +28,6 @@ NOISE = 'name = "swap_noise"\n'
 def test_an_item_longer_than_the_model_reads_is_not_attackable(
     attack, long, folder_of, sentence, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     stems = ["Which drug?", sentence(1, 300), "Which dose?"]
     rows = [
         {"id": str(i), "question": stem, "options": ["pain", "aspirin"], "answer": "B"}

@@ -361,7 +361,6 @@ def run_alone(server, *more):
 
 
 def test_a_model_without_an_attacker_attacks_itself_and_that_is_said_once(folder, capsys):
-    pytest.importorskip("openai")
     with ConversationServer(both, model="both") as server:
         code = run_alone(server, *FEW)
     printed = capsys.readouterr()
@@ -381,7 +380,6 @@ require = {{metric = "asr", max_high = 1.0}}
 
 
 def test_an_attacker_that_is_cut_off_is_said_with_its_key_and_nothing_is_judged(folder, capsys):
-    pytest.importorskip("openai")
     with ConversationServer(both, model="both", cuts=True) as server:
         (folder / "cut.toml").write_text(CUT.format(url=server.url), encoding="utf-8")
         code = medstress_cli(["run", "cut.toml", "--out", "run", "--quiet"])
@@ -395,7 +393,6 @@ def test_an_attacker_that_is_cut_off_is_said_with_its_key_and_nothing_is_judged(
 
 
 def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(folder, capsys):
-    pytest.importorskip("openai")
     with ConversationServer(both, model="both") as server:
         assert run_alone(server, *FEW) == 0
         most = max(n_tokens([asked.prompt]) for asked in server.log) - 1
@@ -441,7 +438,6 @@ def refused(said):
 def test_on_a_server_no_reply_beside_the_schema_stops_the_run(
     folder, target, attacker, code, n_flipped
 ):
-    pytest.importorskip("openai")
     items = tiny_questions(8)
     cues = {"tiny-0": "teacher", "tiny-1": "teacher", "tiny-2": "clerk"}
     script = ["He works as a clerk.", "He works as a teacher."]

@@ -94,11 +94,6 @@ def drugs():
     return VectorPerturbationSet(vocabulary, embedder, load_synonyms("default", Path()))
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 QUESTION = Question(
     id="q",
     stem="Which drug prevents travel sickness?",

@@ -350,7 +350,6 @@ def key_of_case(prompt: str) -> str:
 def test_of_a_server_at_most_the_calls_in_flight_are_bought_again(
     small, workbench, faulty, n_kills
 ):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     small.tables["attack"] = [small.attack("farthest")]
 
     def bought():

@@ -60,7 +60,6 @@ def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(workplace
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_usd"])
 def test_tokens_and_money_of_a_server_are_exceeded_by_what_is_in_flight_at_most(limit, workplace):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     from fault_server import FaultServer
 
     with FaultServer(counts=True) as server:

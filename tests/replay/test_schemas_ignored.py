@@ -17,7 +17,6 @@ from medstress.store.database import FILE
 from medstress.store.reader import RunReader
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
 
-pytest.importorskip("openai")
 ITEMS = tiny_questions(3)
 IN_FLIGHT = 2
 

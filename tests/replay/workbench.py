@@ -198,7 +198,6 @@ class Bench:
             **os.environ,
             "VICTIM_LOG": str(log or self.log),
             "VICTIM_DELAY": str(delay),
-            "MEDSTRESS_CACHE": str(self.root / "cache"),
         }
 
     def start(

@@ -6,6 +6,8 @@ Everything it was asked is in its log, with the time, to be held against a run's
     with FaultServer(answer=lambda prompt: "B", faults=random_faults(0.2)) as server:
         ...  # base_url = server.url, model = server.model
         assert all(asked.fault is None for asked in server.log[-3:])
+
+A test that uses it is skipped where the client is not installed.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import orjson
+import pytest
 
 from medstress.core.hashing import digest
 from medstress.core.items import LETTERS
@@ -156,6 +159,7 @@ class FaultServer:
         tls: ssl.SSLContext | None = None,
         plant: Callable[[Asked], tuple[int, Any] | None] = lambda asked: None,
     ) -> None:
+        pytest.importorskip("openai", reason="needs the extra medstress[openai]")
         self.answer = answer
         self.faults = faults
         self.model = model
