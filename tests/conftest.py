@@ -2,16 +2,15 @@
 
 import atexit
 import gc
-import importlib.util
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Generator
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -99,18 +98,15 @@ def published():
 
 
 @pytest.fixture(scope="session")
-def workbench():
-    """The module tests/replay/workbench.py."""
-    name = "replay_workbench"
-    if name not in sys.modules:
-        path = Path(__file__).parent / "replay" / "workbench.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # dataclasses look their module up
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+def workbench() -> ModuleType:
+    """The module tests/servers/workbench.py: most tests need none of it."""
+    return import_module("workbench")
+
+
+@pytest.fixture
+def bench(workbench, tmp_path, monkeypatch):
+    """An experiment in a folder of its own; runs in this process are logged and instant."""
+    return workbench.Bench(tmp_path).enter(monkeypatch)
 
 
 def pytest_configure() -> None:

@@ -23,8 +23,7 @@ class Told:
 def bench(workbench, tmp_path, monkeypatch):
     """A small experiment: five questions, one attack, one seed, the logging victim."""
     made = workbench.Bench(tmp_path)
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
+    made.enter(monkeypatch)
     monkeypatch.chdir(tmp_path)
     made.write_items(workbench.questions(5))
     made.tables["experiment"]["seeds"] = [0]
@@ -52,8 +51,7 @@ def finished(workbench, tmp_path_factory):
     """A finished run of the mock on the sample questions' kind of data, made once."""
     with pytest.MonkeyPatch.context() as patch:
         made = workbench.Bench(tmp_path_factory.mktemp("finished"))
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
+        made.enter(patch)
         made.tables["experiment"]["name"] = "finished"
         made.tables["victim"].append(
             {"name": "mock", "backend": "mock", "answer_by": "letter", "parameters": 1e6}

@@ -65,8 +65,7 @@ def made(workbench, tmp_path_factory):
     """The run of both, made once."""
     bench = planted(workbench.Bench(tmp_path_factory.mktemp("analysed")))
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in bench.environment().items():
-            patch.setenv(name, value)
+        bench.enter(patch)
         run(bench.write(), bench.out)
     return bench
 

@@ -10,6 +10,7 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import OtherRunError
+from question_rows import write_rows
 from rows import rows_of
 
 VICTIM = '''
@@ -91,8 +92,7 @@ def folder(tmp_path, monkeypatch):
         row = {"id": f"q{i}", "context": f"A man was seen on day {i}.", "options": turned}
         row["stem"] = f"What helps in case {i} of this clinic?"
         rows.append({**row, "answer_idx": "ABCD"[turned.index(DRUGS[i % 4])]})
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
+    write_rows(tmp_path / "items.jsonl", rows)
     listed = "Generic,Brand\nwarfarin,Coumadin\nibuprofen,Advil\n"
     (tmp_path / "names.csv").write_text(listed, encoding="utf-8")
     (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")

@@ -10,6 +10,7 @@ from fault_server import FaultServer
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
+from question_rows import write_rows
 from rows import rows_of
 
 ITEMS = tiny_questions(6)
@@ -56,8 +57,7 @@ def planted(wrong_words: str):
 @pytest.fixture
 def swaps(tmp_path):
     """An experiment that swaps names in the options of questions for a server."""
-    path = tmp_path / "items.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
+    path = write_rows(tmp_path / "items.jsonl", rows())
 
     def build(server, attack=None, **victim):
         return {
@@ -166,12 +166,7 @@ def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, t
 
 @pytest.fixture
 def medfuzz(tmp_path):
-    given = [
-        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
-        for q in ITEMS
-    ]
-    path = tmp_path / "items.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in given), "utf-8")
+    path = write_rows(tmp_path / "items.jsonl", ITEMS)
 
     def fuzz(target, out="run", attack=None, **victim):
         def model(server):

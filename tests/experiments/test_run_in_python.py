@@ -38,8 +38,7 @@ def run(workbench, tmp_path_factory):
     bench.tables["experiment"]["seeds"] = [0]
     bench.tables["dataset"][0]["label"] = f"cases {HOSTILE}"
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in bench.environment().items():
-            patch.setenv(name, value)
+        bench.enter(patch)
         return ms.run(bench.write(), bench.out)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from late import torch
+from late import needs, torch
 from medstress.backends.local import loading
 from medstress.backends.local.loading import input_device
 from medstress.backends.local.transformers import TransformersBackend, open_backend
@@ -14,7 +14,7 @@ from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Generate, Score, Scored
 from medstress.core.errors import UsageError
 
-pytest.importorskip("accelerate", reason="needs the extra transformers")
+pytestmark = needs("accelerate")
 CALLS = [
     Score("the patient with", (" a dose", " the drug of", " pain")),
     Score("the drug treats", (" aspirin", " insulin"), first_token=True),

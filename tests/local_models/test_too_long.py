@@ -1,11 +1,10 @@
 """Items that a model cannot read: said before the run, never asked, the same when verified."""
 
-import json
-
 import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.store.reader import RunReader
+from question_rows import write_rows
 
 TURNS = """name = "medfuzz"
 exemplars = 0
@@ -33,7 +32,7 @@ def test_an_item_longer_than_the_model_reads_is_not_attackable(
         {"id": str(i), "question": stem, "options": ["pain", "aspirin"], "answer": "B"}
         for i, stem in enumerate(stems)
     ]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "items.jsonl", rows)
     (tmp_path / "e.toml").write_text(f"""
 [experiment]
 name = "long"

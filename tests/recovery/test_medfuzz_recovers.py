@@ -13,6 +13,7 @@ from fault_server import n_tokens
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
+from question_rows import write_rows
 from rows import rows_of
 
 MODELS = """
@@ -48,12 +49,7 @@ def refusing(conversations):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
-    rows = [
-        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
-        for q in tiny_questions(8)
-    ]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "items.jsonl").write_text(text, encoding="utf-8")
+    write_rows(tmp_path / "items.jsonl", tiny_questions(8))
     return tmp_path
 
 

@@ -9,7 +9,6 @@ from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row, swap_tables
-from rows import rows_of
 
 ITEMS = tiny_questions(6)
 TWINS = tuple(sorted({f"{item.key_text.lower()} sodium" for item in ITEMS}))
@@ -40,55 +39,10 @@ def experiment(folder, arms, rule=VARIANT):
     return swap_tables(folder, VICTIM.replace("RULE", rule), rows, NAMES, arms, seeds=[0, 1])
 
 
-def row_of(found, attack):
-    return next(row for row in found.summary()["results"] if row["attack"] == attack)
-
-
 def unrefuted_of(trial):
     """The query of the first success that no rule refutes."""
     pick = trial.pick
     return None if pick is None or pick.validity.valid is False else pick.query
-
-
-def test_one_run_gives_success_with_and_without_variants_of_the_key(tmp_path):
-    arms = [
-        {"label": "published", "sampler": "nearest", "budget": 12, "choices": "as_published"},
-        {"label": "ours", "sampler": "nearest", "budget": 12},
-        {"label": "uniform", "sampler": "random", "budget": 12, "variants": "mark"},
-    ]
-    found = run(experiment(tmp_path, arms), out=tmp_path / "run")
-    published, ours = row_of(found, "published"), row_of(found, "ours")
-    assert published["asr"]["value"] == 1
-    assert published["asr_at"][0]["value"] == 1  # its twin is the nearest name to every key
-    # What a rule refutes is known to be invalid, what it does not refute is unknown.
-    assert published["asr_valid"] is None
-    trials = Read.open(found.folder).trials
-    unrefuted = [unrefuted_of(t) for t in trials if t.arm.attack.label == "published"]
-    may_be_valid = (len(unrefuted) - unrefuted.count(None)) / len(unrefuted)
-    assert 0 < may_be_valid < 1
-    assert published["asr_valid_bounds"] == [0, may_be_valid]
-    assert ours["asr_valid"] is None
-    assert ours["asr_valid_bounds"] == [0, ours["asr"]["value"]]
-    rows = rows_of(found)
-    assert {row.valid for row in rows} == {None, False}
-    assert {row.first_valid_success for row in rows} == {None}
-    for trial in trials:
-        query = unrefuted_of(trial)
-        if trial.arm.attack.label == "ours":
-            assert trial.excluded == {"key_plus_words": 1}
-            assert trial.first is trial.pick
-        if trial.arm.attack.label == "published":
-            assert trial.excluded == {}
-            assert trial.first is not None
-            assert trial.pick is not None
-            assert trial.first.query == 1
-            assert str(trial.first.name).endswith(" sodium")
-            if query is None:
-                assert (trial.pick.validity.valid, trial.queries.asked) == (False, 12)
-            else:
-                assert trial.pick.name == "voxetine"
-                assert trial.pick.validity.valid is None
-                assert trial.queries.asked == query > 1
 
 
 def test_exhaustive_covers_the_vocabulary_and_its_successes_can_be_read_off(tmp_path):

@@ -17,6 +17,8 @@ class Late:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith(("_", "pytest")):  # pytest asks what it collects whether it is a fixture
+            raise AttributeError(name)
         if find_spec(self._name) is None:
             pytest.skip(f"needs {self._name}")
         return getattr(import_module(self._name), name)
