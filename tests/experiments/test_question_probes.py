@@ -1,7 +1,6 @@
 """Planted victims end to end: what the probes of questions tell of them."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -221,27 +220,16 @@ def test_a_mitigation_is_compared_on_the_same_details(folder):
     assert row["p"] < 0.01
 
 
-@pytest.mark.parametrize("attack", ["option_order", "none_of_the_others", "options_only"])
-@pytest.mark.parametrize("how", [{"answer_by": "text", "prompt": "cloze"}])
-def test_probes_of_options_refuse_a_prompt_without_options(folder, attack, how, capsys):
-    refused(folder, attack, how, "lists no options", capsys)
-
-
 @pytest.mark.parametrize(
-    ("how", "says"),
+    ("attack", "how", "says"),
     [
-        ({"answer_by": "text"}, "scores texts"),
-        ({"answer_by": "letter", "prompt": "qstab"}, "one text"),
-        ({"answer_by": "generate", "wrap": ["shuffled_options"]}, "wrap"),
+        ("option_order", {"answer_by": "text", "prompt": "cloze"}, "lists no options"),
+        ("options_only", {"answer_by": "text", "prompt": "cloze"}, "lists no options"),
+        ("challenge", {"answer_by": "letter", "prompt": "qstab"}, "one text"),
+        ("challenge", {"answer_by": "generate", "wrap": ["shuffled_options"]}, "wrap"),
     ],
 )
-def test_challenge_refuses_a_victim_without_a_conversation(folder, how, says, capsys):
-    refused(folder, "challenge", how, says, capsys)
-
-
-def refused(
-    folder: Path, attack: str, how: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_probe_refuses_a_model_that_cannot_be_asked_like_that(folder, attack, how, says, capsys):
     keys = "\n".join(f"{key} = {json.dumps(value)}" for key, value in how.items())
     (folder / "e.toml").write_text(
         f'[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "table"\n'

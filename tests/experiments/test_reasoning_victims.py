@@ -111,9 +111,8 @@ def warned(done: Run, rule: str) -> str:
     return sentences[0] if sentences else ""
 
 
-@pytest.mark.parametrize("unreadable", [False, True])
-def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path, unreadable):
-    attack = {"unreadable_is_success": unreadable}
+def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path):
+    attack = {"unreadable_is_success": True}
     with FaultServer(answer=planted(""), cuts=True) as short:
         done = run(swaps(short, attack), tmp_path / "short")
     row = result(done)
@@ -153,9 +152,8 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
     assert not warned(done, "near_chance")
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path, apart):
-    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": apart}
+def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path):
+    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": False}
     with FaultServer(answer=planted(""), cuts=True, **thoughts) as server:
         done = run(swaps(server, prompt="chat", max_new_tokens=400), tmp_path / "run")
     assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)

@@ -4,8 +4,6 @@ Of eight items the target errs on 0 and 1 where a teacher stands in the case, on
 3 with a farmer, and always on 7. The attacker tries clerk, teacher and farmer in turn.
 """
 
-import json
-
 import pytest
 
 from conversation_server import ConversationServer
@@ -398,52 +396,3 @@ def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(
     failed = [one for one in rows_of(Run(folder / "run")) if one.error]
     assert (code, row["n_flipped"], row["n_failed"], len(failed)) == (1, 1, 7, 7)
     assert str(most) in failed[0].error
-
-
-TWO = """
-experiment = {{name = "two", seeds = [0], controls = false}}
-dataset = {{name = "table", path = "items.jsonl"}}
-victim = {{backend = "openai", model = "t", base_url = "{url}", answer_by = "generate"}}
-role.attacker = {{model = "a"}}
-attack = {{name = "medfuzz", attempts = 2, runs = 1}}
-require = {{metric = "asr", max_high = 1.0}}
-"""
-
-
-def changed(speak, change):
-    """The speaker, whose JSON replies are changed."""
-    return lambda talks: [change(said) if "{" in said else said for said in speak(talks)]
-
-
-def letter_alone(said):
-    return json.loads(said).get("answer", said)
-
-
-def fenced(said):
-    return said if "```" in said else f"Here it is:\n```json\n{said}\n```"
-
-
-def refused(said):
-    return "I'm sorry, but I cannot help with that."
-
-
-@pytest.mark.parametrize(
-    ("target", "attacker", "code", "n_flipped"),
-    [(letter_alone, fenced, 0, 3), (letter_alone, refused, 3, 0)],
-)
-def test_on_a_server_no_reply_beside_the_schema_stops_the_run(
-    folder, target, attacker, code, n_flipped
-):
-    items = tiny_questions(8)
-    cues = {"tiny-0": "teacher", "tiny-1": "teacher", "tiny-2": "clerk"}
-    script = ["He works as a clerk.", "He works as a teacher."]
-    speakers = {
-        "t": changed(rule_target(items, cues), target),
-        "a": changed(scripted_attacker(items, script), attacker),
-    }
-    with ConversationServer(speakers) as server:
-        (folder / "two.toml").write_text(TWO.format(url=server.url), encoding="utf-8")
-        assert medstress_cli(["run", "two.toml", "--out", "run", "--quiet"]) == code
-        assert all("response_format" in a.body for a in server.log if a.body["model"] == "a")
-    (row,) = Run(folder / "run").summary()["results"]
-    assert (row["n_flipped"], row["n_items"], row["n_failed"]) == (n_flipped, 8, 0)

@@ -106,6 +106,7 @@ def random_faults(share: float, faults: Sequence[str] = FAULTS, seed: int = 0) -
     return decide
 
 
+@dataclass(kw_only=True, eq=False)
 class FaultServer:
     """The server; a context manager.
 
@@ -135,56 +136,36 @@ class FaultServer:
         log: every request that asked the model something, in order.
     """
 
-    def __init__(
-        self,
-        *,
-        answer: Callable[[str], str] = lambda prompt: "A",
-        faults: Faults = no_faults,
-        model: str = "fault-model",
-        key: str | None = None,
-        seconds: float = 0.0,
-        late: float = 0.05,
-        retry_after: float = 0.02,
-        top: int = 20,
-        echo: bool = True,
-        schemas: bool = True,
-        context: int | None = None,
-        temperature: float | None = None,
-        thoughts: Callable[[str], str] | None = None,
-        apart: bool = True,
-        cuts: bool = False,
-        answers_as: str | None = None,
-        lists: Sequence[str] | None = None,
-        counts: bool = False,
-        tls: ssl.SSLContext | None = None,
-        plant: Callable[[Asked], tuple[int, Any] | None] = lambda asked: None,
-    ) -> None:
+    answer: Callable[[str], str] = lambda prompt: "A"
+    faults: Faults = no_faults
+    model: str = "fault-model"
+    key: str | None = None
+    seconds: float = 0.0
+    late: float = 0.05
+    retry_after: float = 0.02
+    top: int = 20
+    echo: bool = True
+    schemas: bool = True
+    context: int | None = None
+    temperature: float | None = None
+    thoughts: Callable[[str], str] | None = None
+    apart: bool = True
+    cuts: bool = False
+    answers_as: str | None = None
+    lists: Sequence[str] | None = None
+    counts: bool = False
+    tls: ssl.SSLContext | None = None
+    plant: Callable[[Asked], tuple[int, Any] | None] = lambda asked: None
+
+    def __post_init__(self) -> None:
         pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-        self.answer = answer
-        self.faults = faults
-        self.model = model
-        self.key = key
-        self.seconds = seconds
-        self.late = late
-        self.retry_after = retry_after
-        self.top = top
-        self.echo = echo
-        self.schemas = schemas
-        self.context = context
-        self.temperature = temperature
-        self.thoughts = thoughts
-        self.apart = apart
-        self.cuts = cuts
-        self.answers_as = answers_as or model
-        self.lists = (model,) if lists is None else tuple(lists)
-        self.counts = counts
-        self.tls = tls
-        self.plant = plant
+        self.answers_as = self.answers_as or self.model
+        self.lists = (self.model,) if self.lists is None else tuple(self.lists)
         self.log: list[Asked] = []
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
-        if tls is not None:
-            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
 
     @property
     def url(self) -> str:
