@@ -44,9 +44,12 @@ def is_left_out(item: pytest.Item) -> bool:
     return item.get_closest_marker("release") is not None or (kills is not None and not kills.args)
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: tests that wait for processes and browsers leave a core idle."""
-    return min(available_cores() + 1, 8)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than cores, where tests that wait for processes and browsers leave one idle.
+
+    Those of tests/unit do not, and each worker collects all tests.
+    """
+    return min(available_cores() + (config.args != ["tests/unit"]), 8)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -223,7 +223,7 @@ def test_what_stops_a_run_before_its_first_answer_speaks_of_no_stored_ones(tmp_p
         ms.run(model=generating, out=tmp_path / "run", **given)
     said(str(error.value), "run again")
     (tmp_path / "file").write_text("mine")
-    for out in (tmp_path / "file", tmp_path / "file" / "run", ""):
+    for out in (tmp_path / "file", ""):
         with pytest.raises(ms.MedstressError) as error:
             ms.run(model=always_a, out=out, **given)
         assert "committed" not in str(error.value)
