@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from medstress.backends.threads import available_cores
+from medstress.cli import app
 
 # Slow machines are no defect: a time limit on single examples would only make tests flaky.
 # Half of the usual number: the same examples come again every day.
@@ -115,9 +116,10 @@ def bench(workbench, tmp_path, monkeypatch):
 def pytest_configure() -> None:
     """Collect garbage rarely: with Python's 700 the collector took a thirtieth of the time.
 
-    Read the version of a package once: every run asks for some thirty, a quarter of its time. Let
-    no run leave anything in the user's own directories; all workers share what names have for
-    vectors. So small models as those of tests are slowed down by threads.
+    Read the version of a package once: every run asks for some thirty, a quarter of its time. Make
+    the command line once: a process has one, and a worker hundreds. Let no run leave anything in
+    the user's own directories; all workers share the vectors of names. So small models as those of
+    tests are slowed down by threads.
     """
     for name in ("MEDSTRESS_STATE", "MEDSTRESS_CACHE"):
         if name not in os.environ:
@@ -125,7 +127,9 @@ def pytest_configure() -> None:
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["OMP_NUM_THREADS"] = "1"
     gc.set_threshold(50_000)
-    pytest.MonkeyPatch().setattr(metadata, "version", cache(metadata.version))
+    patch = pytest.MonkeyPatch()
+    patch.setattr(metadata, "version", cache(metadata.version))
+    patch.setattr(app, "program", cache(app.program))
 
 
 NEXT = re.compile(r"(?:; next| Next): (.+)$", re.MULTILINE)
