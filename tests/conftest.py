@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Generator
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from medstress.backends.threads import available_cores
 from medstress.cli import app
+from medstress.experiment import first
 
 # Slow machines are no defect: a time limit on single examples would only make tests flaky.
 # Half of the usual number: the same examples come again every day.
@@ -118,8 +119,9 @@ def pytest_configure() -> None:
 
     Read the version of a package once: every run asks for some thirty, a quarter of its time. Make
     the command line once: a process has one, and a worker hundreds. Let no run leave anything in
-    the user's own directories; all workers share the vectors of names. So small models as those of
-    tests are slowed down by threads.
+    the user's own directories; all workers share the vectors of names, which are those of spelling
+    unless a test says else: MiniLM takes minutes for all names. So small models as those of tests
+    are slowed down by threads.
     """
     for name in ("MEDSTRESS_STATE", "MEDSTRESS_CACHE"):
         if name not in os.environ:
@@ -130,6 +132,7 @@ def pytest_configure() -> None:
     patch = pytest.MonkeyPatch()
     patch.setattr(metadata, "version", cache(metadata.version))
     patch.setattr(app, "program", cache(app.program))
+    patch.setattr(first, "_lacks_minilm", wraps(first._lacks_minilm)(lambda: True))
 
 
 NEXT = re.compile(r"(?:; next| Next): (.+)$", re.MULTILINE)

@@ -6,7 +6,6 @@ import shlex
 import pytest
 
 import medstress as ms
-from medstress.experiment import first
 from medstress.experiment.check_data import check_data
 from medstress.experiment.first import Choices
 
@@ -144,8 +143,7 @@ def test_other_kinds_are_attacked_by_noise(checked, rows, name, flags, kind, cou
         ([question("q", stem="How?"), QUESTIONS[6]], [], ["--attack", "passage_swap"]),
     ],
 )
-def test_it_ends_with_a_command_that_runs(medstress, write, monkeypatch, rows, flags, asked):
-    monkeypatch.setattr(first, "find_spec", lambda _: None)  # MiniLM takes minutes for all names
+def test_it_ends_with_a_command_that_runs(medstress, write, rows, flags, asked):
     told = medstress("check", write("my data.jsonl", rows), *flags)
     _, _, command = told.out.splitlines()[-1].partition("next: ")
     program, *arguments = shlex.split(command)
