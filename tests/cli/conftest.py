@@ -23,7 +23,8 @@ class Told:
 def bench(workbench, tmp_path, monkeypatch):
     """A small experiment: five questions, one attack, one seed, the logging victim."""
     made = workbench.Bench(tmp_path)
-    made.enter(monkeypatch)
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     made.write_items(workbench.questions(5))
     made.tables["experiment"]["seeds"] = [0]
@@ -51,7 +52,8 @@ def finished(workbench, tmp_path_factory):
     """A finished run of the mock on the sample questions' kind of data, made once."""
     with pytest.MonkeyPatch.context() as patch:
         made = workbench.Bench(tmp_path_factory.mktemp("finished"))
-        made.enter(patch)
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
         made.tables["experiment"]["name"] = "finished"
         made.tables["victim"].append(
             {"name": "mock", "backend": "mock", "answer_by": "letter", "parameters": 1e6}

@@ -65,7 +65,8 @@ def made(workbench, tmp_path_factory):
     """The run of both, made once."""
     bench = planted(workbench.Bench(tmp_path_factory.mktemp("analysed")))
     with pytest.MonkeyPatch.context() as patch:
-        bench.enter(patch)
+        for name, value in bench.environment().items():
+            patch.setenv(name, value)
         run(bench.write(), bench.out)
     return bench
 

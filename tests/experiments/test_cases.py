@@ -13,7 +13,6 @@ from medstress.core.outcomes import Verdict
 from medstress.report.cases import OUTCOMES, Cases
 from medstress.report.view import Viewer, protected, routes
 from medstress.testing import tiny_questions
-from question_rows import write_rows
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,11 @@ def finished(workbench, tmp_path_factory):
     made.tables["experiment"] |= {"controls": ["no_op"], "seeds": [0]}
     made.tables["slices"] = {"by": ["key"]}
     made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
-    return made.finished()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        assert made.run() == 0
+    return made
 
 
 def built(folder, fits=lambda trial: True, most_tried=None):
@@ -100,7 +103,11 @@ attacker = scripted_attacker(ITEMS, SCRIPT)
 
 def test_attempts_of_medfuzz_hold_plan_reasoning_and_every_turn(tmp_path):
     (tmp_path / "models.py").write_text(MODELS)
-    write_rows(tmp_path / "items.jsonl", tiny_questions(3))
+    rows = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in tiny_questions(3)
+    ]
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def role(name):
         return {"backend": "python", "target": f"{tmp_path / 'models.py'}:{name}"}

@@ -76,6 +76,43 @@ def test_a_criterion_that_is_missed_ends_with_3_and_a_met_one_with_0(planted):
     assert set(found[1]) >= {"metric", "at_budget", "control", "slice", "against", "reason"}
 
 
+def test_failed_trials_go_before_missed_criteria(planted):
+    bench = planted(0.9, metric="asr", max_high=0.1)
+    victim = bench.root / "victim.py"
+    text = victim.read_text("utf-8").replace(
+        "    is_clean", "    if number == 7:\n        raise ValueError('ill')\n    is_clean"
+    )
+    victim.write_text(text, encoding="utf-8")
+    bench.tables["victim"][0]["batch_size"] = 1
+    assert bench.run() == 1
+    assert judged(bench)["met"] is False
+
+
+@pytest.mark.release
+def test_a_run_is_compared_with_a_baseline(planted, said):
+    old = planted(0.1, n=150)
+    old.tables["victim"][0]["name"] = "old"
+    baseline = old.root / "baseline"
+    run(old.write(), baseline)
+    bench = planted(0.1, n=150, metric="asr", max_high=0.1, against={"run": "baseline"})
+    bench.tables["victim"][0]["name"] = "new"
+    assert bench.run() == 0
+    found = judged(bench)
+    assert found["estimate"]["value"] == 0
+    assert found["against"] == {"run": "baseline", "victim": "old"}
+    bench = planted(0.9, n=150)
+    bench.out = bench.root / "worse"
+    assert bench.run() == 3
+    assert judged(bench)["estimate"]["value"] > 0.6
+    old.tables["experiment"]["seeds"] = [0, 1]
+    planted(0.1, n=150)
+    bench.tables.pop("require")
+    bench.tables["victim"][0]["name"] = "old"
+    bench.tables["experiment"]["seeds"] = [0, 1]
+    run(bench.write(), baseline)
+    assert "has changed since the first query" in judged(bench)["reason"]
+
+
 def test_what_another_folder_decides_is_not_called_forged_where_it_is_not(planted):
     old = planted(0.1, n=8)
     baseline = old.root / "baseline"
@@ -153,13 +190,18 @@ def entry(**keys):
     [
         ({"require": [{"metric": "asr"}]}, ("max_high or min_low",)),
         ({"require": [entry(min_low=0.1)]}, ("two entries",)),
+        ({"require": [entry(max_high=20)]}, ("max_high = 20",)),
         ({"require": [entry(metric="asr_net")]}, ("max_high on asr", "min_low on asr_net")),
         ({"require": [entry(metric="asrr")]}, ("did you mean 'asr'",)),
         ({"require": [entry(metric="control")]}, ("has no control",)),
+        ({"require": [entry(control="no_op")]}, ("control is for", "'asr'")),
         ({"require": [entry(at_budget=6)]}, ("at_budget = 6", "at most 2")),
+        ({"require": [entry(metric="accuracy", at_budget=1)]}, ("at_budget is for",)),
         ({"require": [entry(where={"group": "drug"})]}, ("did you mean 'drugs'",)),
+        ({"require": [entry(where={"grop": "drugs"})]}, ("'grop'",)),
         ({"require": [entry(slice={"by": "subject"})]}, ("[slices] by = ['subject']",)),
         ({"slices": {"by": ["subjct"]}}, ("did you mean 'subject'",)),
+        ({"require": [entry(metric="f1")]}, ("'f1'", "there are: accuracy, ")),
     ],
 )
 def test_bad_criteria_are_refused_before_anything_is_asked(planted, said, tables, words):

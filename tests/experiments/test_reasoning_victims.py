@@ -10,9 +10,9 @@ from fault_server import FaultServer
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
-from question_rows import write_rows
 from rows import rows_of
 
+pytest.importorskip("openai")
 ITEMS = tiny_questions(6)
 CUES = {"tiny-0": "teacher", "tiny-1": "clerk", "tiny-2": "farmer"}
 SCRIPT = ["He works as a clerk.", "He works as a teacher.", "He works as a farmer."]
@@ -57,7 +57,8 @@ def planted(wrong_words: str):
 @pytest.fixture
 def swaps(tmp_path):
     """An experiment that swaps names in the options of questions for a server."""
-    path = write_rows(tmp_path / "items.jsonl", rows())
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
 
     def build(server, attack=None, **victim):
         return {
@@ -111,8 +112,9 @@ def warned(done: Run, rule: str) -> str:
     return sentences[0] if sentences else ""
 
 
-def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path):
-    attack = {"unreadable_is_success": True}
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path, unreadable):
+    attack = {"unreadable_is_success": unreadable}
     with FaultServer(answer=planted(""), cuts=True) as short:
         done = run(swaps(short, attack), tmp_path / "short")
     row = result(done)
@@ -152,8 +154,9 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
     assert not warned(done, "near_chance")
 
 
-def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path):
-    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": False}
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path, apart):
+    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": apart}
     with FaultServer(answer=planted(""), cuts=True, **thoughts) as server:
         done = run(swaps(server, prompt="chat", max_new_tokens=400), tmp_path / "run")
     assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
@@ -164,7 +167,12 @@ def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, t
 
 @pytest.fixture
 def medfuzz(tmp_path):
-    path = write_rows(tmp_path / "items.jsonl", ITEMS)
+    given = [
+        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
+        for q in ITEMS
+    ]
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in given), "utf-8")
 
     def fuzz(target, out="run", attack=None, **victim):
         def model(server):

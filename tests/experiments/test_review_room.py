@@ -32,7 +32,11 @@ def finished(workbench, tmp_path_factory):
     made.tables["experiment"] |= {"name": "RUN-LABEL", "seeds": [0]}
     for table in made.tables["attack"]:
         table["label"] = f"ATTACK-{table['sampler']}"
-    return made.finished().out
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        assert made.run() == 0
+    return made.out
 
 
 @pytest.fixture
@@ -188,12 +192,16 @@ def test_a_verdict_is_replaced_by_a_later_one_and_read_back_by_its_rater_alone(f
     ("change", "words"),
     [
         ({"case": "0" * 12}, "no case"),
+        ({"case": None}, "no case"),
         ({"rater": ""}, "name or initials"),
         ({"rater": "a" * 61}, "60 characters"),
+        ({"rater": "a\u0000b"}, "name or initials"),
         ({"answers": {"key_right": "maybe"}}, "yes, no, cannot say"),
         ({"answers": {"control": "unchanged"}}, "key_right"),
+        ({"answers": []}, "answers"),
         ({"answers": {}}, "expected an answer or a note"),
         ({"rater": "B"}, "B has not started"),
+        ({"rater": "A\ud800"}, "name or initials"),
         ({"note": "x" * 4001}, "4000"),
         ({"trial_id": "t"}, "case, answers and note"),
     ],
@@ -253,11 +261,15 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
     ("content", "words"),
     [
         ("{", "Download"),
+        ("[]", "Download"),
         ({"format": 2}, "Download"),
         ({"room": "0" * 12}, "was not made from"),
+        ({"room": None}, "was not made from"),
+        ({"verdicts": {}}, "list"),
         ({"verdicts": [1]}, "verdict 1"),
         ({"verdicts": [{"case": "x", "answers": {}, "time": "now"}]}, "time"),
         ({"verdicts": [{"case": "x", "answers": {}, "time": "2999-01-01T00:00Z"}]}, "has passed"),
+        ({"rater": None}, "name or initials"),
     ],
 )
 def test_a_file_that_no_page_gave_is_refused_and_nothing_stored(folder, tmp_path, content, words):

@@ -1,5 +1,6 @@
 """`run` from Python: what the parts do together."""
 
+import polars
 import pytest
 
 from medstress.api.run import run
@@ -9,6 +10,19 @@ from medstress.engine.progress import Watcher
 from medstress.experiment.opening import Fingerprint, differences
 from medstress.experiment.prepare import prepare
 from rows import rows_of
+
+
+def test_a_dict_runs_like_the_file_of_the_same_shape(bench, monkeypatch):
+    path = bench.write()
+    from_file = run(path, bench.root / "file")
+    monkeypatch.chdir(bench.root)  # relative paths of a dict start here
+    from_dict = run(bench.tables, bench.root / "dict")
+    assert rows_of(from_dict) == rows_of(from_file)
+    assert from_dict.manifest()["fingerprint"] == from_file.manifest()["fingerprint"]
+    frame = from_dict.trials()
+    assert isinstance(frame, polars.DataFrame)
+    assert frame.height == len(rows_of(from_dict))
+    assert set(frame["verdict"]) <= {"held", "flipped", "already_wrong", "not_attackable"}
 
 
 def test_the_fingerprint_leaves_out_paths_batch_sizes_limits_and_order(bench):
@@ -22,6 +36,23 @@ def test_the_fingerprint_leaves_out_paths_batch_sizes_limits_and_order(bench):
     second = run(bench.write(), bench.root / "two").manifest()
     assert second["fingerprint"] == first["fingerprint"]
     assert not list(differences(Fingerprint.read(first), Fingerprint.read(second)))
+
+
+def test_trials_are_independent_of_batch_size_and_of_the_order_of_items(bench, workbench):
+    def told(folder):
+        return {
+            row.trial_id: (row.verdict, row.n_asked, row.edits, row.answer_after)
+            for row in bench.rows(folder)
+        }
+
+    expected = None
+    for n, size in enumerate((1, 3, 32)):
+        bench.tables["victim"][0]["batch_size"] = size
+        rows = workbench.questions()
+        bench.write_items(rows[n:] + rows[:n])
+        run(bench.write(), bench.root / f"by{size}")
+        expected = expected or told(bench.root / f"by{size}")
+        assert told(bench.root / f"by{size}") == expected
 
 
 def test_the_watcher_is_told_of_every_finished_trial(bench):
@@ -84,3 +115,6 @@ def test_a_second_attack_without_labels_extends_the_run(bench):
         "entity_substitution",
         "entity_substitution sampler=nearest",
     }
+
+
+# -- batches and limits ---------------------------------------------------------------------------

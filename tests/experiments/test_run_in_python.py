@@ -38,7 +38,8 @@ def run(workbench, tmp_path_factory):
     bench.tables["experiment"]["seeds"] = [0]
     bench.tables["dataset"][0]["label"] = f"cases {HOSTILE}"
     with pytest.MonkeyPatch.context() as patch:
-        bench.enter(patch)
+        for name, value in bench.environment().items():
+            patch.setenv(name, value)
         return ms.run(bench.write(), bench.out)
 
 
@@ -223,7 +224,7 @@ def test_what_stops_a_run_before_its_first_answer_speaks_of_no_stored_ones(tmp_p
         ms.run(model=generating, out=tmp_path / "run", **given)
     said(str(error.value), "run again")
     (tmp_path / "file").write_text("mine")
-    for out in (tmp_path / "file", ""):
+    for out in (tmp_path / "file", tmp_path / "file" / "run", ""):
         with pytest.raises(ms.MedstressError) as error:
             ms.run(model=always_a, out=out, **given)
         assert "committed" not in str(error.value)

@@ -1,4 +1,7 @@
-"""Tiny random models, saved with a small tokenizer and opened like any other model."""
+"""Tiny random models, saved with a small tokenizer and opened like any other model.
+
+torch and transformers are imported by what needs them: other tests live here too.
+"""
 
 import random
 from functools import partial
@@ -7,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from late import torch, transformers
 from medstress.backends.local.loading import load_model
 from medstress.backends.local.transformers import TransformersBackend
 from medstress.backends.options import BackendOptions
@@ -26,6 +28,7 @@ def make_sentence(seed: int, n_words: int) -> str:
 
 
 def tokenizer(*, before: str = "", after: str = "", template: str | None = None) -> Any:
+    import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     bpe = Tokenizer(models.BPE())
@@ -177,6 +180,8 @@ NAMED: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
 
 
 def named(name: str) -> tuple[Any, Any]:
+    import transformers
+
     kind, keys, of_tokenizer = NAMED[name]
     config = transformers.AutoConfig.for_model(kind, **{**_TINY, **keys})
     of_text = "Seq2SeqLM" if config.is_encoder_decoder else "CausalLM"
@@ -231,6 +236,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 
 
 def _of_family(name: str) -> tuple[Any, Any]:
+    import transformers
+
     config = transformers.AutoConfig.for_model(
         name,
         **{
@@ -259,6 +266,8 @@ ARCHITECTURES = {
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory):
     """Saves each architecture once, with random weights."""
+    import torch
+
     made: dict[str, Path] = {}
 
     def folder(name: str) -> Path:
@@ -274,11 +283,19 @@ def folder_of(tmp_path_factory):
 
 
 @pytest.fixture
-def open_tiny(folder_of):
+def open_tiny(folder_of, tmp_path, monkeypatch):
+    import torch
+
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    # So small a model is slowed down by threads, much so where other work shares the cores.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+
     def opened(name: str, **how: Any) -> TransformersBackend:
         return TransformersBackend(load_model(BackendOptions(model=str(folder_of(name)))), **how)
 
-    return opened
+    yield opened
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -307,6 +324,8 @@ def reference():
     """Log probability of each token from `start` on, one unpadded forward."""
 
     def computed(backend: TransformersBackend, tokens: list[int], start: int) -> list[float]:
+        import torch
+
         with torch.inference_mode():
             logits = backend._loaded.model(torch.tensor([tokens])).logits[0]
         found = torch.log_softmax(logits, dim=-1)

@@ -2,16 +2,22 @@
 
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from late import torch, transformers
 from medstress.backends.local.transformers import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Failure, Generate, Scored
 from medstress.core.errors import UsageError
+
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -66,15 +72,20 @@ def test_a_padding_token_beyond_the_embedding_is_no_matter(copied):
     assert open_backend(BackendOptions(model=str(folder), device="cpu")).traits.parameters > 0
 
 
-def test_a_model_that_does_not_fit_into_memory_is_told(folder_of, monkeypatch):
-    for error in (
+@pytest.mark.parametrize(
+    "error",
+    [
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
-    ):
-        full = Mock(side_effect=error)
-        monkeypatch.setattr(transformers.LlamaForCausalLM, "from_pretrained", full)
-        assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
+    ],
+)
+def test_a_model_that_does_not_fit_into_memory_is_told(error, folder_of, monkeypatch):
+    def full(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "from_pretrained", full)
+    assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
 
 
 @pytest.mark.parametrize("name", ["llama", "alibi", "t5"])

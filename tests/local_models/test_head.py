@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from late import torch, transformers
 from medstress.backends.local.encoders import PairBackend
 from medstress.backends.local.transformers import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Failure, Rank, Scored
 from medstress.core.errors import UsageError
 from medstress.testing import check_backend
+
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 
 TINY = {
     "vocab_size": 120,
@@ -75,6 +77,15 @@ def without_mask() -> tuple[Any, Any]:
 
 
 BUILDERS = {build.__name__: build for build in (bert, padded_left, roberta, without_mask)}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,14 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import UsageError
 
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+pytest.importorskip("transformers", reason="needs the extra transformers")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+
 
 @pytest.mark.parametrize("call", [Score, Generate])
 def test_a_template_that_refuses_a_conversation_fails_that_call_only(call, open_tiny):

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from late import torch
 from medstress.backends.local.transformers import _GumbelNoise
 from medstress.core.calls import Decoding, Generate, Generated, Request
 from medstress.tasks.reading import is_over
+
+torch = pytest.importorskip("torch", reason="needs the extra transformers")
+pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
 @pytest.mark.parametrize("name", ["llama", "t5", "bart"])
