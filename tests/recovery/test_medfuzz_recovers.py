@@ -241,35 +241,19 @@ prose, german, nothing, another, again, thinking, whole = map(
 
 
 @pytest.fixture
-def roles(folder):
+def roles(folder, workbench):
     (folder / "roles.py").write_text(ROLES, encoding="utf-8")
 
-    def go(capsys, *, criterion=False, **roles):
-        keys = {"target": "target", "attacker": "attacker", **roles}
-        files = {k: f"roles.py:{v}" for k, v in keys.items()}
-        text = f"""
-[experiment]
-name = "fuzz"
-seeds = [0]
-controls = false
-[[dataset]]
-name = "table"
-path = "items.jsonl"
-[[victim]]
-name = "target"
-backend = "python"
-target = "{files["target"]}"
-[role.attacker]
-backend = "python"
-target = "{files["attacker"]}"
-[[attack]]
-name = "medfuzz"
-attempts = 5
-runs = 1
-"""
-        if criterion:
-            text += '[[require]]\nmetric = "asr"\nmax_high = 1.0\n'
-        (folder / "e.toml").write_text(text, encoding="utf-8")
+    def go(capsys, *, criterion=False, target="target", attacker="attacker"):
+        tables = {
+            "experiment": {"name": "fuzz", "seeds": [0], "controls": False},
+            "dataset": {"name": "table", "path": "items.jsonl"},
+            "victim": {"backend": "python", "target": f"roles.py:{target}"},
+            "role.attacker": {"backend": "python", "target": f"roles.py:{attacker}"},
+            "attack": {"name": "medfuzz", "attempts": 5, "runs": 1},
+            **({"require": {"metric": "asr", "max_high": 1.0}} if criterion else {}),
+        }
+        (folder / "e.toml").write_text(workbench.toml(tables), encoding="utf-8")
         code = medstress_cli(["run", "e.toml", "--out", "run", "--quiet"])
         summary = Run(folder / "run").summary()
         return code, summary, capsys.readouterr()

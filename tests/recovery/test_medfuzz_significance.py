@@ -7,7 +7,6 @@ no neutral insertion ever errs (T = 1 for every control, T = 0 for the fuzz), an
 controls p = (1 + 0) / (30 + 1).
 """
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -24,6 +23,7 @@ from medstress.core.errors import UsageError
 from medstress.engine.progress import Watcher
 from medstress.experiment.run import run_tests
 from medstress.store.reviews import Review, ReviewStore
+from question_rows import write_rows
 from rows import rows_of
 
 NAMES = ("Abel", "Brook", "Cole")
@@ -97,8 +97,22 @@ def _judge(text):
 
 
 @pytest.fixture(scope="module")
-def bench(knee_questions):
-    return knee_questions("significance", ROLES, NAMES)
+def bench(tmp_path_factory):
+    """A folder with a question about a sore knee for each name, and the roles."""
+    made = tmp_path_factory.mktemp("significance")
+    (made / "roles.py").write_text(ROLES, "utf-8")
+    rows = [
+        {
+            "id": name.lower(),
+            "context": f"A man called {name} comes to the clinic with a sore knee.",
+            "stem": "What is the best next step?",
+            "options": ["Rest", "Walking", "Swimming"],
+            "answer_idx": "A",
+        }
+        for name in NAMES
+    ]
+    write_rows(made / "q.jsonl", rows)
+    return made
 
 
 def experiment(bench, test=None, **attack):
@@ -115,24 +129,9 @@ def experiment(bench, test=None, **attack):
     }
 
 
-def toml(settings):
-    """An experiment as its file."""
-    text = []
-    for name, table in settings.items():
-        tables = table if isinstance(table, list) else [table]
-        for one in tables:
-            nested = {k: v for k, v in one.items() if isinstance(v, dict)}
-            text.append("" if nested else f"[[{name}]]" if table is tables else f"[{name}]")
-            text += [f"{k} = {json.dumps(v)}" for k, v in one.items() if k not in nested]
-            for inner, values in nested.items():
-                text.append(f"[{name}.{inner}]")
-                text += [f"{k} = {json.dumps(v)}" for k, v in values.items()]
-    return "\n".join(text)
-
-
 @pytest.fixture(scope="module")
-def finished(bench):
-    (bench / "e.toml").write_text(toml(experiment(bench, NEUTRAL)), "utf-8")
+def finished(workbench, bench):
+    (bench / "e.toml").write_text(workbench.toml(experiment(bench, NEUTRAL)), "utf-8")
     return run(experiment(bench, NEUTRAL), bench / "run")
 
 

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -29,7 +28,6 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
 from medstress.experiment.audit.verify import verify_folder
 from medstress.report.review.room import make_room
-from medstress.store.reader import RunReader
 from medstress.store.reviews import ReviewStore, stored_reviews
 from medstress.testing import tiny_questions
 from question_rows import write_rows
@@ -309,20 +307,6 @@ def test_killed_between_answers_a_command_asks_again_only_what_was_in_flight(
     asked = workbench.logged(tmp_path, "broken.log")
     assert asked.keys() == whole.keys()
     assert asked.total() - whole.total() <= n_interrupted <= n_kills * case.in_flight
-
-
-def test_every_turn_is_stored_with_its_role_and_can_be_read_back(workbench, inputs, tmp_path):
-    prepared(workbench, inputs, tmp_path, CASES["run of conversations"])
-    with closing(RunReader(tmp_path / "whole")) as reader:
-        stored = [one for one in reader.exchanges() if one.role == "victim"]
-    assert all(one.request is not None and one.answer is not None for one in stored)
-    turns = Counter(one.call for one in stored)
-    assert turns[0] == turns[1] == turns[2] > 0
-    n = Run(tmp_path / "whole").export("exchanges", tmp_path / "exchanges.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "exchanges.jsonl").read_text().splitlines()]
-    assert len(rows) == n
-    assert {row["role"] for row in rows} == {"victim", "attacker", "judge"}
-    assert all(row["prompt"] for row in rows)
 
 
 FAULTS = ("late", "429", "429_retry_after", "500", "503", "drop", "half_json")
