@@ -24,10 +24,17 @@ from medstress.core.errors import BudgetExhausted, DataError
 from medstress.core.items import Candidate
 from medstress.core.outcomes import Outcome, Prediction
 from medstress.core.queries import Ask, Predict
+from medstress.core.reading import text_lines
 from medstress.core.text import Edit
 from medstress.datasets.sentences import load_iob
-from medstress.plugin import DatasetOptions, Loaded, SentencePair, check_dataset, file_hash, required_file
-from medstress.core.reading import text_lines
+from medstress.plugin import (
+    DatasetOptions,
+    Loaded,
+    SentencePair,
+    check_dataset,
+    file_hash,
+    required_file,
+)
 from medstress.testing import (
     ScriptedBackend,
     check_attack,
@@ -413,18 +420,6 @@ def test_sound_sources_pass(given, tmp_path):
         (raw, "for a missing file, but got FileNotFoundError"),
         (lenient, "for an empty file, but it was read"),
         (fixed, "another file has the same source_hash"),
-    ],
-    ids=[
-        "type",
-        "none",
-        "no item",
-        "ids",
-        "hash",
-        "skipped",
-        "order",
-        "refusal",
-        "empty file",
-        "fixed hash",
     ],
 )
 def test_what_is_wrong_is_named(load, sentence, given):

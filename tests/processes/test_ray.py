@@ -28,10 +28,9 @@ LOOPBACK = ("0100007F", "0" * 16 + "FFFF00000100007F", "0" * 24 + "01000000")
 
 
 @pytest.fixture
-def bench(workbench, tmp_path):
-    made = workbench.Bench(tmp_path)
-    made.tables["victim"][0]["batch_size"] = 1
-    return made
+def bench(bench):
+    bench.tables["victim"][0]["batch_size"] = 1
+    return bench
 
 
 @pytest.fixture
@@ -49,18 +48,11 @@ def start(bench):
     begun = []
 
     def begin(n_shards=4, delay=0.05):
+        words = bench.arguments("--ray", "local", "--shards", str(n_shards))
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        command = [sys.executable, "-m", "medstress", *words]
         begun.append(
-            subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "medstress"),
-                    *bench.arguments("--ray", "local", "--shards", str(n_shards)),
-                ],
-                env=bench.environment(delay),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                cwd=bench.root,
-            )
+            subprocess.Popen(command, env=bench.environment(delay), cwd=bench.root, **pipes)
         )
         return begun[-1]
 
@@ -97,14 +89,9 @@ def listeners(processes):
     of_socket = {}
     for table in ("tcp", "tcp6"):
         for line in Path("/proc/net", table).read_text().splitlines()[1:]:
-            (
-                _,
-                local,
-                _,
-                state,
-                *_,
-            ) = line.split()[:4]
-            of_socket |= {line.split()[9]: local.partition(":")[0]} if state == "0A" else {}
+            parts = line.split()
+            if parts[3] == "0A":
+                of_socket[parts[9]] = parts[1].partition(":")[0]
     found = []
     for process in processes:
         for descriptor in Path(f"/proc/{process}/fd").iterdir():

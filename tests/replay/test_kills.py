@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -29,9 +28,9 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
 from medstress.experiment.verify import verify_folder
 from medstress.report.room import make_room
-from medstress.store.reader import RunReader
 from medstress.store.reviews import ReviewStore, stored_reviews
 from medstress.testing import tiny_questions
+from question_rows import write_rows
 
 # -- between answers -------------------------------------------------------------------------------
 
@@ -230,12 +229,6 @@ def traps():
         yield {**item, "answer_idx": "A", "mentions": spans}
 
 
-def fuzzed(n):
-    for q in tiny_questions(n):
-        parts = {"id": q.id, "context": q.context, "stem": q.stem}
-        yield {**parts, "options": q.options, "answer": q.key}
-
-
 @pytest.fixture(scope="session")
 def inputs(workbench, tmp_path_factory):
     """A folder with the data of all cases and their models."""
@@ -243,10 +236,9 @@ def inputs(workbench, tmp_path_factory):
     (folder / "models.py").write_text(MODELS, "utf-8")
     (folder / "names.txt").write_text("trapicin\ncalmol\nsoftine\n", "utf-8")
     (folder / "forty.txt").write_text("\n".join(workbench.NAMES), "utf-8")
-    data = {"traps": traps(), "three": fuzzed(3), "six": fuzzed(6)}
+    data = {"traps": traps(), "three": tiny_questions(3), "six": tiny_questions(6)}
     for name, rows in (data | {"cases": workbench.questions(12)}).items():
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(lines, "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
     names = ("aspirin", "warfarin", "naproxen")
     sentences = (
         f"Patient\tO\nn{n}\tO\nreceived\tO\n{names[n % 3]}\tB-Chemical\nagainst\tO\nfever\tO\n"
@@ -298,7 +290,7 @@ def test_killed_between_answers_a_command_asks_again_only_what_was_in_flight(
     whole = prepared(workbench, inputs, tmp_path, case)
     assert whole.total() > case.least
     for number in range(n_kills):
-        process = workbench.start(tmp_path, case.given("broken"), "broken.log", 0.03)
+        process = workbench.start(tmp_path, case.given("broken"), "broken.log", 0.015)
         wanted = (number + luck.random()) * whole.total() // (n_kills + 1)
         wanted = max(wanted, workbench.n_logged(tmp_path / "broken.log") + 1)
         kill_once(process, lambda n=wanted: workbench.n_logged(tmp_path / "broken.log") >= n)
@@ -315,20 +307,6 @@ def test_killed_between_answers_a_command_asks_again_only_what_was_in_flight(
     asked = workbench.logged(tmp_path, "broken.log")
     assert asked.keys() == whole.keys()
     assert asked.total() - whole.total() <= n_interrupted <= n_kills * case.in_flight
-
-
-def test_every_turn_is_stored_with_its_role_and_can_be_read_back(workbench, inputs, tmp_path):
-    prepared(workbench, inputs, tmp_path, CASES["run of conversations"])
-    with closing(RunReader(tmp_path / "whole")) as reader:
-        stored = [one for one in reader.exchanges() if one.role == "victim"]
-    assert all(one.request is not None and one.answer is not None for one in stored)
-    turns = Counter(one.call for one in stored)
-    assert turns[0] == turns[1] == turns[2] > 0
-    n = Run(tmp_path / "whole").export("exchanges", tmp_path / "exchanges.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "exchanges.jsonl").read_text().splitlines()]
-    assert len(rows) == n
-    assert {row["role"] for row in rows} == {"victim", "attacker", "judge"}
-    assert all(row["prompt"] for row in rows)
 
 
 FAULTS = ("late", "429", "429_retry_after", "500", "503", "drop", "half_json")
@@ -350,7 +328,6 @@ def key_of_case(prompt: str) -> str:
 def test_of_a_server_at_most_the_calls_in_flight_are_bought_again(
     small, workbench, faulty, n_kills
 ):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     small.tables["attack"] = [small.attack("farthest")]
 
     def bought():
@@ -376,31 +353,6 @@ def test_of_a_server_at_most_the_calls_in_flight_are_bought_again(
 
 
 # -- at a step -------------------------------------------------------------------------------------
-
-DIES = """
-import importlib, os, signal, sys
-from medstress.cli.app import medstress_cli
-
-target, left, when, *arguments = sys.argv[1:]
-module, _, name = target.rpartition(".")
-module, left = importlib.import_module(module), int(left)
-ordinary = getattr(module, name)
-
-
-def dying(*given, **named):
-    global left
-    left -= 1
-    if left:
-        return ordinary(*given, **named)
-    if when == "after":
-        ordinary(*given, **named)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-setattr(module, name, dying)
-medstress_cli(arguments)
-"""
-"""Kills itself before or after a function is called for the n-th time."""
 
 
 @pytest.fixture
@@ -559,9 +511,11 @@ def test_killed_at_a_step_a_command_leaves_nothing_half_done(small, workbench, n
     arguments, left = next(told)
     environment = small.environment() | workbench.temporary(small.root)
     for step in steps:
-        command = [sys.executable, "-c", DIES, *map(str, step), *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, check=False)
-        assert done.returncode == -signal.SIGKILL, done.stderr
+        how = (*step, environment, arguments)
+        process = workbench.FORKS.Process(target=workbench.die, args=how)
+        process.start()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL, step
         assert list((small.root / "tmp").iterdir()) == []
         left()
     assert medstress_cli(arguments) == 0

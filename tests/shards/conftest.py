@@ -23,9 +23,7 @@ def bench_in(workbench):
     """A small experiment: the logging victim and the mock, two attacks, twelve questions."""
 
     def make(folder: Path, patch: pytest.MonkeyPatch) -> Any:
-        made = workbench.Bench(folder)
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
+        made = workbench.Bench(folder).enter(patch)
         patch.chdir(folder)
         made.tables["victim"].append({"name": "mock", "backend": "mock", "answer_by": "letter"})
         made.tables["attack"] = [made.attack("random"), made.attack("nearest", budget=3)]

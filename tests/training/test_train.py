@@ -186,34 +186,10 @@ def test_a_training_that_is_killed_while_it_attacks_goes_on_there(workplace, enc
     assert broken["training"] == whole["training"]
 
 
-@pytest.mark.release
-def test_the_command_prints_the_comparison_and_where_everything_is(workplace, encoder, capsys):
-    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=1))
-    assert medstress_cli(["train", "e.toml", "--dry-run"]) == 0
-    out = capsys.readouterr().out
-    assert "original: 1 models, 60 items an epoch, about 8 steps, at most 1 epochs" in out
-    assert "swap_noise: 1 models, 120 items an epoch, about 15 steps" in out
-    assert "! 1 training seed: intervals say nothing of other seeds" in out
-    assert "queries: at most " in out
-    assert not (workplace / "runs").exists()
-    five = ["--set", "train.seeds=[0,1,2,3,4]"]
-    assert medstress_cli(["train", "e.toml", "--dry-run", *five]) == 0
-    assert "the least gain that 5 training seeds and 25 sentences show" in capsys.readouterr().out
-    assert medstress_cli(["train", "e.toml", "--limit", "12", "--quiet"]) == 0
-    out, err = capsys.readouterr()
-    assert "1 training seed: intervals say nothing of other seeds" in err
-    assert "Models trained on perturbed copies, beside others" in out
-    assert "models: runs/toy-trained/models" in out
-    assert medstress_cli(["summary", "runs/toy-trained", "--wide"]) == 0
-    assert "Recovered" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("table", "changes", "sentence"),
     [
         ("train", {"epocs": 3}, "unknown key 'epocs'; did you mean 'epochs'?"),
-        ("train", {"model": "./nowhere"}, "model './nowhere' not found"),
-        ("train", {"device": "abacus"}, "device 'abacus': expected auto, cpu"),
         ("train", {"dev": {"path": "none.iob"}}, "[train] dev: "),
         ("train", {"data": {"path": "test.iob"}}, "every attacked item is in the training data"),
         (

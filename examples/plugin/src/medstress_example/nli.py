@@ -11,8 +11,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from medstress.plugin import FLOOR, LETTERS, PAIRS, Candidate, Chosen, Classify, DataError, DatasetOptions, EditedTexts, Kind, Loaded, Prediction, Question, Request, Resamples, Scored, Scoring, Tasks, Texts, UsageError, VictimRequest, choice_from_spec, choice_tasks, from_scores, mark
 from medstress.datasets.sentences import read_rows
+from medstress.plugin import (
+    FLOOR,
+    LETTERS,
+    PAIRS,
+    Candidate,
+    Chosen,
+    Classify,
+    DataError,
+    DatasetOptions,
+    EditedTexts,
+    Kind,
+    Loaded,
+    Prediction,
+    Question,
+    Request,
+    Resamples,
+    Scored,
+    Scoring,
+    Tasks,
+    Texts,
+    UsageError,
+    VictimRequest,
+    choice_from_spec,
+    choice_tasks,
+    from_scores,
+    mark,
+)
 
 TASK = "classification"
 USUAL = {
