@@ -64,7 +64,6 @@ def test_no_attack_asks_the_clean_questions_alone(medstress, here):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ((), "--data FILE --model NAME"),
         (("x.toml", "--model", "mock"), "--set"),
         (("--data", "q.jsonl"), "--model"),
         (("--model", "mock"), "--data"),
@@ -85,12 +84,9 @@ RUN = "medstress run --data q.jsonl --model"
     ("arguments", "following"),
     [
         (("q.jsonl", "own.py:answr"), f"{RUN} own.py:answer"),
-        (("q.jsonl", "own.py"), f"{RUN} own.py:answer"),
-        (("q.jsonl", "owm.py:answer"), f"{RUN} own.py:answer"),
         (("q.jsonl", "mok"), f"{RUN} mock"),
-        (("q.jsonl", "mock", "--budget", "0"), f"{RUN} mock"),
         (("q.jsonl",), f"{RUN} my_model.py:answer"),
-        (("qq.jsonl", "mock"), "medstress run --data q.jsonl --model mock"),
+        (("qq.jsonl", "mock"), f"{RUN} mock"),
         (("medqa", "mock"), "medstress run --data medqa --model mock --set dataset.path=FILE"),
     ],
     ids=str,
@@ -98,5 +94,5 @@ RUN = "medstress run --data q.jsonl --model"
 def test_the_next_command_is_the_mended_one(medstress, here, arguments, following):
     (here / "own.py").write_text(f"import re\n{OWN}    options = 1\n", "utf-8")
     words = [word for pair in zip(("--data", "--model"), arguments, strict=False) for word in pair]
-    told = medstress("run", *words, *arguments[2:])
+    told = medstress("run", *words)
     assert (told.code, told.next) == (2, following), told

@@ -1,4 +1,4 @@
-"""`summary` at 80 columns, on a terminal and in a pipe."""
+"""`summary` and `case` at 80 columns, on a terminal and in a pipe."""
 
 import io
 import re
@@ -15,33 +15,6 @@ from medstress.cli.app import medstress_cli
 from medstress.report.formats import number
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
-
-
-class Terminal(io.StringIO):
-    """A terminal, as far as Python asks."""
-
-    encoding = "utf-8"
-
-    def isatty(self):
-        return True
-
-
-@pytest.fixture
-def terminal(monkeypatch):
-    """The command line on a terminal: `terminal(*arguments, columns=80)` -> what it shows."""
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TERM", "xterm-256color")
-
-    def call(*arguments, columns=80):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        stream = Terminal()
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", stream)
-            medstress_cli([str(argument) for argument in arguments])
-        return stream.getvalue()
-
-    return call
 
 
 def shown_numbers(row):
@@ -121,3 +94,45 @@ def test_a_stream_that_cannot_write_all_characters_gets_escapes(finished, monkey
         for line in Run(finished.out).summary()["verdict"]["lines"]
     ]
     assert raw.getvalue().decode(encoding).splitlines()[:3] == lines
+
+
+# -- cases -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def flipped(small_run):
+    return next(row for row in small_run.rows() if row.verdict == "flipped")
+
+
+def test_a_case_fits_80_columns_and_shows_differences_by_signs(
+    small_run, flipped, medstress, monkeypatch
+):
+    monkeypatch.delenv("COLUMNS")
+    out = medstress("case", small_run.out, flipped.trial_id[12:24]).out
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.startswith(f"Case {flipped.trial_id[12:24]}: lost\n")
+    assert f"[-{flipped.replaced}-] {{+{flipped.replacement}+}}" in out
+    after = re.sub(r"\[-.*?-\]", "", out).replace("{+", "").replace("+}", "")
+    assert f": {flipped.replacement}\n" in after
+    assert "\x1b" not in out
+
+
+def test_without_an_id_cases_are_listed_what_was_lost_first(small_run, medstress, monkeypatch):
+    rows = small_run.rows()
+    lost = {row.trial_id[12:24] for row in rows if row.verdict == "flipped"}
+    monkeypatch.delenv("COLUMNS")
+    out = medstress("case", small_run.out).out
+    assert max(map(len, out.splitlines())) <= 80
+    ids = re.findall(r"^\W*([0-9a-f]{12})\b", out, re.MULTILINE)
+    assert set(ids) == {row.trial_id[12:24] for row in rows}
+    assert set(ids[: len(lost)]) == lost
+
+
+def test_without_colours_a_case_has_signs_and_no_other_style_than_bold(
+    small_run, flipped, terminal, monkeypatch
+):
+    assert "\x1b[9;31m" in terminal("case", small_run.out, flipped.trial_id)
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = terminal("case", small_run.out, flipped.trial_id)
+    assert set(re.findall("\x1b\\[([0-9;]*)m", shown)) == {"0", "1"}
+    assert f"[-{flipped.replaced}-] {{+{flipped.replacement}+}}" in shown

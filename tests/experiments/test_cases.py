@@ -16,17 +16,15 @@ from medstress.testing import tiny_questions
 
 
 @pytest.fixture(scope="module")
-def finished(workbench, tmp_path_factory):
+def finished(ran_with):
     """A finished run of substitutions, with controls and slices."""
-    made = workbench.Bench(tmp_path_factory.mktemp("cases"))
-    made.tables["experiment"] |= {"controls": ["no_op"], "seeds": [0]}
-    made.tables["slices"] = {"by": ["key"]}
-    made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
-        assert made.run() == 0
-    return made
+
+    def change(made):
+        made.tables["experiment"] |= {"controls": ["no_op"], "seeds": [0]}
+        made.tables["slices"] = {"by": ["key"]}
+        made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
+
+    return ran_with(change)
 
 
 def built(folder, fits=lambda trial: True, most_tried=None):

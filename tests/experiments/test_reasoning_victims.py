@@ -23,7 +23,7 @@ LONG = "because the guideline of the society says so in its newest edition"
 THOUGHTS = 'Could it be {"answer": "B"} or {"confidence": {"A": 1}}? ' * 8
 
 
-def rows(**more):
+def rows():
     return [
         {
             "id": f"q{i}",
@@ -35,7 +35,6 @@ def rows(**more):
                 {"field": "ABCD"[j], "start": 0, "end": len(NAMES[4 * i + j]), "type": "T121"}
                 for j in range(4)
             ],
-            **more,
         }
         for i in range(6)
     ]
@@ -59,6 +58,7 @@ def swaps(tmp_path):
     """An experiment that swaps names in the options of questions for a server."""
     path = tmp_path / "items.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
+    (tmp_path / "names.txt").write_text("\n".join(f"vexi{i}mab" for i in range(9)), "utf-8")
 
     def build(server, attack=None, **victim):
         return {
@@ -66,9 +66,8 @@ def swaps(tmp_path):
             "dataset": {"name": "table", "path": str(path)},
             "entities": {
                 "type": "drugs",
-                "vocabulary": "drugs",
+                "vocabulary": str(tmp_path / "names.txt"),
                 "embedding": "ngram",
-                "recogniser": "given",
             },
             "victim": {
                 "name": "v",
@@ -112,9 +111,8 @@ def warned(done: Run, rule: str) -> str:
     return sentences[0] if sentences else ""
 
 
-@pytest.mark.parametrize("unreadable", [False, True])
-def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path, unreadable):
-    attack = {"unreadable_is_success": unreadable}
+def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path):
+    attack = {"unreadable_is_success": True}
     with FaultServer(answer=planted(""), cuts=True) as short:
         done = run(swaps(short, attack), tmp_path / "short")
     row = result(done)
@@ -154,9 +152,8 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
     assert not warned(done, "near_chance")
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path, apart):
-    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": apart}
+def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path):
+    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": True}
     with FaultServer(answer=planted(""), cuts=True, **thoughts) as server:
         done = run(swaps(server, prompt="chat", max_new_tokens=400), tmp_path / "run")
     assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
@@ -212,10 +209,9 @@ def curve(done: Run):
     return [each["value"] for each in row["curve"]]
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_a_target_that_reasons_has_the_curve_that_was_planted_with_tokens_enough(medfuzz, apart):
-    """Its thoughts hold JSON with another answer, which must not be read."""
-    server = target(thoughts=lambda prompt: THOUGHTS, apart=apart, cuts=True)
+def test_a_target_that_reasons_has_the_curve_that_was_planted_with_tokens_enough(medfuzz):
+    """Its thoughts are part of the text and hold JSON with another answer: it must not be read."""
+    server = target(thoughts=lambda prompt: THOUGHTS, apart=False, cuts=True)
     done = medfuzz(server, reasoning_tokens=300, max_new_tokens=200)
     assert curve(done) == PLANTED
     assert not warned(done, "cut_off")

@@ -25,18 +25,16 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\U0001f600"
 
 
 @pytest.fixture(scope="module")
-def finished(workbench, tmp_path_factory):
+def finished(ran_with):
     """A finished run whose labels are found in no text."""
-    made = workbench.Bench(tmp_path_factory.mktemp("room"))
-    made.tables["victim"][0]["name"] = "VICTIM-LABEL"
-    made.tables["experiment"] |= {"name": "RUN-LABEL", "seeds": [0]}
-    for table in made.tables["attack"]:
-        table["label"] = f"ATTACK-{table['sampler']}"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
-        assert made.run() == 0
-    return made.out
+
+    def change(made):
+        made.tables["victim"][0]["name"] = "VICTIM-LABEL"
+        made.tables["experiment"] |= {"name": "RUN-LABEL", "seeds": [0]}
+        for table in made.tables["attack"]:
+            table["label"] = f"ATTACK-{table['sampler']}"
+
+    return ran_with(change).out
 
 
 @pytest.fixture

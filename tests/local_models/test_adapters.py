@@ -24,11 +24,6 @@ CALLS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def adapter_of(folder_of, tmp_path):
     """Makes a LoRA adapter with random weights; returns its folder and the merged model's."""

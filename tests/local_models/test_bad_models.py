@@ -15,24 +15,6 @@ torch = pytest.importorskip("torch", reason="needs the extra transformers")
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def copied(folder_of, tmp_path):
-    def copy(name: str, *, without: tuple[str, ...] = ()) -> Path:
-        folder = tmp_path / "copy"
-        folder.mkdir()
-        for path in folder_of(name).iterdir():
-            if not path.name.startswith(without):
-                (folder / path.name).write_bytes(path.read_bytes())
-        return folder
-
-    return copy
-
-
 def sentence_of(folder: Path | str) -> str:
     with pytest.raises(UsageError) as caught:
         open_backend(BackendOptions(model=str(folder), device="cpu"))
@@ -40,13 +22,12 @@ def sentence_of(folder: Path | str) -> str:
     return str(caught.value)
 
 
-def test_a_folder_without_weights_is_told(copied):
-    assert "has no weights" in sentence_of(copied("llama", without=("model",)))
-
-
-def test_a_folder_without_a_tokenizer_is_told(copied):
-    said = sentence_of(copied("llama", without=("tokenizer", "special", "vocab", "merges")))
-    assert "tokenizer" in said
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [(("model",), "has no weights"), (("tokenizer", "special", "vocab", "merges"), "tokenizer")],
+)
+def test_a_folder_that_lacks_a_part_is_told(without, said, copied):
+    assert said in sentence_of(copied("llama", *without))
 
 
 def test_a_tokenizer_of_another_model_is_told_by_its_numbers(copied):

@@ -29,11 +29,6 @@ SPLIT = {
 }
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
 def scores(backend: Any) -> list[float]:
     replies = backend.answer(CALLS)
     assert all(isinstance(reply, Scored) for reply in replies)

@@ -1,11 +1,13 @@
-"""Linear layers that multiply with oneDNN give the numbers of torch's own."""
+"""Linear layers that multiply with oneDNN give the numbers of torch's own, in whole models too."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from medstress.core.calls import Scored  # noqa: E402
 from medstress.entities import processor  # noqa: E402
 from medstress.entities.processor import use_onednn  # noqa: E402
 
@@ -142,3 +144,25 @@ def test_as_many_cores_work_as_the_caller_of_the_compute_thread_set():
             assert processor.in_compute_thread(torch.get_num_threads)() == n
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_answers_are_those_of_torchs_own_layers(name, open_tiny, questions, monkeypatch):
+    calls, asked = questions(12), list[int]()
+    product = processor.product
+
+    def counted(states: Any, weight: Any, bias: Any) -> Any:
+        asked.append(1)
+        return product(states, weight, bias)
+
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: False)
+    expected = open_tiny(name).answer(calls)
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(processor, "_MIN_MULTIPLICATIONS", 0)
+    changed = open_tiny(name)
+    monkeypatch.setattr(processor, "product", counted)
+    for found, own in zip(changed.answer(calls), expected, strict=True):
+        assert isinstance(found, Scored)
+        assert isinstance(own, Scored)
+        assert np.allclose(found.log_probs, own.log_probs, rtol=0, atol=1e-4)
+    assert asked
