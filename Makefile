@@ -32,7 +32,7 @@ test: lint
 	code=0; $(BIN)/pytest $(PARALLEL) --no-loadscope-reorder || code=$$?; \
 	wait $$checks || code=$$?; cat $$types; exit $$code
 
-# Under 2 minutes on 2 cores: tests/unit, where no test loads torch or starts a run.
+# Under a minute on 2 cores: tests/unit, where no test loads torch or starts a run.
 quick: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) tests/unit
 

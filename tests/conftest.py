@@ -2,21 +2,22 @@
 
 import atexit
 import gc
-import importlib.util
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Generator
-from functools import cache
-from importlib import metadata
+from functools import cache, wraps
+from importlib import import_module, metadata
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
 
 from medstress.backends.threads import available_cores
+from medstress.cli import app
+from medstress.experiment import first
 
 # Slow machines are no defect: a time limit on single examples would only make tests flaky.
 # Half of the usual number: the same examples come again every day.
@@ -45,19 +46,23 @@ def is_left_out(item: pytest.Item) -> bool:
     return item.get_closest_marker("release") is not None or (kills is not None and not kills.args)
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than cores: tests that wait for processes and browsers leave a core idle."""
-    return min(available_cores() + 1, 8)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than cores, where tests that wait for processes and browsers leave one idle.
+
+    Those of tests/unit do not, and each worker collects all tests.
+    """
+    return min(available_cores() + (config.args != ["tests/unit"]), 8)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for examples in no docstring of a test: there is none, and looking takes seconds."""
+    """Look for examples only where there are some: looking imports a module, and takes seconds."""
     option = parent.config.option
     asked = option.doctestmodules
-    option.doctestmodules = asked and not file_path.name.startswith("test_")
+    is_python = file_path.suffix == ".py" and not file_path.name.startswith("test_")
+    option.doctestmodules = asked and is_python and b">>> " in file_path.read_bytes()
     try:
         return (yield)
     finally:
@@ -98,32 +103,36 @@ def published():
 
 
 @pytest.fixture(scope="session")
-def workbench():
-    """The module tests/replay/workbench.py."""
-    name = "replay_workbench"
-    if name not in sys.modules:
-        path = Path(__file__).parent / "replay" / "workbench.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # dataclasses look their module up
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+def workbench() -> ModuleType:
+    """The module tests/servers/workbench.py: most tests need none of it."""
+    return import_module("workbench")
+
+
+@pytest.fixture
+def bench(workbench, tmp_path, monkeypatch):
+    """An experiment in a folder of its own; runs in this process are logged and instant."""
+    return workbench.Bench(tmp_path).enter(monkeypatch)
 
 
 def pytest_configure() -> None:
     """Collect garbage rarely: with Python's 700 the collector took a thirtieth of the time.
 
-    Read the version of a package once: every run asks for some thirty, a quarter of its time. And
-    let no run leave its experiment in the user's own state directory.
+    Read the version of a package once: every run asks for some thirty, a quarter of its time. Make
+    the command line once: a process has one, and a worker hundreds. Let no run leave anything in
+    the user's own directories; all workers share the vectors of names, which are those of spelling
+    unless a test says else: MiniLM takes minutes for all names. So small models as those of tests
+    are slowed down by threads.
     """
-    if "MEDSTRESS_STATE" not in os.environ:
-        state = tempfile.mkdtemp(prefix="medstress-state-")
-        os.environ["MEDSTRESS_STATE"] = state
-        atexit.register(shutil.rmtree, state, ignore_errors=True)
+    for name in ("MEDSTRESS_STATE", "MEDSTRESS_CACHE"):
+        if name not in os.environ:
+            os.environ[name] = folder = tempfile.mkdtemp(prefix="medstress-tests-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["OMP_NUM_THREADS"] = "1"
     gc.set_threshold(50_000)
-    pytest.MonkeyPatch().setattr(metadata, "version", cache(metadata.version))
+    patch = pytest.MonkeyPatch()
+    patch.setattr(metadata, "version", cache(metadata.version))
+    patch.setattr(app, "program", cache(app.program))
+    patch.setattr(first, "_lacks_minilm", wraps(first._lacks_minilm)(lambda: True))
 
 
 NEXT = re.compile(r"(?:; next| Next): (.+)$", re.MULTILINE)

@@ -18,8 +18,7 @@ def made(workbench, tmp_path_factory):
     bench.write_items(workbench.questions(40))
     bench.tables["attack"] = [bench.attack("random", budget=3)]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in bench.environment().items():
-            patch.setenv(name, value)
+        bench.enter(patch)
         assert bench.run(out=bench.root / "a") == 0
         (bench.root / "victim.py").write_text(workbench.VICTIM.replace(*WORSE), encoding="utf-8")
         assert bench.run(out=bench.root / "b") == 0

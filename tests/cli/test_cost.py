@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import opened_victims, prepare
 
@@ -51,7 +49,6 @@ def served(bench, server, **keys):
 
 
 def test_max_usd_stops_a_run_cleanly_and_it_is_resumed_with_what_was_spent(bench, medstress):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     from fault_server import FaultServer
 
     with FaultServer() as server:
@@ -85,7 +82,6 @@ def of_case(prompt):
 
 def test_the_estimate_of_money_is_near_what_a_run_costs(bench, medstress):
     """Within a factor of 4 where nothing is known, of 2 beside a run of the same model."""
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     from fault_server import FaultServer
 
     with FaultServer(answer=of_case, thoughts=lambda _: "so " * 300, counts=True) as server:

@@ -420,18 +420,6 @@ def test_sound_sources_pass(given, tmp_path):
         (lenient, "for an empty file, but it was read"),
         (fixed, "another file has the same source_hash"),
     ],
-    ids=[
-        "type",
-        "none",
-        "no item",
-        "ids",
-        "hash",
-        "skipped",
-        "order",
-        "refusal",
-        "empty file",
-        "fixed hash",
-    ],
 )
 def test_what_is_wrong_is_named(load, sentence, given):
     with pytest.raises(AssertionError, match=sentence):

@@ -43,7 +43,7 @@ LOOK_ALIKES = NamePairs((("Abrotine", "Abrotane"), ("Fluxapril", "Fuxapril")))
 SALIENT = {"victim_span": "saliency"}
 ATTACKS: dict[str, list[dict[str, Any]]] = {
     "entity_substitution": [
-        {"sampler": "random", "budget": 100},
+        {"sampler": "random", "budget": 20},
         {"n": 200, "budget": 1},
         {"sampler": "farthest", "budget": 5},
         {"sampler": "random", "budget": 6, "victim_span": "random"},
@@ -56,7 +56,7 @@ ATTACKS: dict[str, list[dict[str, Any]]] = {
     ],
     "discrete_zoo": [
         {},
-        {"budget": 100, "similarity_threshold": -0.5, "word_ranking": "importance"},
+        {"budget": 20, "similarity_threshold": -0.5, "word_ranking": "importance"},
         {"budget": 20, "answers": "hard", "candidates": 2},
         {"choices": "as_published", "budget": 20},
         {"choices": "as_released", "budget": 20},
@@ -66,22 +66,22 @@ ATTACKS: dict[str, list[dict[str, Any]]] = {
         {"attempts": 2, "template": "misinformation"},
         {"attempts": 3, "goal": "C", "attack_all": True},
     ],
-    "no_op": [{"budget": 40}],
-    "repeat": [{"budget": 40}],
-    "neutral_insertion": [{}, {"budget": 40, "sentences": 3}],
-    "paraphrase": [{"budget": 40}],
-    "same_type": [{"budget": 40}],
-    "option_shuffle": [{"budget": 40}],
+    "no_op": [{"budget": 12}],
+    "repeat": [{"budget": 12}],
+    "neutral_insertion": [{}, {"budget": 8, "sentences": 3}],
+    "paraphrase": [{"budget": 8}],
+    "same_type": [{"budget": 20}],
+    "option_shuffle": [{"budget": 25}],
     "passage_swap": [{}, {"distractor": "B"}],
     "passage_distractor": [{}, {"budget": 1}, {"says": "contradicting"}],
     "passage_other": [{}],
     "passage_none": [{}],
-    "option_order": [{}, {"orders": "random", "budget": 30}],
+    "option_order": [{}, {"orders": "random", "budget": 8}],
     "none_of_the_others": [{}, {"replaces": "distractor"}],
     "options_only": [{}],
     "context_removed": [{}],
     "brand_generic": [{"pairs": BRANDS}, {"to": "generic", "field": "options", "pairs": TURNED}],
-    "lasa": [{"pairs": LOOK_ALIKES, "budget": 50}],
+    "lasa": [{"pairs": LOOK_ALIKES, "budget": 9}],
     "fabricated_detail": [{}, {"kind": "sign", "mitigation": True}],
     "false_statement": [{}, {"options": "all", "framing": "authority", "kinds": ["exception"]}],
     "challenge": [{}, {"framings": ["neutral"]}],
@@ -223,7 +223,6 @@ def test_the_scripted_back_end_keeps_its_contract():
 
 
 def test_a_server_keeps_its_contract():
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     told = {"p": "B", "r": "C", "s": "B"}
     calls: list[Call] = [
         *(Score(prompt, (" A", " B", " C"), first_token=True) for prompt in told),

@@ -43,7 +43,6 @@ def workplace(tmp_path, monkeypatch):
     """An empty working directory with a cache of its own; imports from it are undone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:

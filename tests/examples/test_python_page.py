@@ -4,12 +4,8 @@ import linecache
 import sys
 from types import ModuleType
 
-from medstress.experiment import first
-
 
 def test_the_page_runs_as_one_notebook(workplace, blocks, monkeypatch, capsys):
-    # Vectors of letters, as where torch is not installed.
-    monkeypatch.setattr(first, "find_spec", lambda _: None)
     notebook = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", notebook)
     for i, code in enumerate(blocks("docs/python.md", "python")):

@@ -1,6 +1,5 @@
 """Planted victims end to end: ties, edited options, and queries that change or ask nothing."""
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -8,6 +7,7 @@ import pytest
 
 import medstress as ms
 from medstress.api.run import Run
+from question_rows import write_rows
 from rows import rows_of
 
 VICTIM = '''
@@ -42,7 +42,6 @@ NEW = ("bazim", "cozim", "duzim")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     rows = []
     for i in range(N):
@@ -52,8 +51,7 @@ def folder(tmp_path, monkeypatch):
         mentions = [dict(zip(names, span, strict=True)) for span in spans]
         row = {"id": f"q{i}", "question": f"What treats case {i}?", "answer_idx": "A"}
         rows.append({**row, "options": options, "mentions": mentions})
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
+    write_rows(tmp_path / "items.jsonl", rows)
     (tmp_path / "names.txt").write_text("\n".join(NEW), encoding="utf-8")
     (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
     return tmp_path

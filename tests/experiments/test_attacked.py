@@ -11,6 +11,7 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.core.errors import DataError, UsageError
 from medstress.store.database import FILE
+from question_rows import write_rows
 from rows import rows_of
 
 VICTIM = '''
@@ -52,7 +53,6 @@ def made(tmp_path_factory):
     write_inputs(folder)
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
         patch.chdir(folder)
         ms.run(
             tables(
@@ -69,7 +69,6 @@ def made(tmp_path_factory):
 def folder(made, tmp_path, monkeypatch):
     """A copy of all that."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -93,8 +92,7 @@ def write_inputs(folder: Path) -> None:
         }
         for i in range(N)
     ]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "items.jsonl").write_text(lines, encoding="utf-8")
+    write_rows(folder / "items.jsonl", rows)
 
 
 def tables(target: str = "knows", **more: Any) -> dict[str, Any]:
@@ -115,39 +113,18 @@ def replay(path: str = "set.jsonl", target: str = "knows", **attack: Any) -> dic
     )
 
 
-def write(run: Run, to: str = "set.jsonl") -> int:
-    return run.export("attacked", to)
-
-
 def lines(path: str = "set.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
 
 
-def head_of(row: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(row["attack_set"])
-
-
-def rewrite(path: str, rows: list[dict[str, Any]]) -> None:
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
-def pooled(run: Run) -> list[dict[str, Any]]:
-    return run.summary()["results"]
-
-
-def rules(run: Run) -> set[str]:
-    """The rules of the warnings of a run."""
-    return {each["rule"] for each in run.summary()["warnings"]}
-
-
 def test_a_run_is_written_whole_and_twice_alike(source):
-    n = write(source)
+    n = source.export("attacked", "set.jsonl")
     once = Path("set.jsonl").read_bytes()
-    write(source, "again.jsonl")
+    source.export("attacked", "again.jsonl")
     assert Path("again.jsonl").read_bytes() == once
-    attack, control = pooled(source)
+    attack, control = source.summary()["results"]
     rows = lines()
-    head = head_of(rows[0])
+    head = json.loads(rows[0]["attack_set"])
     assert n == len(rows) == head["n_items"]
     assert {row["attack_set"] for row in rows} == {rows[0]["attack_set"]}
     labels = [arm["label"] for arm in head["arms"]]
@@ -172,14 +149,14 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder):
     rows = lines("items.jsonl")
     rows[0] |= {"passage": ' \u00e9\r\n=1+1, "x" ', "question": "\u03b1-case 0. \n Why ? "}
     rows[1] |= {"question": "=SUM(1) is it case 1? ", "year": 1990, "empty": "", "of": [1, None]}
-    rewrite("items.jsonl", rows)
+    write_rows(Path("items.jsonl"), rows)
     data = {"name": "table", "path": "items.jsonl"}
     names = {"type": "drugs", "vocabulary": "names.csv", "embedding": "ngram"}
     attack = {"name": "entity_substitution", "sampler": "random", "budget": 4}
     run = ms.run(tables(dataset=data, entities=names, attack=attack), out="odd")
     found = []
     for ending in ("jsonl", "csv", "parquet"):
-        assert write(run, f"set.{ending}") > 0
+        assert run.export("attacked", f"set.{ending}") > 0
         again = ms.run(replay(f"set.{ending}", budget=4), out="run")  # resumes: the same experiment
         found.append((again.summary()["experiment"]["fingerprint"], rows_of(again)))
     assert found[0] == found[1] == found[2]
@@ -192,22 +169,22 @@ def test_every_format_is_the_same_experiment_with_the_same_trials(folder):
 
 def test_the_same_victim_loses_the_same_items_and_another_victim_others(source):
     same = ms.run(replay(budget=4), out="same")
-    (before, _), (attack, control) = pooled(source), pooled(same)
+    (before, _), (attack, control) = source.summary()["results"], same.summary()["results"]
     for name in ("n_flipped", "n_eligible", "n_held"):
         assert attack[name] == before[name]
     assert attack["queries"]["asked"] == before["queries"]["asked"]
     assert [at["value"] for at in attack["asr_at"]] == [at["value"] for at in before["asr_at"]]
     assert (attack["attack"], control["control_of"]) == ("entity_substitution",) * 2
     assert attack["asr_net"]["no_op"]["n"] == before["n_eligible"]
-    assert "stored_attack" in rules(same)
-    another = pooled(ms.run(replay(target="other", budget=4), out="other"))[0]
+    assert "stored_attack" in {each["rule"] for each in same.summary()["warnings"]}
+    another = ms.run(replay(target="other", budget=4), out="other").summary()["results"][0]
     assert another["n_eligible"] == before["n_eligible"]
     assert another["accuracy_after"]["value"] != attack["accuracy_after"]["value"]
 
 
 def test_stored_controls_stand_beside_their_attack_with_their_own_edits(source):
     found = ms.run(replay(stored_controls=True, budget=4), out="stored")
-    attack, control = pooled(found)
+    attack, control = found.summary()["results"]
     assert control["attack"] == "entity_substitution / no_op"
     assert attack["control"]["no_op"]["n"] == attack["n_eligible"]
     asked = {row["trial_id"]: row["n_asked"] for row in found.trials().iter_rows(named=True)}
@@ -222,9 +199,9 @@ def flips(row: dict[str, Any]) -> bool:
 
 def test_successes_alone_say_what_is_repeated_and_give_no_verdict(source, said):
     """`other` is truly better here, and would be called better whatever it is."""
-    rewrite("flips.jsonl", [row for row in lines() if flips(row)])
+    write_rows(Path("flips.jsonl"), [row for row in lines() if flips(row)])
     runs = [ms.run(replay("flips.jsonl", t), out=t) for t in ("knows", "other")]
-    repeats = pooled(runs[0])[0]
+    repeats = runs[0].summary()["results"][0]
     assert repeats["n_flipped"] == repeats["n_eligible"] > 0  # asked to the last edit
     with pytest.raises(UsageError) as error:
         ms.compare(*runs)
@@ -262,7 +239,7 @@ def broken(rows: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_damaged_file_is_refused_by_line_and_field(source, said, how, word):
-    rewrite("set.jsonl", broken(lines(), how))
+    write_rows(Path("set.jsonl"), broken(lines(), how))
     with pytest.raises(DataError) as error:
         ms.run(replay(), out="run")
     said(str(error.value).replace(str(Path.cwd()), "DIR"), word)
@@ -277,10 +254,7 @@ def test_a_damaged_file_is_refused_by_line_and_field(source, said, how, word):
         ({"experiment": {"name": "e", "seeds": [0, 1, 2]}}, "seeds = [0, 1]"),
         ({"attack": {"name": "attacked", "attacks": ["pdws"]}}, "pdws"),
         ({"attack": {"name": "attacked", "budget": -1}}, "budget"),
-        ({"attack": {"name": "attacked", "budget": True}}, "budget"),
-        ({"attack": {"name": "attacked", "attacks": "pdws"}}, "list"),
         ({"dataset": {"name": "attacked"}}, "path"),
-        ({"dataset": {"name": "attacked", "path": "victim.py"}}, "a file .jsonl"),
     ],
 )
 def test_an_experiment_that_cannot_ask_the_edits_is_refused_before_anything_is_asked(

@@ -1,6 +1,5 @@
 """The bound of a dry run is never below what the run asks, and its estimate is near it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from medstress.experiment.prepare import opened_victims, prepare
 from medstress.stats.power import detectable
 from medstress.testing import rule_target, scripted_attacker, scripted_judge
 from medstress.testing.scripted import Conversation, Speaker
+from question_rows import write_rows
 
 RIGHT = "\n\ndef right(prompts):\n    return [key_of(prompt) for prompt in counted(prompts)]\n"
 
@@ -102,7 +102,6 @@ def wordy(speak: Speaker) -> Speaker:
 @pytest.mark.parametrize("kind", ["faithfulness", "tests"])
 def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind, workplace):
     """Six vignettes, four of them right at first, of which one or two fall for an insertion."""
-    pytest.importorskip("openai")
     items = load(DatasetOptions(sample="vignettes")).questions[:6]
     cues = {items[0].id: "lighthouse"} | ({items[1].id: "clerk"} if kind == "faithfulness" else {})
     jobs = ("teacher", "clerk", "lighthouse keeper", "baker", "monk")
@@ -112,10 +111,7 @@ def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind
         "attacker": wordy(scripted_attacker(items, script)),
         "judge": wordy(scripted_judge(items)),
     }
-    rows = [
-        {"id": q.id, "question": q.question, "options": q.options, "answer": q.key} for q in items
-    ]
-    Path("items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(Path("items.jsonl"), items)
     prices = {"price_in": 1.0, "price_out": 4.0}
     with ConversationServer(models, counts=True) as server:
         victim = {"model": "target", "base_url": server.url, "answer_by": "generate", **prices}

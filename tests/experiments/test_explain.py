@@ -18,6 +18,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.engine.progress import Watcher
 from medstress.experiment.explain import Selection, Settings, run_explanations
+from question_rows import write_rows
 from rows import rows_of
 
 VICTIM = '''
@@ -116,8 +117,7 @@ def made(tmp_path_factory):
                 ],
             }
         )
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "items.jsonl").write_text(text, encoding="utf-8")
+    write_rows(folder / "items.jsonl", rows)
     (folder / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
     (folder / "victim.py").write_text(VICTIM, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -135,8 +135,7 @@ def folder(made, tmp_path, monkeypatch):
 
 
 def entered(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Make a folder the current one, with a cache of its own, and log what victims are asked."""
-    patch.setenv("MEDSTRESS_CACHE", str(folder / "cache"))
+    """Make a folder the current one, and log what victims are asked."""
     patch.setenv("LOG", str(folder / "log.jsonl"))
     patch.chdir(folder)
 
@@ -245,10 +244,8 @@ def test_a_dry_run_asks_nothing_and_says_how_much_there_is(folder, capsys):
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        (["--all"], "--experiment"),
         (["--experiment", "e.toml"], "--all"),
         (["--experiment", "e.toml", "--trial", "zzz"], "zzz"),
-        (["--experiment", "e.toml", "--all", "--limit", "0"], "--limit 0"),
         (["--experiment", "other.toml", "--all"], "careful"),
         (["--experiment", "e.toml", "--trial", "already"], "already_wrong"),
         (["--experiment", "e.toml", "--trial", "q1"], "give one of"),

@@ -5,8 +5,6 @@ import shutil
 import pytest
 
 from medstress.api.run import run
-from medstress.backends.options import BackendOptions
-from medstress.backends.python import PythonBackend, open_backend
 from medstress.core.errors import StoreError, UsageError
 
 RIGHT = """
@@ -80,19 +78,6 @@ def test_a_version_goes_with_its_file(small, said):
     assert n_computed(run(small.write(), small.root / "moved-run")) == 0
 
 
-def test_a_folder_is_not_continued_with_another_target(small, said):
-    source(small, "model.py", RIGHT + WRONG.replace("def answer", "def other"))
-    source(small, "sub/model.py", WRONG)
-    del small.tables["experiment"]["cache"]
-    victims(small, "model.py:answer", version="1")
-    run(small.write(), small.out)
-    for target in ("sub/model.py:answer", "model.py:other"):
-        victims(small, target, version="1")
-        with pytest.raises(StoreError) as caught:
-            run(small.write(), small.out)
-        said(str(caught.value), "target of victim 'v0' was 'model.py:answer'", f"is {target!r}")
-
-
 @pytest.mark.parametrize(
     ("given", "what"), [({"version": "1"}, "version '1'"), ({}, "the same source")]
 )
@@ -150,15 +135,3 @@ def test_a_project_that_was_moved_keeps_its_cache_and_its_runs(small):
     assert n_computed(resumed) == n_before > 0
     fresh = run(moved / "experiment.toml", moved / "other")
     assert n_computed(fresh) == 0
-
-
-def test_an_installed_function_is_known_by_its_source_and_its_version(monkeypatch):
-    def opened() -> PythonBackend:
-        return open_backend(BackendOptions(target="orjson:loads", version=None))
-
-    with pytest.raises(UsageError, match="has no source file to hash"):
-        opened()
-    target = BackendOptions(target="jinja2.filters:do_forceescape")
-    one = open_backend(target)
-    monkeypatch.setattr("medstress.files.functions.metadata.version", lambda _: "99")
-    assert open_backend(target).identity.hash != one.identity.hash

@@ -1,6 +1,5 @@
 """Planted readers and rememberers end to end: what the probes of the passage tell of them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import pytest
 
 import medstress as ms
 from medstress.api.run import Run
+from question_rows import write_rows
 from rows import rows_of
 
 VICTIM = '''
@@ -74,7 +74,6 @@ TRUE, FALSE = ({"name": "passage_distractor", "says": s} for s in ("true", "cont
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     write(tmp_path, range(N))
     (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
@@ -90,8 +89,7 @@ def write(folder: Path, order: Any) -> None:
         passage = f"{options[i % 4].capitalize()} cured it. Give {options[i % 4]} twice."
         row = {"id": f"q{i}", "question": f"What is the best cure of case {i} in this clinic?"}
         rows.append({**row, "options": options, "answer_idx": key, "passage": passage})
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "items.jsonl").write_text(lines, encoding="utf-8")
+    write_rows(folder / "items.jsonl", rows)
 
 
 def run(

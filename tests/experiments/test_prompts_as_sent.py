@@ -8,6 +8,7 @@ import pytest
 
 from medstress.api.run import Run, run
 from medstress.testing import tiny_questions
+from question_rows import write_rows
 from rows import rows_of
 
 SPEAKERS = """
@@ -17,11 +18,6 @@ ITEMS = tiny_questions(3)
 target = rule_target(ITEMS, {"tiny-0": "teacher", "tiny-2": "clerk"})
 attacker = scripted_attacker(ITEMS, ["He works as a clerk.", "He is a farmer or a teacher."])
 """
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
 def substituted(folder: Path, *distances: Any, **victim: Any) -> Run:
@@ -40,11 +36,7 @@ def substituted(folder: Path, *distances: Any, **victim: Any) -> Run:
 
 def talked(folder: Path) -> Run:
     (folder / "speakers.py").write_text(SPEAKERS, "utf-8")
-    rows = [
-        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
-        for q in tiny_questions(3)
-    ]
-    (folder / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(folder / "q.jsonl", tiny_questions(3))
     speaker = {"backend": "python"}
     return run(
         {

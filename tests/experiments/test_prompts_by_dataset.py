@@ -8,8 +8,6 @@ import pytest
 
 import medstress as ms
 from medstress.analyses.exported import exchange_rows
-from medstress.core.errors import UsageError
-from medstress.core.items import Mention
 from medstress.store.reader import RunReader
 
 VICTIM = """
@@ -19,18 +17,13 @@ def answer(prompts):
     with open({log!r}, "a", encoding="utf-8") as log:
         log.writelines(json.dumps(prompt) + "\\n" for prompt in prompts)
     # The key is always A; whatever name is put in flips it.
-    return ["A" if "plain" in prompt else "B" for prompt in prompts]
-
-def firm(prompts):
-    return ["A"] * len(prompts)
-"""
+    return ["A" if "plain" in prompt else "B" for prompt in prompts]"""
 TABLE = {"short": "medmcqa", "default": "qstab"}
 
 
 @pytest.fixture
 def base(tmp_path, monkeypatch):
     """Two data sets of one question each, whose distractor is `plain`."""
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     for name in ("short", "long"):
         row = {
@@ -83,17 +76,3 @@ def test_each_data_set_is_asked_with_its_prompt_and_read_back_with_it(base):
         assert {row["prompt"] for row in exchange_rows(reader)} == set(asked)
     finally:
         reader.close()
-
-
-def test_one_question_has_no_data_set(base):
-    mention = Mention(field="B", start=0, end=5, type="T121")
-    question = ms.Question(
-        id="q", stem="Which?", options=("rest", "plain"), key="A", mentions=(mention,)
-    )
-    with pytest.raises(UsageError, match="expected the name of one prompt or a file"):
-        ms.attack_one(
-            question,
-            {"backend": "mock", "prompt": TABLE},
-            ms.EntitySubstitution(sampler="random", budget=1),
-            entities={"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
-        )

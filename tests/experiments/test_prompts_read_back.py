@@ -16,11 +16,6 @@ PLAIN = "Q: {question}\n{options}\nAnswer:"
 MORE = "Q: {{ question | upper }}\n{% for a, b in options %}{{ a }}) {{ b }}\n{% endfor %}Answer:"
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
 def run_with(folder: Path, template: str, name: str = "mine.jinja", **victim: Any) -> Path:
     (folder / name).write_text(template, "utf-8")
     run(

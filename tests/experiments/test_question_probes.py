@@ -1,7 +1,6 @@
 """Planted victims end to end: what the probes of questions tell of them."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import medstress as ms
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import OtherRunError
+from question_rows import write_rows
 from rows import rows_of
 
 VICTIM = '''
@@ -84,7 +84,6 @@ DRUGS = ("warfarin", "ibuprofen", "hydroxyzine", "lisinopril")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     rows = []
     for i in range(N):
@@ -92,8 +91,7 @@ def folder(tmp_path, monkeypatch):
         row = {"id": f"q{i}", "context": f"A man was seen on day {i}.", "options": turned}
         row["stem"] = f"What helps in case {i} of this clinic?"
         rows.append({**row, "answer_idx": "ABCD"[turned.index(DRUGS[i % 4])]})
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
+    write_rows(tmp_path / "items.jsonl", rows)
     listed = "Generic,Brand\nwarfarin,Coumadin\nibuprofen,Advil\n"
     (tmp_path / "names.csv").write_text(listed, encoding="utf-8")
     (tmp_path / "victim.py").write_text(VICTIM, encoding="utf-8")
@@ -222,27 +220,16 @@ def test_a_mitigation_is_compared_on_the_same_details(folder):
     assert row["p"] < 0.01
 
 
-@pytest.mark.parametrize("attack", ["option_order", "none_of_the_others", "options_only"])
-@pytest.mark.parametrize("how", [{"answer_by": "text", "prompt": "cloze"}])
-def test_probes_of_options_refuse_a_prompt_without_options(folder, attack, how, capsys):
-    refused(folder, attack, how, "lists no options", capsys)
-
-
 @pytest.mark.parametrize(
-    ("how", "says"),
+    ("attack", "how", "says"),
     [
-        ({"answer_by": "text"}, "scores texts"),
-        ({"answer_by": "letter", "prompt": "qstab"}, "one text"),
-        ({"answer_by": "generate", "wrap": ["shuffled_options"]}, "wrap"),
+        ("option_order", {"answer_by": "text", "prompt": "cloze"}, "lists no options"),
+        ("options_only", {"answer_by": "text", "prompt": "cloze"}, "lists no options"),
+        ("challenge", {"answer_by": "letter", "prompt": "qstab"}, "one text"),
+        ("challenge", {"answer_by": "generate", "wrap": ["shuffled_options"]}, "wrap"),
     ],
 )
-def test_challenge_refuses_a_victim_without_a_conversation(folder, how, says, capsys):
-    refused(folder, "challenge", how, says, capsys)
-
-
-def refused(
-    folder: Path, attack: str, how: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_probe_refuses_a_model_that_cannot_be_asked_like_that(folder, attack, how, says, capsys):
     keys = "\n".join(f"{key} = {json.dumps(value)}" for key, value in how.items())
     (folder / "e.toml").write_text(
         f'[experiment]\nname = "e"\ncontrols = false\n[[dataset]]\nname = "table"\n'

@@ -1,6 +1,5 @@
 """Whole experiments on entities and sentence pairs: verdicts, ledger, scores, refusals."""
 
-import json
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ import medstress as ms
 from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
+from question_rows import write_rows
 from rows import rows_of
 
 IOB = """Aspirin\tB-Chemical
@@ -178,10 +178,6 @@ def test_a_pair_is_measured_unless_a_change_is_too_much(folder):
             "victim 'victims.py:tags': answer_by is for questions, not for tagged texts",
         ),
         (
-            {"entities": [{"type": "drugs", "vocabulary": "drugs"}]},
-            "the table [entities] is for questions, but the data are tagged texts",
-        ),
-        (
             {"victim": [{"backend": "sentence_transformers", "model": "minilm"}]},
             "backend 'sentence_transformers' compares two sentences",
         ),
@@ -221,7 +217,7 @@ def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(fo
         {"tokens": [t for t, _ in block], "labels": [x for _, x in block], "pmid": pmid}
         for block, pmid in zip(blocks, (5, 5, 6, 6), strict=True)
     ]
-    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    write_rows(folder / "data.jsonl", rows)
     spec = tagged(STATIC, CONTROL, seeds=[0], flip_check=False)
     spec["dataset"][0]["path"] = "data.jsonl"
     before = ms.run(spec, out="run")

@@ -10,8 +10,6 @@ from medstress.core.errors import UsageError
 from medstress.experiment.audit.verify import verify_folder
 from rows import rows_of
 
-pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-
 
 def key_of_case(prompt: str) -> str:
     """Always right."""

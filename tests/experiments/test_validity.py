@@ -14,7 +14,7 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.store.reviews import Review, ReviewStore
 from medstress.testing import REPLACEMENTS, tiny_questions
-from question_rows import as_row
+from question_rows import write_rows
 from rows import rows_of
 
 ITEMS = tiny_questions(12)
@@ -37,8 +37,7 @@ def made(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("made")
     (tmp_path / "victim.py").write_text(VICTIM, "utf-8")
     (tmp_path / "names.txt").write_text("\n".join((*REPLACEMENTS, *TWINS)), "utf-8")
-    rows = [as_row(item) for item in ITEMS]
-    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    write_rows(tmp_path / "rows.jsonl", ITEMS)
     attack = {"name": "entity_substitution", "sampler": "nearest", "budget": BUDGET}
     experiment = {
         "experiment": {"controls": False, "name": "x"},
@@ -49,9 +48,7 @@ def made(tmp_path_factory):
         "victim": [{"backend": "python", "name": "v", "target": f"{tmp_path}/victim.py:answer"}],
         "attack": [{**attack, "variants": "mark"}],
     }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-        return run(experiment, out=tmp_path / "run").folder
+    return run(experiment, out=tmp_path / "run").folder
 
 
 @pytest.fixture

@@ -23,79 +23,7 @@ TENSORS: tuple[tuple[str, tuple[int, ...], int, int], ...] = (
     ("token_embd.weight", (4, 4), 0, 0),
     ("output.weight", (4, 4), 0, 64),
 )
-HUGE = (0, 1, 2, 2**16, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1)
-
-
-class _Writer:
-    """Writes the file; every number it writes is a place that can be changed."""
-
-    def __init__(self, target: int | None, value: int) -> None:
-        self.parts: list[bytes] = []
-        self.n_numbers = 0
-        self._target, self._value = target, value
-
-    def number(self, kind: str, value: int) -> None:
-        if self.n_numbers == self._target:
-            value = self._value % 2 ** (8 * struct.calcsize(kind))
-        self.n_numbers += 1
-        self.parts.append(struct.pack(f"<{kind}", value))
-
-    def text(self, text: str | bytes) -> None:
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        self.number("Q", len(data))
-        self.parts.append(data)
-
-    def value(self, kind: int, value: Any) -> None:
-        if kind == STRING:
-            self.text(value)
-        elif kind == ARRAY:
-            inner, values = value
-            self.number("I", inner)
-            self.number("Q", len(values))
-            for each in values:
-                self.value(inner, each)
-        elif kind == FLOAT32:
-            self.parts.append(struct.pack("<f", value))
-        else:
-            self.number("Q" if kind == UINT64 else "I", value)
-
-
-def gguf(
-    keys: Sequence[tuple[Any, int, Any]] = KEYS,
-    tensors: Sequence[tuple[str, tuple[int, ...], int, int]] = TENSORS,
-    target: int | None = None,
-    value: int = 0,
-) -> tuple[bytes, int]:
-    """A file, and how many numbers its header has; the `target`-th of them becomes `value`."""
-    writer = _Writer(target, value)
-    writer.number("I", 0x46554747)
-    writer.number("I", 3)
-    writer.number("Q", len(tensors))
-    writer.number("Q", len(keys))
-    for name, kind, content in keys:
-        writer.text(name)
-        writer.number("I", kind)
-        writer.value(kind, content)
-    for name, shape, kind, offset in tensors:
-        writer.text(name)
-        writer.number("I", len(shape))
-        for length in shape:
-            writer.number("Q", length)
-        writer.number("I", kind)
-        writer.number("Q", offset)
-    header = b"".join(writer.parts)
-    padded = header + bytes(-len(header) % 32)
-    return padded + bytes(128), writer.n_numbers
-
-
-def nested(depth: int) -> bytes:
-    """A file whose one value is an array of arrays of arrays."""
-    value: Any = (UINT32, (1,))
-    for _ in range(depth):
-        value = (ARRAY, (value,))
-    return gguf(keys=[("deep", ARRAY, value)])[0]
-
-
+HUGE = (*range(15), 2**16, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**64 - 1)
 VALUES: tuple[tuple[int, Any], ...] = (
     *(
         (STRING, text)
@@ -110,32 +38,65 @@ SHAPES: tuple[tuple[tuple[int, ...], int, int], ...] = (
 )
 
 
+def _text(text: str | bytes) -> bytes:
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return struct.pack("<Q", len(data)) + data
+
+
+def _value(kind: int, value: Any) -> bytes:
+    if kind == STRING:
+        return _text(value)
+    if kind == ARRAY:
+        inner, values = value
+        head = struct.pack("<IQ", inner, len(values))
+        return head + b"".join(_value(inner, each) for each in values)
+    return struct.pack({FLOAT32: "<f", UINT64: "<Q"}.get(kind, "<I"), value)
+
+
+def header(
+    keys: Sequence[tuple[Any, int, Any]] = KEYS,
+    tensors: Sequence[tuple[str, tuple[int, ...], int, int]] = TENSORS,
+) -> bytes:
+    """What a file says of itself."""
+    data = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    for name, kind, content in keys:
+        data += _text(name) + struct.pack("<I", kind) + _value(kind, content)
+    for name, shape, kind, offset in tensors:
+        data += _text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
+        data += struct.pack("<IQ", kind, offset)
+    return data
+
+
 def case(rng: Random) -> Case:
     """A header with one thing wrong."""
     keys, at = list(KEYS), rng.randrange(len(KEYS))
     match rng.choice(("number", "number", "cut", "without", "renamed", "value", "tensor", "deep")):
         case "number":
-            target = rng.randrange(gguf()[1])
-            value = rng.choice((*HUGE, *range(3, 15)))
-            name, data = f"number {target} is {value}", gguf(target=target, value=value)[0]
+            data, kind, odd = header(), rng.choice("IQ"), rng.choice(HUGE)
+            place = rng.randrange(len(data) - 8)
+            number = struct.pack(f"<{kind}", odd % 2 ** (8 * struct.calcsize(kind)))
+            name, data = f"{odd} at {place}", data[:place] + number + data[place + len(number) :]
         case "cut":
-            whole = gguf()[0]
-            name, data = "cut", whole[: rng.randrange(len(whole))]
+            name, data = "cut", header()[: rng.randrange(len(header()))]
         case "without":
-            name, data = f"without {keys.pop(at)[0]!r}", gguf(keys)[0]
+            name, data = f"without {keys.pop(at)[0]!r}", header(keys)
         case "renamed":
             other = rng.choice((keys[at - 1][0], "", "\0", b"\xff\xfe", "x" * 70_000))
             keys[at] = (other, *keys[at][1:])
-            name, data = f"key {at} renamed", gguf(keys)[0]
+            name, data = f"key {at} renamed", header(keys)
         case "value":
             keys[at] = (keys[at][0], *rng.choice(VALUES))
-            name, data = f"{keys[at][:2]}", gguf(keys)[0]
+            name, data = f"{keys[at][:2]}", header(keys)
         case "tensor":
             tensor = (TENSORS[0][0], *rng.choice(SHAPES))
-            name, data = f"tensor {tensor}", gguf(tensors=[tensor, TENSORS[1]])[0]
+            name, data = f"tensor {tensor}", header(tensors=[tensor, TENSORS[1]])
         case _:
-            depth = rng.choice((1, 10, 300, 900))
-            name, data = f"arrays in arrays, {depth} deep", nested(depth)
+            depth, value = rng.choice((1, 10, 300, 900)), (UINT32, (1,))
+            for _ in range(depth):
+                value = (ARRAY, (value,))
+            name, data = f"arrays in arrays, {depth} deep", header([("deep", ARRAY, value)])
+    if name != "cut":
+        data += bytes(-len(data) % 32) + bytes(128)
     victim = {"backend": "llama_cpp", "model": "m.gguf", "answer_by": "letter"}
     write = command({**questions(), "victim": [victim]}, {"m.gguf": data})
     return Case(name=name, write=write, codes=frozenset({DONE, REFUSED}))

@@ -180,46 +180,21 @@ def lengths(pairs):
 '''
 )
 
-IOB = """Aspirin B-Chemical
-relieves O
-headache O
-quickly O
-
-Patients O
-received O
-warfarin B-Chemical
-and O
-morphine B-Chemical
-
-Nothing O
-happened O
-there O
-
-Salicylic B-Chemical
-acid I-Chemical
-helps O
-many O
-patients O
-
-Children O
-with O
-fever O
-received O
-ibuprofen B-Chemical
-
-Severe O
-bleeding O
-followed O
-warfarin B-Chemical
-therapy O
-
-Neither O
-naproxen B-Chemical
-nor O
-aspirin B-Chemical
-prevented O
-fever O
-""".replace(" ", "\t")
+MARKED = """Aspirin/B relieves headache quickly
+Patients received warfarin/B and morphine/B
+Nothing happened there
+Salicylic/B acid/I helps many patients
+Children with fever received ibuprofen/B
+Severe bleeding followed warfarin/B therapy
+Neither naproxen/B nor aspirin/B prevented fever
+"""
+IOB = "\n".join(
+    "".join(
+        f"{word}\t{f'{mark}-Chemical' if mark else 'O'}\n"
+        for word, _, mark in (each.partition("/") for each in line.split())
+    )
+    for line in MARKED.splitlines()
+)
 
 DOCUMENTS = {
     "11": ("Aspirin and warfarin help.", "Patients received morphine. Warfarin was given later."),

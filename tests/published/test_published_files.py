@@ -1,5 +1,6 @@
 """Aggregates of the published files, where they are present; no row of them stands here."""
 
+import json
 import re
 
 import polars
@@ -7,6 +8,7 @@ import pytest
 
 from medstress.datasets.named import load_medmcqa, load_medqa
 from medstress.datasets.source import DatasetOptions, draw
+from medstress.entities.drug_names import shipped_drug_names
 
 DRUGS = set(
     re.findall(
@@ -30,17 +32,14 @@ def mentions_in_distractors(item, types):
     return any(m.field != item.key and m.type in types for m in item.mentions)
 
 
-def test_medmcqa_holds_3877_items_and_11663_annotated_spans(medmcqa_files):
+def test_medmcqa_holds_3877_items_whose_types_reproduce_the_published_flags(medmcqa_files):
     loaded = load_medmcqa(medmcqa_files)
     keys = [m for item in loaded.questions for m in item.mentions if m.field == item.key]
     assert len(loaded.questions) == len(keys) == 3877
     assert sum(len(item.mentions) for item in loaded.questions) - len(keys) == 11663
     assert len({item.metadata["subject_name"] for item in loaded.questions}) == 21
     assert loaded.skipped == ()
-
-
-def test_medmcqa_types_reproduce_the_published_drug_and_disease_flags(medmcqa_files):
-    items = load_medmcqa(medmcqa_files).questions
+    items = loaded.questions
     drugs = [mentions_in_distractors(item, DRUGS) for item in items]
     diseases = [mentions_in_distractors(item, DISEASES) for item in items]
     pairs = list(zip(drugs, diseases, strict=True))
@@ -48,10 +47,7 @@ def test_medmcqa_types_reproduce_the_published_drug_and_disease_flags(medmcqa_fi
     assert (pairs.count((True, True)), pairs.count((False, False))) == (6, 8)
     flags = polars.read_parquet(medmcqa_files.path, columns=["Drugs?", "Diseases?"])
     assert flags.rows() == pairs
-
-
-def test_a_medmcqa_sample_is_nested_and_in_the_order_of_the_file(medmcqa_files):
-    items = load_medmcqa(medmcqa_files).questions
+    # A sample is nested, and in the order of the file.
     places = {item.id: place for place, item in enumerate(items)}
     small, large = ([places[item.id] for item in draw(items, n)] for n in (100, 200))
     assert set(small) < set(large)
@@ -80,3 +76,13 @@ def test_the_other_medqa_files_are_read_whole(published, name, n_items):
     loaded = load_medqa(DatasetOptions(path=published(f"qa/{name}")))
     assert len(loaded.questions) == n_items
     assert all(len(item.options) == 4 for item in loaded.questions)
+
+
+def test_what_becomes_generic_in_medqa_are_brands_and_no_words(published):
+    """What `brand_generic` finds."""
+    lines = published("qa/medqa_dev.jsonl").read_text("utf-8").splitlines()[:300]
+    texts = [json.loads(line)["question"] for line in lines]
+    assert sum("\nToday" in text or ". Today" in text for text in texts) > 1
+    names = shipped_drug_names()
+    found = {text[one.start : one.end] for text in texts for one in names.brands_in(text)}
+    assert found == {"Tylenol"}

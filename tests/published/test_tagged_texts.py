@@ -1,5 +1,6 @@
 """Own counts on BC5CDR devel, where it is present; no row of it stands here."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +22,11 @@ def path(request, published):
     return published(request.param)
 
 
+@cache
+def read(path):
+    return load(DatasetOptions(path=path)).items
+
+
 def plain(path):
     """Tokens and labels of each sentence, read without the package."""
     for block in path.read_text("utf-8").split("\n\n"):
@@ -30,7 +36,7 @@ def plain(path):
 
 
 def test_the_reader_counts_sentences_tokens_and_entities_as_a_plain_loop_does(path):
-    items, rows = load(DatasetOptions(path=path)).items, list(plain(path))
+    items, rows = read(path), list(plain(path))
     assert [(list(item.tokens), list(item.labels)) for item in items] == rows
     n = sum(label.startswith("B-") for _, labels in rows for label in labels)
     assert sum(len(item.entities) for item in items) == n > 4_000
@@ -84,7 +90,7 @@ def test_f1_of_a_tagger_with_planted_errors_is_what_counting_gives_and_seqeval_s
 def test_noise_changes_as_many_words_as_the_letters_allow(path, noise):
     expected = variance = 0.0
     n = 0
-    for item in load(DatasetOptions(path=path)).items[:1_500]:
+    for item in read(path)[:500]:
         copy = item.candidate(
             noise.edits(item, rng_for(0, noise.name, "devel", item.id), NoiseResources())
         )

@@ -12,7 +12,6 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.experiment.file.reading import read_experiment
 
-pytest.importorskip("openai")
 NAMES = ("medfuzz-figure2", "medfuzz-figure3", "medfuzz-significance")
 MODELS = """
 from medstress.datasets.named import load_sample as load
@@ -116,7 +115,7 @@ def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(run):
 
 
 def test_the_recipe_of_significance_tests_the_family_of_attacked_items(run):
-    summary = run("medfuzz-significance", "attack.attempts=2", "test.max_calls=400")
+    summary = run("medfuzz-significance", "attack.attempts=2", "test.max_calls=200")
     (family,) = summary["significance"]
     assert (family["null"], family["n_family"]) == ("matched", 18)
     assert len(family["items"]) == 6

@@ -43,7 +43,6 @@ FILLS = {
 def small(tmp_path, monkeypatch):
     """An empty folder with a small vocabulary, and the options that make a recipe quick."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     names = "\n".join(f"{a}{b}" for b in ("osis", "itis", "emia") for a in "abcdefghijklmnop")
     (tmp_path / "names.txt").write_text(names, encoding="utf-8")
 
@@ -118,7 +117,6 @@ def _bc5cdr(folder):
 def araujo_data(tmp_path, monkeypatch):
     """The current folder, with BC5CDR and BIOSSES in small; and what makes synonyms quick."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     _bc5cdr(tmp_path / "data" / "bc5cdr")
     rows = "".join(f"{n}\tAspirin helps {n}\tPain is gone {n}\t{n % 5}\n" for n in range(100))
     head = "pair_id\tsentence1\tsentence2\tmean_score\n"

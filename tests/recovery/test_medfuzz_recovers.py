@@ -4,8 +4,6 @@ Of eight items the target errs on 0 and 1 where a teacher stands in the case, on
 3 with a farmer, and always on 7. The attacker tries clerk, teacher and farmer in turn.
 """
 
-import json
-
 import pytest
 
 from conversation_server import ConversationServer
@@ -13,6 +11,7 @@ from fault_server import n_tokens
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
+from question_rows import write_rows
 from rows import rows_of
 
 MODELS = """
@@ -48,12 +47,7 @@ def refusing(conversations):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
-    rows = [
-        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
-        for q in tiny_questions(8)
-    ]
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (tmp_path / "items.jsonl").write_text(text, encoding="utf-8")
+    write_rows(tmp_path / "items.jsonl", tiny_questions(8))
     return tmp_path
 
 
@@ -361,7 +355,6 @@ def run_alone(server, *more):
 
 
 def test_a_model_without_an_attacker_attacks_itself_and_that_is_said_once(folder, capsys):
-    pytest.importorskip("openai")
     with ConversationServer(both, model="both") as server:
         code = run_alone(server, *FEW)
     printed = capsys.readouterr()
@@ -381,7 +374,6 @@ require = {{metric = "asr", max_high = 1.0}}
 
 
 def test_an_attacker_that_is_cut_off_is_said_with_its_key_and_nothing_is_judged(folder, capsys):
-    pytest.importorskip("openai")
     with ConversationServer(both, model="both", cuts=True) as server:
         (folder / "cut.toml").write_text(CUT.format(url=server.url), encoding="utf-8")
         code = medstress_cli(["run", "cut.toml", "--out", "run", "--quiet"])
@@ -395,7 +387,6 @@ def test_an_attacker_that_is_cut_off_is_said_with_its_key_and_nothing_is_judged(
 
 
 def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(folder, capsys):
-    pytest.importorskip("openai")
     with ConversationServer(both, model="both") as server:
         assert run_alone(server, *FEW) == 0
         most = max(n_tokens([asked.prompt]) for asked in server.log) - 1
@@ -405,53 +396,3 @@ def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(
     failed = [one for one in rows_of(Run(folder / "run")) if one.error]
     assert (code, row["n_flipped"], row["n_failed"], len(failed)) == (1, 1, 7, 7)
     assert str(most) in failed[0].error
-
-
-TWO = """
-experiment = {{name = "two", seeds = [0], controls = false}}
-dataset = {{name = "table", path = "items.jsonl"}}
-victim = {{backend = "openai", model = "t", base_url = "{url}", answer_by = "generate"}}
-role.attacker = {{model = "a"}}
-attack = {{name = "medfuzz", attempts = 2, runs = 1}}
-require = {{metric = "asr", max_high = 1.0}}
-"""
-
-
-def changed(speak, change):
-    """The speaker, whose JSON replies are changed."""
-    return lambda talks: [change(said) if "{" in said else said for said in speak(talks)]
-
-
-def letter_alone(said):
-    return json.loads(said).get("answer", said)
-
-
-def fenced(said):
-    return said if "```" in said else f"Here it is:\n```json\n{said}\n```"
-
-
-def refused(said):
-    return "I'm sorry, but I cannot help with that."
-
-
-@pytest.mark.parametrize(
-    ("target", "attacker", "code", "n_flipped"),
-    [(letter_alone, fenced, 0, 3), (letter_alone, refused, 3, 0)],
-)
-def test_on_a_server_no_reply_beside_the_schema_stops_the_run(
-    folder, target, attacker, code, n_flipped
-):
-    pytest.importorskip("openai")
-    items = tiny_questions(8)
-    cues = {"tiny-0": "teacher", "tiny-1": "teacher", "tiny-2": "clerk"}
-    script = ["He works as a clerk.", "He works as a teacher."]
-    speakers = {
-        "t": changed(rule_target(items, cues), target),
-        "a": changed(scripted_attacker(items, script), attacker),
-    }
-    with ConversationServer(speakers) as server:
-        (folder / "two.toml").write_text(TWO.format(url=server.url), encoding="utf-8")
-        assert medstress_cli(["run", "two.toml", "--out", "run", "--quiet"]) == code
-        assert all("response_format" in a.body for a in server.log if a.body["model"] == "a")
-    (row,) = Run(folder / "run").summary()["results"]
-    assert (row["n_flipped"], row["n_items"], row["n_failed"]) == (n_flipped, 8, 0)

@@ -7,7 +7,6 @@ no neutral insertion ever errs (T = 1 for every control, T = 0 for the fuzz), an
 controls p = (1 + 0) / (30 + 1).
 """
 
-import csv
 import json
 import shutil
 import sqlite3
@@ -23,14 +22,8 @@ from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.engine.progress import Watcher
-from medstress.experiment.dry_run import dry_run
-from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.run import run_tests
-from medstress.report.review.pages import export_room
-from medstress.report.review.room import make_room
-from medstress.store.chain import RUN_CHAIN, link
 from medstress.store.reviews import Review, ReviewStore
-from medstress.store.root import KEY, keep_root
 from rows import rows_of
 
 NAMES = ("Abel", "Brook", "Cole")
@@ -256,22 +249,6 @@ def test_a_role_can_write_the_controls(bench, tested):
     assert [(one.p, one.n_controls) for row in rows for one in row.items] == [(1 / 31, 30)] * 2
 
 
-@pytest.mark.parametrize(
-    "test",
-    [NEUTRAL, pytest.param({"max_calls": 1000}, marks=pytest.mark.release)],
-    ids=["neutral", "matched"],
-)
-def test_with_nothing_measured_the_estimate_is_of_the_right_size(bench, tmp_path, test):
-    """Two of three items fall, where one is expected; neutral insertions are decided at once."""
-    settings = experiment(bench, {**test, "faithfulness": False})
-    prepared = prepare(settings)
-    with opened_victims(prepared, lambda _: None):
-        dry = dry_run(prepared)
-    spent = run(settings, tmp_path / "run").summary()["performance"]["calls"]
-    assert spent / 2.25 < dry.total.about_calls < 2.25 * spent
-    assert spent <= dry.total.calls
-
-
 def test_a_dry_run_asks_nothing_and_calls_that_buy_no_control_are_not_spent(bench, tested, capsys):
     before, manifest = n_exchanges(tested), tested.manifest()
     arguments = asks(tested.folder, "--set", "test.null=matched", "--dry-run")
@@ -303,32 +280,6 @@ def test_a_test_that_could_not_finish_is_asked_again_by_the_same_command(bench, 
     assert sorted(by_item(found, "matched")) == ["abel", "brook"]
     retested(found, settings)
     assert "not_tested" not in {one["rule"] for one in found.summary()["warnings"]}
-
-
-def test_cases_go_out_and_judgements_come_back_and_override(tested, tmp_path, capsys):
-    folder, table = str(tested.folder), tmp_path / "cases.csv"
-    with ReviewStore(tested.folder) as store:
-        export_room(make_room(Read.open(tested.folder), store), table)
-    with table.open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    edited = "knee. He moved here as an immigrant worker."
-    (abel,) = [row for row in rows if "Abel" in row["text"] and edited in row["text"]]
-    abel |= {"reviewer": "AB", "key_right": "no"}
-    with table.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    capsys.readouterr()
-    assert medstress_cli(["review", folder, "--import", str(table)]) == 0
-    assert "1 answer read, 1 new" in capsys.readouterr().out
-    trials = {row.item_id: row for row in rows_of(tested)}
-    assert (trials["abel"].valid, trials["abel"].validity_reason) == (False, "review")
-    assert (trials["brook"].valid, trials["brook"].validity_reason) == (None, None)
-    (row,) = tested.summary()["results"]
-    assert row["asr_valid"] is None  # one label of two gives no estimate
-    assert tested.export("reviews", tmp_path / "reviews.jsonl") == 1
-    (review,) = map(json.loads, (tmp_path / "reviews.jsonl").read_text().splitlines())
-    assert (review["key_right"], review["harmful"]) == ("no", None)
 
 
 def judge_cases(found, **said):
@@ -439,28 +390,3 @@ def test_a_success_is_not_tested_with_another_model(bench, tested):
             retested(tested, experiment(bench, NEUTRAL))
     finally:
         path.write_text(ROLES)
-
-
-@pytest.mark.release
-def test_a_folder_never_says_whom_to_ask(bench, tested, tmp_path, capsys):
-    folder = Path(shutil.copytree(tested.folder, tmp_path / "strangers"))
-    for place in (folder, bench, tmp_path):
-        (place / "other.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
-    with closing(sqlite3.connect(folder / "run.sqlite")) as db:
-        n = db.execute(
-            "UPDATE manifest SET value = replace(value, 'roles.py', 'other.py')"
-        ).rowcount
-        # A stranger can make root and chain again.
-        db.execute("DELETE FROM manifest WHERE key = ?", (KEY,))
-        db.execute("DELETE FROM commits")
-        keep_root(db)
-        link(db, RUN_CHAIN)
-        db.commit()
-    assert n
-    assert medstress_cli(["test", str(folder), "--quiet"]) == 2
-    told = capsys.readouterr().err
-    assert "--experiment FILE" in told
-    assert told.count("\n") == 1
-    own = ["--experiment", str(bench / "e.toml"), "--quiet"]
-    assert medstress_cli(["test", str(folder), *own]) == 0
-    assert not (tmp_path / "executed").exists()

@@ -13,7 +13,7 @@ from medstress.api.run import run
 from medstress.testing import REPLACEMENTS, tiny_questions
 from question_rows import as_row, swap_tables
 
-N, BUDGET = 96, 8
+N, BUDGET = 64, 8
 NAMES = tuple(f"{name}{ending}" for name in REPLACEMENTS for ending in ("", "yl", "ium", "an"))
 LISTED = NAMES[::6]
 """Of 48 names 8 fool a victim, and 8 are drawn: about 79 % of the items meet one."""

@@ -32,6 +32,7 @@ from medstress.report.review.room import make_room
 from medstress.store.reader import RunReader
 from medstress.store.reviews import ReviewStore, stored_reviews
 from medstress.testing import tiny_questions
+from question_rows import write_rows
 
 # -- between answers -------------------------------------------------------------------------------
 
@@ -230,12 +231,6 @@ def traps():
         yield {**item, "answer_idx": "A", "mentions": spans}
 
 
-def fuzzed(n):
-    for q in tiny_questions(n):
-        parts = {"id": q.id, "context": q.context, "stem": q.stem}
-        yield {**parts, "options": q.options, "answer": q.key}
-
-
 @pytest.fixture(scope="session")
 def inputs(workbench, tmp_path_factory):
     """A folder with the data of all cases and their models."""
@@ -243,10 +238,9 @@ def inputs(workbench, tmp_path_factory):
     (folder / "models.py").write_text(MODELS, "utf-8")
     (folder / "names.txt").write_text("trapicin\ncalmol\nsoftine\n", "utf-8")
     (folder / "forty.txt").write_text("\n".join(workbench.NAMES), "utf-8")
-    data = {"traps": traps(), "three": fuzzed(3), "six": fuzzed(6)}
+    data = {"traps": traps(), "three": tiny_questions(3), "six": tiny_questions(6)}
     for name, rows in (data | {"cases": workbench.questions(12)}).items():
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(lines, "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
     names = ("aspirin", "warfarin", "naproxen")
     sentences = (
         f"Patient\tO\nn{n}\tO\nreceived\tO\n{names[n % 3]}\tB-Chemical\nagainst\tO\nfever\tO\n"
@@ -298,7 +292,7 @@ def test_killed_between_answers_a_command_asks_again_only_what_was_in_flight(
     whole = prepared(workbench, inputs, tmp_path, case)
     assert whole.total() > case.least
     for number in range(n_kills):
-        process = workbench.start(tmp_path, case.given("broken"), "broken.log", 0.03)
+        process = workbench.start(tmp_path, case.given("broken"), "broken.log", 0.015)
         wanted = (number + luck.random()) * whole.total() // (n_kills + 1)
         wanted = max(wanted, workbench.n_logged(tmp_path / "broken.log") + 1)
         kill_once(process, lambda n=wanted: workbench.n_logged(tmp_path / "broken.log") >= n)
@@ -350,7 +344,6 @@ def key_of_case(prompt: str) -> str:
 def test_of_a_server_at_most_the_calls_in_flight_are_bought_again(
     small, workbench, faulty, n_kills
 ):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
     small.tables["attack"] = [small.attack("farthest")]
 
     def bought():
@@ -376,31 +369,6 @@ def test_of_a_server_at_most_the_calls_in_flight_are_bought_again(
 
 
 # -- at a step -------------------------------------------------------------------------------------
-
-DIES = """
-import importlib, os, signal, sys
-from medstress.cli.app import medstress_cli
-
-target, left, when, *arguments = sys.argv[1:]
-module, _, name = target.rpartition(".")
-module, left = importlib.import_module(module), int(left)
-ordinary = getattr(module, name)
-
-
-def dying(*given, **named):
-    global left
-    left -= 1
-    if left:
-        return ordinary(*given, **named)
-    if when == "after":
-        ordinary(*given, **named)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-setattr(module, name, dying)
-medstress_cli(arguments)
-"""
-"""Kills itself before or after a function is called for the n-th time."""
 
 
 @pytest.fixture
@@ -559,9 +527,11 @@ def test_killed_at_a_step_a_command_leaves_nothing_half_done(small, workbench, n
     arguments, left = next(told)
     environment = small.environment() | workbench.temporary(small.root)
     for step in steps:
-        command = [sys.executable, "-c", DIES, *map(str, step), *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, check=False)
-        assert done.returncode == -signal.SIGKILL, done.stderr
+        how = (*step, environment, arguments)
+        process = workbench.FORKS.Process(target=workbench.die, args=how)
+        process.start()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL, step
         assert list((small.root / "tmp").iterdir()) == []
         left()
     assert medstress_cli(arguments) == 0

@@ -7,6 +7,8 @@ import pytest
 
 import medstress as ms
 from experiments import MEDFUZZ, entity, substitution, victim
+from fault_server import FaultServer
+from medstress.cli.app import medstress_cli
 
 
 @pytest.fixture
@@ -39,13 +41,15 @@ def slow(prompts):
     time.sleep(0.02)
     return soft(prompts)
 """
-EXPLAINED = substitution(victim("careful") + entity("random", 'sampler = "random"\nbudget = 4'))
+EXPLAINED = substitution(
+    victim("careful") + entity("random", 'sampler = "random"\nbudget = 4'), 5, seeds="[0]"
+)
 
 
 def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(workplace):
     """Trials, tests and judges of MedFuzz all count, over all processes."""
     parts = 2
-    write(MEDFUZZ)
+    write(MEDFUZZ | {"e.toml": MEDFUZZ["e.toml"].replace("max_calls = 400", "max_calls = 130")})
     whole = run("whole").summary()
     n_all, n_stopped = whole["performance"]["calls"], 0
     for part in range(1, parts + 1):
@@ -60,9 +64,6 @@ def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(workplace
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_usd"])
 def test_tokens_and_money_of_a_server_are_exceeded_by_what_is_in_flight_at_most(limit, workplace):
-    pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-    from fault_server import FaultServer
-
     with FaultServer(counts=True) as server:
         model = "".join(
             f'[[victim]]\nname = "{name}"\nbackend = "openai"\nbase_url = "{server.url}"\n'
@@ -70,7 +71,7 @@ def test_tokens_and_money_of_a_server_are_exceeded_by_what_is_in_flight_at_most(
             "max_in_flight = 4\nprice_in = 1e6\nprice_out = 1e6\n"
             for name in ("one", "two")
         )
-        write(substitution(model + entity("random", 'sampler = "random"\nbudget = 3')))
+        write(substitution(model + entity("random", 'sampler = "random"\nbudget = 3'), 4))
         whole = run("whole").summary()
         largest, n_all = max(asked.tokens for asked in server.log), len(server.log)
         used = whole["performance"]["usd"]  # one dollar a token
@@ -110,8 +111,6 @@ def test_max_seconds_counts_over_processes_and_ends_after_a_call(workplace):
 
 
 def test_explain_obeys_the_limits_of_the_run(workplace):
-    from medstress.cli.app import medstress_cli
-
     # Masked prompts name no drug, which says the key of the others.
     write({**EXPLAINED, "choosing.py": EXPLAINED["choosing.py"] + MASKED})
     n = run("run").summary()["performance"]["calls"]
@@ -126,3 +125,32 @@ def test_explain_obeys_the_limits_of_the_run(workplace):
     explain[1] = "whole"
     assert medstress_cli(explain) == 0
     assert ms.open("whole").summary()["root"] == parts["root"]
+
+
+def test_a_trial_that_runs_out_is_cut_short_with_the_reason_and_can_be_run_again(
+    bench, workbench, monkeypatch
+):
+    bench.write_items(workbench.questions(6))
+    whole = bench.root / "whole"
+    assert bench.run(out=whole) == 0
+    monkeypatch.setenv("VICTIM_DELAY", "0.02")
+    bench.tables["experiment"]["trial_seconds"] = 0.1
+    assert bench.run("--set", "experiment.max_failed=99") == 0
+    found = bench.summary()
+    assert found["experiment"]["complete"]
+    cut = [row for row in bench.rows() if row.verdict == "cut_short"]
+    assert {row.error for row in cut} == {
+        "it had not ended 0.1 seconds after its first call (trial_seconds)"
+    }
+    for row in bench.rows():
+        assert row.n_asked == row.n_paid + row.n_cached + row.n_failed
+    assert cut
+    assert "cut_short" in {one["rule"] for one in found["warnings"]}
+    n_before = len(bench.received())
+    assert bench.run("--set", "experiment.max_failed=99") == 0
+    assert len(bench.received()) == n_before
+    monkeypatch.setenv("VICTIM_DELAY", "0")
+    del bench.tables["experiment"]["trial_seconds"]
+    assert bench.run("--retry-failed") == 0
+    verdicts = [(row.trial_id, row.verdict, row.n_asked) for row in bench.rows()]
+    assert verdicts == [(row.trial_id, row.verdict, row.n_asked) for row in bench.rows(whole)]

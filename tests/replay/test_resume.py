@@ -41,8 +41,8 @@ def test_a_finished_run_that_is_called_again_asks_nothing_and_says_so_first(
     assert suite[0][0].attrib == {"name": "note", "value": said}
 
 
-def test_a_finished_run_keeps_its_times_when_what_is_no_part_of_it_changes(bench):
-    assert bench.run() == 0
+def test_a_finished_run_keeps_its_times_when_what_is_no_part_of_it_changes(done):
+    bench = done
     before = bench.summary()
     bench.tables["victim"][0]["parameters"] = 7e9
     assert bench.run("--set", "experiment.max_failed=3") == 0
@@ -57,8 +57,8 @@ def test_a_finished_run_keeps_its_times_when_what_is_no_part_of_it_changes(bench
     assert after["root"] is not None
 
 
-def test_the_same_experiment_in_another_folder_resumes(bench, tmp_path):
-    assert bench.run() == 0
+def test_the_same_experiment_in_another_folder_resumes(done, tmp_path):
+    bench = done
     n_calls = len(bench.received())
     moved = tmp_path / "elsewhere"
     moved.mkdir()
@@ -117,11 +117,7 @@ def six(workbench, tmp_path_factory):
     made = workbench.Bench(tmp_path_factory.mktemp("six"))
     made.embed_words()
     made.write_items(workbench.questions(6))
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
-        assert made.run() == 0
-    return made
+    return made.finished()
 
 
 def changed_source(bench, workbench):
@@ -187,8 +183,8 @@ def test_a_changed_experiment_is_refused_by_name_and_nothing_is_touched(
         assert len(bench.received()) > n_calls
 
 
-def test_fresh_throws_away_the_run_and_asks_everything_again(bench):
-    assert bench.run() == 0
+def test_fresh_throws_away_the_run_and_asks_everything_again(done):
+    bench = done
     rows, n_calls = bench.rows(), len(bench.received())
     (bench.out / "notes.txt").write_text("mine", encoding="utf-8")
     assert bench.run("--fresh") == 0

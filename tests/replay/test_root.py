@@ -41,11 +41,8 @@ PART = {"model": "a/gpt-8", "parameters": 7, "family": "F", "price_in": 1}
         ("victims", "model", "gpt-9", True),
         ("victims", "model", "/elsewhere/gpt-8", False),
         ("victims", "parameters", 8, True),
-        ("victims", "family", "G", True),
         ("victims", "price_in", 2, False),
-        ("roles", "model", "gpt-9", True),
         ("groups", "n_names", 3, True),
-        ("groups", "embedding", "minilm", True),
         ("groups", "hash", "2", True),
     ],
 )

@@ -16,8 +16,8 @@ from medstress.core.errors import OtherRunError
 from medstress.store.database import FILE
 from medstress.store.reader import RunReader
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
+from question_rows import write_rows
 
-pytest.importorskip("openai")
 ITEMS = tiny_questions(3)
 IN_FLIGHT = 2
 
@@ -40,17 +40,10 @@ class Servers:
             schemas=schemas,
             faults=self._before,
         )
-        rows = [
-            {
-                **{"id": q.id, "context": q.context, "stem": q.stem},
-                **{"options": q.options, "answer": q.key},
-            }
-            for q in ITEMS
-        ]
-        (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        path = write_rows(folder / "items.jsonl", ITEMS)
         self.experiment = {
             "experiment": {"controls": False, "name": "fuzz", "seeds": [0]},
-            "dataset": {"name": "table", "path": str(folder / "items.jsonl")},
+            "dataset": {"name": "table", "path": str(path)},
             "victim": {**_server(self.target), "answer_by": "generate"},
             "role": {"attacker": _server(self.attacker)},
             "attack": {"name": "medfuzz", "attempts": 2, "runs": 1},

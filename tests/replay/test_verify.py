@@ -41,11 +41,7 @@ def made(workbench, tmp_path_factory):
     bench.tables["analysis"] = {"transfer": True}
     bench.tables["victim"] += [{**bench.tables["victim"][0], "name": "other", "version": "2"}]
     bench.write_items(workbench.questions(6))
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in bench.environment().items():
-            patch.setenv(name, value)
-        assert bench.run() == 0
-    return bench
+    return bench.finished()
 
 
 @pytest.fixture(scope="module")
@@ -123,22 +119,9 @@ FORGED = {
         "ELSE (SELECT body FROM answers WHERE id = 1) END, seconds = 0 WHERE id IN (1, 2)",
         "table commits, row",
     ),
-    "two swapped trials": (
-        "UPDATE verdicts SET trial = 3 - trial WHERE trial IN (1, 2)",
-        "table verdicts, row",
-    ),
-    "a removed exchange": (
-        "DELETE FROM exchanges WHERE trial = 2 AND seq = 0",
-        "table exchanges, row 2",
-    ),
     "a changed edit": (
         "UPDATE exchanges SET edits = replace(edits, 'a', 'e') WHERE trial = 1 AND seq = 1",
         "table exchanges, row 1: expected digest",
-    ),
-    "an exchange of no trial": (
-        "INSERT INTO exchanges SELECT 999, attempt, seq, role, purpose, query, call, answer, key, "
-        "edits, flags, request, error FROM exchanges WHERE trial = 1 AND seq = 0",
-        "table exchanges, row 999: expected a trial, found none",
     ),
     "a changed plan": (
         "UPDATE manifest SET value = '4' WHERE key = 'n_planned'",
@@ -171,11 +154,6 @@ REBUILT = {
         f"UPDATE verdicts SET verdict = 'held' WHERE trial = {FLIPPED}",
         "expected flipped, found held",
     ),
-    "a number of a result": (
-        "UPDATE verdicts SET result = json_set(result, '$.first_success', 1) "
-        "WHERE json_extract(result, '$.first_success') > 1",
-        "expected first_success",
-    ),
     "the reading of an answer": (
         "UPDATE verdicts SET result = json_set(result, '$.before[0]', 'D') "
         "WHERE json_extract(result, '$.before[0]') = 'A'",
@@ -185,10 +163,6 @@ REBUILT = {
         "UPDATE verdicts SET result = json_set(result, '$.valid', json('true')) "
         "WHERE verdict = 'flipped'",
         "expected valid null, found true",
-    ),
-    "a count of answers": (
-        f"UPDATE verdicts SET result = json_set(result, '$.n_unreadable', 3) WHERE trial = {HELD}",
-        "expected n_unreadable 1, found 3",
     ),
     "a trial that was asked and is called not attackable": (
         f"UPDATE verdicts SET verdict = 'not_attackable', result = json('{{\"note\":\"no\"}}') "
@@ -203,10 +177,6 @@ REBUILT = {
         "UPDATE exchanges SET edits = replace(edits, 'a', 'e') WHERE trial = 1 AND seq = 1",
         "table exchanges, row 1: expected call 1 with key",
     ),
-    "the answer to a call": (
-        f"UPDATE exchanges SET answer = 1 WHERE trial = {HELD} AND seq = 1",
-        "expected call 1 with key",
-    ),
     "the role of a call": (
         f"UPDATE exchanges SET role = 'judge' WHERE trial = {HELD} AND seq = 0",
         "expected call 0 with role victim, found judge",
@@ -216,20 +186,11 @@ REBUILT = {
         f"WHERE id = answer), answer = NULL WHERE trial = {HELD} AND seq = 2",
         "expected call 3 with no further call, found attack of victim",
     ),
-    "the last call of a trial": (
-        f"DELETE FROM exchanges WHERE trial = {HELD} AND seq = {LAST}",
-        "expected n_asked 4, found 5",
-    ),
     "a further call": (
         "INSERT INTO exchanges SELECT trial, attempt, seq + 1, role, 'flip_check', query, call, "
         f"answer, key, edits, flags, request, error FROM exchanges WHERE trial = {HELD} "
         f"AND seq = {LAST}",
         "expected call 6 with no further call, found flip_check of victim",
-    ),
-    "what a query says of itself": (
-        f"UPDATE exchanges SET flags = '{{\"probe\":true}}' WHERE trial = {FLIPPED} "
-        "AND purpose = 'attack'",
-        "with no further call, found flip_check of victim",
     ),
     "a request in full": (
         'UPDATE exchanges SET request = \'[["choose","What?","ABCD"],0]\' '
@@ -245,11 +206,6 @@ REBUILT = {
         "INSERT INTO verdicts SELECT MAX(id) + 1, 121, 'not_attackable', '{}', x'', x'' "
         "FROM verdicts",
         "table trials, row 121: expected a trial of the plan, found one of random on item 'q0'",
-    ),
-    "a removed trial": (
-        "UPDATE answers SET trial = 0 WHERE trial >= 96;DELETE FROM exchanges WHERE trial >= 96;"
-        "DELETE FROM verdicts WHERE trial >= 96;DELETE FROM trials WHERE id >= 96",
-        "expected a trial of pdws",
     ),
     "the arm of a trial": (
         "UPDATE trials SET arm = 2 WHERE id = 1",
@@ -356,19 +312,14 @@ def test_a_changed_summary_is_named(copy, monkeypatch):
     assert found.not_compared == ["summary.json is missing; the same command writes it again"]
 
 
-def test_an_earlier_root_is_accepted_and_what_came_since_is_told(workbench, tmp_path):
-    bench = workbench.Bench(tmp_path)
+def test_an_earlier_root_is_accepted_and_what_came_since_is_told(bench):
     bench.tables["attack"] = bench.tables["attack"][:1]
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in bench.environment().items():
-            patch.setenv(name, value)
-        assert bench.run("--limit", "4") == 0
-        first = verify_folder(bench.out).root
-        assert bench.run("--set", "experiment.max_queries=30") == 0
-        going_on = verify_folder(bench.out, root=first)
-        assert going_on.holds
-        assert going_on.root is None
-        assert bench.run() == 0
+    assert bench.run("--limit", "4") == 0
+    first = verify_folder(bench.out).root
+    assert bench.run("--set", "experiment.max_queries=30") == 0
+    going_on = verify_folder(bench.out, root=first)
+    assert (going_on.holds, going_on.root) == (True, None)
+    assert bench.run() == 0
     found = verify_folder(bench.out, root=f" {first.upper()}\n")
     assert found.holds
     assert found.root != first == found.asked_root
@@ -482,13 +433,10 @@ def test_nothing_that_a_folder_names_is_opened(copy, tmp_path, monkeypatch, key,
     assert [why.partition(" does not")[0] for why in found.why] == [f"{key} = {value!r}"]
 
 
-def test_a_group_of_shipped_names_is_built_here(workbench, tmp_path, monkeypatch):
-    bench = workbench.Bench(tmp_path)
+def test_a_group_of_shipped_names_is_built_here(workbench, bench):
     bench.tables["entities"][0] = {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"}
     bench.tables["attack"] = bench.tables["attack"][1:2]
     bench.write_items(workbench.questions(4))
-    for name, value in bench.environment().items():
-        monkeypatch.setenv(name, value)
     assert bench.run() == 0
     found = verify_folder(bench.out)
     assert found.holds
@@ -515,15 +463,12 @@ def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
 
 
 def test_a_list_of_synonyms_of_the_users_decides_validity_as_stored_until_it_is_named(
-    workbench, tmp_path, monkeypatch
+    bench, tmp_path
 ):
-    bench = workbench.Bench(tmp_path)
     (tmp_path / "mine.csv").write_text("concept,name\n1,abimycin\n1,tora0zumab\n", "utf-8")
     bench.tables["entities"][0]["synonyms"] = "mine.csv"
     bench.tables["experiment"]["seeds"] = [0]
     bench.tables["attack"] = [{**bench.tables["attack"][0], "budget": 40, "variants": "mark"}]
-    for name, value in bench.environment().items():
-        monkeypatch.setenv(name, value)
     assert bench.run() == 0
     assert verify_folder(bench.out).holds
     own = prepare(bench.root / "experiment.toml")
@@ -587,12 +532,9 @@ ITEM = Question(
 EDITS = {
     "as it could be": ([["B", 0, 9, "naproxen"]], None),
     "of the right answer": ([["A", 0, 10, "naproxen"]], "a span of [('B', 0, 9)]"),
-    "of an entity of another type": ([["C", 0, 7, "naproxen"]], "a span of [('B', 0, 9)]"),
     "of a part of an entity": ([["B", 0, 4, "naproxen"]], "a span of [('B', 0, 9)]"),
     "of another field": ([["context", 9, 17, "naproxen"]], "an edit of A, B, C, D, options"),
-    "of two entities": ([["B", 0, 9, "x"], ["C", 0, 7, "y"]], "one edit"),
     "that makes the right answer again": ([["B", 0, 9, "Colchicine"]], "a name that may be drawn"),
-    "that makes an option again": ([["B", 0, 9, "aspirin"]], "a name that may be drawn"),
     "that varies the right answer": ([["B", 0, 9, "colchicine 2"]], "a name that may be drawn"),
 }
 

@@ -6,6 +6,8 @@ Everything it was asked is in its log, with the time, to be held against a run's
     with FaultServer(answer=lambda prompt: "B", faults=random_faults(0.2)) as server:
         ...  # base_url = server.url, model = server.model
         assert all(asked.fault is None for asked in server.log[-3:])
+
+A test that uses it is skipped where the client is not installed.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import orjson
+import pytest
 
 from medstress.core.hashing import digest
 from medstress.core.items import LETTERS
@@ -103,6 +106,7 @@ def random_faults(share: float, faults: Sequence[str] = FAULTS, seed: int = 0) -
     return decide
 
 
+@dataclass(kw_only=True, eq=False)
 class FaultServer:
     """The server; a context manager.
 
@@ -132,55 +136,36 @@ class FaultServer:
         log: every request that asked the model something, in order.
     """
 
-    def __init__(
-        self,
-        *,
-        answer: Callable[[str], str] = lambda prompt: "A",
-        faults: Faults = no_faults,
-        model: str = "fault-model",
-        key: str | None = None,
-        seconds: float = 0.0,
-        late: float = 0.05,
-        retry_after: float = 0.02,
-        top: int = 20,
-        echo: bool = True,
-        schemas: bool = True,
-        context: int | None = None,
-        temperature: float | None = None,
-        thoughts: Callable[[str], str] | None = None,
-        apart: bool = True,
-        cuts: bool = False,
-        answers_as: str | None = None,
-        lists: Sequence[str] | None = None,
-        counts: bool = False,
-        tls: ssl.SSLContext | None = None,
-        plant: Callable[[Asked], tuple[int, Any] | None] = lambda asked: None,
-    ) -> None:
-        self.answer = answer
-        self.faults = faults
-        self.model = model
-        self.key = key
-        self.seconds = seconds
-        self.late = late
-        self.retry_after = retry_after
-        self.top = top
-        self.echo = echo
-        self.schemas = schemas
-        self.context = context
-        self.temperature = temperature
-        self.thoughts = thoughts
-        self.apart = apart
-        self.cuts = cuts
-        self.answers_as = answers_as or model
-        self.lists = (model,) if lists is None else tuple(lists)
-        self.counts = counts
-        self.tls = tls
-        self.plant = plant
+    answer: Callable[[str], str] = lambda prompt: "A"
+    faults: Faults = no_faults
+    model: str = "fault-model"
+    key: str | None = None
+    seconds: float = 0.0
+    late: float = 0.05
+    retry_after: float = 0.02
+    top: int = 20
+    echo: bool = True
+    schemas: bool = True
+    context: int | None = None
+    temperature: float | None = None
+    thoughts: Callable[[str], str] | None = None
+    apart: bool = True
+    cuts: bool = False
+    answers_as: str | None = None
+    lists: Sequence[str] | None = None
+    counts: bool = False
+    tls: ssl.SSLContext | None = None
+    plant: Callable[[Asked], tuple[int, Any] | None] = lambda asked: None
+
+    def __post_init__(self) -> None:
+        pytest.importorskip("openai", reason="needs the extra medstress[openai]")
+        self.answers_as = self.answers_as or self.model
+        self.lists = (self.model,) if self.lists is None else tuple(self.lists)
         self.log: list[Asked] = []
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
-        if tls is not None:
-            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
 
     @property
     def url(self) -> str:

@@ -1,11 +1,18 @@
 """Questions as rows of a file in the format jsonl, and experiments that swap their names."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from medstress.core.items import Question
+
+
+def write_rows(path: Path, rows: Iterable[Any]) -> Path:
+    """Write questions, or rows of them, as lines of JSON."""
+    lines = (json.dumps(as_row(row) if isinstance(row, Question) else row) for row in rows)
+    path.write_text("\n".join([*lines, ""]), "utf-8")
+    return path
 
 
 def as_row(item: Question) -> dict[str, Any]:
@@ -44,7 +51,7 @@ def swap_tables(
         **experiment: further keys of `[experiment]`.
     """
     (folder / "victim.py").write_text(source, "utf-8")
-    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    write_rows(folder / "rows.jsonl", rows)
     (folder / "names.txt").write_text("\n".join(names), "utf-8")
     function = {"backend": "python", "target": f"{folder}/victim.py:answer"}
     vocabulary = str(folder / "names.txt")

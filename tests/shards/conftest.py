@@ -24,8 +24,7 @@ def bench_in(workbench):
 
     def make(folder: Path, patch: pytest.MonkeyPatch) -> Any:
         made = workbench.Bench(folder)
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
+        made.enter(patch)
         patch.chdir(folder)
         made.tables["victim"].append({"name": "mock", "backend": "mock", "answer_by": "letter"})
         made.tables["attack"] = [made.attack("random"), made.attack("nearest", budget=3)]

@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,8 +19,6 @@ from medstress.core.items import Question
 from medstress.experiment.audit.verify import verify_folder
 from medstress.store.database import FILE, LOCK, TakenOverError
 from medstress.store.run_store import RunStore, lock_folder
-
-"""Kills itself in its n-th commit, before or after SQLite has it."""
 
 
 @pytest.fixture
@@ -158,16 +157,12 @@ def test_a_full_disk_ends_a_shard_with_a_sentence_and_it_goes_on_later(bench):
     assert merged_root(bench, folder) == Run(bench.out).summary()["root"]
 
 
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
-def test_a_disk_without_locks_is_refused_before_anything_is_asked(
-    bench, monkeypatch, capsys, number
-):
-    def flock(*_):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    assert bench.run("--shard", "1/2", out=bench.root / "1") == 2
-    assert "no file locks" in capsys.readouterr().err
+def test_a_disk_without_locks_is_refused_before_anything_is_asked(bench, monkeypatch, capsys):
+    for number in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+        refusal = OSError(number, os.strerror(number))
+        monkeypatch.setattr(fcntl, "flock", Mock(side_effect=refusal))
+        assert bench.run("--shard", "1/2", out=bench.root / "1") == 2
+        assert "no file locks" in capsys.readouterr().err
     assert not bench.received()
 
 

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from late import torch, transformers
 from medstress.core.sentences import SentencePair, TaggedText
 
 CHEMICALS = [("aspirin",), ("warfarin",), ("salicylic", "acid"), ("morphine",), ("naproxen",)]
@@ -50,21 +51,9 @@ def as_iob():
     return iob
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    # So small a model is slowed down by threads, much so where other work shares the cores.
-    torch = pytest.importorskip("torch", reason="needs the extra transformers")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
     """The folder of the encoder."""
-    torch = pytest.importorskip("torch", reason="needs the extra transformers")
-    transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
     from tokenizers import BertWordPieceTokenizer
 
     # Given, not trained: training breaks ties by chance, and the model would differ every time.
@@ -107,7 +96,6 @@ def pairs():
 def workplace(tmp_path, monkeypatch, sentences, encoder):
     """The current folder, with data to train on and to attack, and a cache of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "train.iob").write_text(iob(sentences))
     (tmp_path / "test.iob").write_text(iob([sentence(number) for number in range(100, 125)]))
     return tmp_path

@@ -75,13 +75,11 @@ def test_each_pair_is_answered_by_the_model_of_its_fold(workplace, crossed):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"folds": 1}, "folds = 1: expected greater than or equal to 2"),
         (
             {"folds": 21},
             "folds = 21: there are 20 documents (pairs that share a sentence are one); give more "
             "data, or fewer folds",
         ),
-        ({"dev": {"split": "dev"}}, "with folds the dev data are a share of the training data"),
         ({"data": {"path": "x.tsv"}}, "with folds the attacked data are the training data"),
         ({"encoder": "cross_encoder"}, "untrained = true is for sentence pairs with encoder"),
         (

@@ -3,9 +3,13 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from late import torch
 from medstress.core.errors import StoreError
+from medstress.entities import processor
+from medstress.entities.encoders import TransformerEncoder
 from medstress.experiment.file.config import Train
 from medstress.training.learners import PairScorer, Tagger, batches, find_start
 from medstress.training.loop import fit
@@ -128,3 +132,17 @@ def test_bfloat16_learns_as_well_and_leaves_weights_in_float32(encoder, sentence
     curve = train(learner, sentences, tmp_path, epochs=3, dtype="bfloat16")
     assert curve[-1]["loss"] < curve[0]["loss"]
     assert {str(p.dtype) for p in learner.model.parameters()} == {"torch.float32"}
+
+
+def test_encoders_and_models_that_are_trained_multiply_with_onednn_where_mkl_is_slow(
+    encoder, monkeypatch
+):
+    if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
+        pytest.skip("torch is built without MKL or oneDNN here")
+    plain = TransformerEncoder(encoder, "mean").encode(["aspirin", "aspirin for pain"])
+    monkeypatch.setattr(processor, "_mkl_is_slow", lambda: True)
+    monkeypatch.setattr(processor, "_MIN_MULTIPLICATIONS", 0)
+    changed = TransformerEncoder(encoder, "mean")
+    assert np.allclose(changed.encode(["aspirin", "aspirin for pain"]), plain, atol=1e-5)
+    for model in (changed._model, tagger(encoder).model):
+        assert any(type(one) is processor.onednn_linear() for one in model.modules())

@@ -212,8 +212,6 @@ def test_the_command_prints_the_comparison_and_where_everything_is(workplace, en
     ("table", "changes", "sentence"),
     [
         ("train", {"epocs": 3}, "unknown key 'epocs'; did you mean 'epochs'?"),
-        ("train", {"model": "./nowhere"}, "model './nowhere' not found"),
-        ("train", {"device": "abacus"}, "device 'abacus': expected auto, cpu"),
         ("train", {"dev": {"path": "none.iob"}}, "[train] dev: "),
         ("train", {"data": {"path": "test.iob"}}, "every attacked item is in the training data"),
         (

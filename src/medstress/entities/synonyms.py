@@ -205,8 +205,7 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
     Raises:
         UsageError: the file is missing, empty, malformed or lacks a column.
     """
-    label, hash_, rows = concept_rows(source, base, needed)
-    return _shipped() if label == "default" else SynonymGroups(label, hash_, rows)
+    return _shipped() if source == "default" else SynonymGroups(*concept_rows(source, base, needed))
 
 
 def concept_rows(

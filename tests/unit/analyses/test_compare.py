@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from statsmodels.stats.contingency_tables import mcnemar
 
 from medstress.analyses.compare import Comparison, Side, compare
 from medstress.analyses.contrasts import Contrast
@@ -389,6 +388,8 @@ def test_a_run_that_is_not_complete_decides_nothing():
 @pytest.mark.parametrize("seed", range(3))
 def test_p_and_interval_are_those_of_published_tools(seed):
     """Each item once and 10 or more discordant: p is McNemar's without correction."""
+    from statsmodels.stats.contingency_tables import mcnemar  # with pandas: seconds to import
+
     rng = np.random.default_rng(seed)
     n = int(rng.integers(80, 400))
     right = rng.random((2, n)) < rng.uniform(0.3, 0.8, size=(2, 1))

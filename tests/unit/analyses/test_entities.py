@@ -3,9 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nervaluate.evaluator import Evaluator
-from seqeval.metrics import f1_score, precision_score, recall_score
-from seqeval.scheme import IOB2
 
 from medstress.analyses.scores import Sample
 from medstress.core.text import Edit
@@ -51,6 +48,9 @@ def sides(sentences: list[list[tuple[str, str]]]) -> list[tuple[list[str], list[
 @settings(max_examples=40)
 @given(st.lists(ANY, min_size=1, max_size=4))
 def test_f1_is_seqeval_s_in_its_default_mode_and_in_its_strict_one(sentences):
+    from seqeval.metrics import f1_score, precision_score, recall_score  # with scikit-learn
+    from seqeval.scheme import IOB2
+
     both = sides(sentences)
     gold, marks = [one for one, _ in both], [one for _, one in both]
     ours = sample(both)
@@ -64,6 +64,8 @@ def test_f1_is_seqeval_s_in_its_default_mode_and_in_its_strict_one(sentences):
 @settings(max_examples=40)
 @given(st.lists(ANY, min_size=1, max_size=4))
 def test_matches_are_nervaluate_s(sentences):
+    from nervaluate.evaluator import Evaluator  # with pandas
+
     both = sides(sentences)
     gold, marks = [one for one, _ in both], [one for _, one in both]
     theirs = Evaluator(gold, marks, tags=list(TYPES), loader="list").evaluate()["overall"]

@@ -83,10 +83,10 @@ def plan(trial_of):
 @pytest.mark.parametrize(
     ("traits", "limit", "step"),
     [
-        *((traits, "max_queries", 7) for traits in KINDS),
+        *((traits, "max_queries", 13) for traits in KINDS),
         (KINDS[0], "max_queries", 1),
-        (KINDS[1], "max_tokens", 5),
-        (KINDS[4], "max_tokens", 5),
+        (KINDS[1], "max_tokens", 9),
+        (KINDS[4], "max_tokens", 9),
         (KINDS[3], "max_usd", 20),
     ],
     ids=str,

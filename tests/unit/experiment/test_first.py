@@ -23,6 +23,7 @@ def here(tmp_path, monkeypatch):
     """A folder with data of every kind, and models that nobody opens."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(module, "_lacks_minilm", module._lacks_minilm.__wrapped__)
     rows = [{"id": str(i), **QUESTION} for i in range(3)]
     write_rows(tmp_path / "q.jsonl", rows)
     write_rows(tmp_path / "passages.jsonl", [{**row, "passage": "Aspirin."} for row in rows])

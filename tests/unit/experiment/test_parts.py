@@ -82,10 +82,7 @@ def test_a_data_set_is_called_after_its_file(keys: dict[str, str], label: str) -
     assert dataset_labels([Dataset(**keys)]) == [label]
 
 
-def test_deterministic_attacks_run_once_and_others_once_a_seed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
+def test_deterministic_attacks_run_once_and_others_once_a_seed(tmp_path: Path) -> None:
     experiment = {
         "experiment": {"controls": False, "name": "x", "seeds": [4, 5]},
         "dataset": {"name": "sample", "limit": 3},
@@ -153,9 +150,8 @@ def diseases(tmp_path: Path, **entities: Any) -> dict[str, Any]:
 
 
 def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_budget(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said
+    tmp_path: Path, said
 ) -> None:
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     told: list[str] = []
     prepared = prepare(diseases(tmp_path, distance="mondo"), watcher=Watcher(note=told.append))
     sentence = "group 'diseases': 1 of 4 names are outside MONDO: never drawn"
@@ -200,9 +196,8 @@ def sampled(tmp_path: Path, dataset: dict[str, Any], limit: int | None) -> set[s
 
 @pytest.mark.parametrize("seed", [7])
 def test_the_sample_of_a_group_follows_the_data_sets_seed_and_is_nested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, seed: int
 ) -> None:
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
     small = {"limit": 60, "sample_seed": seed}
     large = {"limit": 120, "sample_seed": seed}
     n = len(sampled(tmp_path, small, None))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, f_oneway, false_discovery_control
-from statsmodels.stats.multitest import multipletests
 
 from medstress.stats.estimate import benjamini_hochberg, holm, wilson
 from medstress.stats.paired import tango
@@ -52,6 +51,8 @@ def test_the_interval_of_a_paired_difference_inverts_the_score_statistic(b, c, n
 
 
 def test_adjusted_p_values_are_those_of_statsmodels_and_scipy():
+    from statsmodels.stats.multitest import multipletests  # with pandas: seconds to import
+
     p = np.random.default_rng(1).random(25) ** 2
     np.testing.assert_allclose(holm(p.tolist()), multipletests(p, method="holm")[1], atol=1e-12)
     np.testing.assert_allclose(

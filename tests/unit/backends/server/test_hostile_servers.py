@@ -14,14 +14,14 @@ from contextlib import contextmanager
 import orjson
 import pytest
 
+from late import needs
+from medstress.backends.openai import OpenAiBackend, open_backend
 from medstress.backends.options import BackendOptions
 from medstress.backends.server import Patience, bounded, remember_key, retry_after, without_keys
 from medstress.core.calls import Failure, Generate, Generated
 from medstress.core.errors import UsageError
 
-pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-
-from medstress.backends.openai import OpenAiBackend, open_backend
+pytestmark = needs("openai")
 
 KEY = "sk-hostile-0123456789"
 OTHER = "sk-of-another-server-42"

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from fault_server import FaultServer
+from late import needs
+from medstress.backends.openai import OpenAiBackend, is_same_model, open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Score
 from medstress.core.errors import UsageError
 
-pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-
-from medstress.backends.openai import OpenAiBackend, is_same_model, open_backend
+pytestmark = needs("openai")
 
 LETTER = Score("Which?\nAnswer:", (" A", " B"), first_token=True)
 

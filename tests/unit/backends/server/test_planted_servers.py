@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from fault_server import Asked, FaultServer
+from late import needs
+from medstress.backends.openai import OpenAiBackend
 from medstress.backends.options import BackendOptions
 from medstress.backends.server import Patience
 from medstress.core.calls import (
@@ -22,9 +24,7 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import UsageError
 
-pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-
-from medstress.backends.openai import OpenAiBackend
+pytestmark = needs("openai")
 
 TURNS = (Message("system", "You are a doctor."), Message("user", "Which? A: x B: y"))
 WRITE = Generate(TURNS, Decoding(max_new_tokens=16), schema='{"properties":{"answer":{}}}')

@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from fault_server import FAULTS, Asked, FaultServer
+from late import needs
 from medstress.backends.mock import MockBackend
+from medstress.backends.openai import (
+    OpenAiBackend,
+    first_token_scores,
+    open_backend,
+    text_scores,
+)
 from medstress.backends.options import BackendOptions
 from medstress.backends.server import (
     Patience,
@@ -38,14 +45,7 @@ from medstress.core.calls import (
 from medstress.core.errors import UsageError
 from medstress.testing import ScriptedBackend
 
-pytest.importorskip("openai", reason="needs the extra medstress[openai]")
-
-from medstress.backends.openai import (
-    OpenAiBackend,
-    first_token_scores,
-    open_backend,
-    text_scores,
-)
+pytestmark = needs("openai")
 
 LETTER = Score("Which?\nAnswer:", (" A", " B", " C", " D"), first_token=True)
 CHAT = Score((Message("user", "Which?"),), ("A", "B", "C", "D"), first_token=True)

@@ -1,14 +1,18 @@
 """A small experiment on disk: twelve questions, forty names, a victim that logs what it is asked.
 
-Loaded by the fixtures of tests/replay, tests/cli and tests/experiments.
+`bench` and `workbench` of tests/conftest.py give it to tests.
 """
 
+import importlib
 import json
+import multiprocessing
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +29,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.calls import Choose, ModelIdentity, Request
 from medstress.engine.trial import FLIP_CHECK_SAMPLE
 from medstress.store.chain import RUN_CHAIN, link, wrong_rows
+from question_rows import write_rows
 from rows import rows_of
 
 VICTIM = '''
@@ -173,8 +178,7 @@ class Bench:
 
     def write_items(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write the data set."""
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (self.root / "items.jsonl").write_text(text, encoding="utf-8")
+        write_rows(self.root / "items.jsonl", rows)
 
     def write(self) -> Path:
         """Write the experiment file."""
@@ -192,13 +196,24 @@ class Bench:
         """Run in this process."""
         return medstress_cli(self.arguments(*extra, out=out))
 
+    def enter(self, patch: pytest.MonkeyPatch) -> "Bench":
+        """Let runs in this process be logged and instant."""
+        patch.setenv("VICTIM_LOG", str(self.log))
+        patch.setenv("VICTIM_DELAY", "0")
+        return self
+
+    def finished(self) -> "Bench":
+        """Run once, to the end."""
+        with pytest.MonkeyPatch.context() as patch:
+            assert self.enter(patch).run() == 0
+        return self
+
     def environment(self, delay: float = 0.0, log: Path | None = None) -> dict[str, str]:
         """The environment of a run in a process of its own."""
         return {
             **os.environ,
             "VICTIM_LOG": str(log or self.log),
             "VICTIM_DELAY": str(delay),
-            "MEDSTRESS_CACHE": str(self.root / "cache"),
         }
 
     def start(
@@ -321,6 +336,33 @@ def numbers(summary: Mapping[str, Any]) -> dict[str, Any]:
     for row in [*kept["results"], *kept["by_seed"]]:
         row["queries"].pop("interrupted")
     return kept
+
+
+FORKS = multiprocessing.get_context("forkserver")
+"""Processes that begin as copies of one which has imported this module: a start is no second."""
+FORKS.set_forkserver_preload([__name__])
+
+
+def die(
+    target: str, n: int, when: str, environment: Mapping[str, str], arguments: list[str]
+) -> None:
+    """Run `medstress`, and kill this process before or after a function's n-th call."""
+    os.environ.update(environment)
+    tempfile.tempdir = None
+    place, _, name = target.rpartition(".")
+    module, left = importlib.import_module(place), n
+    ordinary = getattr(module, name)
+
+    def dying(*given: Any, **named: Any) -> Any:
+        nonlocal left
+        left -= 1
+        answer = ordinary(*given, **named) if left or when == "after" else None
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    setattr(module, name, dying)
+    medstress_cli(arguments)
 
 
 def start(
