@@ -1,4 +1,4 @@
-"""The workbench of tests/replay, and the command line in this process."""
+"""The workbench with a small experiment, and the command line in this process."""
 
 import io
 import shutil
@@ -34,20 +34,8 @@ def small(workbench, root):
 @pytest.fixture
 def bench(workbench, tmp_path, monkeypatch):
     """The small experiment."""
-    made = small(workbench, tmp_path)
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    return made
-
-
-def run_once(made):
-    """Run an experiment for many tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
-        assert made.run() == 0
-    return made
+    return small(workbench, tmp_path).enter(monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +45,7 @@ def small_run_with(workbench, tmp_path_factory):
     def run(change):
         made = small(workbench, tmp_path_factory.mktemp("small"))
         change(made)
-        return run_once(made)
+        return made.finished()
 
     return run
 
@@ -84,7 +72,7 @@ def finished(workbench, tmp_path_factory):
         {"name": "mock", "backend": "mock", "answer_by": "letter", "parameters": 1e6}
     )
     made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
-    return run_once(made)
+    return made.finished()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import shlex
 import pytest
 
 import medstress as ms
-from medstress.experiment import first
 from medstress.experiment.check_data import check_data
 from medstress.experiment.first import Choices
 
@@ -35,9 +34,7 @@ QUESTIONS = [
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    """Write a file into a folder of its own; names have vectors of letters there."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(first, "find_spec", lambda _: None)
 
     def written(name, rows):
         text = rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)

@@ -2,12 +2,8 @@
 
 import json
 
-import pytest
-
 from fault_server import FaultServer
 from medstress.api.run import Run
-
-pytest.importorskip("openai", reason="needs the extra medstress[openai]")
 
 KEY = "sk-test-0123456789abcdef"
 

@@ -61,9 +61,9 @@ def two(bench):
 
 
 @pytest.fixture(scope="module")
-def made(ran_with):
+def made(workbench, tmp_path_factory):
     """The run of both, made once."""
-    return ran_with(planted)
+    return planted(workbench.Bench(tmp_path_factory.mktemp("analysed"))).finished()
 
 
 @pytest.fixture

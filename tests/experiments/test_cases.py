@@ -16,15 +16,13 @@ from medstress.testing import tiny_questions
 
 
 @pytest.fixture(scope="module")
-def finished(ran_with):
+def finished(workbench, tmp_path_factory):
     """A finished run of substitutions, with controls and slices."""
-
-    def change(made):
-        made.tables["experiment"] |= {"controls": ["no_op"], "seeds": [0]}
-        made.tables["slices"] = {"by": ["key"]}
-        made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
-
-    return ran_with(change)
+    made = workbench.Bench(tmp_path_factory.mktemp("cases"))
+    made.tables["experiment"] |= {"controls": ["no_op"], "seeds": [0]}
+    made.tables["slices"] = {"by": ["key"]}
+    made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
+    return made.finished()
 
 
 def built(folder, fits=lambda trial: True, most_tried=None):

@@ -22,24 +22,21 @@ open(os.environ["EXECUTED"], "w").close()
 """Leaves a file where the victim is imported."""
 
 
-def small(made, workbench):
-    """Three questions, one attack, one seed, a victim that leaves a mark."""
-    made.write_items(workbench.questions(3))
-    made.tables["experiment"]["seeds"] = [0]
-    made.tables["attack"] = [made.attack("random")]
-    victim = made.root / "victim.py"
-    victim.write_text(MARK + victim.read_text("utf-8"), "utf-8")
-
-
 @pytest.fixture(scope="module")
-def made(ran_with, workbench, tmp_path_factory):
-    """The run of this user, made once, and the state directory that knows it."""
-    state = tmp_path_factory.mktemp("state")
+def made(workbench, tmp_path_factory):
+    """The run of this user, made once, and the state directory that knows it.
+
+    Three questions, one attack, one seed, a victim that leaves a mark.
+    """
+    bench, state = workbench.Bench(tmp_path_factory.mktemp("run")), tmp_path_factory.mktemp("state")
+    bench.write_items(workbench.questions(3))
+    bench.tables["experiment"]["seeds"] = [0]
+    bench.tables["attack"] = [bench.attack("random")]
+    (bench.root / "victim.py").write_text(MARK + workbench.VICTIM, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDSTRESS_STATE", str(state / "mine"))
         patch.setenv("EXECUTED", str(state / "executed"))
-        bench = ran_with(lambda bench: small(bench, workbench))
-    return bench, state
+        return bench.finished(), state
 
 
 def contents(*folders: Path) -> dict[Path, bytes]:
@@ -50,8 +47,7 @@ def contents(*folders: Path) -> dict[Path, bytes]:
 def own(made, monkeypatch):
     """That run where it was made, which is as it was afterwards; nothing was executed so far."""
     bench, state = made
-    for name, value in bench.environment().items():
-        monkeypatch.setenv(name, value)
+    bench.enter(monkeypatch)
     monkeypatch.setenv("MEDSTRESS_STATE", str(state / "mine"))
     monkeypatch.setenv("EXECUTED", str(state / "executed"))
     (state / "executed").unlink(missing_ok=True)
@@ -76,10 +72,8 @@ def copied(own, workbench, tmp_path, monkeypatch):
     copy = workbench.Bench(tmp_path / "copy")
     copy.tables = own.tables
     shutil.copytree(own.root, copy.root, dirs_exist_ok=True)
-    for name, value in copy.environment().items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "other"))
-    return copy
+    return copy.enter(monkeypatch)
 
 
 @pytest.fixture

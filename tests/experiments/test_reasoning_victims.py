@@ -12,7 +12,6 @@ from medstress.cli.app import medstress_cli
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
 from rows import rows_of
 
-pytest.importorskip("openai")
 ITEMS = tiny_questions(6)
 CUES = {"tiny-0": "teacher", "tiny-1": "clerk", "tiny-2": "farmer"}
 SCRIPT = ["He works as a clerk.", "He works as a teacher.", "He works as a farmer."]

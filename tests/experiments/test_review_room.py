@@ -25,16 +25,14 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\U0001f600"
 
 
 @pytest.fixture(scope="module")
-def finished(ran_with):
+def finished(workbench, tmp_path_factory):
     """A finished run whose labels are found in no text."""
-
-    def change(made):
-        made.tables["victim"][0]["name"] = "VICTIM-LABEL"
-        made.tables["experiment"] |= {"name": "RUN-LABEL", "seeds": [0]}
-        for table in made.tables["attack"]:
-            table["label"] = f"ATTACK-{table['sampler']}"
-
-    return ran_with(change).out
+    made = workbench.Bench(tmp_path_factory.mktemp("room"))
+    made.tables["victim"][0]["name"] = "VICTIM-LABEL"
+    made.tables["experiment"] |= {"name": "RUN-LABEL", "seeds": [0]}
+    for table in made.tables["attack"]:
+        table["label"] = f"ATTACK-{table['sampler']}"
+    return made.finished().out
 
 
 @pytest.fixture

@@ -21,14 +21,12 @@ def text_of(page):
 
 
 @pytest.fixture(scope="module")
-def run(ran_with):
+def run(workbench, tmp_path_factory):
     """A run of two attacks, made once."""
-
-    def change(bench):
-        bench.tables["attack"] = [bench.attack("random"), bench.attack("nearest")]
-        bench.tables["experiment"]["seeds"] = [0]
-
-    return ms.Run(ran_with(change).out)
+    made = workbench.Bench(tmp_path_factory.mktemp("run"))
+    made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
+    made.tables["experiment"]["seeds"] = [0]
+    return ms.Run(made.finished().out)
 
 
 def test_open_finds_a_run_and_refuses_what_is_none(run, tmp_path, said):

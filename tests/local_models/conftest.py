@@ -5,7 +5,6 @@ torch and transformers are imported by what needs them: other tests live here to
 
 import random
 import shutil
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -282,18 +281,6 @@ def folder_of(tmp_path_factory):
         return made[name]
 
     return folder
-
-
-@pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
-    """A cache of its own, and one thread: so small a model is slowed down by more."""
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    if torch := sys.modules.get("torch"):
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-    yield
-    if torch:
-        torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from late import torch, transformers
 from medstress.backends.local.transformers import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Failure, Generate, Scored
 from medstress.core.errors import UsageError
-
-torch = pytest.importorskip("torch", reason="needs the extra transformers")
-transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
 def sentence_of(folder: Path | str) -> str:
@@ -53,20 +51,19 @@ def test_a_padding_token_beyond_the_embedding_is_no_matter(copied):
     assert open_backend(BackendOptions(model=str(folder), device="cpu")).traits.parameters > 0
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def test_a_model_that_does_not_fit_into_memory_is_told(folder_of, monkeypatch):
+    errors = [
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
-    ],
-)
-def test_a_model_that_does_not_fit_into_memory_is_told(error, folder_of, monkeypatch):
+    ]
+
     def full(*_: Any, **__: Any) -> None:
-        raise error
+        raise errors.pop()
 
     monkeypatch.setattr(transformers.LlamaForCausalLM, "from_pretrained", full)
-    assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
+    while errors:
+        assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
 
 
 @pytest.mark.parametrize("name", ["llama", "alibi", "t5"])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from late import torch, transformers
 from medstress.backends.local import encoders as sentence_encoders
 from medstress.backends.local.encoders import PairBackend, PieceTokenizer
 from medstress.backends.options import BackendOptions
@@ -32,9 +33,6 @@ from medstress.core.calls import (
 from medstress.core.errors import UsageError
 from medstress.core.label_schemes import in_iob2
 from medstress.testing import check_backend
-
-torch = pytest.importorskip("torch", reason="needs the extra transformers")
-transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 
 CORPUS = [
     "naproxen and aspirin relieve pain in acute gout but not in scurvy",

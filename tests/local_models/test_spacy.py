@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from late import spacy
 from medstress.attacks.noise import SwapNoise
 from medstress.backends.options import BackendOptions
 from medstress.backends.spacy import open_backend
@@ -22,8 +23,6 @@ from medstress.core.sentences import TaggedText
 from medstress.entities.recognisers import LINKER, Found, SpacyPipeline
 from medstress.experiment.plan.noise_resources import noise_resources
 from medstress.testing import check_backend
-
-spacy = pytest.importorskip("spacy", reason="needs the extra spacy")
 
 TEXT = "Aspirin helps gout, says Anna."
 PATTERNS = {"aspirin": "CHEMICAL", "gout": "DISEASE", "anna": "PERSON"}

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from late import torch
 from medstress.backends.local import loading
 from medstress.backends.local.transformers import _GumbelNoise, open_backend
 from medstress.backends.options import BackendOptions
@@ -22,9 +23,6 @@ from medstress.core.calls import (
 )
 from medstress.core.errors import UsageError
 from medstress.tasks.reading import is_over
-
-torch = pytest.importorskip("torch", reason="needs the extra transformers")
-pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
 @pytest.mark.parametrize("call", [Score, Generate])

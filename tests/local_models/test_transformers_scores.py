@@ -5,10 +5,8 @@ import logging
 import numpy as np
 import pytest
 
+from late import torch
 from medstress.core.calls import Failure, Message, Score, Scored
-
-torch = pytest.importorskip("torch", reason="needs the extra transformers")
-pytest.importorskip("transformers", reason="needs the extra transformers")
 
 
 def test_an_architecture_without_positions_is_read_plainly_with_a_warning(open_tiny, caplog):
