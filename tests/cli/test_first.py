@@ -61,22 +61,6 @@ def test_no_attack_asks_the_clean_questions_alone(medstress, here):
     assert (row["queries"]["baseline"], row["queries"]["asked"]) == (4, 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (("x.toml", "--model", "mock"), "--set"),
-        (("--data", "q.jsonl"), "--model"),
-        (("--model", "mock"), "--data"),
-        (("--data", "q.jsonl", "--model", "mock", "--columns", "question"), "question=stem"),
-    ],
-    ids=str,
-)
-def test_a_run_without_enough_is_refused_with_what_to_type(medstress, said, arguments, word):
-    told = medstress("run", *arguments)
-    assert told.code == 2
-    said(told.err, word)
-
-
 RUN = "medstress run --data q.jsonl --model"
 
 

