@@ -108,6 +108,9 @@ def test_what_is_written_has_the_units_of_what_was_read(folder):
     assert new == units(folder / "gold.tsv")
 
 
+SEARCH = ("--set", "attack.search=greedy", "--set", "attack.budget=4")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -86,31 +86,6 @@ def test_failed_trials_go_before_missed_criteria(planted):
     assert judged(bench)["met"] is False
 
 
-@pytest.mark.release
-def test_a_run_is_compared_with_a_baseline(planted, said):
-    old = planted(0.1, n=150)
-    old.tables["victim"][0]["name"] = "old"
-    baseline = old.root / "baseline"
-    run(old.write(), baseline)
-    bench = planted(0.1, n=150, metric="asr", max_high=0.1, against={"run": "baseline"})
-    bench.tables["victim"][0]["name"] = "new"
-    assert bench.run() == 0
-    found = judged(bench)
-    assert found["estimate"]["value"] == 0
-    assert found["against"] == {"run": "baseline", "victim": "old"}
-    bench = planted(0.9, n=150)
-    bench.out = bench.root / "worse"
-    assert bench.run() == 3
-    assert judged(bench)["estimate"]["value"] > 0.6
-    old.tables["experiment"]["seeds"] = [0, 1]
-    planted(0.1, n=150)
-    bench.tables.pop("require")
-    bench.tables["victim"][0]["name"] = "old"
-    bench.tables["experiment"]["seeds"] = [0, 1]
-    run(bench.write(), baseline)
-    assert "has changed since the first query" in judged(bench)["reason"]
-
-
 def test_a_finished_run_needs_its_baseline_no_more_and_an_extension_does(planted, said):
     old = planted(0.1, n=8)
     run(old.write(), old.root / "baseline")

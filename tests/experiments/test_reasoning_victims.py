@@ -1,6 +1,5 @@
 """Victims that reason, behind servers: planted so that what must be measured is known."""
 
-import json
 import re
 
 import pytest
@@ -10,6 +9,7 @@ from fault_server import FaultServer
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
+from question_rows import write_rows
 from rows import rows_of
 
 ITEMS = tiny_questions(6)
@@ -17,85 +17,35 @@ CUES = {"tiny-0": "teacher", "tiny-1": "clerk", "tiny-2": "farmer"}
 SCRIPT = ["He works as a clerk.", "He works as a teacher.", "He works as a farmer."]
 PLANTED = [1, 5 / 6, 4 / 6, 3 / 6]
 """Accuracy after 0 to 3 attempts of `SCRIPT` on a target that errs on `CUES`."""
-NAMES = [f"zumab{i}{j}" for i in range(6) for j in range(4)]
 LONG = "because the guideline of the society says so in its newest edition"
 THOUGHTS = 'Could it be {"answer": "B"} or {"confidence": {"A": 1}}? ' * 8
-
-
-def rows():
-    return [
-        {
-            "id": f"q{i}",
-            "context": "",
-            "stem": f"What treats case {i}?",
-            "options": NAMES[4 * i : 4 * i + 4],
-            "answer_idx": "ABCD"[i % 4],
-            "mentions": [
-                {"field": "ABCD"[j], "start": 0, "end": len(NAMES[4 * i + j]), "type": "T121"}
-                for j in range(4)
-            ],
-        }
-        for i in range(6)
-    ]
 
 
 def planted(wrong_words: str):
     """The key alone on clean items; on edited ones a wrong letter, with so many words after it."""
 
     def answer(prompt: str) -> str:
-        case = int(re.findall(r"What treats case (\d)", prompt)[-1])
-        key = "ABCD"[case % 4]
-        if all(name in prompt for name in NAMES[4 * case : 4 * case + 4]):
-            return key
-        return f"{'ABCD'[(case + 1) % 4]} {wrong_words}".strip()
+        key = int(re.search(r"What treats case (\d)", prompt)[1]) % 4
+        is_clean = prompt.count("zumab") == 4
+        return "ABCD"[key] if is_clean else f"{'BCDA'[key]} {wrong_words}".strip()
 
     return answer
 
 
 @pytest.fixture
-def swaps(tmp_path):
-    """An experiment that swaps names in the options of questions for a server."""
-    path = tmp_path / "items.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
-    (tmp_path / "names.txt").write_text("\n".join(f"vexi{i}mab" for i in range(9)), "utf-8")
+def swaps(bench, workbench):
+    """An experiment that swaps names in the options of six questions for a server."""
+    bench.write_items(row for row in workbench.questions(7) if row["mentions"])
+    bench.tables["experiment"]["seeds"] = [0]
 
-    def build(server, attack=None, **victim):
-        return {
-            "experiment": {"controls": False, "name": "x", "seeds": [0]},
-            "dataset": {"name": "table", "path": str(path)},
-            "entities": {
-                "type": "drugs",
-                "vocabulary": str(tmp_path / "names.txt"),
-                "embedding": "ngram",
-            },
-            "victim": {
-                "name": "v",
-                "backend": "openai",
-                "base_url": server.url,
-                "model": server.model,
-                "answer_by": "generate",
-                "max_new_tokens": 4,
-                **victim,
-            },
-            "attack": {
-                "name": "entity_substitution",
-                "sampler": "random",
-                "budget": 2,
-                **(attack or {}),
-            },
-        }
+    def write(server, attack=None, **victim):
+        asked = {"backend": "openai", "base_url": server.url, "model": server.model}
+        keys = {"name": "v", "answer_by": "generate", "max_new_tokens": 4, **victim}
+        bench.tables["victim"] = [asked | keys]
+        bench.tables["attack"] = [bench.attack("random", budget=2, **(attack or {}))]
+        return bench.write()
 
-    return build
-
-
-def write(tables, path):
-    """An experiment as a file for the command line."""
-    lines = []
-    for table, value in tables.items():
-        lines.append(f"[{table}]" if table == "experiment" else f"[[{table}]]")
-        lines += [f"{key} = {json.dumps(each)}" for key, each in value.items()]
-    path.write_text("\n".join(lines), "utf-8")
-    return path
+    return write
 
 
 def result(done: Run):
@@ -127,13 +77,6 @@ def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_pat
     assert " 12 replies " in warned(done, "cut_off")
 
 
-def go(tables, tmp_path, capsys, *more):
-    file = write(tables, tmp_path / "x.toml")
-    code = medstress_cli(["run", str(file), "--out", str(tmp_path / "run"), "--quiet", *more])
-    told = capsys.readouterr()
-    return code, told.out, told.err
-
-
 def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_with_1(
     swaps, tmp_path, capsys
 ):
@@ -141,9 +84,9 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
         return f"I would see a doctor ({sum(map(ord, prompt))})."
 
     with FaultServer(answer=answer) as server:
-        code, out, _ = go(swaps(server), tmp_path, capsys)
-    assert code == 1
-    done = Run(tmp_path / "run")
+        folder = tmp_path / "run"
+        assert medstress_cli(["run", str(swaps(server)), "--out", str(folder), "--quiet"]) == 1
+    done, out = Run(folder), capsys.readouterr().out
     replies = r'"I would see a doctor \(\d+\)\."'
     assert len(re.findall(replies, warned(done, "unread"))) == 3
     assert len(re.findall(replies, " ".join(out.split()))) == 3
@@ -163,12 +106,7 @@ def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, t
 
 @pytest.fixture
 def medfuzz(tmp_path):
-    given = [
-        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
-        for q in ITEMS
-    ]
-    path = tmp_path / "items.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in given), "utf-8")
+    path = write_rows(tmp_path / "items.jsonl", ITEMS)
 
     def fuzz(target, out="run", attack=None, **victim):
         def model(server):
