@@ -1,5 +1,8 @@
-"""The workbench of tests/replay, and the command line in this process."""
+"""The workbench with a small experiment, and the command line in this process."""
 
+import io
+import shutil
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -19,17 +22,57 @@ class Told:
     """That command."""
 
 
-@pytest.fixture
-def bench(workbench, tmp_path, monkeypatch):
+def small(workbench, root):
     """A small experiment: five questions, one attack, one seed, the logging victim."""
-    made = workbench.Bench(tmp_path)
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
+    made = workbench.Bench(root)
     made.write_items(workbench.questions(5))
     made.tables["experiment"]["seeds"] = [0]
     made.tables["attack"] = [made.attack("random", budget=3)]
     return made
+
+
+@pytest.fixture
+def bench(workbench, tmp_path, monkeypatch):
+    """The small experiment."""
+    monkeypatch.chdir(tmp_path)
+    return small(workbench, tmp_path).enter(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def small_run_with(workbench, tmp_path_factory):
+    """Run the small experiment with a change: `small_run_with(lambda made: ...)`."""
+
+    def run(change):
+        made = small(workbench, tmp_path_factory.mktemp("small"))
+        change(made)
+        return made.finished()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small_run(small_run_with):
+    """The small experiment and its run, made once."""
+    return small_run_with(lambda made: None)
+
+
+@pytest.fixture
+def ran(bench, small_run):
+    """A copy of both, which can go on."""
+    shutil.copytree(small_run.root, bench.root, dirs_exist_ok=True)
+    return bench
+
+
+@pytest.fixture(scope="session")
+def finished(workbench, tmp_path_factory):
+    """A finished run of two victims and two attacks, made once."""
+    made = workbench.Bench(tmp_path_factory.mktemp("finished"))
+    made.tables["experiment"]["name"] = "finished"
+    made.tables["victim"].append(
+        {"name": "mock", "backend": "mock", "answer_by": "letter", "parameters": 1e6}
+    )
+    made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
+    return made.finished()
 
 
 @pytest.fixture
@@ -47,17 +90,28 @@ def medstress(capsys, monkeypatch, parted):
     return call
 
 
-@pytest.fixture(scope="session")
-def finished(workbench, tmp_path_factory):
-    """A finished run of the mock on the sample questions' kind of data, made once."""
-    with pytest.MonkeyPatch.context() as patch:
-        made = workbench.Bench(tmp_path_factory.mktemp("finished"))
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
-        made.tables["experiment"]["name"] = "finished"
-        made.tables["victim"].append(
-            {"name": "mock", "backend": "mock", "answer_by": "letter", "parameters": 1e6}
-        )
-        made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
-        assert made.run() == 0
-    return made
+class Terminal(io.StringIO):
+    """A terminal, as far as Python asks."""
+
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """The command line on a terminal: `terminal(*arguments, columns=80)` -> what it shows."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    def call(*arguments, columns=80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        stream = Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            medstress_cli([str(argument) for argument in arguments])
+        return stream.getvalue()
+
+    return call

@@ -49,13 +49,22 @@ def test_a_second_run_pays_for_nothing_says_the_same_and_needs_the_cache_no_more
     assert bench.summary(other)["results"] == second["results"]
 
 
-def test_only_what_a_run_lacks_is_paid_for(bench, medstress, shared, workbench):
+def test_only_what_a_run_lacks_is_paid_for_and_a_damaged_answer_is_asked_again_or_removed(
+    bench, medstress, shared, workbench
+):
     n, other = len(bench.received()), bench.root / "other"
-    bench.tables["attack"] = [bench.attack("random", budget=6)]
+    assert medstress("cache", "info").out.startswith(f"{shared}: {n} answers, ")
+    damage(shared, 3)
     assert medstress(*bench.arguments(out=other)).code == 0
+    assert len(bench.received()) == n + 3
+    assert medstress("cache", "prune").out == f"{shared}: 0 of {n} answers removed\n"
+    damage(shared, 2)
+    assert medstress("cache", "prune").out == f"{shared}: 2 of {n} answers removed\n"
+    bench.tables["attack"] = [bench.attack("random", budget=6)]
+    assert medstress(*bench.arguments("--fresh", out=other)).code == 0
     queries = workbench.ledger(bench.summary(other))
     assert queries["asked"] == queries["paid"] + queries["cached"]
-    assert 0 < queries["paid"] <= len(bench.received()) - n
+    assert 0 < queries["paid"] <= len(bench.received()) - n - 3
     assert queries["cached"] > 0
 
 
@@ -70,14 +79,3 @@ def test_failures_are_never_shared(bench, medstress):
     other = bench.root / "other"
     assert medstress(*bench.arguments(out=other)).code == 0
     assert bench.summary(other)["performance"]["calls_from_cache"] == 0
-
-
-def test_a_damaged_answer_is_asked_again_or_removed(bench, medstress, shared):
-    n = len(bench.received())
-    assert medstress("cache", "info").out.startswith(f"{shared}: {n} answers, ")
-    damage(shared, 3)
-    assert medstress(*bench.arguments(out=bench.root / "other")).code == 0
-    assert len(bench.received()) == n + 3
-    assert medstress("cache", "prune").out == f"{shared}: 0 of {n} answers removed\n"
-    damage(shared, 2)
-    assert medstress("cache", "prune").out == f"{shared}: 2 of {n} answers removed\n"

@@ -61,23 +61,6 @@ def test_no_attack_asks_the_clean_questions_alone(medstress, here):
     assert (row["queries"]["baseline"], row["queries"]["asked"]) == (4, 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        ((), "--data FILE --model NAME"),
-        (("x.toml", "--model", "mock"), "--set"),
-        (("--data", "q.jsonl"), "--model"),
-        (("--model", "mock"), "--data"),
-        (("--data", "q.jsonl", "--model", "mock", "--columns", "question"), "question=stem"),
-    ],
-    ids=str,
-)
-def test_a_run_without_enough_is_refused_with_what_to_type(medstress, said, arguments, word):
-    told = medstress("run", *arguments)
-    assert told.code == 2
-    said(told.err, word)
-
-
 RUN = "medstress run --data q.jsonl --model"
 
 
@@ -85,12 +68,9 @@ RUN = "medstress run --data q.jsonl --model"
     ("arguments", "following"),
     [
         (("q.jsonl", "own.py:answr"), f"{RUN} own.py:answer"),
-        (("q.jsonl", "own.py"), f"{RUN} own.py:answer"),
-        (("q.jsonl", "owm.py:answer"), f"{RUN} own.py:answer"),
         (("q.jsonl", "mok"), f"{RUN} mock"),
-        (("q.jsonl", "mock", "--budget", "0"), f"{RUN} mock"),
         (("q.jsonl",), f"{RUN} my_model.py:answer"),
-        (("qq.jsonl", "mock"), "medstress run --data q.jsonl --model mock"),
+        (("qq.jsonl", "mock"), f"{RUN} mock"),
         (("medqa", "mock"), "medstress run --data medqa --model mock --set dataset.path=FILE"),
     ],
     ids=str,
@@ -98,5 +78,5 @@ RUN = "medstress run --data q.jsonl --model"
 def test_the_next_command_is_the_mended_one(medstress, here, arguments, following):
     (here / "own.py").write_text(f"import re\n{OWN}    options = 1\n", "utf-8")
     words = [word for pair in zip(("--data", "--model"), arguments, strict=False) for word in pair]
-    told = medstress("run", *words, *arguments[2:])
+    told = medstress("run", *words)
     assert (told.code, told.next) == (2, following), told

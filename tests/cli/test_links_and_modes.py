@@ -50,33 +50,24 @@ def outside(tmp_path):
 # -- links -----------------------------------------------------------------------------------------
 
 
-def test_a_run_writes_through_no_link_in_its_folder(bench, medstress, outside, tmp_path):
-    assert bench.run() == 0
-    whole = bench.out.rename(tmp_path / "whole")
+def test_a_run_writes_through_no_link_in_its_folder(ran, medstress, outside, small_run):
     for name, flags in product(FILES, ((), ("--fresh",))):
-        shutil.rmtree(bench.out, ignore_errors=True)
-        shutil.copytree(whole, bench.out)
-        place = bench.out / name
+        shutil.rmtree(ran.out)
+        shutil.copytree(small_run.out, ran.out)
+        place = ran.out / name
         place.unlink(missing_ok=True)
         place.symlink_to(outside)
-        before = {path.name: path.read_bytes() for path in bench.out.iterdir() if path != place}
-        told = medstress("run", bench.write(), "--out", bench.out, "--quiet", *flags)
-        assert told.code == 2
-        assert told.err.count("\n") == 1
-        assert name in told.err
+        before = {path.name: path.read_bytes() for path in ran.out.iterdir() if path != place}
+        told = medstress(*ran.arguments(*flags))
+        assert (told.code, told.err.count("\n"), name in told.err) == (2, 1, True)
         assert place.is_symlink()
         assert outside.read_bytes() == b"mine\n" * 100
-        after = {path.name: path.read_bytes() for path in bench.out.iterdir() if path != place}
+        after = {path.name: path.read_bytes() for path in ran.out.iterdir() if path != place}
         assert after == before
-
-
-def test_a_run_changes_no_file_that_has_another_name(bench, medstress, outside):
-    assert bench.run() == 0
-    (bench.out / "run.sqlite").unlink()
-    os.link(outside, bench.out / "run.sqlite")
-    told = medstress("run", bench.write(), "--out", bench.out, "--quiet")
-    assert told.code == 2
-    assert "hard link" in told.err
+    (ran.out / "run.sqlite").unlink()
+    os.link(outside, ran.out / "run.sqlite")
+    told = medstress(*ran.arguments())
+    assert (told.code, "hard link" in told.err) == (2, True)
     assert outside.read_bytes() == b"mine\n" * 100
 
 
@@ -114,17 +105,26 @@ def filled(arguments, run, to):
     return [part.format(run=run, to=to) for part in arguments]
 
 
-def test_no_output_goes_through_a_link(run_of, medstress, tmp_path, outside):
-    for what, arguments in OUTPUTS.items():
-        words = filled(arguments, run_of, tmp_path / what)
-        for target in (outside, tmp_path / "nowhere"):
-            link = Path(words[-1])
-            link.unlink(missing_ok=True)
-            link.symlink_to(target)
-            assert medstress(*words).code == 2, what
-            assert link.is_symlink()
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize("what", OUTPUTS)
+def test_an_output_elsewhere_is_its_owners_alone_and_goes_through_no_link(
+    run_of, medstress, tmp_path, outside, what
+):
+    words = filled(OUTPUTS[what], run_of, tmp_path / what)
+    place = Path(words[-1])
+    for target in (outside, tmp_path / "nowhere"):
+        place.unlink(missing_ok=True)
+        place.symlink_to(target)
+        assert medstress(*words).code == 2
+        assert place.is_symlink()
     assert not (tmp_path / "nowhere").exists()
     assert outside.read_bytes() == b"mine\n" * 100
+    place.unlink()
+    assert medstress(*words).code == 0
+    found = stat.S_IMODE(place.stat().st_mode)
+    assert found == {"markdown": 0o666, "figures": 0o700}.get(what, 0o600)
+    if what == "figures":
+        assert set(modes(place).values()) == {0o700, 0o600}
 
 
 def to_nowhere(place: Path, outside: Path, how: str) -> None:
@@ -212,26 +212,14 @@ def test_a_run_folder_is_its_owners_alone(bench, medstress):
         assert set(found.values()) == {0o600}
 
 
-@pytest.mark.usefixtures("umask")
-def test_outputs_elsewhere_are_their_owners_alone(run_of, medstress, tmp_path):
-    for what, arguments in OUTPUTS.items():
-        words = filled(arguments, run_of, tmp_path / what)
-        assert medstress(*words).code == 0
-        place = Path(words[-1])
-        found = stat.S_IMODE(place.stat().st_mode)
-        assert found == {"markdown": 0o666, "figures": 0o700}.get(what, 0o600), what
-    assert set(modes(tmp_path / "figures").values()) == {0o700, 0o600}
-
-
-def test_a_run_that_its_owner_opened_to_the_group_stays_open_to_it(bench, medstress):
-    assert bench.run() == 0
-    bench.out.chmod(0o750)
-    for path in bench.out.iterdir():
+def test_a_run_that_its_owner_opened_to_the_group_stays_open_to_it(ran, medstress):
+    ran.out.chmod(0o750)
+    for path in ran.out.iterdir():
         path.chmod(0o640)
-    bench.tables["experiment"]["seeds"].append(7)
-    assert bench.run() == 0
-    assert medstress("review", bench.out, "--export", bench.out / "sheet.csv").code == 0
-    found = modes(bench.out)
+    ran.tables["experiment"]["seeds"].append(7)
+    assert ran.run() == 0
+    assert medstress("review", ran.out, "--export", ran.out / "sheet.csv").code == 0
+    found = modes(ran.out)
     assert found.pop(".") == 0o750
     assert {"reviews.sqlite", "sheet.csv", "summary.json"} <= set(found)
     assert set(found.values()) == {0o640}

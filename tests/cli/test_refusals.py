@@ -1,4 +1,4 @@
-"""What a newcomer is told: the key that is meant, what differs, and the next command to type."""
+"""What a newcomer is told: the next command to type; and what a refused run leaves."""
 
 import shlex
 
@@ -18,20 +18,6 @@ def refused(bench, medstress):
         return told
 
     return check
-
-
-# -- keys -----------------------------------------------------------------------------------------
-
-
-def test_a_mistyped_key_is_named_with_the_one_that_is_meant(bench, refused):
-    bench.tables["attack"][0]["bugdet"] = bench.tables["attack"][0].pop("budget")
-    told = refused()
-    assert "experiment.toml, line " in told.err
-    assert "unknown key 'bugdet'" in told.err
-    assert "did you mean 'budget'?" in told.err
-
-
-# -- the next command -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,6 +117,3 @@ def test_what_failed_before_the_first_answer_is_asked_again(bench, medstress):
     (bench.root / "down").unlink()
     assert medstress(*bench.arguments()).code == 0
     assert all(row.verdict != "failed" for row in bench.rows())
-
-
-# -- mistakes in the command itself ---------------------------------------------------------------

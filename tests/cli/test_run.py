@@ -1,6 +1,7 @@
 """`medstress run`: what it refuses, what a misbehaving victim does to it, and what it prints."""
 
 import re
+import tomllib
 
 import pytest
 
@@ -72,30 +73,28 @@ def test_the_bound_is_reached_by_a_victim_that_errs_last(bench, workbench, medst
     assert len(bench.received()) == bound == 4 * (1 + 4 + 1)
 
 
-@pytest.mark.parametrize(
-    ("table", "key", "value"),
-    [
+def test_a_dry_run_refuses_what_the_run_would_refuse(bench, refused):
+    for table, key, value in (
+        ("victim", "target", "missing.py:answer"),
         ("attack", "budget", 41),
         ("dataset", "path", "missing.jsonl"),
-        ("victim", "target", "missing.py:answer"),
-    ],
-)
-def test_a_dry_run_refuses_what_the_run_would_refuse(bench, refused, table, key, value):
-    bench.tables[table][0][key] = value
-    message = refused()
-    assert refused("--dry-run") == message
+    ):
+        bench.tables[table][0][key] = value
+        assert refused("--dry-run") == refused()
 
 
-# -- the data -------------------------------------------------------------------------------------
-
-
-def test_a_bad_row_is_named_by_file_line_and_field(bench, workbench, refused, said):
-    rows = workbench.questions(5)
-    rows[3]["options"] = ["a", "b", "a", "c"]
-    bench.write_items(rows)
-    message = refused()
-    assert message.startswith(f"{bench.root / 'items.jsonl'}, line 4: ")
-    said(message, "field 'options'")
+def test_an_experiment_is_written_by_a_dry_run_but_never_over_a_file(medstress, bench, tmp_path):
+    path = tmp_path / "mine.toml"
+    command = ("run", bench.write(), "--dry-run", "--to", path)
+    told = medstress(*command)
+    assert told.code == 0, told.err
+    assert told.out.endswith(f"experiment: {path}   next: medstress run {path}\n")
+    assert tomllib.loads(path.read_text("utf-8"))["experiment"]
+    path.write_text("edited", encoding="utf-8")
+    told = medstress(*command)
+    assert told.code == 2
+    assert told.err.startswith(f"medstress: --to {path}: it exists already")
+    assert path.read_text("utf-8") == "edited"
 
 
 # -- the victim -----------------------------------------------------------------------------------
@@ -153,11 +152,10 @@ def test_a_victim_that_exits_does_not_look_like_success(bench, medstress):
     assert medstress(*bench.arguments()).code != 0
 
 
-def test_fresh_keeps_the_old_run_where_the_new_one_cannot_begin(bench, medstress, refused):
-    assert medstress(*bench.arguments()).code == 0
-    before = medstress("summary", bench.out, "--json").out
+def test_fresh_keeps_the_old_run_where_the_new_one_cannot_begin(ran, medstress, refused):
+    before = medstress("summary", ran.out, "--json").out
     assert "there is no file" in refused("--fresh", "--set", "victim.target='nope.py:f'")
-    assert medstress("summary", bench.out, "--json").out == before
+    assert medstress("summary", ran.out, "--json").out == before
 
 
 def test_rows_that_were_left_out_are_counted_by_run_dry_run_and_summary(bench, medstress):

@@ -7,11 +7,13 @@ import pytest
 from medstress.api.run import Run
 from rows import rows_of
 
+N = 40
+
 
 @pytest.fixture
-def tune(bench, workbench, medstress):
-    """Forty questions, two groups of values of n; call it with further arguments."""
-    bench.write_items(workbench.questions(60))
+def tune(ran, bench, workbench, medstress):
+    """Questions, two groups of values of n, a folder with another run; takes more arguments."""
+    bench.write_items(workbench.questions(N))
     bench.tables["experiment"]["seeds"] = [0, 1]
     bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4}]
     bench.tables["tune"] = {"grid": [-30, -5, 5, 30]}
@@ -27,10 +29,15 @@ def items_of(folder):
 
 
 def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench, tune):
+    n_calls = len(bench.received())
     told = tune()
+    assert told.code == 2
+    assert f"{bench.out} holds a run that was not tuned. Choose another folder" in told.err
+    assert len(bench.received()) == n_calls
+    told = tune("--fresh")
     assert (told.code, told.err) == (0, "")
     split = bench.out / "tuning"
-    assert items_of(split) | items_of(bench.out) == {f"q{i}" for i in range(60)}
+    assert items_of(split) | items_of(bench.out) == {f"q{i}" for i in range(N)}
     assert not items_of(split) & items_of(bench.out)
     assert {row.attack.rpartition(" ")[2] for row in rows_of(split)} == {
         *("n=-30", "n=-5", "n=5", "n=30")
@@ -56,20 +63,5 @@ def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench
     assert (again.code, rest) == (0, told.out)
     assert said.startswith("Nothing was asked: this run was measured from ")
     assert len(bench.received()) == n_calls
-
-
-def test_a_folder_with_another_run_is_refused_before_anything_is_asked(
-    bench, tune, medstress, workbench
-):
-    bench.write_items(workbench.questions(30))
-    bench.tables["experiment"]["seeds"] = [0]
-    bench.tables["attack"] = [{"name": "entity_substitution", "budget": 4, "n": -5}]
-    assert bench.run() == 0
-    n_calls = len(bench.received())
-    told = tune()
-    assert told.code == 2
-    assert f"{bench.out} holds a run that was not tuned. Choose another folder" in told.err
-    assert len(bench.received()) == n_calls
-    assert tune("--fresh").code == 0
     told = tune("--set", "tune.share=0.3")
     assert (told.code, "holds another experiment" in told.err) == (2, True)

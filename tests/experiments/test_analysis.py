@@ -64,12 +64,7 @@ def two(bench):
 @pytest.fixture(scope="module")
 def made(workbench, tmp_path_factory):
     """The run of both, made once."""
-    bench = planted(workbench.Bench(tmp_path_factory.mktemp("analysed")))
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in bench.environment().items():
-            patch.setenv(name, value)
-        run(bench.write(), bench.out)
-    return bench
+    return planted(workbench.Bench(tmp_path_factory.mktemp("analysed"))).finished()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 import medstress as ms
-from medstress.api.run import Run
 from medstress.core.errors import UsageError
 from rows import rows_of
 
@@ -26,57 +25,36 @@ def experiment(*attacks: dict[str, Any], **settings: Any) -> dict[str, Any]:
     }
 
 
-def labels(run: Run) -> set[str]:
-    return {row.attack for row in rows_of(run)}
-
-
-def test_arms_share_items_and_seeds_and_ask_no_more_than_their_attack_could(tmp_path):
-    run = ms.run(experiment(RANDOM, NEAREST), out=tmp_path / "run")
+def test_arms_share_items_and_seeds_cost_once_and_join_later(tmp_path):
+    """A folder keeps the default of controls that it began with, for new attacks too."""
+    ms.run(experiment(RANDOM), out=tmp_path / "run")
+    run = ms.run(experiment(RANDOM, NEAR, NEAREST), out=tmp_path / "run")
     rows = rows_of(run)
-    for attack, most in (("random", 4), ("nearest", 2)):
-        own, beside = (
-            {(r.item_id, r.seed, r.verdict == LOST): r.n_asked for r in rows if r.attack == name}
-            for name in (attack, f"{attack} / no_op")
-        )
-        assert beside.keys() == own.keys()
-        assert max(beside.values()) <= most
-
-
-def test_arms_with_equal_budget_and_seeds_cost_once(tmp_path):
-    run = ms.run(experiment(RANDOM, NEAR), out=tmp_path / "run")
-    rows = rows_of(run)
-    first, second = (
-        {(r.item_id, r.seed): r for r in rows if r.attack == f"{name} / no_op"}
-        for name in ("near", "random")
-    )
+    names = {"random": 4, "near": 4, "nearest": 2}
+    assert {row.attack for row in rows} == {*names, *(f"{name} / no_op" for name in names)}
+    arms = {
+        arm: {(r.item_id, r.seed, r.verdict == LOST): r for r in rows if r.attack == arm}
+        for arm in {row.attack for row in rows}
+    }
+    for name, most in names.items():
+        beside = arms[f"{name} / no_op"]
+        assert beside.keys() == arms[name].keys()
+        assert max(row.n_asked for row in beside.values()) <= most
+    # Controls of equal budget and seeds are one.
+    first, second = arms["near / no_op"], arms["random / no_op"]
     assert first.keys() == second.keys()
     for place, row in first.items():
         other = second[place]
         assert (row.verdict, row.first_success, row.edits) == (
-            other.verdict,
-            other.first_success,
-            other.edits,
+            *(other.verdict, other.first_success, other.edits),
         )
-    paid = sum(r.n_paid for r in first.values()) + sum(r.n_paid for r in second.values())
-    asked = sum(r.n_asked for r in first.values())
-    assert 0 < paid <= asked
-
-
-def test_a_folder_keeps_the_default_it_began_with_for_new_attacks(tmp_path):
-    out = tmp_path / "run"
-    ms.run(experiment(RANDOM), out=out)
-    run = ms.run(experiment(RANDOM, NEAR), out=out)
-    assert labels(run) == {"random", "random / no_op", "near", "near / no_op"}
+    both = [*first.values(), *second.values()]
+    assert 0 < sum(row.n_paid for row in both) <= sum(row.n_asked for row in first.values())
 
 
 @pytest.mark.parametrize(
     ("wanted", "told"),
-    [
-        (["noop"], "did you mean 'no_op'?"),
-        (["no_op", "no_op"], "values repeat"),
-        ([], "controls"),
-        ("no_op", "controls"),
-    ],
+    [(["noop"], "did you mean 'no_op'?"), (["no_op", "no_op"], "values repeat")],
 )
 def test_wrong_controls_are_one_sentence(tmp_path, wanted, told):
     with pytest.raises(UsageError, match="controls") as refused:

@@ -1,4 +1,4 @@
-"""Criteria, slices and early stops of whole runs: what is fixed, refused, judged and saved."""
+"""Criteria and slices of whole runs: what is fixed, refused, judged and saved."""
 
 import pytest
 
@@ -58,16 +58,14 @@ def judged(bench, number=0):
     return Run(bench.out).summary()["requirements"][number]
 
 
-def test_a_criterion_that_is_missed_ends_with_3_and_a_met_one_with_0(planted):
-    bench = planted(0.3, metric="asr", max_high=0.6)
-    assert bench.run() == 0
-    assert judged(bench)["met"] is True
+def test_a_missed_criterion_ends_with_3(planted):
+    bench = planted(0.3)
     bench.tables["require"] = [
         {"metric": "asr", "max_high": 0.6},
         {"metric": "asr", "max_high": 0.2, "where": {"group": "drugs"}, "at_budget": 1},
         {"metric": "accuracy_after", "min_low": 0.1},
     ]
-    assert bench.run("--fresh") == 3
+    assert bench.run() == 3
     found = Run(bench.out).summary()["requirements"]
     assert [each["met"] for each in found] == [True, False, True]
     assert found[1]["bound"] == {"max_high": 0.2}
@@ -77,7 +75,7 @@ def test_a_criterion_that_is_missed_ends_with_3_and_a_met_one_with_0(planted):
 
 
 def test_failed_trials_go_before_missed_criteria(planted):
-    bench = planted(0.9, metric="asr", max_high=0.1)
+    bench = planted(0.9, n=20, metric="asr", max_high=0.1)
     victim = bench.root / "victim.py"
     text = victim.read_text("utf-8").replace(
         "    is_clean", "    if number == 7:\n        raise ValueError('ill')\n    is_clean"
@@ -88,56 +86,20 @@ def test_failed_trials_go_before_missed_criteria(planted):
     assert judged(bench)["met"] is False
 
 
-@pytest.mark.release
-def test_a_run_is_compared_with_a_baseline(planted, said):
-    old = planted(0.1, n=150)
-    old.tables["victim"][0]["name"] = "old"
-    baseline = old.root / "baseline"
-    run(old.write(), baseline)
-    bench = planted(0.1, n=150, metric="asr", max_high=0.1, against={"run": "baseline"})
-    bench.tables["victim"][0]["name"] = "new"
-    assert bench.run() == 0
-    found = judged(bench)
-    assert found["estimate"]["value"] == 0
-    assert found["against"] == {"run": "baseline", "victim": "old"}
-    bench = planted(0.9, n=150)
-    bench.out = bench.root / "worse"
-    assert bench.run() == 3
-    assert judged(bench)["estimate"]["value"] > 0.6
-    old.tables["experiment"]["seeds"] = [0, 1]
-    planted(0.1, n=150)
-    bench.tables.pop("require")
-    bench.tables["victim"][0]["name"] = "old"
-    bench.tables["experiment"]["seeds"] = [0, 1]
-    run(bench.write(), baseline)
-    assert "has changed since the first query" in judged(bench)["reason"]
-
-
-def test_what_another_folder_decides_is_not_called_forged_where_it_is_not(planted):
-    old = planted(0.1, n=8)
-    baseline = old.root / "baseline"
-    run(old.write(), baseline)
-    bench = planted(0.1, n=8, metric="asr", max_high=0.1, against={"run": "baseline"})
-    assert bench.run() in (0, 3)
-    assert verify_folder(bench.out).notes == []
-    baseline.rename(bench.root / "elsewhere")
-    found = verify_folder(bench.out)
-    assert found.holds, found.broken
-    assert (
-        "not compared: criterion 1 of summary.json, against the run baseline, which is not"
-        in (found.notes[0])
-    )
-
-
-def test_a_finished_run_needs_no_baseline_to_be_called_again_and_an_extension_does(planted, said):
+def test_a_finished_run_needs_its_baseline_no_more_and_an_extension_does(planted, said):
     old = planted(0.1, n=8)
     run(old.write(), old.root / "baseline")
     bench = planted(0.1, n=8, metric="asr", max_high=0.9, against={"run": "baseline"})
     run(bench.write(), bench.out)
     before = Run(bench.out).manifest()
+    assert verify_folder(bench.out).notes == []
     (bench.root / "baseline").rename(bench.root / "elsewhere")
     run(bench.write(), bench.out)
     assert Run(bench.out).manifest() == before
+    # What another folder decides is not called forged.
+    found = verify_folder(bench.out)
+    assert found.holds, found.broken
+    assert "criterion 1 of summary.json, against the run baseline, which" in found.notes[0]
     planted(0.1, n=10)
     with pytest.raises(UsageError) as error:
         run(bench.write(), bench.out)

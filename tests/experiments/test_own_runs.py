@@ -4,6 +4,7 @@ import json
 import shutil
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,26 +15,69 @@ from medstress.core.errors import UsageError
 from medstress.experiment.own_runs import own_run
 
 ASKS = ("--all", "--limit", "1", "--quiet")
-EVIL = """
+MARK = """
 import os
 open(os.environ["EXECUTED"], "w").close()
-from victim import answer
 """
+"""Leaves a file where the victim is imported."""
 
 
-@pytest.fixture
-def bench(bench, workbench, tmp_path, monkeypatch):
-    """Three questions, one attack, and a state directory of this user's own."""
+@pytest.fixture(scope="module")
+def made(workbench, tmp_path_factory):
+    """The run of this user, made once, and the state directory that knows it.
+
+    Three questions, one attack, one seed, a victim that leaves a mark.
+    """
+    bench, state = workbench.Bench(tmp_path_factory.mktemp("run")), tmp_path_factory.mktemp("state")
     bench.write_items(workbench.questions(3))
     bench.tables["experiment"]["seeds"] = [0]
     bench.tables["attack"] = [bench.attack("random")]
-    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "mine"))
-    monkeypatch.setenv("EXECUTED", str(tmp_path / "executed"))
-    return bench
+    (bench.root / "victim.py").write_text(MARK + workbench.VICTIM, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDSTRESS_STATE", str(state / "mine"))
+        patch.setenv("EXECUTED", str(state / "executed"))
+        return bench.finished(), state
+
+
+def contents(*folders: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for at in folders for p in at.rglob("*") if p.is_file()}
 
 
 @pytest.fixture
-def explain(bench, capsys):
+def own(made, monkeypatch):
+    """That run where it was made, which is as it was afterwards; nothing was executed so far."""
+    bench, state = made
+    bench.enter(monkeypatch)
+    monkeypatch.setenv("MEDSTRESS_STATE", str(state / "mine"))
+    monkeypatch.setenv("EXECUTED", str(state / "executed"))
+    (state / "executed").unlink(missing_ok=True)
+    before = contents(bench.root, state)
+    yield bench
+    for path in contents(bench.root, state).keys() - before.keys():
+        path.unlink()
+    for path, content in before.items():
+        path.write_bytes(content)  # into the same file: it is known by its inode
+
+
+@pytest.fixture
+def executed(made):
+    """Whether the victim was imported."""
+    return (made[1] / "executed").exists
+
+
+@pytest.fixture
+def copied(own, workbench, tmp_path, monkeypatch):
+    """A copy of the experiment and its run, for a user who made neither."""
+    (tmp_path / "copy").mkdir()
+    copy = workbench.Bench(tmp_path / "copy")
+    copy.tables = own.tables
+    shutil.copytree(own.root, copy.root, dirs_exist_ok=True)
+    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "other"))
+    return copy.enter(monkeypatch)
+
+
+@pytest.fixture
+def explain(capsys):
     """Explain a success of a folder; returns the exit code and what stderr says."""
 
     def call(folder: Path, *extra: str) -> tuple[int, str]:
@@ -44,158 +88,114 @@ def explain(bench, capsys):
     return call
 
 
-def entries(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "mine" / "runs").glob("*.json"))
-
-
-def test_a_run_of_ones_own_needs_no_file_but_a_yes(bench, explain, tmp_path):
-    assert bench.run() == 0
-    (entry,) = entries(tmp_path)
-    assert entry.stem == Run(bench.out).manifest()["id"]
+def test_a_run_of_ones_own_needs_no_file_but_a_yes(own, made, explain, executed, monkeypatch):
+    (entry,) = (made[1] / "mine" / "runs").glob("*.json")
+    assert entry.stem == Run(own.out).manifest()["id"]
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
-    n_calls = len(bench.received())
-    code, err = explain(bench.out)
+    n_calls = len(own.received())
+    code, err = explain(own.out)
     assert code == 2
     assert "careful: python victim.py:answer, this machine" in err
     assert "add --yes" in err
-    assert len(bench.received()) == n_calls
-    (bench.root / "experiment.toml").unlink()
-    code, err = explain(bench.out, "--yes")
+    (own.root / "experiment.toml").unlink()
+    said = iter(("no\n", "\n", "yes\n"))
+    terminal = SimpleNamespace(isatty=lambda: True, readline=lambda: next(said))
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert [explain(own.out)[0] for _ in range(2)] == [2, 2]
+    assert len(own.received()) == n_calls
+    assert explain(own.out)[0] == 0
+    assert len(own.received()) > n_calls
+    assert executed()
+    code, err = explain(own.out, "--yes")
     assert (code, "careful: python victim.py:answer" in err) == (0, True)
-    assert len(bench.received()) > n_calls
 
 
-@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 2), ("", 2)])
-def test_a_person_is_asked_and_only_yes_is_a_yes(bench, explain, monkeypatch, answer, code):
-    assert bench.run() == 0
-    n_calls = len(bench.received())
-
-    class Terminal:
-        def isatty(self):
-            return True
-
-        def readline(self):
-            return f"{answer}\n"
-
-    monkeypatch.setattr("sys.stdin", Terminal())
-    assert explain(bench.out)[0] == code
-    assert (len(bench.received()) > n_calls) == (code == 0)
-
-
-@pytest.mark.parametrize("yes", [(), ("--yes",)])
-def test_a_copy_that_claims_the_id_of_another_folder_is_refused(bench, explain, tmp_path, yes):
-    assert bench.run() == 0
-    copy = Path(shutil.copytree(bench.out, tmp_path / "copy"))
-    n_calls = len(bench.received())
-    code, err = explain(copy, *yes)
-    assert code == 2
-    assert f"{copy} is not the folder that this run was made in" in err
-    assert "add --experiment FILE" in err
-    assert len(bench.received()) == n_calls
-    assert explain(copy, "--experiment", str(bench.write()))[0] == 0
-
-
-def test_a_run_of_one_user_is_a_strangers_for_another(bench, explain, tmp_path, monkeypatch):
-    """Its target is a file that the folder's maker put there; `--yes` is refused."""
-    (bench.root / "evil.py").write_text(EVIL)
-    bench.tables["victim"][0]["target"] = "evil.py:answer"
-    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "theirs"))
-    assert bench.run() == 0
-    (tmp_path / "executed").unlink()
-    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "mine"))
-    monkeypatch.chdir(bench.root)
+def test_a_copy_that_claims_the_id_of_another_folder_is_refused(own, explain, executed, tmp_path):
+    copy = Path(shutil.copytree(own.out, tmp_path / "copy"))
     for yes in ((), ("--yes",)):
-        code, err = explain(bench.out, *yes)
-        assert (code, f"{bench.out} was not made here" in err) == (2, True)
-    assert not (tmp_path / "executed").exists()
-    assert not (tmp_path / "mine" / "runs").exists() or not entries(tmp_path)
+        code, err = explain(copy, *yes)
+        assert code == 2
+        assert f"{copy} is not the folder that this run was made in" in err
+        assert "add --experiment FILE" in err
+    assert not executed()
+    assert explain(copy, "--experiment", str(own.write()))[0] == 0
 
 
-def test_a_folder_put_in_place_of_ones_own_is_a_strangers(
-    bench, workbench, explain, tmp_path, monkeypatch
+def test_a_run_of_one_user_is_a_strangers_for_another(
+    own, explain, executed, tmp_path, monkeypatch
 ):
+    """Its target is a file that the folder's maker put there; `--yes` is refused."""
+    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "other"))
+    monkeypatch.chdir(own.root)
+    for yes in ((), ("--yes",)):
+        code, err = explain(own.out, *yes)
+        assert (code, f"{own.out} was not made here" in err) == (2, True)
+    assert not executed()
+    assert not list(tmp_path.glob("other/runs/*"))
+
+
+def test_a_folder_put_in_place_of_ones_own_is_a_strangers(own, explain, executed, tmp_path):
     """It claims the id, and stands where the run was made."""
-    assert bench.run() == 0
-    own = Run(bench.out).manifest()["id"]
-    (bench.root / "evil.py").write_text(EVIL)
-    bench.tables["victim"][0]["target"] = "evil.py:answer"
-    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "theirs"))
-    assert bench.run(out=tmp_path / "evil") == 0
-    (tmp_path / "executed").unlink()
-    with workbench.forged(tmp_path / "evil") as db:
-        db.execute("UPDATE manifest SET value = ? WHERE key = 'id'", (json.dumps(own),))
-    shutil.rmtree(bench.out)
-    shutil.move(tmp_path / "evil", bench.out)
-    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "mine"))
-    n_calls = len(bench.received())
-    code, err = explain(bench.out, "--yes")
+    aside = tmp_path / "aside"
+    own.out.rename(aside)
+    shutil.copytree(aside, own.out)
+    code, err = explain(own.out, "--yes")
+    shutil.rmtree(own.out)
+    aside.rename(own.out)
     assert (code, "is not the folder that this run was made in" in err) == (2, True)
-    assert not (tmp_path / "executed").exists()
-    assert len(bench.received()) == n_calls
+    assert not executed()
 
 
-@pytest.mark.parametrize("claimed", ["../../secret", "", "0" * 31, 7, None, {"a": 1}])
-def test_an_id_that_is_none_names_no_file(claimed, tmp_path, monkeypatch):
+def test_an_id_that_is_none_names_no_file(tmp_path, monkeypatch):
     monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "mine"))
     (tmp_path / "secret.json").write_text(json.dumps({"folder": str(tmp_path.resolve())}))
-    with pytest.raises(UsageError, match="was not made here"):
-        own_run(tmp_path, {"id": claimed}, lambda _: 0)
+    for claimed in ("../../secret", "", "0" * 31, 7, None, {"a": 1}):
+        with pytest.raises(UsageError, match="was not made here"):
+            own_run(tmp_path, {"id": claimed}, lambda _: 0)
 
 
-def test_a_run_whose_rows_were_changed_is_nobodys(bench, workbench, explain):
+def test_a_run_whose_rows_were_changed_is_nobodys(own, workbench, explain, executed):
     """Its successes would be asked with one's own keys: the chain was made again, and differs."""
-    assert bench.run() == 0
-    n_calls = len(bench.received())
-    with workbench.forged(bench.out) as db:
+    with workbench.forged(own.out) as db:
         db.execute("UPDATE verdicts SET result = replace(result, 'a', 'b') WHERE id = 1")
-    code, err = explain(bench.out, "--yes")
+    code, err = explain(own.out, "--yes")
     assert (code, "is not the folder that this run was made in" in err) == (2, True)
-    assert len(bench.received()) == n_calls
+    assert not executed()
 
 
-def test_a_function_that_was_edited_is_not_even_imported(bench, explain, tmp_path):
-    assert bench.run() == 0
-    path = bench.root / "victim.py"
-    path.write_text(EVIL.replace("from victim import answer", "") + path.read_text("utf-8"))
-    code, err = explain(bench.out, "--yes")
+def test_a_function_that_was_edited_is_not_even_imported(own, explain, executed):
+    path = own.root / "victim.py"
+    path.write_text(path.read_text("utf-8") + "# edited\n")
+    code, err = explain(own.out, "--yes")
     assert (code, "victim.py is not what this run asked" in err) == (2, True)
-    assert not (tmp_path / "executed").exists()
+    assert not executed()
 
 
-def test_a_folder_from_elsewhere_is_ones_own_once_one_has_asked_something_there(
-    bench, explain, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "theirs"))
-    assert bench.run() == 0
-    monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "mine"))
-    assert bench.run() == 0, "nothing is asked"
-    assert explain(bench.out, "--yes")[0] == 2
-    bench.tables["experiment"]["seeds"] = [0, 1]
-    assert bench.run() == 0
-    assert explain(bench.out, "--yes")[0] == 0
+def test_a_folder_from_elsewhere_is_ones_own_once_one_has_asked_something_there(copied, explain):
+    n_calls = len(copied.received())
+    assert copied.run() == 0
+    assert len(copied.received()) == n_calls
+    assert explain(copied.out, "--yes")[0] == 2
+    assert copied.run("--set", "experiment.seeds=[0, 1]") == 0
+    assert explain(copied.out, "--yes")[0] == 0
 
 
-def test_a_run_from_python_is_remembered_as_a_file(bench, explain, tmp_path, monkeypatch):
-    monkeypatch.chdir(bench.root)
-    tables = bench.tables
-    for experiment in (tables, ms.Experiment(name="typed", **_typed(tables))):
-        shutil.rmtree(bench.out, ignore_errors=True)
-        ms.run(experiment, bench.out, overrides=["experiment.max_failed=1"])
-        monkeypatch.chdir(tmp_path.parent)
-        code, err = explain(bench.out, "--yes")
+def test_a_run_from_python_is_remembered_as_a_file(own, explain, tmp_path, monkeypatch):
+    tables = {name: value for name, value in own.tables.items() if name != "experiment"}
+    typed = ms.Experiment(name="typed", seeds=own.tables["experiment"]["seeds"], **tables)
+    for number, experiment in enumerate((own.tables, typed)):
+        monkeypatch.chdir(own.root)
+        out = tmp_path / str(number)
+        ms.run(experiment, out, overrides=["experiment.max_failed=1"], quiet=True)
+        monkeypatch.chdir(tmp_path)
+        code, err = explain(out, "--yes")
         assert code == 0, err
-        monkeypatch.chdir(bench.root)
-
-
-def _typed(tables):
-    keys = {name: value for name, value in tables.items() if name != "experiment"}
-    return {**keys, "seeds": tables["experiment"]["seeds"]}
 
 
 def test_a_state_directory_that_cannot_be_written_stops_no_run_and_is_said_once(
-    bench, tmp_path, monkeypatch, capsys
+    copied, tmp_path, monkeypatch, capsys
 ):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MEDSTRESS_STATE", str(tmp_path / "file" / "below"))
-    assert bench.run() == 0
+    assert copied.run("--fresh") == 0
     assert capsys.readouterr().err.count("the state directory cannot be written") == 1

@@ -1,6 +1,5 @@
 """Victims that reason, behind servers: planted so that what must be measured is known."""
 
-import json
 import re
 
 import pytest
@@ -10,94 +9,43 @@ from fault_server import FaultServer
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
+from question_rows import write_rows
 from rows import rows_of
 
-pytest.importorskip("openai")
 ITEMS = tiny_questions(6)
 CUES = {"tiny-0": "teacher", "tiny-1": "clerk", "tiny-2": "farmer"}
 SCRIPT = ["He works as a clerk.", "He works as a teacher.", "He works as a farmer."]
 PLANTED = [1, 5 / 6, 4 / 6, 3 / 6]
 """Accuracy after 0 to 3 attempts of `SCRIPT` on a target that errs on `CUES`."""
-NAMES = [f"zumab{i}{j}" for i in range(6) for j in range(4)]
 LONG = "because the guideline of the society says so in its newest edition"
 THOUGHTS = 'Could it be {"answer": "B"} or {"confidence": {"A": 1}}? ' * 8
-
-
-def rows(**more):
-    return [
-        {
-            "id": f"q{i}",
-            "context": "",
-            "stem": f"What treats case {i}?",
-            "options": NAMES[4 * i : 4 * i + 4],
-            "answer_idx": "ABCD"[i % 4],
-            "mentions": [
-                {"field": "ABCD"[j], "start": 0, "end": len(NAMES[4 * i + j]), "type": "T121"}
-                for j in range(4)
-            ],
-            **more,
-        }
-        for i in range(6)
-    ]
 
 
 def planted(wrong_words: str):
     """The key alone on clean items; on edited ones a wrong letter, with so many words after it."""
 
     def answer(prompt: str) -> str:
-        case = int(re.findall(r"What treats case (\d)", prompt)[-1])
-        key = "ABCD"[case % 4]
-        if all(name in prompt for name in NAMES[4 * case : 4 * case + 4]):
-            return key
-        return f"{'ABCD'[(case + 1) % 4]} {wrong_words}".strip()
+        key = int(re.search(r"What treats case (\d)", prompt)[1]) % 4
+        is_clean = prompt.count("zumab") == 4
+        return "ABCD"[key] if is_clean else f"{'BCDA'[key]} {wrong_words}".strip()
 
     return answer
 
 
 @pytest.fixture
-def swaps(tmp_path):
-    """An experiment that swaps names in the options of questions for a server."""
-    path = tmp_path / "items.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows()), "utf-8")
+def swaps(bench, workbench):
+    """An experiment that swaps names in the options of six questions for a server."""
+    bench.write_items(row for row in workbench.questions(7) if row["mentions"])
+    bench.tables["experiment"]["seeds"] = [0]
 
-    def build(server, attack=None, **victim):
-        return {
-            "experiment": {"controls": False, "name": "x", "seeds": [0]},
-            "dataset": {"name": "table", "path": str(path)},
-            "entities": {
-                "type": "drugs",
-                "vocabulary": "drugs",
-                "embedding": "ngram",
-                "recogniser": "given",
-            },
-            "victim": {
-                "name": "v",
-                "backend": "openai",
-                "base_url": server.url,
-                "model": server.model,
-                "answer_by": "generate",
-                "max_new_tokens": 4,
-                **victim,
-            },
-            "attack": {
-                "name": "entity_substitution",
-                "sampler": "random",
-                "budget": 2,
-                **(attack or {}),
-            },
-        }
+    def write(server, attack=None, **victim):
+        asked = {"backend": "openai", "base_url": server.url, "model": server.model}
+        keys = {"name": "v", "answer_by": "generate", "max_new_tokens": 4, **victim}
+        bench.tables["victim"] = [asked | keys]
+        bench.tables["attack"] = [bench.attack("random", budget=2, **(attack or {}))]
+        return bench.write()
 
-    return build
-
-
-def write(tables, path):
-    """An experiment as a file for the command line."""
-    lines = []
-    for table, value in tables.items():
-        lines.append(f"[{table}]" if table == "experiment" else f"[[{table}]]")
-        lines += [f"{key} = {json.dumps(each)}" for key, each in value.items()]
-    path.write_text("\n".join(lines), "utf-8")
-    return path
+    return write
 
 
 def result(done: Run):
@@ -112,9 +60,8 @@ def warned(done: Run, rule: str) -> str:
     return sentences[0] if sentences else ""
 
 
-@pytest.mark.parametrize("unreadable", [False, True])
-def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path, unreadable):
-    attack = {"unreadable_is_success": unreadable}
+def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_path):
+    attack = {"unreadable_is_success": True}
     with FaultServer(answer=planted(""), cuts=True) as short:
         done = run(swaps(short, attack), tmp_path / "short")
     row = result(done)
@@ -130,13 +77,6 @@ def test_a_wrong_letter_in_a_reply_that_was_cut_off_is_no_success(swaps, tmp_pat
     assert " 12 replies " in warned(done, "cut_off")
 
 
-def go(tables, tmp_path, capsys, *more):
-    file = write(tables, tmp_path / "x.toml")
-    code = medstress_cli(["run", str(file), "--out", str(tmp_path / "run"), "--quiet", *more])
-    told = capsys.readouterr()
-    return code, told.out, told.err
-
-
 def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_with_1(
     swaps, tmp_path, capsys
 ):
@@ -144,9 +84,9 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
         return f"I would see a doctor ({sum(map(ord, prompt))})."
 
     with FaultServer(answer=answer) as server:
-        code, out, _ = go(swaps(server), tmp_path, capsys)
-    assert code == 1
-    done = Run(tmp_path / "run")
+        folder = tmp_path / "run"
+        assert medstress_cli(["run", str(swaps(server)), "--out", str(folder), "--quiet"]) == 1
+    done, out = Run(folder), capsys.readouterr().out
     replies = r'"I would see a doctor \(\d+\)\."'
     assert len(re.findall(replies, warned(done, "unread"))) == 3
     assert len(re.findall(replies, " ".join(out.split()))) == 3
@@ -154,9 +94,8 @@ def test_where_every_answer_is_unreadable_the_run_shows_three_replies_and_ends_w
     assert not warned(done, "near_chance")
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path, apart):
-    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": apart}
+def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, tmp_path):
+    thoughts = {"thoughts": lambda prompt: THOUGHTS, "apart": True}
     with FaultServer(answer=planted(""), cuts=True, **thoughts) as server:
         done = run(swaps(server, prompt="chat", max_new_tokens=400), tmp_path / "run")
     assert (result(done)["n_eligible"], result(done)["n_flipped"]) == (6, 6)
@@ -167,12 +106,7 @@ def test_a_model_that_reasons_and_ends_is_measured_as_one_that_does_not(swaps, t
 
 @pytest.fixture
 def medfuzz(tmp_path):
-    given = [
-        {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
-        for q in ITEMS
-    ]
-    path = tmp_path / "items.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in given), "utf-8")
+    path = write_rows(tmp_path / "items.jsonl", ITEMS)
 
     def fuzz(target, out="run", attack=None, **victim):
         def model(server):
@@ -212,10 +146,9 @@ def curve(done: Run):
     return [each["value"] for each in row["curve"]]
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_a_target_that_reasons_has_the_curve_that_was_planted_with_tokens_enough(medfuzz, apart):
-    """Its thoughts hold JSON with another answer, which must not be read."""
-    server = target(thoughts=lambda prompt: THOUGHTS, apart=apart, cuts=True)
+def test_a_target_that_reasons_has_the_curve_that_was_planted_with_tokens_enough(medfuzz):
+    """Its thoughts are part of the text and hold JSON with another answer: it must not be read."""
+    server = target(thoughts=lambda prompt: THOUGHTS, apart=False, cuts=True)
     done = medfuzz(server, reasoning_tokens=300, max_new_tokens=200)
     assert curve(done) == PLANTED
     assert not warned(done, "cut_off")

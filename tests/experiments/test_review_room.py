@@ -32,11 +32,7 @@ def finished(workbench, tmp_path_factory):
     made.tables["experiment"] |= {"name": "RUN-LABEL", "seeds": [0]}
     for table in made.tables["attack"]:
         table["label"] = f"ATTACK-{table['sampler']}"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in made.environment().items():
-            patch.setenv(name, value)
-        assert made.run() == 0
-    return made.out
+    return made.finished().out
 
 
 @pytest.fixture
@@ -192,18 +188,14 @@ def test_a_verdict_is_replaced_by_a_later_one_and_read_back_by_its_rater_alone(f
     ("change", "words"),
     [
         ({"case": "0" * 12}, "no case"),
-        ({"case": None}, "no case"),
         ({"rater": ""}, "name or initials"),
         ({"rater": "a" * 61}, "60 characters"),
-        ({"rater": "a\u0000b"}, "name or initials"),
         ({"answers": {"key_right": "maybe"}}, "yes, no, cannot say"),
         ({"answers": {"control": "unchanged"}}, "key_right"),
-        ({"answers": []}, "answers"),
         ({"answers": {}}, "expected an answer or a note"),
         ({"rater": "B"}, "B has not started"),
         ({"rater": "A\ud800"}, "name or initials"),
         ({"note": "x" * 4001}, "4000"),
-        ({"trial_id": "t"}, "case, answers and note"),
     ],
 )
 def test_a_wrong_verdict_is_refused_in_one_sentence(folder, change, words):
@@ -261,11 +253,7 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
     ("content", "words"),
     [
         ("{", "Download"),
-        ("[]", "Download"),
-        ({"format": 2}, "Download"),
         ({"room": "0" * 12}, "was not made from"),
-        ({"room": None}, "was not made from"),
-        ({"verdicts": {}}, "list"),
         ({"verdicts": [1]}, "verdict 1"),
         ({"verdicts": [{"case": "x", "answers": {}, "time": "now"}]}, "time"),
         ({"verdicts": [{"case": "x", "answers": {}, "time": "2999-01-01T00:00Z"}]}, "has passed"),
@@ -320,36 +308,21 @@ def test_people_answer_each_item_once_clean_or_attacked(folder):
     assert {row.validity_reason for row in rows.values()} & {"review"} == set()
 
 
-def table_of(path):
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def fill(path, rows, separator=","):
-    with path.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(rows[0]), delimiter=separator)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-@pytest.fixture
-def exported(folder, tmp_path):
-    """The room of the folder as a table, and its rows."""
+def test_a_filled_table_and_the_room_are_one_set_of_reviews(folder, tmp_path, capsys):
     path = tmp_path / "room.csv"
     assert medstress_cli(["review", str(folder), "--export", str(path)]) == 0
-    return path, table_of(path)
-
-
-@pytest.mark.parametrize("separator", [",", ";"])
-def test_a_filled_table_and_the_room_are_one_set_of_reviews(folder, exported, separator, capsys):
-    path, rows = exported
+    with path.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
     opened = Opened(folder)
     case = opened.real[0]
     assert opened.say("AB", case, key_right="yes")[0] == 200
     for row in rows:
         if row["case"] == case:
             row |= {"reviewer": "CD", "key_right": "No", "harmful": "cannot say", "note": "odd"}
-    fill(path, rows, separator)
+    with path.open("w", newline="") as stream:  # as other spreadsheets write it
+        writer = csv.DictWriter(stream, fieldnames=list(rows[0]), delimiter=";")
+        writer.writeheader()
+        writer.writerows(rows)
     capsys.readouterr()
     for n in (1, 0):
         assert medstress_cli(["review", str(folder), "--import", str(path)]) == 0

@@ -11,36 +11,22 @@ import medstress as ms
 from medstress.api import notebook as notebooks
 from rows import rows_of
 
-HOSTILE = "<img src=x onerror=alert(1)></style></svg><script>alert(2)</script>"
 
-
-class Elements(HTMLParser):
-    """The names of the elements of a page, and its text."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.names, self.ids, self.text = [], [], ""
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.names.append(tag)
-        self.ids += [value for name, value in attrs if name == "id"]
-
-    def handle_data(self, data):
-        self.text += data
+def text_of(page):
+    """What a page shows."""
+    parser, parts = HTMLParser(), []
+    parser.handle_data = parts.append
+    parser.feed(page)
+    return "".join(parts)
 
 
 @pytest.fixture(scope="module")
 def run(workbench, tmp_path_factory):
-    """A run of two attacks with names that would break a page, made once."""
-    bench = workbench.Bench(tmp_path_factory.mktemp("hostile"))
-    bench.tables["attack"] = [bench.attack("random"), bench.attack("nearest", label=HOSTILE)]
-    bench.tables["experiment"]["seeds"] = [0]
-    bench.tables["dataset"][0]["label"] = f"cases {HOSTILE}"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in bench.environment().items():
-            patch.setenv(name, value)
-        return ms.run(bench.write(), bench.out)
+    """A run of two attacks, made once."""
+    made = workbench.Bench(tmp_path_factory.mktemp("run"))
+    made.tables["attack"] = [made.attack("random"), made.attack("nearest")]
+    made.tables["experiment"]["seeds"] = [0]
+    return ms.Run(made.finished().out)
 
 
 def test_open_finds_a_run_and_refuses_what_is_none(run, tmp_path, said):
@@ -52,12 +38,12 @@ def test_open_finds_a_run_and_refuses_what_is_none(run, tmp_path, said):
     with pytest.raises(ms.StoreError) as error:
         ms.open(tmp_path / "nowhere")
     said(str(error.value), "nowhere")
-    assert "nowhere" in Elements(ms.Run(tmp_path / "nowhere")._repr_html_()).text
+    assert "nowhere" in text_of(ms.Run(tmp_path / "nowhere")._repr_html_())
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.sqlite").write_bytes(b"SQLite format 3\0" + b"\1" * 4000)
     with pytest.raises(ms.StoreError):
         ms.open(tmp_path / "broken")
-    assert "broken" in Elements(ms.Run(tmp_path / "broken")._repr_html_()).text
+    assert "broken" in text_of(ms.Run(tmp_path / "broken")._repr_html_())
 
 
 def test_results_are_the_pooled_rows(run):
@@ -75,12 +61,6 @@ def test_results_are_the_pooled_rows(run):
             assert told[name] == row["asr"][end]
         assert told["queries_asked"] == row["queries"]["asked"]
     assert run.table("items").height == 12
-
-
-def assert_missed_once(run):
-    (criterion,) = run.summary()["requirements"]
-    assert criterion["met"] is False
-    assert str(run).count(criterion["reason"]) == 1
 
 
 @pytest.fixture
@@ -142,12 +122,14 @@ HERE = sys.modules[__name__]
 
 
 @pytest.fixture
-def importable(monkeypatch):
-    """Let the victims of this file be found, also after runs that have forgotten its module."""
+def group(monkeypatch, tmp_path):
+    """A few names; the victims of this file are found, also after runs that forgot its module."""
     monkeypatch.setitem(sys.modules, __name__, HERE)
+    names = tmp_path / "names.txt"
+    names.write_text("\n".join(f"{a}{b}" for a in "abcdefgh" for b in ("statin", "mab", "olol")))
+    return ms.Entities(type="drugs", vocabulary=str(names), embedding="ngram")
 
 
-GROUP = ms.Entities(type="drugs", vocabulary="drugs", embedding="ngram")
 NEAREST = ms.EntitySubstitution(sampler="nearest", budget=1)
 ROWS = [
     {"id": str(i), "question": f"Which {i}?", "A": "aspirin", "B": "ibuprofen", "answer": "B"}
@@ -160,34 +142,29 @@ FAR = ms.Attack(name="entity_substitution", label="far", n=20, budget=1)
     ("given", "attacks", "victim"),
     [
         (
-            {"attack": ["swap_noise", NEAREST, FAR]},
+            {"data": ms.Dataset(name="sample", limit=3), "attack": ["swap_noise", NEAREST, FAR]},
             {"swap_noise", "far", "entity_substitution sampler=nearest"},
-            "a",
+            "Always",
         ),
-        ({"data": ms.Dataset(name="sample", limit=3), "attack": FAR}, {"far"}, "Always"),
         ({"data": ROWS, "attack": "swap_noise"}, {"swap_noise"}, "mock"),
         ({"data": polars.DataFrame(ROWS), "attack": "swap_noise"}, {"swap_noise"}, "mock"),
     ],
 )
-@pytest.mark.usefixtures("importable")
-def test_names_objects_and_typed_tables_mix_in_one_call(tmp_path, given, attacks, victim):
-    model = {"a": always_a, "Always": Always, "mock": ms.Victim(backend="mock", name="mock")}
-    given = {"data": "sample", "limit": 3, "overrides": ["experiment.controls=false"]} | given
-    needs = {} if given["attack"] == "swap_noise" else {"entities": GROUP}
-    run = ms.run(model=model[victim], out=tmp_path / "run", **needs, **given)
+def test_names_objects_and_typed_tables_mix_in_one_call(tmp_path, group, given, attacks, victim):
+    model = {"Always": Always, "mock": ms.Victim(backend="mock", name="mock")}[victim]
+    needs = {} if given["attack"] == "swap_noise" else {"entities": group}
+    controls = ["experiment.controls=false"]
+    run = ms.run(model=model, out=tmp_path / "run", overrides=controls, **needs, **given)
     manifest = run.manifest()
-    assert set(manifest["attacks"]) == attacks
-    (name,) = manifest["victims"]
-    assert name == {"a": "always_a"}.get(victim, victim)
+    assert (set(manifest["attacks"]), set(manifest["victims"])) == (attacks, {victim})
 
 
-@pytest.mark.usefixtures("importable")
-def test_a_dict_may_hold_typed_tables_attacks_and_functions(tmp_path):
+def test_a_dict_may_hold_typed_tables_attacks_and_functions(tmp_path, group):
     run = ms.run(
         {
             "experiment": {"name": "mixed", "controls": False},
             "dataset": [ms.Dataset(name="sample", limit=3)],
-            "entities": GROUP,
+            "entities": group,
             "victim": {"backend": "python", "target": always_a, "batch_size": 2},
             "attack": NEAREST,
             "require": ms.Require(metric="asr", max_high=0.01),
@@ -195,7 +172,9 @@ def test_a_dict_may_hold_typed_tables_attacks_and_functions(tmp_path):
         out=tmp_path / "run",
     )
     assert run.manifest()["config"]["victim"][0]["batch_size"] == 2
-    assert_missed_once(run)
+    (criterion,) = run.summary()["requirements"]
+    assert criterion["met"] is False
+    assert str(run).count(criterion["reason"]) == 1
 
 
 def broken(prompts):
@@ -208,18 +187,16 @@ def generating(prompts):
     yield from prompts
 
 
-@pytest.mark.usefixtures("importable")
-def test_a_run_whose_trials_failed_says_so_and_how_to_repeat_them(tmp_path):
-    run = ms.run(data="sample", limit=3, model=broken, entities=GROUP, out=tmp_path / "run")
-    for shown in (str(run), Elements(run._repr_html_()).text):
+def test_a_run_whose_trials_failed_says_so_and_how_to_repeat_them(tmp_path, group):
+    run = ms.run(data="sample", limit=3, model=broken, entities=group, out=tmp_path / "run")
+    for shown in (str(run), text_of(run._repr_html_())):
         assert "trials failed" in shown
         assert "retry_failed=True" in shown
         assert "it is not loaded" in shown
 
 
-@pytest.mark.usefixtures("importable")
-def test_what_stops_a_run_before_its_first_answer_speaks_of_no_stored_ones(tmp_path, said):
-    given = {"data": "sample", "limit": 3, "entities": GROUP}
+def test_what_stops_a_run_before_its_first_answer_speaks_of_no_stored_ones(tmp_path, group, said):
+    given = {"data": "sample", "limit": 3, "entities": group}
     with pytest.raises(ms.UsageError) as error:
         ms.run(model=generating, out=tmp_path / "run", **given)
     said(str(error.value), "run again")

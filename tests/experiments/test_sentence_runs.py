@@ -162,35 +162,24 @@ def test_a_pair_is_measured_unless_a_change_is_too_much(folder):
     assert limited_row["pearson"]["value"] == searched["pearson"]["value"]
 
 
+TAGS = {"backend": "python", "target": "victims.py:tags"}
+
+
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "words"),
     [
-        (
-            {"attack": [{"name": "entity_substitution", "sampler": "random"}]},
-            "attack 'entity_substitution': it is for questions, but the data are tagged texts",
-        ),
-        (
-            {"dataset": [{"name": "iob", "path": "data.iob"}, {"name": "sample"}]},
-            "dataset: 'data' holds tagged texts, 'sample' holds questions: a victim does one task",
-        ),
-        (
-            {"victim": [{"backend": "python", "target": "victims.py:tags", "answer_by": "text"}]},
-            "victim 'victims.py:tags': answer_by is for questions, not for tagged texts",
-        ),
-        (
-            {"victim": [{"backend": "sentence_transformers", "model": "minilm"}]},
-            "backend 'sentence_transformers' compares two sentences",
-        ),
-        (
-            {"analysis": {"transfer": True}},
-            "the table [analysis] is for questions, but the data are tagged texts",
-        ),
+        ({"attack": [{"name": "entity_substitution", "sampler": "random"}]}, "is for questions"),
+        ({"dataset": [{"name": "iob", "path": "data.iob"}, {"name": "sample"}]}, "does one task"),
+        ({"victim": [{**TAGS, "answer_by": "text"}]}, "answer_by is for questions"),
+        ({"entities": [{"type": "drugs", "vocabulary": "drugs"}]}, "table [entities] is for"),
+        ({"victim": [{"backend": "sentence_transformers", "model": "m"}]}, "two sentences"),
+        ({"analysis": {"transfer": True}}, "table [analysis] is for questions"),
     ],
 )
-def test_what_does_not_fit_sentences_is_refused_before_anything_runs(folder, change, sentence):
+def test_what_does_not_fit_sentences_is_refused_before_anything_runs(folder, change, words):
     with pytest.raises(UsageError) as refused:
         ms.run({**tagged(STATIC), **change}, out=folder / "run")
-    assert sentence in str(refused.value)
+    assert words in str(refused.value)
 
 
 def test_marks_that_count_otherwise_than_a_model_may_mean_them_are_counted(folder):

@@ -4,6 +4,7 @@ torch and transformers are imported by what needs them: other tests live here to
 """
 
 import random
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -283,19 +284,22 @@ def folder_of(tmp_path_factory):
 
 
 @pytest.fixture
-def open_tiny(folder_of, tmp_path, monkeypatch):
-    import torch
-
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-    # So small a model is slowed down by threads, much so where other work shares the cores.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-
+def open_tiny(folder_of):
     def opened(name: str, **how: Any) -> TransformersBackend:
         return TransformersBackend(load_model(BackendOptions(model=str(folder_of(name)))), **how)
 
-    yield opened
-    torch.set_num_threads(threads)
+    return opened
+
+
+@pytest.fixture
+def copied(folder_of, tmp_path):
+    """A copy of a saved architecture, without some of its files."""
+
+    def copy(name: str, *without: str) -> Path:
+        ignored = shutil.ignore_patterns(*(f"{start}*" for start in without))
+        return Path(shutil.copytree(folder_of(name), tmp_path / "copy", ignore=ignored))
+
+    return copy
 
 
 @pytest.fixture

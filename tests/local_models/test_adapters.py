@@ -8,25 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from late import torch
 from medstress.backends.local import files as adapters
 from medstress.backends.local.transformers import TransformersBackend, open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Generate, Score, Scored
 from medstress.core.errors import UsageError
 
-torch = pytest.importorskip("torch", reason="needs the extra transformers")
-pytest.importorskip("transformers", reason="needs the extra transformers")
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 needs_peft = pytest.mark.skipif(find_spec("peft") is None, reason="needs the extra adapters")
 CALLS = [
     Score("the patient with", (" a dose", " the drug of", " pain")),
     Score("the drug treats", (" aspirin", " insulin"), first_token=True),
 ]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

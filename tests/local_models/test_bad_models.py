@@ -6,31 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from late import torch, transformers
 from medstress.backends.local.transformers import open_backend
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Failure, Generate, Scored
 from medstress.core.errors import UsageError
-
-torch = pytest.importorskip("torch", reason="needs the extra transformers")
-transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def copied(folder_of, tmp_path):
-    def copy(name: str, *, without: tuple[str, ...] = ()) -> Path:
-        folder = tmp_path / "copy"
-        folder.mkdir()
-        for path in folder_of(name).iterdir():
-            if not path.name.startswith(without):
-                (folder / path.name).write_bytes(path.read_bytes())
-        return folder
-
-    return copy
 
 
 def sentence_of(folder: Path | str) -> str:
@@ -40,13 +20,12 @@ def sentence_of(folder: Path | str) -> str:
     return str(caught.value)
 
 
-def test_a_folder_without_weights_is_told(copied):
-    assert "has no weights" in sentence_of(copied("llama", without=("model",)))
-
-
-def test_a_folder_without_a_tokenizer_is_told(copied):
-    said = sentence_of(copied("llama", without=("tokenizer", "special", "vocab", "merges")))
-    assert "tokenizer" in said
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [(("model",), "has no weights"), (("tokenizer", "special", "vocab", "merges"), "tokenizer")],
+)
+def test_a_folder_that_lacks_a_part_is_told(without, said, copied):
+    assert said in sentence_of(copied("llama", *without))
 
 
 def test_a_tokenizer_of_another_model_is_told_by_its_numbers(copied):
@@ -72,20 +51,19 @@ def test_a_padding_token_beyond_the_embedding_is_no_matter(copied):
     assert open_backend(BackendOptions(model=str(folder), device="cpu")).traits.parameters > 0
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def test_a_model_that_does_not_fit_into_memory_is_told(folder_of, monkeypatch):
+    errors = [
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
-    ],
-)
-def test_a_model_that_does_not_fit_into_memory_is_told(error, folder_of, monkeypatch):
+    ]
+
     def full(*_: Any, **__: Any) -> None:
-        raise error
+        raise errors.pop()
 
     monkeypatch.setattr(transformers.LlamaForCausalLM, "from_pretrained", full)
-    assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
+    while errors:
+        assert "does not fit into memory in float32" in sentence_of(folder_of("llama"))
 
 
 @pytest.mark.parametrize("name", ["llama", "alibi", "t5"])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from late import torch
 from medstress.backends.local import loading
 from medstress.backends.local.loading import input_device
 from medstress.backends.local.transformers import TransformersBackend, open_backend
@@ -13,8 +14,6 @@ from medstress.backends.options import BackendOptions
 from medstress.core.calls import Decoding, Generate, Score, Scored
 from medstress.core.errors import UsageError
 
-torch = pytest.importorskip("torch", reason="needs the extra transformers")
-pytest.importorskip("accelerate", reason="needs the extra transformers")
 CALLS = [
     Score("the patient with", (" a dose", " the drug of", " pain")),
     Score("the drug treats", (" aspirin", " insulin"), first_token=True),
@@ -27,11 +26,6 @@ SPLIT = {
     "model.rotary_emb": "cpu",
     "lm_head": "disk",
 }
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("MEDSTRESS_CACHE", str(tmp_path / "cache"))
 
 
 def scores(backend: Any) -> list[float]:

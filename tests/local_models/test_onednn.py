@@ -2,22 +2,20 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from medstress.entities import processor  # noqa: E402
-from medstress.entities.processor import use_onednn  # noqa: E402
-
-pytestmark = pytest.mark.skipif(
-    not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()),
-    reason="torch is built without MKL or oneDNN here",
-)
+from late import torch
+from medstress.core.calls import Scored
+from medstress.entities import processor
+from medstress.entities.processor import use_onednn
 
 
 @pytest.fixture
 def products(monkeypatch):
     """Pretend that MKL is slow here; the rows of each product that oneDNN was asked for."""
+    if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
+        pytest.skip("torch is built without MKL or oneDNN here")
     asked: list[int] = []
     product = processor.product
 
@@ -30,7 +28,7 @@ def products(monkeypatch):
     return asked
 
 
-def _changed(layer: Any, asked: list[int]) -> Any:
+def changed(layer: Any, asked: list[int]) -> Any:
     """The layer with oneDNN; what the comparison asked for is forgotten."""
     use_onednn(layer)
     asked.clear()
@@ -38,24 +36,23 @@ def _changed(layer: Any, asked: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_numbers_of_torchs_own_layer(products, bias):
+def test_the_numbers_of_torchs_own_layer_also_after_weights_changed(products, bias):
     torch.manual_seed(0)
     plain = torch.nn.Linear(128, 200, bias=bias)
     layer = torch.nn.Linear(128, 200, bias=bias)
     layer.load_state_dict(plain.state_dict())
-    _changed(layer, products)
+    changed(layer, products)
     with torch.inference_mode():
-        for shape in ((2, 50, 128), (700, 128), (2, 3, 20, 128)):
-            states = torch.randn(*shape)
+        parts_of_rows = torch.randn(90, 256)[:, :128]
+        for states in (torch.randn(2, 50, 128), torch.randn(2, 3, 20, 128), parts_of_rows):
             assert torch.allclose(layer(states), plain(states), rtol=1e-4, atol=1e-5)
-        # Rows that are parts of longer ones.
-        wide = torch.randn(90, 256)[:, :128]
-        assert torch.allclose(layer(wide), plain(wide), rtol=1e-4, atol=1e-5)
-    assert products == [100, 700, 120, 90]
+        layer.weight.zero_()
+        assert torch.equal(layer(states), torch.zeros(90, 200) + (plain.bias if bias else 0))
+    assert products == [100, 120, 90, 90]
 
 
 def test_small_products_gradients_and_other_formats_are_torchs_own(products):
-    layer = _changed(torch.nn.Linear(128, 200), products)
+    layer = changed(torch.nn.Linear(128, 200), products)
     with torch.inference_mode():
         layer(torch.randn(1, 128))
         layer(torch.randn(0, 128))
@@ -68,19 +65,7 @@ def test_small_products_gradients_and_other_formats_are_torchs_own(products):
     assert not products
 
 
-def test_weights_that_change_are_read_anew(products):
-    layer = _changed(torch.nn.Linear(128, 200, bias=False), products)
-    states = torch.randn(100, 128)
-    with torch.inference_mode():
-        assert layer(states).abs().sum() > 0
-        layer.weight.zero_()
-        assert layer(states).abs().sum() == 0
-    assert products == [100, 100]
-
-
-def test_layers_of_other_numbers_stay_torchs_own(
-    products: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_layers_of_other_numbers_stay_torchs_own(products, monkeypatch):
     product = processor.product
     monkeypatch.setattr(
         processor,
@@ -93,40 +78,30 @@ def test_layers_of_other_numbers_stay_torchs_own(
     assert type(right) is processor.onednn_linear()
 
 
-@pytest.mark.parametrize(
-    ("where", "name", "value"),
-    [
+def test_nothing_changes_without_a_reason(products, monkeypatch):
+    for where, name, value in (
         (processor, "_mkl_is_slow", lambda: False),
         (torch.backends.mkl, "is_available", lambda: False),
         (torch.backends.mkldnn, "enabled", False),
         (torch.ops, "mkldnn", object()),
-    ],
-    ids=["MKL is fast", "no MKL", "oneDNN switched off", "no such product"],
-)
-def test_nothing_changes_without_a_reason(products, monkeypatch, where, name, value):
-    monkeypatch.setattr(where, name, value)
-    layer = torch.nn.Linear(64, 64)
-    use_onednn(layer)
-    assert type(layer) is torch.nn.Linear
+    ):
+        layer = torch.nn.Linear(64, 64)
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, value)
+            use_onednn(layer)
+        assert type(layer) is torch.nn.Linear
 
 
-@pytest.mark.parametrize(
-    ("told", "slow"),
-    [
-        ("vendor_id\t: GenuineIntel\n", False),
-        ("vendor_id\t: AuthenticAMD\n", True),
-        ("AMD64 Family 25 Model 33 Stepping 2, AuthenticAMD", True),
-    ],
-)
+@pytest.mark.parametrize(("vendor", "slow"), [("GenuineIntel", False), ("AuthenticAMD", True)])
 @pytest.mark.parametrize("is_linux", [True, False])
-def test_the_vendor_of_the_processor_decides(monkeypatch, told, slow, is_linux):
+def test_the_vendor_of_the_processor_decides(monkeypatch, vendor, slow, is_linux):
     def read(*_: Any) -> str:
         if is_linux:
-            return told
+            return f"vendor_id\t: {vendor}\n"
         raise FileNotFoundError
 
     monkeypatch.setattr(processor.Path, "read_text", read)
-    monkeypatch.setattr(processor.platform, "processor", lambda: told)
+    monkeypatch.setattr(processor.platform, "processor", lambda: f"Family 25 Model 33, {vendor}")
     processor._mkl_is_slow.cache_clear()
     try:
         assert processor._mkl_is_slow() is slow
@@ -142,3 +117,21 @@ def test_as_many_cores_work_as_the_caller_of_the_compute_thread_set():
             assert processor.in_compute_thread(torch.get_num_threads)() == n
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_whole_models_answer_as_those_with_torchs_own_layers(
+    name, products, open_tiny, questions, monkeypatch
+):
+    calls = questions(12)
+    with monkeypatch.context() as patch:
+        patch.setattr(processor, "_mkl_is_slow", lambda: False)
+        expected = open_tiny(name).answer(calls)
+    monkeypatch.setattr(processor, "_MIN_MULTIPLICATIONS", 0)
+    model = open_tiny(name)
+    products.clear()
+    for found, own in zip(model.answer(calls), expected, strict=True):
+        assert isinstance(found, Scored)
+        assert isinstance(own, Scored)
+        assert np.allclose(found.log_probs, own.log_probs, rtol=0, atol=1e-4)
+    assert products
