@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash
 from medstress.core.items import Question
@@ -117,10 +115,14 @@ class NoNames:
 
     def vectors_of(self, indices: IndexArray) -> FloatArray:
         """Empty, shape (0, 0)."""
+        import numpy as np
+
         return np.empty((0, 0))
 
     def cosines(self, direction: FloatArray) -> SimilarityArray:
         """Empty, shape (0,)."""
+        import numpy as np
+
         return np.empty(0, dtype=np.float32)
 
     def vector(self, text: str) -> FloatArray:
@@ -129,6 +131,8 @@ class NoNames:
 
     def distances(self, anchor: str) -> FloatArray:
         """Empty, shape (0,)."""
+        import numpy as np
+
         return np.empty(0)
 
     def distance_to(self, anchor: str, text: str) -> float:
@@ -141,6 +145,8 @@ class NoNames:
 
     def allowed(self, item: Question, rule: Exclusions = "exclude") -> IndexArray:
         """Empty, shape (0,)."""
+        import numpy as np
+
         return np.empty(0, dtype=np.int64)
 
     def n_excluded(self, item: Question, rule: Exclusions = "exclude") -> Mapping[str, int]:
