@@ -205,7 +205,7 @@ def test_an_answer_outside_the_options_names_line_and_field(read: Read, answer: 
 def test_a_column_that_is_mostly_broken_is_blamed_at_its_first_broken_cell(read: Read) -> None:
     answers = enumerate(["A", "vell", "brin"])
     made = [row(n, question=f"{n}?", answer=answer, answer_idx=None) for n, answer in answers]
-    with pytest.raises(DataError, match="field 'answer': .*'vell' in line 2"):
+    with pytest.raises(DataError, match=r"field 'answer': .*'vell' in line 2"):
         read(made)
 
 
