@@ -30,7 +30,6 @@ from medstress.core.tables import (
     plain,
     plain_name,
     raise_error,
-    read_table,
     shown,
     wrong,
 )
@@ -39,10 +38,9 @@ from medstress.datasets.layouts import Case, content_id, understand
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
-    check_keys,
     collect,
     hash_files,
-    required_file,
+    table_of,
 )
 
 # -- padding, lists of options, figures ------------------------------------------------------------
@@ -555,10 +553,7 @@ def load(options: DatasetOptions) -> Loaded:
         DataError: an empty file, rows that fit no layout or two, or a bad row, if `on_bad_row` is
             ``error``.
     """
-    check_keys("table", options, "path", "columns", "answer_base", "encoding", "sheet")
-    path = required_file("table", "path", options.path)
-    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
-    return read_questions(table, options)
+    return read_questions(table_of("table", options, "columns", "answer_base"), options)
 
 
 def read_questions(table: Table, options: DatasetOptions, finish: Finish | None = None) -> Loaded:

@@ -63,6 +63,7 @@ from medstress.datasets.source import (
     label_of_type,
     refuse_other_formats,
     required_file,
+    table_of,
 )
 
 TABLES = (".jsonl", ".json", ".parquet")
@@ -405,10 +406,7 @@ def load_pairs(options: DatasetOptions) -> Loaded:
             scale that does not rise, or a key that does not apply.
         DataError: an empty file, a missing column, or a bad row, if `on_bad_row` is ``error``.
     """
-    check_keys("pairs", options, "path", "columns", "scale", "documents", "encoding", "sheet")
-    path = required_file("pairs", "path", options.path)
-    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
-    return read_pairs(table, options)
+    return read_pairs(table_of("pairs", options, "columns", "scale", "documents"), options)
 
 
 def read_rows(source: str, options: DatasetOptions, convert: Callable[[Row, str], Any]) -> Loaded:
@@ -423,10 +421,7 @@ def read_rows(source: str, options: DatasetOptions, convert: Callable[[Row, str]
         UsageError: no path, a missing file, an unknown ending, or a key that does not apply.
         DataError: an empty file, or a bad row, if `on_bad_row` is ``error``.
     """
-    check_keys(source, options, "path", "columns", "encoding", "sheet")
-    path = required_file(source, "path", options.path)
-    table = read_table(path, encoding=options.encoding, sheet=options.sheet)
-    return _collected(table, options, convert)
+    return _collected(table_of(source, options, "columns"), options, convert)
 
 
 def read_pairs(table: Table, options: DatasetOptions) -> Loaded:

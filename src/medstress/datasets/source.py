@@ -15,7 +15,7 @@ from medstress.core.hashing import content_hash, digest, file_hash
 from medstress.core.items import OUTSIDE
 from medstress.core.items import Item as AnyItem
 from medstress.core.sentences import Scheme
-from medstress.core.tables import no_rows
+from medstress.core.tables import Table, no_rows, read_table
 
 Raw = TypeVar("Raw")
 Item = TypeVar("Item", bound=AnyItem)
@@ -138,6 +138,18 @@ def check_keys(source: str, options: DatasetOptions, *keys: str) -> None:
             raise UsageError(
                 f"dataset {source!r} does not accept the key {known.name!r}, got {str(value)!r}"
             )
+
+
+def table_of(source: str, options: DatasetOptions, *keys: str) -> Table:
+    """Read the table that the key `path` names, for a source that accepts `keys` besides.
+
+    Raises:
+        UsageError: another key is set, no path, a missing file or an unknown ending.
+        DataError: a file that cannot be read, or without rows.
+    """
+    check_keys(source, options, "path", "encoding", "sheet", *keys)
+    path = required_file(source, "path", options.path)
+    return read_table(path, encoding=options.encoding, sheet=options.sheet)
 
 
 def hash_files(*paths: Path) -> str:

@@ -444,9 +444,9 @@ class Relations:
     def between(self, one: str, other: str) -> tuple[Relation, ...]:
         """Return all evidence on two names, the strongest first; empty: unknown.
 
-        >>> [(e.kind, e.value) for e in relations("ezetimibe", "Vytorin")]
+        >>> [(e.kind, e.value) for e in Relations().between("ezetimibe", "Vytorin")]
         [('combination_product', 'same')]
-        >>> [(e.kind, e.source) for e in relations("salbutamol", "albuterol sulfate")]
+        >>> [(e.kind, e.source) for e in Relations().between("salbutamol", "albuterol sulfate")]
         [('salt', 'UNII list (FDA, 2025-06)')]
         """
         if normalise(one) == normalise(other) or (
@@ -476,11 +476,6 @@ class Relations:
                 is_ours = groups.label == "default"
                 source = "shipped synonyms" if is_ours else Path(groups.label).name
                 yield Relation(kind, "same", source)
-
-
-def relations(one: str, other: str) -> tuple[Relation, ...]:
-    """Return the evidence of the shipped tables on two names (see `Relations.between`)."""
-    return Relations().between(one, other)
 
 
 def _of_drugs(one: str, other: str) -> Iterator[Relation]:

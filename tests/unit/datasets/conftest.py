@@ -65,6 +65,19 @@ def write_rows(path: Path, given: Any) -> None:
 
 
 @pytest.fixture
+def write(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Path]:
+    """Write a text, or bytes, to a file of a name; `FILE` of the module names the usual one."""
+
+    def to_file(text: str | bytes, name: str = getattr(request.module, "FILE", "rows.tsv")) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return to_file
+
+
+@pytest.fixture
 def jsonl(tmp_path: Path) -> Callable[..., Path]:
     """Write rows (objects, or lines of text as they are) to a JSONL file."""
 

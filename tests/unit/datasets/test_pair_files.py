@@ -17,16 +17,6 @@ from medstress.datasets.source import DatasetOptions
 HEADER = "id\ttext_a\ttext_b\tscore\n"
 
 
-@pytest.fixture
-def write(tmp_path):
-    def to_file(text, name="pairs.tsv"):
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return to_file
-
-
 def read(path, **options):
     return load_pairs(DatasetOptions(path=path, **options)).items
 

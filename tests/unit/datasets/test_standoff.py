@@ -12,6 +12,7 @@ from medstress.datasets import named, standoff
 from medstress.datasets.sentences import load_iob
 from medstress.datasets.source import DatasetOptions
 
+FILE = "x.txt"
 TITLE = "1|t|Aspirin helps.\n"
 ABSTRACT = "1|a|It cures pain. No fever.\n"
 IOB = "Aspirin\tB-Chemical\nhelps\tO\n\nSalicylic\tB-Chemical\nacid\tI-Chemical\n"
@@ -29,17 +30,6 @@ SENTENCES = {
     "It helped .": "O O O",
 }
 MARK = b"\xef\xbb\xbf"
-
-
-@pytest.fixture
-def write(tmp_path):
-    def to_file(text, name="x.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return to_file
 
 
 @pytest.fixture

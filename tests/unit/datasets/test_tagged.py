@@ -31,16 +31,6 @@ BILOU = tuple(tuple(label.replace("E-", "L-").replace("S-", "U-") for label in s
 IO = tuple(tuple(label.removeprefix("B-").removeprefix("I-") for label in s) for s in IOB2)
 
 
-@pytest.fixture
-def write(tmp_path):
-    def to_file(text, name="rows.tsv"):
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return to_file
-
-
 def conll(labels, tokens=TOKENS):
     sentences = zip(tokens, labels, strict=True)
     return "\n".join(

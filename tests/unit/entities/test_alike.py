@@ -15,13 +15,13 @@ from medstress.entities.alike import (
     Value,
     drug_names,
     option_evidence,
-    relations,
     settled,
     stems,
 )
 from medstress.entities.vocabularies import SynonymGroups
 
 VALUES: tuple[Value, ...] = get_args(Value)
+relations = Relations().between
 
 
 def first(one: str, other: str) -> tuple[str, str] | None:
