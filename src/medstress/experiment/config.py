@@ -90,9 +90,9 @@ class Table(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Show the types of the keys without the limits of their values."""
-        types, own = get_type_hints(cls), signature(cls)
-        keys = own.parameters.values()
+        """Show the types of the keys without the limits of their values, a table's own first."""
+        types, own, first = get_type_hints(cls), signature(cls), cls.__annotations__
+        keys = sorted(own.parameters.values(), key=lambda one: one.name not in first)
         cls.__signature__ = own.replace(
             parameters=[one.replace(annotation=types.get(one.name, Any)) for one in keys]
         )
