@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +15,11 @@ from medstress.core.hashing import canonical_bytes
 from medstress.core.shards import Shard
 from medstress.experiment.opening import Fingerprint, differences
 from medstress.experiment.plan import manifest as manifests
+from medstress.experiment.run import locked
 from medstress.files.writing import atomic_path, unfinished_parts
 from medstress.store.database import FILE, LOCK, translated
 from medstress.store.opening import interpreting
 from medstress.store.root import plan_of
-from medstress.store.run_store import lock_folder
 from medstress.store.shards import (
     KEY,
     SHARDS,
@@ -245,21 +244,12 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
 
 
 def _write(to: Path, shards: Sequence[StoredShard]) -> Counts:
-    is_new = not to.exists()
-    lock = lock_folder(to)
-    try:
+    with locked(to):
         _check_free(to, to)  # another merge may have come first
         for part in unfinished_parts(to):
             part.unlink()
         with translated(to), atomic_path(to / FILE) as part:
             return write_merged(part, shards, _manifest(shards))
-    finally:
-        if not (to / FILE).exists():
-            (to / LOCK).unlink(missing_ok=True)
-            if is_new:
-                with suppress(OSError):  # somebody has put a file there
-                    to.rmdir()
-        lock.release()
 
 
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:
