@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UnreachableError, UsageError, setting
@@ -40,7 +41,6 @@ from medstress.experiment.own_runs import (
     OwnRun,
     is_own_run,
     keep_own,
-    new_id,
     own_run,
     who_is_asked,
 )
@@ -387,7 +387,7 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
     if opening.verb is Verb.NOTHING:
         store.write_manifest({k: v for k, v in described.items() if k not in _MEASURED})
     else:
-        own = {} if bench.portion.shard else {"id": stored.get("id") or new_id()}
+        own = {} if bench.portion.shard else {"id": stored.get("id") or uuid4().hex}
         store.write_manifest(
             {
                 **described,
