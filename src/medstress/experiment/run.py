@@ -519,7 +519,6 @@ def _account(
 
 
 def ask(
-    folder: Path,
     asking: Asking,
     experiment: str | Path | Mapping[str, Any] | None = None,
     *,
@@ -534,8 +533,7 @@ def ask(
     run of this experiment: its items, victims, roles and attacks are compared by content first.
 
     Args:
-        folder: the run.
-        asking: what is asked.
+        asking: what is asked, of which run.
         experiment: the file, recipe or dict that the folder is a run of; default: what this user
             ran in this folder on this machine.
         overrides: as the command line's --set.
@@ -550,7 +548,7 @@ def ask(
         UsageError: the experiment cannot be used, or is not known.
         StoreError: the folder is a run of another experiment.
     """
-    watcher = watcher or Watcher()
+    watcher, folder = watcher or Watcher(), asking.folder
     given: str | Path | Mapping[str, Any] | Source | None = experiment
 
     def who_ran(reader: RunReader) -> Any:
