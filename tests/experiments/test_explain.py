@@ -154,7 +154,7 @@ def explain(folder: Path, *trials: str, **settings: Any) -> list[str]:
     told: list[str] = []
     chosen = asking(folder / "run", Selection(trials=trials), **settings)
     watcher = Watcher(announce=told.append)
-    stopped = ask(folder / "run", chosen, folder / "e.toml", watcher=watcher)
+    stopped = ask(chosen, folder / "e.toml", watcher=watcher)
     assert stopped is None
     return told
 

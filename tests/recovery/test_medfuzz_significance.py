@@ -151,7 +151,7 @@ def retested(found, settings):
     """Test a run; what was said at the end, and before it was paid for."""
     said: list[str] = []
     watcher = Watcher(announce=said.append)
-    end = ask(found.folder, asking(found.folder), settings, watcher=watcher)
+    end = ask(asking(found.folder), settings, watcher=watcher)
     return end, said
 
 

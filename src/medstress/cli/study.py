@@ -116,8 +116,6 @@ def train(
 
 
 def _ask_again(
-    name: str,
-    folder: str,
     asking: Asking,
     experiment: str | None,
     sets: Sequence[str],
@@ -140,16 +138,15 @@ def _ask_again(
         if yes:
             return
         if not sys.stdin.isatty():
-            raise UsageError(f"{name}: nobody is there to say yes: add --yes to ask them")
+            raise UsageError(f"{asking.name}: nobody is there to say yes: add --yes to ask them")
         print("Go on? (yes/no) ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
-            raise UsageError(f"{name}: nothing was asked")
+            raise UsageError(f"{asking.name}: nothing was asked")
 
     plan = list[str]()
     with display(quiet=quiet) as watcher:
         own = replace(watcher, announce=plan.append) if dry_run else watcher
         stopped = ask(
-            Path(folder),
             asking,
             experiment,
             overrides=sets,
@@ -161,7 +158,7 @@ def _ask_again(
         print(one_line(line))
     if dry_run:
         return 0
-    result, out = result_of(keep_summary(Path(folder))), screen()
+    result, out = result_of(keep_summary(asking.folder)), screen()
     for table in [one for one in result.tables() if one.rows] if result else ():
         print_table(out, table)
         print()
@@ -190,7 +187,9 @@ def significance(
     from medstress.experiment.significance import asking
 
     return _ask_again(
-        *("test", folder, asking(Path(folder)), experiment, sets),
+        asking(Path(folder)),
+        experiment,
+        sets,
         lambda run: run.of(SIGNIFICANCE),
         dry_run=dry_run,
         yes=yes,
@@ -226,7 +225,9 @@ def explain(
 
     selection = Selection(trials=tuple(trial), limit=limit)
     return _ask_again(
-        *("explain", folder, asking(Path(folder), selection), experiment, sets),
+        asking(Path(folder), selection),
+        experiment,
+        sets,
         lambda run: run.of(EXPLANATIONS),
         f"Heat maps: {command('report', folder)}",
         dry_run=dry_run,

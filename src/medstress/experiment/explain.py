@@ -880,7 +880,12 @@ def asking(folder: Path, selection: Selection, evaluations: int = EVALUATIONS) -
         most=lambda _: 2 * evaluations,
         words=words,
     )
-    return Asking(stages=[stage], most=lambda _: f"at most {n_texts:,} masked texts")
+    return Asking(
+        name="explain",
+        folder=folder,
+        stages=[stage],
+        most=lambda _: f"at most {n_texts:,} masked texts",
+    )
 
 
 def last_edits(reader: RunReader, trials: Iterable[Trial]) -> dict[str, str]:

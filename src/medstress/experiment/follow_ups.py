@@ -66,8 +66,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What a command asks of the trials of a run: `test`, `explain`."""
+    """What a command asks of the trials of a run."""
 
+    name: str
+    """`test` or `explain`."""
+    folder: Path
+    """Of the run."""
     stages: Sequence[Stage]
     most: Callable[[config.Experiment], str]
     """Says how much is asked at most."""

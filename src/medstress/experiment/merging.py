@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,10 +14,10 @@ from medstress.core.errors import StoreError, UsageError, setting
 from medstress.core.hashing import canonical_bytes
 from medstress.core.writing import atomic_path, unfinished_parts
 from medstress.experiment.manifest import Fingerprint, differences
+from medstress.experiment.run import locked
 from medstress.store.chain import plan_of
 from medstress.store.database import FILE, LOCK, translated
 from medstress.store.opening import interpreting
-from medstress.store.run_store import lock_folder
 from medstress.store.shards import (
     KEY,
     SHARDS,
@@ -244,21 +243,12 @@ def _notes(shards: Sequence[StoredShard]) -> Iterator[str]:
 
 
 def _write(to: Path, shards: Sequence[StoredShard]) -> Counts:
-    is_new = not to.exists()
-    lock = lock_folder(to)
-    try:
+    with locked(to):
         _check_free(to, to)  # another merge may have come first
         for part in unfinished_parts(to):
             part.unlink()
         with translated(to), atomic_path(to / FILE) as part:
             return write_merged(part, shards, _manifest(shards))
-    finally:
-        if not (to / FILE).exists():
-            (to / LOCK).unlink(missing_ok=True)
-            if is_new:
-                with suppress(OSError):  # somebody has put a file there
-                    to.rmdir()
-        lock.release()
 
 
 def _manifest(shards: Sequence[StoredShard]) -> dict[str, Any]:

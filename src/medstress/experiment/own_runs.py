@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from medstress.backends.python import PythonBackend
 from medstress.core.errors import UsageError
@@ -54,11 +53,6 @@ class OwnRun:
                     f"{file} is not what this run asked: add --experiment FILE to ask it all the "
                     "same, if the run allows it (version)"
                 )
-
-
-def new_id() -> str:
-    """Return the id of a new run."""
-    return uuid4().hex
 
 
 def keep_own(store: RunStore, bench: Prepared | None, watcher: Watcher) -> bool:

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from medstress.analyses.run import Run
 from medstress.core.errors import StoreError, UnreachableError, UsageError, setting
@@ -39,7 +40,6 @@ from medstress.experiment.own_runs import (
     OwnRun,
     is_own_run,
     keep_own,
-    new_id,
     own_run,
     who_is_asked,
 )
@@ -386,7 +386,7 @@ def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | Non
     if opening.verb is Verb.NOTHING:
         store.write_manifest({k: v for k, v in described.items() if k not in _MEASURED})
     else:
-        own = {} if bench.portion.shard else {"id": stored.get("id") or new_id()}
+        own = {} if bench.portion.shard else {"id": stored.get("id") or uuid4().hex}
         store.write_manifest(
             {
                 **described,
@@ -517,7 +517,6 @@ def _account(
 
 
 def ask(
-    folder: Path,
     asking: Asking,
     experiment: str | Path | Mapping[str, Any] | None = None,
     *,
@@ -532,8 +531,7 @@ def ask(
     run of this experiment: its items, victims, roles and attacks are compared by content first.
 
     Args:
-        folder: the run.
-        asking: what is asked.
+        asking: what is asked, of which run.
         experiment: the file, recipe or dict that the folder is a run of; default: what this user
             ran in this folder on this machine.
         overrides: as the command line's --set.
@@ -548,7 +546,7 @@ def ask(
         UsageError: the experiment cannot be used, or is not known.
         StoreError: the folder is a run of another experiment.
     """
-    watcher = watcher or Watcher()
+    watcher, folder = watcher or Watcher(), asking.folder
     given: str | Path | Mapping[str, Any] | Source | None = experiment
 
     def who_ran(reader: RunReader) -> Any:

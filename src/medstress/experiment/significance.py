@@ -410,6 +410,8 @@ def asking(folder: Path) -> Asking:
         return planned
 
     return Asking(
+        name="test",
+        folder=folder,
         stages=[FAITHFULNESS, replace(SIGNIFICANCE, works=works)],
         most=most,
         complete=lambda raw: raw.setdefault("test", {}),

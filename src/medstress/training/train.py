@@ -109,24 +109,20 @@ class TrainingData:
         References:
             Araujo et al., 2020 (METHODS 4.6): the original training set and one perturbed copy.
         """
-        return self._by_epoch(self.train, kind, seed)
-
-    def dev_items(self, kind: Kind, seed: int) -> Sequence[Any]:
-        """Return the items that score an epoch, with perturbed copies if training has them."""
-        return self._by_epoch(self.dev, replace(kind, n_plain=1), seed)(0)
-
-    def _by_epoch(
-        self, items: tuple[Any, ...], kind: Kind, seed: int
-    ) -> Callable[[int], Sequence[Any]]:
         if not kind.attacks:
-            plain = items * kind.n_plain
+            plain = self.train * kind.n_plain
             return lambda _: plain
 
         @lru_cache(maxsize=1)
         def doubled(epoch: int) -> Sequence[Any]:
-            return (*items, *(self._copy(item, kind, seed, epoch) for item in items))
+            return (*self.train, *(self._copy(item, kind, seed, epoch) for item in self.train))
 
         return doubled if kind.is_redrawn else lambda _: doubled(0)
+
+    def dev_items(self, kind: Kind, seed: int) -> Sequence[Any]:
+        """Return the items that score an epoch, with perturbed copies if training has them."""
+        copied = self.dev if kind.attacks else ()
+        return (*self.dev, *(self._copy(item, kind, seed, 0) for item in copied))
 
     def _copy(self, item: Any, kind: Kind, seed: int, epoch: int) -> Any:
         """Return a perturbed copy of an item, by one of the attacks drawn at random."""
