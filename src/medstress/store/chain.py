@@ -260,22 +260,27 @@ SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e
 FROM main.exchanges e LEFT JOIN main.answers s ON s.id = e.answer
 WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq
 """
-_ARM = "a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed"
-_IDENTITY = f"""
-SELECT {_ARM}, i.item_id, i.hash, t.repeat, t.trial_id FROM main.trials t
-JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item WHERE t.id = ?
+_TRIAL = """
+json_array(a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed) || json_array(i.item_id, i.hash)
+|| json_array(t.repeat, t.trial_id, {verdict}, lower(hex({exchanges}))) || {result}
 """
-
-
-_ENDED = """
-SELECT v.id, v.trial, v.digest,
-       CASE WHEN COALESCE(v.verdict, v.result, v.exchanges, v.digest) NOT NULL THEN CAST(json_array(
-           t.repeat, t.trial_id, v.verdict, lower(hex(v.exchanges))) AS BLOB) END,
-       CAST(COALESCE(v.result, '') AS BLOB), t.arm, t.item
-FROM main.verdicts v JOIN main.trials t ON t.id = v.trial ORDER BY v.id
+"""What the digest of a trial is over: its arm, its item, what is its own, and its result."""
+_OF_ONE = f"""
+SELECT {_TRIAL.format(verdict=":verdict", exchanges=":exchanges", result=":result")}
+FROM main.trials t JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item
+WHERE t.id = :trial
 """
-"""How trials ended; what of it is a digest's own part is made here, which is faster than a row at a
-time. Null in a row by which a trial begins again."""
+_OTHERS = f"""
+SELECT id, digest, own FROM (
+    SELECT v.id, v.digest, hashed(CAST({
+    _TRIAL.format(verdict="v.verdict", exchanges="v.exchanges", result="COALESCE(v.result, '')")
+} AS BLOB)) AS own
+    FROM main.verdicts v JOIN main.trials t ON t.id = v.trial
+    LEFT JOIN main.arms a ON a.id = t.arm LEFT JOIN main.items i ON i.id = t.item
+    WHERE COALESCE(v.verdict, v.result, v.exchanges, v.digest) NOT NULL)
+WHERE own IS NOT digest ORDER BY id
+"""
+"""Rows whose digest is not that of their trial. Without a value, a trial begins again."""
 
 
 def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
@@ -284,57 +289,27 @@ def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
     return hasher(orjson.dumps(rows)).digest()
 
 
-def _trial_digest(arm: hashlib.blake2b, item: bytes, own: bytes, result: bytes) -> bytes:
-    """Return the digest of a trial.
-
-    Args:
-        arm: the state after its arm, as JSON; it is not changed.
-        item: the item's id and hash, as JSON.
-        own: its repeat, its id, how it ended, and the digest of what it consumed in hex, as JSON.
-        result: its result, as stored.
-    """
-    state = arm.copy()
-    state.update(item + own + result)
-    return state.digest()
-
-
 def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, result: str) -> None:
     """Append how a trial ended; everything that it consumed is stored before."""
     exchanges = exchanges_digest(db, trial, attempt)
-    *arm, item_id, item_hash, repeat, trial_id = db.execute(_IDENTITY, (trial,)).fetchone()
-    item = orjson.dumps((item_id, item_hash))
-    own = orjson.dumps((repeat, trial_id, verdict, exchanges.hex()))
-    digest = _trial_digest(hasher(orjson.dumps(arm)), item, own, result.encode())
+    values = {"trial": trial, "verdict": verdict, "result": result, "exchanges": exchanges}
+    (text,) = db.execute(_OF_ONE, values).fetchone()
     db.execute(
         "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
-        "VALUES (?, ?, ?, ?, ?)",
-        (trial, verdict, result, exchanges, digest),
+        "VALUES (:trial, :verdict, :result, :exchanges, :digest)",
+        {**values, "digest": _hashed(text.encode())},
     )
 
 
-def wrong_rows(db: sqlite3.Connection, digests: dict[int, bytes] | None = None) -> Iterator[Break]:
-    """Yield the rows of `verdicts` whose digest is not that of their trial.
+def _hashed(data: bytes | None) -> bytes | None:
+    return None if data is None else hasher(data).digest()
 
-    Args:
-        db: the run's file.
-        digests: is given trial -> the digest of its last verdict; of one that begins again, none.
-    """
-    # What all trials of an arm share is hashed once.
-    arms = {
-        arm: hasher(orjson.dumps(values))
-        for arm, *values in db.execute(f"SELECT a.id, {_ARM} FROM main.arms a")
-    }
-    items = {
-        row: orjson.dumps(of) for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")
-    }
-    digests = {} if digests is None else digests
-    for row, trial, stored, own, result, arm, item in db.execute(_ENDED):
-        if own is None:
-            digests.pop(trial, None)
-            continue
-        digests[trial] = digest = _trial_digest(arms[arm], items[item], own, result)
-        if digest != stored:
-            yield _other_digest("verdicts", row, stored, digest)
+
+def wrong_rows(db: sqlite3.Connection) -> Iterator[Break]:
+    """Yield the rows of `verdicts` whose digest is not that of their trial."""
+    db.create_function("hashed", 1, _hashed, deterministic=True)
+    for row, stored, digest in db.execute(_OTHERS):
+        yield _other_digest("verdicts", row, stored, digest)
 
 
 def wrong_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
@@ -353,8 +328,9 @@ def wrong_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
             yield _other_digest("exchanges", trial, stored, digest)
 
 
-def _other_digest(table: str, row: int, stored: bytes | None, digest: bytes) -> Break:
-    return Break(table, row, f"digest {(stored or b'').hex() or 'none'}", digest.hex())
+def _other_digest(table: str, row: int, stored: bytes | None, digest: bytes | None) -> Break:
+    expected, found = ((each or b"").hex() or "none" for each in (stored, digest))
+    return Break(table, row, f"digest {expected}", found)
 
 
 # -- The root of a run ----------------------------------------------------------------------------
@@ -423,17 +399,12 @@ class KeptRoot:
     """Table -> its last row then."""
 
 
-def compute_root(
-    db: sqlite3.Connection,
-    last: Mapping[str, int] | None = None,
-    digests: Mapping[int, bytes] | None = None,
-) -> str:
+def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) -> str:
     """Return the root of a run of today's format.
 
     Args:
         db: the run's file.
         last: table -> the last row that counts, for the root that the run had then; default: all.
-        digests: trial -> the digest of its last verdict, if they were computed already.
     """
     now = root_rows(db)
     last = now if last is None else {name: int(last[name]) for name in now}
@@ -443,7 +414,7 @@ def compute_root(
     for kind, rows in (("item", _ITEMS), ("finding", _FINDINGS)):
         for row in db.execute(rows, last):
             state.update(orjson.dumps((kind, *row)))
-    trials = dict(db.execute(_DIGESTS, last) if digests is None else digests)
+    trials = dict(db.execute(_DIGESTS, last))
     for (row,) in db.execute(_LEFT_OUT, last):
         trials.pop(row, None)
     # Sorted, because an extension registers its trials in another order than a run at once.
