@@ -114,10 +114,7 @@ def link(db: sqlite3.Connection, chained: Chained) -> None:
     *_, before = _commits(db, chained, "DESC LIMIT 1")
     if last == before.last:
         return
-    grown = [table for table, now in last.items() if now > before.last[table]]
-    rows = {table: _rows(db, chained, table, before.last[table]) for table in grown}
-    apart = _apart(chained, rows, before, last)
-    digest = _digest(chained, rows, before, last, apart)
+    digest, apart = _digests(db, chained, before, last)
     values = (before.id + 1, digest, *([apart] if chained.apart else ()), *last.values())
     db.execute(f"INSERT INTO commits VALUES ({', '.join('?' * len(values))})", values)
 
@@ -155,15 +152,13 @@ def first_break(db: sqlite3.Connection, chained: Chained, *, whole: bool) -> Bre
 
 
 def _breaks(db: sqlite3.Connection, chained: Chained, whole: bool) -> Iterator[Break]:
-    rows = {table: _rows(db, chained, table, 0) for table in chained.tables}
     commits = _commits(db, chained)
     before = next(commits)
     try:
         for now in commits:
             if now.id != before.id + 1:
                 yield Break("commits", before.id + 1, "a commit", f"commit {now.id}")
-            apart = _apart(chained, rows, before, now.last) if whole else now.apart
-            digest = _digest(chained, rows, before, now.last, apart)
+            digest, apart = _digests(db, chained, before, now.last, None if whole else now)
             if (digest, apart) != (now.digest, now.apart):
                 spans = (_span(table, before.last[table], last) for table, last in now.last.items())
                 where = ", ".join(filter(None, spans)) or "no rows"
@@ -202,54 +197,61 @@ def _commits(db: sqlite3.Connection, chained: Chained, order: str = "") -> Itera
         yield _Commit(id_, digest, apart, dict(zip(chained.tables, last, strict=True)))
 
 
-def _digest(
+def _digests(
+    db: sqlite3.Connection,
     chained: Chained,
-    rows: Mapping[str, sqlite3.Cursor],
     before: _Commit,
     last: Mapping[str, int],
-    apart: bytes | None,
-) -> bytes:
+    stored: _Commit | None = None,
+) -> tuple[bytes, bytes | None]:
+    """Return the digest of a commit, and that of the rows it added to the table apart, if any.
+
+    Args:
+        db: the file.
+        chained: what its chain covers.
+        before: the commit before.
+        last: table -> its last row with this commit.
+        stored: where the digest of the table apart is taken from; None: its rows are hashed.
+    """
+    apart = None if stored is None else stored.apart
+    if stored is None and chained.apart and last[chained.apart] > before.last[chained.apart]:
+        state = hasher()
+        _hash_new(db, chained, chained.apart, before, last, state)
+        apart = state.digest()
     state = hasher(before.digest)
     # Where each table ends, so that no row can pass for one of another table.
     state.update(orjson.dumps([*before.last.values(), *last.values(), (apart or b"").hex()]))
-    for table, now in last.items():
-        if table != chained.apart and now > before.last[table]:
-            _hash_next(state, rows[table], table, before.last[table], now)
-    return state.digest()
+    for table in last:
+        if table != chained.apart:
+            _hash_new(db, chained, table, before, last, state)
+    return state.digest(), apart
 
 
-def _apart(
-    chained: Chained, rows: Mapping[str, sqlite3.Cursor], before: _Commit, last: Mapping[str, int]
-) -> bytes | None:
-    """Return the digest of the rows that a commit added to the table apart; None without any."""
-    table = chained.apart
-    if table is None or before.last[table] == last[table]:
-        return None
-    state = hasher()
-    _hash_next(state, rows[table], table, before.last[table], last[table])
-    return state.digest()
-
-
-def _rows(db: sqlite3.Connection, chained: Chained, table: str, after: int) -> sqlite3.Cursor:
-    """Return the rows of a table that come after one, in order."""
-    return db.execute(
-        f"SELECT {chained.tables[table]} FROM main.{table} WHERE id > ? ORDER BY id", (after,)
-    )
-
-
-def _hash_next(
-    state: hashlib.blake2b, rows: sqlite3.Cursor, table: str, after: int, last: int
+def _hash_new(
+    db: sqlite3.Connection,
+    chained: Chained,
+    table: str,
+    before: _Commit,
+    last: Mapping[str, int],
+    state: hashlib.blake2b,
 ) -> None:
-    """Hash the next rows, which have the numbers after one and up to another.
+    """Hash the rows that a commit added to a table.
 
     Raises:
         _GapError: one is missing.
     """
-    while after < last:
-        page = rows.fetchmany(min(_PAGE, last - after))
+    after, end = before.last[table], last[table]
+    if after >= end:
+        return
+    columns = chained.tables[table]
+    rows = db.execute(
+        f"SELECT {columns} FROM main.{table} WHERE id > ? AND id <= ? ORDER BY id", (after, end)
+    )
+    while after < end:
+        page = rows.fetchmany(_PAGE)
         if not page or page[-1][0] != after + len(page):
             numbers = {row[0] for row in page}
-            raise _GapError(table, next(n for n in range(after + 1, last + 1) if n not in numbers))
+            raise _GapError(table, next(n for n in range(after + 1, end + 1) if n not in numbers))
         after += len(page)
         state.update(orjson.dumps(page)[1:-1] + b",")
 
