@@ -88,7 +88,7 @@ class Score:
 class _Plain:
     """Base of calls whose fields, in order, are what defines them."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     kind: ClassVar[str]
 
     def canonical(self) -> list[Any]:
