@@ -8,7 +8,7 @@ import pytest
 
 import medstress as ms
 from medstress.analyses.exported import exchange_rows
-from medstress.store.reader import RunReader
+from medstress.store.reader import opened
 
 VICTIM = """
 import json
@@ -71,8 +71,5 @@ def test_each_data_set_is_asked_with_its_prompt_and_read_back_with_it(base):
     rows = run.trials().to_dicts()
     shown = {row[key] for row in rows for key in ("prompt_before", "prompt_after")}
     assert shown == set(asked)
-    reader = RunReader(Path("run"))
-    try:
+    with opened(Path("run")) as reader:
         assert {row["prompt"] for row in exchange_rows(reader)} == set(asked)
-    finally:
-        reader.close()

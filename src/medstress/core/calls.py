@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from medstress.core.frozen import fast_init
 from medstress.core.hashing import canonical_json, digest
@@ -85,8 +85,19 @@ class Score:
         return [self.kind, prompt, list(self.continuations), self.first_token]
 
 
+class _Plain:
+    """Base of calls whose fields, in order, are what defines them."""
+
+    __slots__: tuple[str, ...] = ()
+    kind: ClassVar[str]
+
+    def canonical(self) -> list[Any]:
+        """The parts that define this call, as JSON values."""
+        return [self.kind, *(getattr(self, name) for name in self.__slots__)]
+
+
 @dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(_Plain):
     """Return log probabilities (natural log) of options, from a head that scores each pair."""
 
     prompt: str
@@ -95,49 +106,33 @@ class Rank:
     """The second texts; a softmax normalises the values of all pairs."""
     kind = "rank"
 
-    def canonical(self) -> list[Any]:
-        """The parts that define this call, as JSON values."""
-        return [self.kind, self.prompt, list(self.options)]
-
 
 @fast_init
 @dataclass(frozen=True, slots=True)
-class Choose:
+class Choose(_Plain):
     """Answer a complete multiple-choice prompt; for victims that are functions, not models."""
 
     prompt: str
     letters: str
     kind = "choose"
 
-    def canonical(self) -> list[Any]:
-        """The parts that define this call, as JSON values."""
-        return [self.kind, self.prompt, self.letters]
-
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(_Plain):
     """Label every token of a sentence: named-entity recognition."""
 
     tokens: tuple[str, ...]
     """Words and punctuation as the data set splits them; never empty."""
     kind = "tag"
 
-    def canonical(self) -> list[Any]:
-        """The parts that define this call, as JSON values."""
-        return [self.kind, list(self.tokens)]
-
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(_Plain):
     """Score the similarity of two texts; their order may matter, as for a cross-encoder."""
 
     text_a: str
     text_b: str
     kind = "compare"
-
-    def canonical(self) -> list[Any]:
-        """The parts that define this call, as JSON values."""
-        return [self.kind, self.text_a, self.text_b]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +154,15 @@ Call: TypeAlias = Generate | Score | Rank | Choose | Tag | Compare | Classify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
+class _Counted:
+    """Base of answers: the tokens that one took."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated(_Counted):
     """The answer to `Generate`."""
 
     text: str
@@ -172,8 +175,6 @@ class Generated:
     """Reasoning that a server returns apart from the text."""
     note: str | None = None
     """Why there is no text to read."""
-    tokens_in: int = 0
-    tokens_out: int = 0
 
     @property
     def is_cut(self) -> bool:
@@ -183,7 +184,7 @@ class Generated:
 
 @fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class Scored(_Counted):
     """The answer to `Score`, `Rank` or `Classify`."""
 
     log_probs: tuple[float, ...]
@@ -193,41 +194,33 @@ class Scored:
     note: str | None = None
     """Which form of the letters carried the mass in a server's list (METHODS 1.2), or why there are
     no values."""
-    tokens_in: int = 0
-    tokens_out: int = 0
 
 
 @fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Chosen(_Counted):
     """The answer to `Choose` or `Classify`: a text to parse, a letter or label, or scores."""
 
     text: str | None = None
     answer: str | None = None
     scores: tuple[float, ...] | None = None
     """One value per letter or label, on any scale; the largest wins."""
-    tokens_in: int = 0
-    tokens_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tagged:
+class Tagged(_Counted):
     """The answer to `Tag`."""
 
     labels: tuple[str, ...]
     """One IOB label per token, with the model's own types."""
-    tokens_in: int = 0
-    tokens_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Compared(_Counted):
     """The answer to `Compare`."""
 
     score: float
     """Larger is more similar; the scale is the model's. Finite."""
-    tokens_in: int = 0
-    tokens_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

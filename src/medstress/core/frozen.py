@@ -43,7 +43,7 @@ def fast_init(cls: type[T]) -> type[T]:
     declared = names if at is None else [*names[:at], "*", *names[at:]]
     lines = [f"def __init__(self, {', '.join(declared)}):"]
     lines += [f"    _set_{name}(self, {name})" for name in names]
-    scope: dict[str, Any] = {f"_set_{name}": cls.__dict__[name].__set__ for name in names}
+    scope: dict[str, Any] = {f"_set_{name}": getattr(cls, name).__set__ for name in names}
     exec("\n".join(lines), scope)  # as `dataclass` does
     fast, original = scope["__init__"], cls.__init__
     for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__qualname__", "__module__"):

@@ -114,10 +114,7 @@ def link(db: sqlite3.Connection, chained: Chained) -> None:
     *_, before = _commits(db, chained, "DESC LIMIT 1")
     if last == before.last:
         return
-    grown = [table for table, now in last.items() if now > before.last[table]]
-    rows = {table: _rows(db, chained, table, before.last[table]) for table in grown}
-    apart = _apart(chained, rows, before, last)
-    digest = _digest(chained, rows, before, last, apart)
+    digest, apart = _digests(db, chained, before, last)
     values = (before.id + 1, digest, *([apart] if chained.apart else ()), *last.values())
     db.execute(f"INSERT INTO commits VALUES ({', '.join('?' * len(values))})", values)
 
@@ -155,15 +152,13 @@ def first_break(db: sqlite3.Connection, chained: Chained, *, whole: bool) -> Bre
 
 
 def _breaks(db: sqlite3.Connection, chained: Chained, whole: bool) -> Iterator[Break]:
-    rows = {table: _rows(db, chained, table, 0) for table in chained.tables}
     commits = _commits(db, chained)
     before = next(commits)
     try:
         for now in commits:
             if now.id != before.id + 1:
                 yield Break("commits", before.id + 1, "a commit", f"commit {now.id}")
-            apart = _apart(chained, rows, before, now.last) if whole else now.apart
-            digest = _digest(chained, rows, before, now.last, apart)
+            digest, apart = _digests(db, chained, before, now.last, None if whole else now)
             if (digest, apart) != (now.digest, now.apart):
                 spans = (_span(table, before.last[table], last) for table, last in now.last.items())
                 where = ", ".join(filter(None, spans)) or "no rows"
@@ -202,54 +197,61 @@ def _commits(db: sqlite3.Connection, chained: Chained, order: str = "") -> Itera
         yield _Commit(id_, digest, apart, dict(zip(chained.tables, last, strict=True)))
 
 
-def _digest(
+def _digests(
+    db: sqlite3.Connection,
     chained: Chained,
-    rows: Mapping[str, sqlite3.Cursor],
     before: _Commit,
     last: Mapping[str, int],
-    apart: bytes | None,
-) -> bytes:
+    stored: _Commit | None = None,
+) -> tuple[bytes, bytes | None]:
+    """Return the digest of a commit, and that of the rows it added to the table apart, if any.
+
+    Args:
+        db: the file.
+        chained: what its chain covers.
+        before: the commit before.
+        last: table -> its last row with this commit.
+        stored: where the digest of the table apart is taken from; None: its rows are hashed.
+    """
+    apart = None if stored is None else stored.apart
+    if stored is None and chained.apart and last[chained.apart] > before.last[chained.apart]:
+        state = hasher()
+        _hash_new(db, chained, chained.apart, before, last, state)
+        apart = state.digest()
     state = hasher(before.digest)
     # Where each table ends, so that no row can pass for one of another table.
     state.update(orjson.dumps([*before.last.values(), *last.values(), (apart or b"").hex()]))
-    for table, now in last.items():
-        if table != chained.apart and now > before.last[table]:
-            _hash_next(state, rows[table], table, before.last[table], now)
-    return state.digest()
+    for table in last:
+        if table != chained.apart:
+            _hash_new(db, chained, table, before, last, state)
+    return state.digest(), apart
 
 
-def _apart(
-    chained: Chained, rows: Mapping[str, sqlite3.Cursor], before: _Commit, last: Mapping[str, int]
-) -> bytes | None:
-    """Return the digest of the rows that a commit added to the table apart; None without any."""
-    table = chained.apart
-    if table is None or before.last[table] == last[table]:
-        return None
-    state = hasher()
-    _hash_next(state, rows[table], table, before.last[table], last[table])
-    return state.digest()
-
-
-def _rows(db: sqlite3.Connection, chained: Chained, table: str, after: int) -> sqlite3.Cursor:
-    """Return the rows of a table that come after one, in order."""
-    return db.execute(
-        f"SELECT {chained.tables[table]} FROM main.{table} WHERE id > ? ORDER BY id", (after,)
-    )
-
-
-def _hash_next(
-    state: hashlib.blake2b, rows: sqlite3.Cursor, table: str, after: int, last: int
+def _hash_new(
+    db: sqlite3.Connection,
+    chained: Chained,
+    table: str,
+    before: _Commit,
+    last: Mapping[str, int],
+    state: hashlib.blake2b,
 ) -> None:
-    """Hash the next rows, which have the numbers after one and up to another.
+    """Hash the rows that a commit added to a table.
 
     Raises:
         _GapError: one is missing.
     """
-    while after < last:
-        page = rows.fetchmany(min(_PAGE, last - after))
+    after, end = before.last[table], last[table]
+    if after >= end:
+        return
+    columns = chained.tables[table]
+    rows = db.execute(
+        f"SELECT {columns} FROM main.{table} WHERE id > ? AND id <= ? ORDER BY id", (after, end)
+    )
+    while after < end:
+        page = rows.fetchmany(_PAGE)
         if not page or page[-1][0] != after + len(page):
             numbers = {row[0] for row in page}
-            raise _GapError(table, next(n for n in range(after + 1, last + 1) if n not in numbers))
+            raise _GapError(table, next(n for n in range(after + 1, end + 1) if n not in numbers))
         after += len(page)
         state.update(orjson.dumps(page)[1:-1] + b",")
 
@@ -260,22 +262,27 @@ SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e
 FROM main.exchanges e LEFT JOIN main.answers s ON s.id = e.answer
 WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq
 """
-_ARM = "a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed"
-_IDENTITY = f"""
-SELECT {_ARM}, i.item_id, i.hash, t.repeat, t.trial_id FROM main.trials t
-JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item WHERE t.id = ?
+_TRIAL = """
+json_array(a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed) || json_array(i.item_id, i.hash)
+|| json_array(t.repeat, t.trial_id, {verdict}, lower(hex({exchanges}))) || {result}
 """
-
-
-_ENDED = """
-SELECT v.id, v.trial, v.digest,
-       CASE WHEN COALESCE(v.verdict, v.result, v.exchanges, v.digest) NOT NULL THEN CAST(json_array(
-           t.repeat, t.trial_id, v.verdict, lower(hex(v.exchanges))) AS BLOB) END,
-       CAST(COALESCE(v.result, '') AS BLOB), t.arm, t.item
-FROM main.verdicts v JOIN main.trials t ON t.id = v.trial ORDER BY v.id
+"""What the digest of a trial is over: its arm, its item, what is its own, and its result."""
+_OF_ONE = f"""
+SELECT {_TRIAL.format(verdict=":verdict", exchanges=":exchanges", result=":result")}
+FROM main.trials t JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item
+WHERE t.id = :trial
 """
-"""How trials ended; what of it is a digest's own part is made here, which is faster than a row at a
-time. Null in a row by which a trial begins again."""
+_OTHERS = f"""
+SELECT id, digest, own FROM (
+    SELECT v.id, v.digest, hashed(CAST({
+    _TRIAL.format(verdict="v.verdict", exchanges="v.exchanges", result="COALESCE(v.result, '')")
+} AS BLOB)) AS own
+    FROM main.verdicts v JOIN main.trials t ON t.id = v.trial
+    LEFT JOIN main.arms a ON a.id = t.arm LEFT JOIN main.items i ON i.id = t.item
+    WHERE COALESCE(v.verdict, v.result, v.exchanges, v.digest) NOT NULL)
+WHERE own IS NOT digest ORDER BY id
+"""
+"""Rows whose digest is not that of their trial. Without a value, a trial begins again."""
 
 
 def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
@@ -284,57 +291,27 @@ def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
     return hasher(orjson.dumps(rows)).digest()
 
 
-def _trial_digest(arm: hashlib.blake2b, item: bytes, own: bytes, result: bytes) -> bytes:
-    """Return the digest of a trial.
-
-    Args:
-        arm: the state after its arm, as JSON; it is not changed.
-        item: the item's id and hash, as JSON.
-        own: its repeat, its id, how it ended, and the digest of what it consumed in hex, as JSON.
-        result: its result, as stored.
-    """
-    state = arm.copy()
-    state.update(item + own + result)
-    return state.digest()
-
-
 def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, result: str) -> None:
     """Append how a trial ended; everything that it consumed is stored before."""
     exchanges = exchanges_digest(db, trial, attempt)
-    *arm, item_id, item_hash, repeat, trial_id = db.execute(_IDENTITY, (trial,)).fetchone()
-    item = orjson.dumps((item_id, item_hash))
-    own = orjson.dumps((repeat, trial_id, verdict, exchanges.hex()))
-    digest = _trial_digest(hasher(orjson.dumps(arm)), item, own, result.encode())
+    values = {"trial": trial, "verdict": verdict, "result": result, "exchanges": exchanges}
+    (text,) = db.execute(_OF_ONE, values).fetchone()
     db.execute(
         "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
-        "VALUES (?, ?, ?, ?, ?)",
-        (trial, verdict, result, exchanges, digest),
+        "VALUES (:trial, :verdict, :result, :exchanges, :digest)",
+        {**values, "digest": _hashed(text.encode())},
     )
 
 
-def wrong_rows(db: sqlite3.Connection, digests: dict[int, bytes] | None = None) -> Iterator[Break]:
-    """Yield the rows of `verdicts` whose digest is not that of their trial.
+def _hashed(data: bytes | None) -> bytes | None:
+    return None if data is None else hasher(data).digest()
 
-    Args:
-        db: the run's file.
-        digests: is given trial -> the digest of its last verdict; of one that begins again, none.
-    """
-    # What all trials of an arm share is hashed once.
-    arms = {
-        arm: hasher(orjson.dumps(values))
-        for arm, *values in db.execute(f"SELECT a.id, {_ARM} FROM main.arms a")
-    }
-    items = {
-        row: orjson.dumps(of) for row, *of in db.execute("SELECT id, item_id, hash FROM main.items")
-    }
-    digests = {} if digests is None else digests
-    for row, trial, stored, own, result, arm, item in db.execute(_ENDED):
-        if own is None:
-            digests.pop(trial, None)
-            continue
-        digests[trial] = digest = _trial_digest(arms[arm], items[item], own, result)
-        if digest != stored:
-            yield _other_digest("verdicts", row, stored, digest)
+
+def wrong_rows(db: sqlite3.Connection) -> Iterator[Break]:
+    """Yield the rows of `verdicts` whose digest is not that of their trial."""
+    db.create_function("hashed", 1, _hashed, deterministic=True)
+    for row, stored, digest in db.execute(_OTHERS):
+        yield _other_digest("verdicts", row, stored, digest)
 
 
 def wrong_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
@@ -353,8 +330,9 @@ def wrong_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
             yield _other_digest("exchanges", trial, stored, digest)
 
 
-def _other_digest(table: str, row: int, stored: bytes | None, digest: bytes) -> Break:
-    return Break(table, row, f"digest {(stored or b'').hex() or 'none'}", digest.hex())
+def _other_digest(table: str, row: int, stored: bytes | None, digest: bytes | None) -> Break:
+    expected, found = ((each or b"").hex() or "none" for each in (stored, digest))
+    return Break(table, row, f"digest {expected}", found)
 
 
 # -- The root of a run ----------------------------------------------------------------------------
@@ -423,17 +401,12 @@ class KeptRoot:
     """Table -> its last row then."""
 
 
-def compute_root(
-    db: sqlite3.Connection,
-    last: Mapping[str, int] | None = None,
-    digests: Mapping[int, bytes] | None = None,
-) -> str:
+def compute_root(db: sqlite3.Connection, last: Mapping[str, int] | None = None) -> str:
     """Return the root of a run of today's format.
 
     Args:
         db: the run's file.
         last: table -> the last row that counts, for the root that the run had then; default: all.
-        digests: trial -> the digest of its last verdict, if they were computed already.
     """
     now = root_rows(db)
     last = now if last is None else {name: int(last[name]) for name in now}
@@ -443,7 +416,7 @@ def compute_root(
     for kind, rows in (("item", _ITEMS), ("finding", _FINDINGS)):
         for row in db.execute(rows, last):
             state.update(orjson.dumps((kind, *row)))
-    trials = dict(db.execute(_DIGESTS, last) if digests is None else digests)
+    trials = dict(db.execute(_DIGESTS, last))
     for (row,) in db.execute(_LEFT_OUT, last):
         trials.pop(row, None)
     # Sorted, because an extension registers its trials in another order than a run at once.

@@ -348,13 +348,12 @@ def _check_values(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
 def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
     """Compare all but answers and exchanges with the digests."""
     assert schema.chained is not None
-    digests: dict[int, bytes] = {}
     try:
         # Trials first, because they name the row.
-        broken = next(wrong_rows(db, digests), None) if schema is RUN else None
+        broken = next(wrong_rows(db), None) if schema is RUN else None
         where: Break | str | None = broken or first_break(db, schema.chained, whole=False)
         kept = current_root(db) if schema is RUN and where is None else None
-        if kept is not None and (root := compute_root(db, digests=digests)) != kept.root:
+        if kept is not None and (root := compute_root(db)) != kept.root:
             where = Break("manifest", kept.row, f"root {root}", kept.root)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         where = f"its digests cannot be computed ({type(error).__name__}: {error})"

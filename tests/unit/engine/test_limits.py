@@ -14,7 +14,7 @@ from medstress.core.calls import Call, Choose, Chosen, Reply
 from medstress.engine.progress import Limits, Progress
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.store.reader import RunReader
+from medstress.store.reader import opened
 from medstress.store.run_store import RunStore
 from medstress.testing import ScriptedBackend, planted, tiny_questions
 
@@ -62,11 +62,8 @@ def price(_: object, answer: Any) -> float:
 
 
 def stored(folder: Path) -> list[Any]:
-    reader = RunReader(folder)
-    try:
+    with opened(folder) as reader:
         return [(t.verdict, t.result) for t in reader.trials()]
-    finally:
-        reader.close()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from medstress.engine import scheduler as ready_queue
 from medstress.engine.progress import Limits, Progress
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
-from medstress.store.reader import RunReader
+from medstress.store.reader import opened
 from medstress.store.run_store import RunStore
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice, TextScore
 from medstress.tasks.templates import load_template
@@ -60,23 +60,17 @@ def drive(
 
 
 def stored(folder: Path) -> list[dict[str, Any]]:
-    reader = RunReader(folder)
-    try:
+    with opened(folder) as reader:
         return [trial._asdict() for trial in reader.trials()]
-    finally:
-        reader.close()
 
 
 def counts(folder: Path) -> dict[str, int]:
     """Beside the attack's queries, over all arms."""
-    reader = RunReader(folder)
-    try:
+    with opened(folder) as reader:
         total: Counter[str] = Counter()
         for found in reader.other_counts().values():
             total.update(found)
         return {**total, "computed": sum(one.n_calls for one in reader.spending())}
-    finally:
-        reader.close()
 
 
 def check_identity(trials: Sequence[dict[str, Any]]) -> None:
@@ -340,9 +334,8 @@ def test_other_roles_are_asked_and_recorded_outside_the_budget(
     assert heard == [(Generated(text="yes"),)]
     assert judge.asked == [Generate("valid?")]
     assert (row["verdict"], row["n_paid"], row["result"]["n_asked"]) == ("held", 1, 1)
-    reader = RunReader(tmp_path)
-    rows = [(e.role, e.query, e.request is not None) for e in reader.exchanges()]
-    reader.close()
+    with opened(tmp_path) as reader:
+        rows = [(e.role, e.query, e.request is not None) for e in reader.exchanges()]
     assert rows == [("victim", 0, False), ("judge", None, True), ("victim", 1, False)]
 
 
@@ -363,9 +356,8 @@ def test_a_schema_reaches_only_roles_that_keep_to_it(
         roles={"judge": judge},
     )
     assert judge.asked == [wanted if structured else Generate("valid?")]
-    reader = RunReader(tmp_path)
-    (request,) = [e.request for e in reader.exchanges() if e.role == "judge"]
-    reader.close()
+    with opened(tmp_path) as reader:
+        (request,) = [e.request for e in reader.exchanges() if e.role == "judge"]
     assert ("object" in str(request)) == structured
 
 

@@ -11,7 +11,7 @@ from medstress.core.outcomes import Verdict
 from medstress.engine.scheduler import Scheduler
 from medstress.engine.trial import Trial
 from medstress.experiment.models import victim_of
-from medstress.store.reader import RunReader
+from medstress.store.reader import opened
 from medstress.store.run_store import RunStore
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.templates import load_template
@@ -66,11 +66,8 @@ def trials(target, attack=ATTACK, roles=("attacker", "judge"), repeats=1):
 def drive(folder, planned, limits=None, **roles):
     with RunStore(folder) as store:
         progress = Scheduler(store, roles=roles, limits=limits).run(planned)
-    reader = RunReader(folder)
-    try:
+    with opened(folder) as reader:
         return progress, list(reader.trials()), list(reader.exchanges())
-    finally:
-        reader.close()
 
 
 def test_a_role_s_failed_call_fails_its_trial_by_name_and_no_other(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from medstress.core.calls import BegunTrial, Chosen
 from medstress.core.items import Question
-from medstress.store.reader import RunReader
+from medstress.store.reader import opened
 from medstress.store.run_store import RunStore
 
 
@@ -65,11 +65,8 @@ class Writer:
         self.store.commit()
 
     def read(self, what):
-        reader = RunReader(self.folder)
-        try:
+        with opened(self.folder) as reader:
             return what(reader)
-        finally:
-            reader.close()
 
 
 def question(name: str) -> Question:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from medstress.core.calls import Chosen
 from medstress.core.errors import StoreError
 from medstress.core.items import Question
-from medstress.store.reader import RunReader
+from medstress.store.reader import RunReader, opened
 from medstress.store.run_store import RunStore
 
 ARM = ("cases", "drugs", "careful", "random", 0)
@@ -92,9 +92,8 @@ def test_asked_is_paid_plus_cached_plus_failed_for_any_exchanges(tmp_path_factor
         store.consumed(shuffled)
         for trial, asked in enumerate(queries, 1):
             store.finish_trial(trial, "held", {"n_asked": len(asked)})
-    reader = RunReader(folder)
-    found = list(reader.trials())
-    reader.close()
+    with opened(folder) as reader:
+        found = list(reader.trials())
     answered = {row[6] for row in rows if row[-1] is None}
     for trial, asked in zip(found, queries, strict=True):
         assert trial.n_paid + trial.n_cached + trial.n_failed == len(asked)

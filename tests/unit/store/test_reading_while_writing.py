@@ -6,7 +6,7 @@ import threading
 
 from medstress.core.calls import Chosen
 from medstress.core.items import Question
-from medstress.store.reader import RunReader
+from medstress.store.reader import RunReader, opened
 from medstress.store.run_store import RunStore
 
 
@@ -79,6 +79,5 @@ def test_readers_beside_a_busy_writer_never_fail_nor_make_it_wait(tmp_path):
         store.close()
     assert errors == []
     assert seen == sorted(seen)
-    reader = RunReader(folder)
-    assert reader.n_trials() == 200
-    reader.close()
+    with opened(folder) as reader:
+        assert reader.n_trials() == 200
