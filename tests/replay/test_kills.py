@@ -514,7 +514,7 @@ def test_killed_at_a_step_a_command_leaves_nothing_half_done(small, workbench, n
         how = (*step, environment, arguments)
         process = workbench.FORKS.Process(target=workbench.die, args=how)
         process.start()
-        process.join(60)
+        process.join(240)
         assert process.exitcode == -signal.SIGKILL, step
         assert list((small.root / "tmp").iterdir()) == []
         left()
