@@ -12,6 +12,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.experiment.reading import resolve
 
+pytest.importorskip("openai")
 NAMES = ("medfuzz-figure2", "medfuzz-figure3", "medfuzz-significance")
 MODELS = """
 from medstress.datasets.named import load_sample as load

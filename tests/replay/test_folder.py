@@ -150,12 +150,12 @@ def sigint():
 def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, whole, sigint):
     log = bench.log
     for share in (0.1, 0.8):
-        process = bench.start(delay=0.02, log=log)
+        process = bench.start(delay=0.04, log=log)
         try:
             workbench.wait_until(
                 lambda n=share * whole.n_calls: workbench.n_logged(log) > n, process
             )
-            time.sleep(0.01)  # into the victim's sleep
+            time.sleep(0.015)  # into the victim's sleep
             os.kill(process.pid, signal.SIGINT)
             code, out, err = workbench.finish(process)
         finally:

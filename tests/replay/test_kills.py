@@ -290,7 +290,7 @@ def test_killed_between_answers_a_command_asks_again_only_what_was_in_flight(
     whole = prepared(workbench, inputs, tmp_path, case)
     assert whole.total() > case.least
     for number in range(n_kills):
-        process = workbench.start(tmp_path, case.given("broken"), "broken.log", 0.015)
+        process = workbench.start(tmp_path, case.given("broken"), "broken.log", 0.03)
         wanted = (number + luck.random()) * whole.total() // (n_kills + 1)
         wanted = max(wanted, workbench.n_logged(tmp_path / "broken.log") + 1)
         kill_once(process, lambda n=wanted: workbench.n_logged(tmp_path / "broken.log") >= n)
@@ -514,7 +514,7 @@ def test_killed_at_a_step_a_command_leaves_nothing_half_done(small, workbench, n
         how = (*step, environment, arguments)
         process = workbench.FORKS.Process(target=workbench.die, args=how)
         process.start()
-        process.join(60)
+        process.join(240)
         assert process.exitcode == -signal.SIGKILL, step
         assert list((small.root / "tmp").iterdir()) == []
         left()
