@@ -16,7 +16,6 @@ from medstress.core.outcomes import Verdict
 from medstress.engine.progress import Watcher
 from medstress.experiment.explain import Selection, asking
 from medstress.experiment.run import ask
-from question_rows import write_rows
 from rows import rows_of
 
 VICTIM = '''
@@ -62,66 +61,26 @@ def fails(prompts):
     return letter(prompts)
 '''
 NAMES = ("trapicin", "calmol", "softine", "mildex", "lentol")
-FILE = """
-[experiment]
-controls = false
-name = "traps"
-seeds = [0, 1]
-[[dataset]]
-name = "table"
-path = "items.jsonl"
-label = "cases"
-[[entities]]
-type = "drugs"
-vocabulary = "names.txt"
-embedding = "ngram"
-[[victim]]
-name = "careful"
-backend = "python"
-target = "victim.py:letter"
-batch_size = 16
-[[attack]]
-name = "entity_substitution"
-label = "random"
-sampler = "random"
-budget = 2
-[[attack]]
-name = "entity_substitution"
-label = "far"
-sampler = "pdws"
-n = 5
-budget = 2
-"""
 SAYS = "One of these drugs caused the fever of case"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(workbench, tmp_path_factory):
     """An experiment on six questions, all with key A, and its run in `run`."""
-    folder = tmp_path_factory.mktemp("traps")
-    rows = []
-    for i in range(6):
-        options = [f"{kind}{i}zumab" for kind in ("tora", "ulo", "vexi", "wara")]
-        rows.append(
-            {
-                "id": f"q{i}",
-                "context": "A man took pills.\r\n  He is  tired, tired, tired.",
-                "stem": f"{SAYS} {i}: which?",
-                "options": options,
-                "answer_idx": "A",
-                "mentions": [
-                    {"field": "ABCD"[j], "start": 0, "end": len(text), "type": "T121"}
-                    for j, text in enumerate(options)
-                ],
-            }
-        )
-    write_rows(folder / "items.jsonl", rows)
-    (folder / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
-    (folder / "victim.py").write_text(VICTIM, encoding="utf-8")
+    bench = workbench.Bench(tmp_path_factory.mktemp("traps"))
+    rows = [row for row in workbench.questions(7) if row["mentions"]]
+    texts = {"context": "A man took pills.\r\n  He is  tired, tired, tired.", "answer_idx": "A"}
+    bench.write_items({**row, **texts, "stem": f"{SAYS} {row['id']}: which?"} for row in rows)
+    bench.tables["victim"][0] |= {"target": "victim.py:letter", "batch_size": 16}
+    far = bench.attack("pdws", label="far", n=5, budget=2)
+    bench.tables["attack"] = [bench.attack("random", budget=2), far]
+    (bench.root / "names.txt").write_text("\n".join(NAMES), encoding="utf-8")
+    (bench.root / "victim.py").write_text(VICTIM, encoding="utf-8")
+    bench.write().rename(bench.root / "e.toml")
     with pytest.MonkeyPatch.context() as patch:
-        entered(folder, patch)
-        run(folder)
-    return folder
+        entered(bench.root, patch)
+        run(bench.root)
+    return bench.root
 
 
 @pytest.fixture
@@ -141,7 +100,8 @@ def entered(folder: Path, patch: pytest.MonkeyPatch) -> None:
 def run(folder: Path, victim: str = "letter") -> None:
     """Run the experiment with one of the victims, in place of a run that is there."""
     shutil.rmtree(folder / "run", ignore_errors=True)
-    text = FILE.replace("victim.py:letter", f"victim.py:{victim}")
+    text = (folder / "e.toml").read_text("utf-8")
+    text = text.replace("victim.py:letter", f"victim.py:{victim}")
     if victim == "fails":
         text = text.replace("batch_size = 16", "batch_size = 1")
     (folder / "e.toml").write_text(text, encoding="utf-8")
@@ -176,7 +136,7 @@ def test_an_additive_victim_has_the_values_of_its_words(folder):
     run(folder, "scores")
     flipped = [row for row in rows_of(Run(folder / "run")) if row.verdict is Verdict.FLIPPED]
     # Enough for every word in every context.
-    explain(folder, flipped[0].trial_id, evaluations=4000)
+    explain(folder, flipped[0].trial_id, evaluations=1500)
     successes = explained(folder)
     assert len(successes) == 1
     for one in successes:

@@ -1,14 +1,10 @@
-"""Whole runs against a server that fails one request in five: nothing lost, nothing twice."""
+"""What a run says of a server that does not take all it is sent, or does not read it."""
 
 import re
 
-import pytest
-
 from fault_server import FaultServer
 from medstress.api.run import run
-from medstress.core.errors import UsageError
 from medstress.experiment.verify import verify_folder
-from rows import rows_of
 
 
 def key_of_case(prompt: str) -> str:
@@ -20,23 +16,6 @@ def key_of_case(prompt: str) -> str:
 
 def servers_victim(server: FaultServer, **keys: object) -> dict[str, object]:
     return {"backend": "openai", "base_url": server.url, "model": server.model, **keys}
-
-
-def test_a_resumed_run_refuses_answers_of_another_model(bench, workbench):
-    bench.write_items(workbench.questions(4))
-    with FaultServer(answer=key_of_case, model="m") as server:
-        bench.tables["victim"] = [servers_victim(server, name="m")]
-        bench.tables["experiment"].update(max_queries=3)
-        assert not run(bench.write(), bench.out).manifest()["complete"]
-    del bench.tables["experiment"]["max_queries"]
-    with FaultServer(answer=key_of_case, model="m") as server:
-        bench.tables["victim"] = [servers_victim(server, name="m")]
-        monkeyed = server._answer
-        server._answer = lambda asked: {**monkeyed(asked), "model": "m-2030-01-01"}  # type: ignore[method-assign]
-        with pytest.raises(UsageError, match=r"answered as 'm-2030-01-01', and as 'm' before"):
-            run(bench.write(), bench.out)
-        server._answer = monkeyed  # type: ignore[method-assign]
-        assert run(bench.write(), bench.out).manifest()["complete"], "another address, same model"
 
 
 def test_what_a_server_does_not_take_is_said_once_and_a_resumed_run_asks_the_same(bench, workbench):
@@ -91,19 +70,3 @@ def test_a_server_that_cuts_prompts_is_said_in_the_line_on_trust(bench, workbenc
     assert verdict["trust"]["level"] == "no"
     assert "the server reads 90 tokens of a prompt and cuts the rest" in verdict["lines"][-1]
     assert [each["rule"] for each in finished.summary()["warnings"]].count("window") == 1
-
-
-def test_what_a_filter_withholds_is_unreadable_with_its_reason_and_asked_once(bench, workbench):
-    bench.write_items(workbench.questions(4))
-    error = {"error": {"message": "filtered", "code": "content_filter"}}
-    with FaultServer(answer=key_of_case, plant=lambda asked: (400, error)) as server:
-        bench.tables["victim"] = [
-            servers_victim(server, name=name, answer_by=name) for name in ("letter", "generate")
-        ]
-        finished = run(bench.write(), bench.out)
-    rows = rows_of(finished)
-    assert {row.verdict.value for row in rows} == {"unreadable", "not_attackable"}
-    assert not [row for row in rows if row.error]
-    assert (
-        sum("content filter of" in each["sentence"] for each in finished.summary()["warnings"]) == 2
-    )

@@ -78,7 +78,6 @@ def test_token_ids_go_where_the_hook_of_the_embedding_computes():
         {"device_map": "atuo"},
         {"device_map": "auto", "device": "cpu"},
         {"device_map": {"": "cuda:99"}},
-        {"device": "cuda:99"},
         {"device": "gpu"},
     ],
 )

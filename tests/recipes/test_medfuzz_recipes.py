@@ -116,7 +116,7 @@ def test_figure_3_has_the_share_of_reasonings_that_admit_the_insertion(run):
 
 
 def test_the_recipe_of_significance_tests_the_family_of_attacked_items(run):
-    summary = run("medfuzz-significance", "attack.attempts=2", "test.max_calls=400")
+    summary = run("medfuzz-significance", "attack.attempts=2", "test.max_calls=310")
     (family,) = summary["significance"]
     assert (family["null"], family["n_family"]) == ("matched", 18)
     assert len(family["items"]) == 6

@@ -93,7 +93,7 @@ def test_a_recipe_is_complete(name):
 )
 def test_a_recipe_runs_and_its_figures_are_made(small, name, capsys):
     changes = [argument for change in small(name) for argument in ("--set", change)]
-    few = ["--limit", "12", "--quiet"]
+    few = ["--limit", "8", "--quiet"]
     assert medstress_cli(["run", name, "--dry-run", *few, *changes]) == 0
     assert "queries: at most" in capsys.readouterr().out
     assert medstress_cli(["run", name, "--out", "run", *few, *changes]) == 0
