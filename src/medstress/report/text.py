@@ -210,11 +210,13 @@ def mark_changes(before: str, after: str) -> Marked:
     if len(was) * len(now) > _LARGEST_DIFF:
         pieces += [(REMOVED, "".join(was)), (ADDED, "".join(now))]
     else:
-        for tag, i, j, k, m in Indel.opcodes(was, now):
-            if tag == "equal":
-                pieces.append((SAME, "".join(was[i:j])))
+        for step in Indel.opcodes(was, now):
+            removed = "".join(was[step.src_start : step.src_end])
+            if step.tag == "equal":
+                pieces.append((SAME, removed))
             else:
-                pieces += [(REMOVED, "".join(was[i:j])), (ADDED, "".join(now[k:m]))]
+                added = "".join(now[step.dest_start : step.dest_end])
+                pieces += [(REMOVED, removed), (ADDED, added)]
     pieces.append((SAME, "".join(old[len(old) - end :])))
     return tuple(_merge([(change, text) for change, text in pieces if text]))
 

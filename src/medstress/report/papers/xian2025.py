@@ -209,7 +209,7 @@ def _blocks(
     lines: Sequence[Rates],
     names: Sequence[str],
     block_of: Callable[[Setting], str],
-    blocks: Mapping[str, Sequence[Field[Any]]],
+    blocks: Mapping[str, Sequence[Field]],
     notes: Sequence[str],
     source: str = "",
 ) -> Table:
@@ -293,7 +293,7 @@ def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Ta
 
 def _methods_across(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Table:
     """Return Table 2: success within a budget, methods crossed with embeddings."""
-    blocks: dict[str, list[Field[Any]]] = {}
+    blocks: dict[str, list[Field]] = {}
     for embedding in dict.fromkeys(line.setting.embedding for line in lines):
         every = {m for line in lines if line.setting.embedding == embedding for m in line.asr}
         methods = [*(m for m in METHODS if m in every), *sorted(every - set(METHODS))]
