@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from . import files, gguf_files, run_folders, server_replies
+from . import command_lines, files, gguf_files, run_folders, server_replies
 from .case import REFUSED, Case, Rows
 
 SECONDS = 10
@@ -35,6 +35,7 @@ FORMATS: dict[str, Callable[[Random], Case]] = {
     "gguf": gguf_files.case,
     "server": server_replies.case,
     "run_folder": run_folders.case,
+    "command": command_lines.case,
 }
 
 
