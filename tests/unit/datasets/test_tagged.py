@@ -248,8 +248,9 @@ def test_the_scheme_of_a_model_is_told_from_its_labels():
     assert scheme_of(["O", "Drug"]) == "io"
     assert scheme_of(["LABEL_0", "LABEL_1"]) is None
     assert (scheme_of(["O", "B", "I"]), scheme_of(["O", "U"])) == ("iob2", "iobes")
-    assert in_iob2(["I-Drug", "O", "E-Drug", "S-Drug"], "iobes") == (
-        *("B-Drug", "O", "B-Drug", "B-Drug"),
+    # An E- that continues nothing is left to the reader, unless an I- would join two entities.
+    assert in_iob2(["I-Drug", "O", "E-Drug", "S-Drug", "E-Drug", "I-Gene"], "iobes") == (
+        *("I-Drug", "O", "I-Drug", "B-Drug", "B-Drug", "I-Gene"),
     )
     # Entities side by side are one in IO and two elsewhere.
     assert read_labels(["B-Drug", "B-Drug"], "iob2").labels == ("B-Drug", "B-Drug")
