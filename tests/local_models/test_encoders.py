@@ -196,7 +196,7 @@ def test_labels_are_those_of_the_models_own_logits_at_first_pieces(saved):
 @pytest.mark.parametrize(
     ("labels", "scheme", "declared"),
     [
-        (["O", "S-Chemical", "E-Chemical"], "iobes", ("O", "B-Chemical")),
+        (["O", "S-Chemical", "E-Chemical"], "iobes", ("O", "B-Chemical", "I-Chemical")),
         (["Disease", "O", "Chemical"], "io", ("B-Disease", "O", "B-Chemical")),
         (["B", "O", "I"], "iob2", ("B", "O", "I")),
     ],

@@ -100,8 +100,8 @@ _SENTENCES: Mapping[str, str] = {
     '{{ITS_TYPE = "TYPE_OF_THE_DATA"}} in [[victim]].',
     "no_marks": "{model} marks nothing at all in the clean data: every entity counts as missed, "
     "and precision has nothing to divide by.",
-    "no_beginning": "{model} begins {n:,} of {of:,} entities with I-, after O or another type: F1 "
-    "counts them, as the CoNLL script does, and Seqeval strict F1 does not.",
+    "no_beginning": "{model} begins {n:,} of {of:,} entities with I- or E-, after O or another "
+    "type: F1 counts them, as the CoNLL script does, and Seqeval strict F1 does not.",
     "not_repeated": "{n:,} of {of:,} lost answers were right again when the same prompt was asked "
     "alone.",
     "left_out": "The server of {victim} does not know {name}, so it was left out. It says: {words}",

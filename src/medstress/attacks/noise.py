@@ -77,9 +77,9 @@ class NoiseResources:
     defined: Mapping[Tokens, Mapping[Tokens, Tokens]] = held(default_factory=dict)
     """Tokens of a text -> an acronym in it, as written -> the long form that its document
     defines."""
-    means_another: Callable[[Question, str, str], bool] | None = None
-    """Whether a name in one option means what another option says; it follows from the tables of
-    names, so it is not hashed again."""
+    means_another: Callable[[Question, Edit, Sequence[Edit]], bool] | None = None
+    """Whether the name that an edit puts in one option means what another option says, as it is or
+    with the further edits; it follows from the tables of names, so it is not hashed again."""
 
     @cached_property
     def most_parts(self) -> Mapping[str, int]:
@@ -680,13 +680,16 @@ class Synonym(NameNoise):
     def edits(
         self, item: Any, rng: Generator, resources: NoiseResources | Resources
     ) -> tuple[Edit, ...]:
-        """Return all edits; none that makes an option mean what another one means."""
+        """Return all edits; no subset makes an option mean what another one means."""
         edits = super().edits(item, rng, resources)
         noise = noise_of(resources)
         if item.kind != QUESTIONS or self.field != "options" or noise is None:
             return edits
-        clashes = noise.means_another
-        return tuple(e for e in edits if not (clashes and clashes(item, e.field, e.replacement)))
+        kept: list[Edit] = []
+        for edit in edits:
+            if not (noise.means_another and noise.means_another(item, edit, kept)):
+                kept.append(edit)
+        return tuple(kept)
 
 
 @parameters

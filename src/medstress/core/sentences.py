@@ -508,17 +508,25 @@ def check_scheme(labels: Iterable[str], scheme: Scheme, source: object) -> None:
 def in_iob2(labels: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
     """Return a model's labels, which need not be well formed, in IOB2; bare ones stay bare.
 
-    Labels in IOB2 stay as they are: whoever reads them judges an I- that continues nothing.
+    An I- or E- that continues nothing becomes or stays I-: whoever reads the labels judges it. It
+    becomes B- where an I- would continue the entity that ends before it.
 
-    >>> in_iob2(["B", "E", "S", "O"], "iobes")
-    ('B', 'I', 'B', 'O')
+    >>> in_iob2(["B", "E", "S", "O", "E"], "iobes")
+    ('B', 'I', 'B', 'O', 'I')
     """
     if scheme == "iob2":
         return tuple(labels)
     if are_bare(labels, scheme):
         typed = [label if label == OUTSIDE else f"{label}-_" for label in labels]
         return tuple(label[0] for label in in_iob2(typed, scheme))
-    return read_labels(labels, scheme, repair=True).labels
+    read = read_labels(labels, scheme, repair=True).labels
+    if scheme == "io":
+        return read
+    before = (OUTSIDE, *read)
+    return tuple(
+        f"I{new[1:]}" if old[0] in _GO_ON and before[n][1:] != new[1:] else new
+        for n, (old, new) in enumerate(zip(labels, read, strict=True))
+    )
 
 
 def _parts(label: str, scheme: Scheme) -> tuple[str, str | None]:

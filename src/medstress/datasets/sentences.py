@@ -136,8 +136,9 @@ def read_token_rows(table: Table, options: DatasetOptions) -> Loaded:
     """
     path, columns = table.path, columns_of(table.good)
     field = next((name for name in TAGS if name in columns), "")
-    if columns and ("tokens" not in columns or not field):
+    if "tokens" not in columns or not field:
         refuse_other_formats(path)
+    if columns and ("tokens" not in columns or not field):
         raise DataError(
             f"{path}, {table.rows[0][0]}: expected the fields tokens and {' or '.join(TAGS)}, got "
             f"{', '.join(columns)}"

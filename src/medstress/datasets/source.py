@@ -228,8 +228,11 @@ def refuse_other_formats(path: Path) -> None:
     """Refuse BioC and lists of spans, naming the program that converts them.
 
     Raises:
-        UsageError: the file begins as one of them.
+        UsageError: the file, or the first of a folder that may be one, begins as one of them.
     """
+    if path.is_dir():
+        endings = (".xml", ".json", ".jsonl")
+        path = next((x for x in sorted(path.iterdir()) if x.suffix.lower() in endings), path)
     if not path.is_file():
         return
     with path.open("rb") as stream:

@@ -128,6 +128,7 @@ def read_pubtator(path: Path, options: DatasetOptions) -> Loaded:
     if path.is_dir():
         files = [file for file in sorted(path.iterdir()) if is_pubtator(file)]
         if not files:
+            refuse_other_formats(path)
             raise UsageError(
                 f"dataset 'pubtator': expected files {' or '.join(PUBTATOR)} that begin with "
                 f"ID|t|TITLE in {path}, got none; give the folder that holds them"
@@ -157,6 +158,7 @@ def load_brat(options: DatasetOptions) -> Loaded:
         places = ((place, name) for place, _, names in os.walk(folder) for name in names)
         texts = sorted(Path(place, name) for place, name in places if name.endswith(".txt"))
     if not texts:
+        refuse_other_formats(folder)
         raise UsageError(
             f"dataset 'brat': expected texts with annotations (NAME.txt and NAME.ann) in {folder}, "
             "got no .txt file; give the folder that holds them"

@@ -29,7 +29,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import QUESTIONS, Marked, Question
 from medstress.core.resources import DrugNames, Passages, Resources
 from medstress.core.sentences import entities_of
-from medstress.core.text import join_tokens
+from medstress.core.text import Edit, join_tokens
 from medstress.datasets.source import draw
 from medstress.entities.groups import LABEL, NoNames, typed_options, types_of
 from medstress.experiment import config
@@ -443,8 +443,8 @@ def _defined(
 
 def _clashes(
     sources: Collection[str], tagged: Sequence[Tagged], base: Path
-) -> Callable[[Question, str, str], bool] | None:
-    """Return what tells whether a name in one option means what another option says."""
+) -> Callable[[Question, Edit, Sequence[Edit]], bool] | None:
+    """Return `NoiseResources.means_another`."""
     if not sources:
         return None
     from medstress.entities.alike import Relations, option_texts, settled
@@ -457,9 +457,10 @@ def _clashes(
     }
     relations = Relations([load_synonyms(source, base, texts) for source in sorted(sources)])
 
-    def clashes(item: Question, letter: str, name: str) -> bool:
-        others = [text for o in item.letters if o != letter for text in option_texts(item, o)]
-        return any(settled(relations.between(text, name)) for text in others)
+    def clashes(item: Question, edit: Edit, kept: Sequence[Edit]) -> bool:
+        others = [text for o in item.letters if o != edit.field for text in option_texts(item, o)]
+        others += [one.replacement for one in kept if one.field != edit.field]
+        return any(settled(relations.between(text, edit.replacement)) for text in others)
 
     return clashes
 

@@ -65,6 +65,11 @@ def test_other_kinds_have_tables_and_pictures_of_their_own_alone(of_pairs):
     assert [one.name for one in tables] == ["scores", "outcomes", "queries"]
     headings = " ".join(column.heading for column in tables[0].columns)
     assert not re.search("ASR|Accuracy|Lost", headings)
+    main, (row,) = "Pearson" if of_pairs else "F1", tables[0].rows
+    shown = dict(zip((column.heading for column in tables[0].columns), row, strict=True))
+    score = scored(results.run).main
+    wanted = {main: score.before, f"{main} after": score.after, f"{main} drop": score.drop}
+    assert {heading: shown[heading].value for heading in wanted} == wanted
     (chart,) = (one for one in results.charts() if one.points)
     assert (chart.name, chart.unit) == ("scores", not of_pairs)
 

@@ -115,6 +115,13 @@ class TestAnAlwaysRightVictim:
         related = self.attacked(tmp_path, "A", mode="related", vocabulary="vocabulary.txt")
         assert related[0] == "Paracetamol"
 
+    def test_no_two_new_names_mean_the_same(self, tmp_path, monkeypatch):
+        # Each name alone is new to the others; a third concept of the table has both.
+        third = "5,acetaminophen\n5,brufenal\n"
+        monkeypatch.setattr(type(self), "NAMES", self.NAMES + third)
+        options = self.attacked(tmp_path, "D")
+        assert options == ("acetaminophen", "Ibuprofen", "Naproxen", "Rest")
+
 
 @pytest.mark.parametrize(
     ("field", "text"),

@@ -77,6 +77,7 @@ def test_other_names_are_sources_and_data_sets_of_the_hub(tmp_path, said):
         ("q.txt", "Question\tA\tB\tAnswer\n", "rename it to q.tsv"),
         ("q.txt", '{"question": "?"}\n', "rename it to q.jsonl"),
         ("x.xml", "<collection><source></source></collection>", "the package bconv"),
+        ("all/x.xml", "<collection><source></source></collection>", "the package bconv"),
         ("x.json", '{"documents": [{"passages": []}]}', "the package bconv"),
         ("x.jsonl", '{"text": "a", "entities": [[0, 1, "Drug"]]}', "offsets_to_biluo_tags"),
     ],

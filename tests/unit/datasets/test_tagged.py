@@ -201,6 +201,7 @@ BIOC = '{"source": "x", "documents": [{"id": "1", "passages": [{"offset": 0}]}]}
         ('{"text": "a b", "entities": [[0, 1, "Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('{"text": "a b", "label": [[0,1,"Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('{"text": "a", "spans": [{"start": 0, "end": 1}]}', "x.jsonl", "offsets_to_biluo_tags"),
+        ('[["a b", {"entities": [[0, 1, "Drug"]]}]]', "x.json", "offsets_to_biluo_tags"),
         ('[{"result": [{"id": "a", "value": {"start": 0}}]}]', "x.json", "offsets_to_biluo_tags"),
     ],
 )
@@ -248,8 +249,9 @@ def test_the_scheme_of_a_model_is_told_from_its_labels():
     assert scheme_of(["O", "Drug"]) == "io"
     assert scheme_of(["LABEL_0", "LABEL_1"]) is None
     assert (scheme_of(["O", "B", "I"]), scheme_of(["O", "U"])) == ("iob2", "iobes")
-    assert in_iob2(["I-Drug", "O", "E-Drug", "S-Drug"], "iobes") == (
-        *("B-Drug", "O", "B-Drug", "B-Drug"),
+    # An E- that continues nothing is left to the reader, unless an I- would join two entities.
+    assert in_iob2(["I-Drug", "O", "E-Drug", "S-Drug", "E-Drug", "I-Gene"], "iobes") == (
+        *("I-Drug", "O", "I-Drug", "B-Drug", "B-Drug", "I-Gene"),
     )
     # Entities side by side are one in IO and two elsewhere.
     assert read_labels(["B-Drug", "B-Drug"], "iob2").labels == ("B-Drug", "B-Drug")
