@@ -63,7 +63,7 @@ class EntitySubstitution(Substitution):
 
     name = "entity_substitution"
 
-    sampler: Literal["random", "pdws", "nearest", "farthest", "middle", "exhaustive"] = "pdws"
+    sampler: Literal["random", "pdws", "nearest", "farthest", "exhaustive"] = "pdws"
     """`exhaustive`: every name once, the nearest first, without early stop."""
     n: Annotated[float, Field(ge=-MAX_EXPONENT, le=MAX_EXPONENT)] | None = None
     """Exponent of `pdws`."""

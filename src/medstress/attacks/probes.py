@@ -257,19 +257,6 @@ class ContextRemoved(_PartsRemoved):
         return None if item.context.strip() else "it has no context before its stem"
 
 
-@parameters
-class StemTwice(Probe):
-    """Ask the stem twice, one after the other. The key stays."""
-
-    name = "stem_twice"
-    fields = frozenset({"stem"})
-    is_random = False
-
-    def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Candidate]:
-        """Yield the only variant."""
-        yield Candidate(item=item, edits=(whole(item, "stem", f"{item.stem} {item.stem}"),))
-
-
 # -- names that a list pairs -----------------------------------------------------------------------
 class _ListedNames(Probe):
     """Replaces names by others that a list pairs them with: the shipped one, or a user's file."""

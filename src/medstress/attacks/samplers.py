@@ -99,8 +99,6 @@ def draw(
             weights = log_weights(_select(allowed, distances), n)
         return allowed[gumbel_top_k(weights, noise, k)]
     near = distances[allowed]
-    if sampler == "middle":
-        near = np.abs(near - np.median(near))
     order = np.argsort(-near if sampler == "farthest" else near, kind="stable")
     return allowed[order if sampler == "exhaustive" else order[:k]]
 
@@ -112,7 +110,6 @@ SUMMARIES = {
     "pdws": "powerscaled distance-weighted: probability proportional to h^n (Xian et al., Eq. 2)",
     "nearest": "ascending distance to the key (B-nearest); deterministic",
     "farthest": "descending distance to the key (B-farthest); deterministic",
-    "middle": "closest to the median distance to the key first; deterministic",
     "exhaustive": "every name once, ascending distance, no early stop; deterministic, no budget",
 }
 
