@@ -177,9 +177,9 @@ def source_of(columns: Iterable[str]) -> Source:
     >>> source_of(["sentence1", "sentence2", "score"]), source_of(["question", "choices", "answer"])
     ('pairs', 'table')
     """
-    given = set(columns)
-    names = {plain_name(column) for column in given}
-    if {FIELD, HEAD} <= given:
+    present = set(columns)
+    names = {plain_name(column) for column in present}
+    if {FIELD, HEAD} <= present:
         return "attacked"
     if "tokens" in names and names & {"labels", "nertags", "tags"}:
         return "iob"

@@ -123,8 +123,8 @@ class Embedder:
         Raises:
             UsageError: the model is not found, or its folder needs a pooling medstress lacks.
         """
-        known = self._requested or KNOWN_POOLINGS.get(self.embedding)
-        return known or self._folder.pooling or default_pooling(self.embedding)
+        own = self._requested or KNOWN_POOLINGS.get(self.embedding)
+        return own or self._folder.pooling or default_pooling(self.embedding)
 
     def vectors(
         self, names: Sequence[str], progress: Progress | None = None, *, keep: bool = True
@@ -163,8 +163,8 @@ class Embedder:
                 if self._is_model:
                     yield self._transformer.encode(part, _shifted(progress, start, len(names)))
                     continue
-                found = self._word_vectors.encode(part)
-            yield found
+                vectors = self._word_vectors.encode(part)
+            yield vectors
             if progress is not None:
                 progress(start + len(part), len(names))
 
@@ -459,10 +459,10 @@ class PromptEncoder:
         from transformers import AutoTokenizer
 
         assert self._embedder.folder is not None
-        found: Callable[..., dict[str, list[list[int]]]] = AutoTokenizer.from_pretrained(
+        tokenizer: Callable[..., dict[str, list[list[int]]]] = AutoTokenizer.from_pretrained(
             str(self._embedder.folder.model), local_files_only=True, trust_remote_code=False
         )
-        return found
+        return tokenizer
 
     @cached_property
     def _limit(self) -> int:
@@ -474,8 +474,8 @@ class PromptEncoder:
         return min(MAX_TOKENS, folder_limit, model_limit) - n_special - SLACK
 
     def _count(self, texts: list[str]) -> list[int]:
-        found = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
-        return [len(ids) for ids in found["input_ids"]]
+        tokens = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
+        return [len(ids) for ids in tokens["input_ids"]]
 
 
 def windows(text: str, limit: int, count: CountTokens) -> list[tuple[str, int]]:
@@ -498,8 +498,8 @@ def windows(text: str, limit: int, count: CountTokens) -> list[tuple[str, int]]:
         return [(text, max(n_tokens, 1))]
     step = max(limit // 4, 1)  # a character is four tokens at most
     words: list[str] = []
-    found = _WORD.findall(text)
-    for word, n in zip(found, count(found), strict=True):
+    matches = _WORD.findall(text)
+    for word, n in zip(matches, count(matches), strict=True):
         if n > limit:
             words += [word[i : i + step] for i in range(0, len(word), step)]
         else:
