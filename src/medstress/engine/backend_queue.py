@@ -146,7 +146,7 @@ class BackendQueue:
         def work() -> list[Reply]:
             started = time.perf_counter()
             try:
-                return self.backend.answer([each.request.addressed for each in batch.entries])
+                return self.backend.answer([entry.request.addressed for entry in batch.entries])
             finally:
                 batch.seconds = time.perf_counter() - started
 
@@ -180,7 +180,7 @@ class BackendQueue:
         """Remove the calls that only this trial, which has ended, waits for."""
         for key in set(running.keys) & self.pending.keys():
             entry = self.pending[key]
-            entry.waiters = [each for each in entry.waiters if each[0] is not running]
+            entry.waiters = [waiter for waiter in entry.waiters if waiter[0] is not running]
         for heap in (self._waiting, self._alone):
             for _, _, group in heap:
                 for entry in group.entries:
@@ -189,7 +189,7 @@ class BackendQueue:
                 group.entries = [entry for entry in group.entries if entry.waiters]
                 if group.trial == running.row:
                     group.ahead = iter(())
-            heap[:] = [each for each in heap if each[2].entries]
+            heap[:] = [one for one in heap if one[2].entries]
             heapify(heap)
 
     def close(self) -> None:
@@ -206,7 +206,7 @@ _given_up: list[Backend] = []
 def release(backend: Backend) -> None:
     """Close a back end, unless it still works on an abandoned call: freeing a model in use would
     crash the process."""
-    if not any(each is backend for each in _given_up):
+    if not any(one is backend for one in _given_up):
         backend.close()
 
 
@@ -224,8 +224,8 @@ class KnownAnswers:
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Reply]:
         """Return the known answers to these keys; those of other runs are copied into this one."""
-        found: dict[bytes, Reply] = dict(self._ledger.lookup(keys))
-        missing = [key for key in keys if key not in found]
+        replies: dict[bytes, Reply] = dict(self._ledger.lookup(keys))
+        missing = [key for key in keys if key not in replies]
         if self._shared is not None and missing:
             taken = self._shared.lookup(missing)
             if taken:
@@ -233,8 +233,8 @@ class KnownAnswers:
                 # answers, they are committed before an attack is stepped on them.
                 self._ledger.answered((key, FROM_CACHE, taken[key], 0.0) for key in taken)
                 self._ledger.commit()
-            found |= taken
-        return found
+            replies |= taken
+        return replies
 
     def keep(self, model: ModelIdentity, batch: Batch, replies: Sequence[Reply]) -> None:
         """Keep computed answers for other runs; failures are left out."""
