@@ -193,9 +193,9 @@ def trouble_of_status(
         headers: those of the reply.
         models: names of the models that the server lists.
     """
-    code, said = _code_and_words(raw)
-    said = server.redacted(said)
-    shown = f" (it says: {said})" if said else ""
+    code, words = _code_and_words(raw)
+    words = server.redacted(words)
+    shown = f" (it says: {words})" if words else ""
     sentence, then, wait = f"{server.where} answered {status}", Then.STOP, 0.0
     if 300 <= status < 400:
         host = "no readable address"
@@ -225,15 +225,15 @@ def trouble_of_status(
         if wait > LONGEST_WAIT:
             sentence += f" and asks to wait {wait:,.0f} seconds; {_RESUME}"
             then, wait = Then.STOP, 0.0
-    elif code == "content_filter" or _FILTERED.search(said):
+    elif code == "content_filter" or _FILTERED.search(words):
         sentence = f"the content filter of {server.where} withheld the answer{shown}"
-        then, said = Then.UNREADABLE, ""
-    elif code == "context_length_exceeded" or _TOO_LONG.search(said):
+        then, words = Then.UNREADABLE, ""
+    elif code == "context_length_exceeded" or _TOO_LONG.search(words):
         sentence = f"the prompt is too long for the context of {server.model!r}{shown}"
-        then, said = Then.ITEM_FAILS, ""
+        then, words = Then.ITEM_FAILS, ""
     else:
         sentence, then = sentence + shown, Then.ITEM_FAILS
-    return ServerTrouble(sentence, then, said, wait, status)
+    return ServerTrouble(sentence, then, words, wait, status)
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
@@ -264,15 +264,18 @@ def _code_and_words(raw: str) -> tuple[str, str]:
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
         return "", inner if isinstance(inner, str) else raw
-    code, said = inner.get("code") or inner.get("type"), inner.get("message") or inner.get("detail")
-    if isinstance(said, list) and all(isinstance(one, dict) for one in said):
+    code, words = (
+        inner.get("code") or inner.get("type"),
+        inner.get("message") or inner.get("detail"),
+    )
+    if isinstance(words, list) and all(isinstance(one, dict) for one in words):
         # FastAPI's: the fields, and what is wrong. What was sent is repeated, but not shown.
-        said = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in said)
-    if not isinstance(said, str):
-        said = raw if said else ""
-    if isinstance(param := inner.get("param"), str) and param not in said:
-        said += f" ({param})"
-    return code if isinstance(code, str) else "", said
+        words = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in words)
+    if not isinstance(words, str):
+        words = raw if words else ""
+    if isinstance(param := inner.get("param"), str) and param not in words:
+        words += f" ({param})"
+    return code if isinstance(code, str) else "", words
 
 
 def _trouble_of_client(error: BaseException, server: Server, models: list[str]) -> ServerTrouble:

@@ -105,9 +105,9 @@ class Cleaning:
     def notes(self, n: int) -> tuple[str, ...]:
         """Return one sentence for each kind of what was found in `n` rows."""
         return tuple(
-            said.format(k=len(found), n=n, first=found[0])
-            for kind, said in _SAID.items()
-            if (found := self._found[kind])
+            sentence.format(k=len(ids), n=n, first=ids[0])
+            for kind, sentence in _SAID.items()
+            if (ids := self._found[kind])
         )
 
     def row(self, place: str, row: Row) -> Row:
@@ -355,7 +355,7 @@ def without_hints(passage: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     >>> without_hints("Ans. is 'b' i.e., Etomidate. Thiopental (choice C) does not.")[0]
     'Etomidate. Thiopental does not.'
     """
-    places = tuple(found.span() for found in HINT.finditer(passage))
+    places = tuple(match.span() for match in HINT.finditer(passage))
     pieces, at = [], 0
     for start, end in places:
         pieces.append(passage[at:start])

@@ -642,8 +642,8 @@ class PrefixScorer:
             return False
         finally:
             self.store = store
-        known = [expected[0], *expected, expected[-1], *expected]
-        return was_kept and close_enough(actual, known, self._model.dtype)
+        wanted = [expected[0], *expected, expected[-1], *expected]
+        return was_kept and close_enough(actual, wanted, self._model.dtype)
 
 
 def _joined(before: Any, own: Any, n_past: int) -> Any:
