@@ -177,7 +177,7 @@ def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) 
         for n, baseline in elsewhere.items()
     ]
     inside = tuple(f"requirements[{n}]." for n in elsewhere)
-    for place, expected, given in _differences(now, kept, version == __version__):
+    for place, expected, actual in _differences(now, kept, version == __version__):
         if place.startswith(inside):
             continue
         if version != __version__ and not place.startswith(_OF_THE_RUN):
@@ -186,7 +186,7 @@ def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) 
                 "compare it with what medstress summary says"
             )
             return
-        yield _of_file(f"{place} {_short(expected)}", _short(given))
+        yield _of_file(f"{place} {_short(expected)}", _short(actual))
 
 
 def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, str]]:
@@ -194,17 +194,17 @@ def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, str]]
 
     The baseline is gone, is another, or was not there as the run ended.
     """
-    known = (run.manifest.get(KEY) or {}).get("baselines", {})
+    baselines = (run.manifest.get(KEY) or {}).get("baselines", {})
     pairs = zip(now["requirements"], kept["requirements"], strict=False)
     for n, (one, other) in enumerate(pairs):
         name = str((one["against"] or {}).get("run"))
-        if name not in known:
+        if name not in baselines:
             continue
         outcomes = None
         with suppress(MedstressError):
             outcomes = describe_baseline(Path(run.manifest["base"]), name)["outcomes"]
         was_absent = other["met"] is None and str(other["reason"]).startswith(NO_BASELINE)
-        if outcomes != known[name]["outcomes"] or (was_absent and one != other):
+        if outcomes != baselines[name]["outcomes"] or (was_absent and one != other):
             yield n, name
 
 
@@ -309,10 +309,10 @@ def _describe(found: Verification, run: RunReader, whole: Whole, root: str | Non
     now = dict(whole.last)
     for earlier in whole.roots:
         for n, reviews in enumerate(digests):
-            known = with_reviews(earlier.root, reviews)
-            found.roots.append(known)
-            if known == root and found.asked_root is None:
-                found.asked_root = known
+            root_now = with_reviews(earlier.root, reviews)
+            found.roots.append(root_now)
+            if root_now == root and found.asked_root is None:
+                found.asked_root = root_now
                 found.added = {name: now[name] - earlier.last[name] for name in now}
                 found.added["reviews"] = len(digests) - 1 - n
     if root is not None and found.asked_root is None:
@@ -340,8 +340,8 @@ class _Verifying:
         stored = Run.open(self._run.folder)
         yield from self._follow_ups(stored)
         summary = summary_of(stored)
-        for expected, given in odd_sums([*summary["results"], *summary["by_seed"]]):
-            yield _break("summary", 0, expected, given)
+        for expected, actual in odd_sums([*summary["results"], *summary["by_seed"]]):
+            yield _break("summary", 0, expected, actual)
         yield from kept_break(self._run, summary, self._found)
 
     # -- trials ------------------------------------------------------------------------------
@@ -412,8 +412,8 @@ class _Verifying:
         judged = replace(trial, attack=attack, resources=bench.rules[trial.group])
         if (differs := self._outcome(judged, stored, calls, TAKEN)) is not None:
             yield self._where(stored, differs)
-        for at, expected, given in odd_edits(trial, calls, bench.rules[trial.group]):
-            yield self._where(stored, Differs(at, expected, given))
+        for at, expected, actual in odd_edits(trial, calls, bench.rules[trial.group]):
+            yield self._where(stored, Differs(at, expected, actual))
         if redrawn is not None and not bench.may_differ(trial):
             yield self._where(stored, redrawn)
         return why or OTHERWISE
@@ -502,39 +502,39 @@ class _Verifying:
         What an extension has replaced is asked about nothing that is planned any more, so the plan
         does not say what was asked; its id does.
         """
-        told, purpose = stored.result["told"], stored.result["purpose"]
+        spec, purpose = stored.result["told"], stored.result["purpose"]
         arm = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
         trial = (
-            trials[told["trial"]]
-            if "trial" in told
+            trials[spec["trial"]]
+            if "trial" in spec
             else trials[*arm, self._items[stored.item][1].id]
         )
         if purpose in (Purpose.TRANSFER, Purpose.REUSE):
-            about, edits = again.about(trial, stored.victim), told["edits"]
+            about, edits = again.about(trial, stored.victim), spec["edits"]
             texts = [edits] if isinstance(edits, str) else edits
             return Inquiry(
                 **about,
                 purpose=Purpose(purpose),
                 goal=again.attack(trial).goal_for(about["item"]),
                 candidates=tuple(about["item"].candidate(decode_edits(one)) for one in texts),
-                spec=told,
+                spec=spec,
             )
         if stored.attack in self._bench.muted:
             return None
         if purpose == Purpose.JUDGE:
             return next(iter(mention_studies([trial], again)), None)
         if purpose == Purpose.EXPLAIN:
-            edited = {trial.id: told["edits"]}
-            (work,) = explanations([trial], edited, again, told["evaluations"])
+            edited = {trial.id: spec["edits"]}
+            (work,) = explanations([trial], edited, again, spec["evaluations"])
             findings = stored.result.get("found")
             return replace(
                 work, victim=replace(work.victim, backend=_cut_as_stored(work.victim, findings))
             )
-        keys = {key: told[key] for key in SETTINGS}
+        keys = {key: spec[key] for key in SETTINGS}
         if items := run.manifest.get(FIXED, {}).get("items"):
             keys["items"] = tuple(items)
         for family in families(run.trials, again, SignificanceTable(**keys)):
-            if {one.id for one in family.successes} == set(told["trials"]):
+            if {one.id for one in family.successes} == set(spec["trials"]):
                 return family.study()
         return None
 
@@ -568,11 +568,11 @@ class _Verifying:
     def _place(self, work: Work, stored: StoredWork, spec: Mapping[str, Any]) -> Iterator[Break]:
         """Yield where a row names another place than its id."""
         dataset, item = self._items[stored.item]
-        given = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
+        stored_place = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
         planned = (work.dataset, work.group, work.victim.label, work.attack_label, work.seed)
         own = [work.dataset, work.item.id, work.item.hash, work.repeat]
-        if given != planned:
-            yield _break("arms", stored.row, f"the arm {planned}", f"{given}")
+        if stored_place != planned:
+            yield _break("arms", stored.row, f"the arm {planned}", f"{stored_place}")
         if [dataset, item.id, item.hash, stored.repeat] != own:
             yield _break("trials", stored.row, f"item and repeat {own}", f"{[dataset, item.id]}")
         if orjson.loads(stored.spec) != orjson.loads(orjson.dumps(spec)):
