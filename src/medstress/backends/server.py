@@ -49,7 +49,7 @@ _MORE = ("has_more", "next", "next_page", "nextPageToken", "next_page_token")
 """What marks a list of models that goes on; its further pages are not read."""
 _UNREACHABLE = 3
 """Calls in a row without any reply that end a run."""
-_SAID_AGAIN = 60.0
+_WARN_AGAIN = 60.0
 """Seconds after which a server that still fails is spoken of again."""
 _PIECE = 1 << 18
 """Bytes that are decoded at once."""
@@ -419,7 +419,7 @@ class Connection:
         self.counters = {"requests": 0, "requests_repeated": 0}
         self._slots, self._first_is_over = asyncio.Semaphore(max_in_flight), asyncio.Event()
         self._has_begun, self._stopped, self._n_unreachable = False, "", 0
-        self._said_at = -math.inf
+        self._warned_at = -math.inf
         self._client = _open_client(server, max_in_flight, min(10.0, patience.answer / 2))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -491,8 +491,8 @@ class Connection:
         def say(state: t.RetryCallState) -> None:
             """Say what fails once it failed twice, or while the server makes us wait for long."""
             is_long = state.upcoming_sleep > patience.first or state.attempt_number > 1
-            if is_long and time.monotonic() - self._said_at > _SAID_AGAIN and state.outcome:
-                self._said_at, error = time.monotonic(), state.outcome.exception()
+            if is_long and time.monotonic() - self._warned_at > _WARN_AGAIN and state.outcome:
+                self._warned_at, error = time.monotonic(), state.outcome.exception()
                 log.warning("%s; each request is tried up to %d times", error, patience.attempts)
 
         return t.AsyncRetrying(

@@ -82,7 +82,7 @@ _YES_FIRST = (("true", "false"), ("yes", "no"))
 _AGREE = 0.8
 """A second column of answers is one if it agrees with the first in this share of rows."""
 
-Given: TypeAlias = Mapping[str, str | Sequence[str]]
+ColumnNames: TypeAlias = Mapping[str, str | Sequence[str]]
 """The key `columns`: field -> its name in the file; `options` may be a list of names."""
 Form = Literal["letter", "label", "text", "number"]
 _WORDS: dict[Form, str] = {
@@ -98,7 +98,7 @@ _SETTLES: dict[Form, str] = {
     "number": "answer_base = 0 or answer_base = 1 if it is a number",
 }
 """What says that a column has answers of a form."""
-_GIVEN: dict[str, tuple[Form, ...]] = {
+_FORMS_OF: dict[str, tuple[Form, ...]] = {
     "answer_text": ("text",),
     "answer_idx": ("letter", "number"),
     "answer": ("letter", "label", "text", "number"),
@@ -209,7 +209,7 @@ class Layout:
     identifier: str | None = None
     """The column of ids; None: ids are made from the content."""
 
-    def words(self, columns: Given) -> str:
+    def words(self, columns: ColumnNames) -> str:
         """Return it in words, on one line; fields that `columns` names by their names there."""
         context, stem = self.question
         question = f"context in {context!r}, " if context else ""
@@ -269,7 +269,7 @@ class Layout:
 
 
 def understand(
-    table: Table, columns: Given, answer_base: int | None
+    table: Table, columns: ColumnNames, answer_base: int | None
 ) -> tuple[Layout, list[tuple[str, Case | DataError]]]:
     """Find the layout of a file.
 
@@ -301,7 +301,7 @@ def understand(
         raise type(error)(f"{table.path}: {error}") from error
 
 
-def _renamed(table: Table, columns: Given) -> list[Placed]:
+def _renamed(table: Table, columns: ColumnNames) -> list[Placed]:
     """Return rows with fields named by `columns`, without nesting, and classes by their names."""
     names = columns_of(table.good)
     for name, own in columns.items():
@@ -369,7 +369,7 @@ def _check_header(table: Table) -> None:
 
 
 def _understood(
-    rows: Sequence[Placed], keys: Given, answer_base: int | None
+    rows: Sequence[Placed], keys: ColumnNames, answer_base: int | None
 ) -> tuple[Layout, list[tuple[str, Case | DataError]]]:
     fields = [row for _, row in rows if isinstance(row, dict)]
     columns = columns_of(fields)
@@ -732,12 +732,12 @@ def _answers(
     Raises:
         DataError: no column does, one fits in two ways, or two contradict each other.
     """
-    named = [name for name in _GIVEN if name in keys]
+    named = [name for name in _FORMS_OF if name in keys]
     candidates = named or [c for c in called(columns, ANSWERS) if not _is_flag(c, cases)]
     forms: list[AnswerForm] = []
     unsettled: Unsettled | None = None
     for column in candidates:
-        allowed = _GIVEN[column] if column in named else _GIVEN["answer"]
+        allowed = _FORMS_OF[column] if column in named else _FORMS_OF["answer"]
         try:
             form = _form(column, cases, base, allowed)
         except Unsettled as error:
@@ -889,7 +889,7 @@ def _no_answer(
 def _is_likely(column: str, cases: Sequence[Case]) -> bool:
     """Return whether the cells of a column could be answers."""
     try:
-        return _form(column, cases, None, _GIVEN["answer"]) is not None
+        return _form(column, cases, None, _FORMS_OF["answer"]) is not None
     except Unsettled:
         return True
 

@@ -195,22 +195,22 @@ class BackendQueue:
     def close(self) -> None:
         """Release the threads; calls still in flight are abandoned."""
         if not all(future.done() for future in self.in_flight):
-            _given_up.append(self.backend)
+            _abandoned.append(self.backend)
         self._threads.close()
 
 
-_given_up: list[Backend] = []
+_abandoned: list[Backend] = []
 """Back ends that still work on abandoned calls."""
 
 
 def release(backend: Backend) -> None:
     """Close a back end, unless it still works on an abandoned call: freeing a model in use would
     crash the process."""
-    if not any(one is backend for one in _given_up):
+    if not any(one is backend for one in _abandoned):
         backend.close()
 
 
-class KnownAnswers:
+class StoredAnswers:
     """Finds answers that need not be computed.
 
     Args:
@@ -251,7 +251,7 @@ class KnownAnswers:
 def next_batch(
     queue: BackendQueue,
     size: int,
-    known: KnownAnswers,
+    answers: StoredAnswers,
     deliver: Callable[[QueuedCall, Reply], None],
 ) -> list[QueuedCall]:
     """Fill a batch from a queue; calls with a stored answer are delivered instead.
@@ -259,17 +259,17 @@ def next_batch(
     Args:
         queue: of one back end.
         size: the largest number of calls in the batch.
-        known: answers that are stored already.
+        answers: answers that are stored already.
         deliver: hands a reply to every trial that waits for the call.
     """
     batch: list[QueuedCall] = []
     traits = queue.backend.traits
     while len(batch) < size and (groups := queue.take(size - len(batch), starts=not batch)):
         entries = [entry for group in groups for entry in group.entries]
-        stored = known.lookup([entry.key for entry in entries])
-        needed = len(entries) - len(stored)
+        replies = answers.lookup([entry.key for entry in entries])
+        needed = len(entries) - len(replies)
         for group in groups:
-            missing = _undelivered(group.entries, stored, deliver)
+            missing = _undelivered(group.entries, replies, deliver)
             needed -= len(missing)
             if len(batch) + len(missing) > size:
                 queue.add(replace(group, entries=missing))
@@ -282,21 +282,21 @@ def next_batch(
                 if not (group.ahead_is_certain and traits.ahead > 0):
                     room = min(traits.ahead, max(room - needed, 0))
                 if ahead := list(islice(group.ahead, room)):
-                    batch += _undelivered(ahead, known.lookup([e.key for e in ahead]), deliver)
+                    batch += _undelivered(ahead, answers.lookup([e.key for e in ahead]), deliver)
         if batch and batch[0].alone:
             break
     return batch
 
 
-def deliver_known(
-    queue: BackendQueue, known: KnownAnswers, deliver: Callable[[QueuedCall, Reply], None]
+def deliver_stored(
+    queue: BackendQueue, answers: StoredAnswers, deliver: Callable[[QueuedCall, Reply], None]
 ) -> None:
     """Deliver the waiting calls with a stored answer; the others go on waiting."""
     groups = queue.take_all()
     entries = [entry for group in groups for entry in group.entries]
-    stored = known.lookup([entry.key for entry in entries])
+    replies = answers.lookup([entry.key for entry in entries])
     for group in groups:
-        if missing := _undelivered(group.entries, stored, deliver):
+        if missing := _undelivered(group.entries, replies, deliver):
             queue.add(replace(group, entries=missing))
 
 

@@ -503,7 +503,7 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
     equal = [(x, y) for x, y in pairs if x.ingredients == y.ingredients]
     if equal:
         x, y = min(equal, key=lambda pair: pair[1].kind)
-        value: Value = "unknown" if _given_otherwise(one, other) else "same"
+        value: Value = "unknown" if _is_another_form(one, other) else "same"
         yield Relation(_kind(one, other, x, y), value, _sources(x, y))
         return
     if whole := next((pair for pair in pairs if pair[0].ingredients < pair[1].ingredients), None):
@@ -528,7 +528,7 @@ def _is_of(group: str, placed: Placed) -> bool:
     return any(group in _classes(reading) for reading in placed.readings)
 
 
-def _given_otherwise(one: str, other: str) -> bool:
+def _is_another_form(one: str, other: str) -> bool:
     """Whether two texts on one drug tell unlike routes or doses, or unlike salts or esters of it.
 
     Tenofovir disoproxil and tenofovir alafenamide, oral and intravenous vancomycin: where one is

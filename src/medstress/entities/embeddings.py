@@ -23,9 +23,9 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.writing import atomic_stream, cache_dir
 from medstress.entities.encoders import (
-    KNOWN_POOLINGS,
     MAX_TOKENS,
     POOLINGS,
+    POOLINGS_OF,
     RELEASED,
     Pooling,
     Progress,
@@ -123,7 +123,7 @@ class Embedder:
         Raises:
             UsageError: the model is not found, or its folder needs a pooling medstress lacks.
         """
-        own = self._requested or KNOWN_POOLINGS.get(self.embedding)
+        own = self._requested or POOLINGS_OF.get(self.embedding)
         return own or self._folder.pooling or default_pooling(self.embedding)
 
     def vectors(
@@ -631,7 +631,7 @@ class WordVectors:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._size = 0
-        self._known: dict[str, NDArray[np.float64] | None] = {}
+        self._kept_vectors: dict[str, NDArray[np.float64] | None] = {}
 
     def learn(self, names: Sequence[str], progress: Progress | None = None) -> None:
         """Read the words of all names in one pass, since the file may be large.
@@ -645,10 +645,10 @@ class WordVectors:
         """
         listed = {word for name in names for word in _split(name)}
         listed.update(part for word in tuple(listed) for part in _PART.findall(word))
-        new = (listed | {word.lower() for word in listed}) - self._known.keys()
+        new = (listed | {word.lower() for word in listed}) - self._kept_vectors.keys()
         if not new and self._size:
             return
-        self._known.update(dict.fromkeys(new))
+        self._kept_vectors.update(dict.fromkeys(new))
         wanted = {word.encode(): word for word in new}
         is_checked = False
         for number, line, share in packed_lines(self._path, "embedding"):
@@ -678,7 +678,7 @@ class WordVectors:
                 ) from None
             is_checked = True
             if (name := wanted.pop(word, None)) is not None:
-                self._known[name] = vector
+                self._kept_vectors[name] = vector
         if not is_checked:
             raise UsageError(
                 f"embedding: expected word vectors in {self._path}, got an empty file; give "
@@ -703,7 +703,7 @@ class WordVectors:
     def _of_word(self, word: str) -> list[NDArray[np.float64]]:
         """Return the vector of a word as written or in lower case, else those of its parts."""
         for form in (word, word.lower()):
-            if (vector := self._known.get(form)) is not None:
+            if (vector := self._kept_vectors.get(form)) is not None:
                 return [vector]
         parts = _PART.findall(word)
         return [] if parts == [word] else [v for part in parts for v in self._of_word(part)]

@@ -31,7 +31,7 @@ POOLINGS: tuple[Pooling, ...] = ("cls", "mean", "first_token")
 
 RELEASED = "as_released"
 
-KNOWN_POOLINGS: dict[str, Pooling] = {
+POOLINGS_OF: dict[str, Pooling] = {
     "minilm": "mean",
     "GanjinZero/UMLSBert_ENG": "cls",
     "thenlper/gte-base": "mean",

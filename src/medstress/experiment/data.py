@@ -146,8 +146,8 @@ def recognise_mentions(
         types = frozenset().union(*(types_of(table.type) for table in users))
         for i, part in enumerate(parts):
             items = recognise(part.questions, recogniser, types)
-            found_any = any(mention.type in types for item in items for mention in item.mentions)
-            if needs_all and not found_any:
+            has_one = any(mention.type in types for item in items for mention in item.mentions)
+            if needs_all and not has_one:
                 raise UsageError(
                     f"dataset {part.label!r}: recogniser {name!r} finds no mention of type "
                     f"{' or '.join(sorted({t.types for t in users}))} in its "

@@ -646,7 +646,7 @@ class DataCheck:
     """What was read, and how; its items are those after the limit, which the rest is about."""
     classes: tuple[str, ...]
     """Types or labels of the items."""
-    n_given: int
+    n_with_mentions: int
     """Items that bring mentions of their own."""
     recogniser: str
     """What found the mentions of the groups; empty for items that have none."""
@@ -718,7 +718,7 @@ def check_data(
             f"{setting('entities')}: the data are {kind.name}, whose attacks draw no names; "
             "leave it out"
         )
-    n_given = sum(bool(item.mentions) for item in part.questions)
+    n_with_mentions = sum(bool(item.mentions) for item in part.questions)
     groups: list[Resources] = []
     recognisers: list[dict[str, Any]] = []
     written = None
@@ -747,7 +747,7 @@ def check_data(
     return DataCheck(
         data=replace(data, part=part),
         classes=classes,
-        n_given=n_given,
+        n_with_mentions=n_with_mentions,
         recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
         first=_first(part, groups),
         skipped=tuple(_row_reasons(unread)),

@@ -561,13 +561,13 @@ def _tagged(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) ->
 
 def _find_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
     """Return the entities of each text; texts without any get the names of the shipped tables."""
-    given_by_text: dict[str, tuple[Marked, ...] | None] = {}
+    marks_by_text: dict[str, tuple[Marked, ...] | None] = {}
     for item in items:
         for text, marks in item.marks().items():
-            if given_by_text.get(text) is None:
-                given_by_text[text] = marks
-    texts = [text for text, marks in given_by_text.items() if marks is None]
-    settled = {text: marks for text, marks in given_by_text.items() if marks is not None}
+            if marks_by_text.get(text) is None:
+                marks_by_text[text] = marks
+    texts = [text for text, marks in marks_by_text.items() if marks is None]
+    settled = {text: marks for text, marks in marks_by_text.items() if marks is not None}
     if not texts:
         return settled
     from medstress.entities.recognisers import shipped_gazetteer

@@ -150,7 +150,7 @@ class Conversation:
             options=lettered(zip(letters, candidate.options, strict=True)),
         )
         turns = [Message("system", say("target_system")), Message("user", reasoning)]
-        reasoned = yield from self._said(turns, self.decoding)
+        reasoned = yield from self._turn(turns, self.decoding)
         rationale = turns[-1].content or reasoned.reasoning or ""
         if reasoned.is_cut:
             return replace(cut_off_prediction(reasoned), rationale=rationale)
@@ -169,7 +169,7 @@ class Conversation:
             prediction, rationale=rationale, confidences=confidences, cut_confidences=is_cut
         )
 
-    def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
+    def _turn(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
         """Generate one turn and append it to the conversation without its thoughts."""
         call = Generate(self._prompt(turns), decoding, schema=schema)
         (reply,) = yield (Request(call),)
@@ -191,11 +191,11 @@ class Conversation:
         """Ask for JSON, with one turn to repair it; return what was read, and the reply."""
         decoding = replace(self.decoding, max_new_tokens=self.answer_tokens)
         schema = schema_of(kind, candidate.item.letters)
-        reply = yield from self._said(turns, decoding, schema)
+        reply = yield from self._turn(turns, decoding, schema)
         result = read(turns[-1].content, candidate, reply.is_cut)
         if isinstance(result, Unreadable):
             turns.append(Message("user", say("repair", reason=result.reason)))
-            reply = yield from self._said(turns, decoding, schema)
+            reply = yield from self._turn(turns, decoding, schema)
             result = read(turns[-1].content, candidate, reply.is_cut)
         return result, reply
 

@@ -318,8 +318,8 @@ _WEAK = (
     r"|favou?rs?|consistent with)\b[,:]?|\bla(?= )"
 )
 """The same where the options end the clause."""
-_SAID = re.compile(rf"(?i:(?P<strong>{_STRONG})|{_WEAK})(?i:{_HEDGE}){_GROUP}")
-_SAID_AFTER = re.compile(
+_STATED = re.compile(rf"(?i:(?P<strong>{_STRONG})|{_WEAK})(?i:{_HEDGE}){_GROUP}")
+_STATED_AFTER = re.compile(
     rf"{_GROUP} (?i:(?P<is>(?:is|was|(?:would|must|should|has to) be|remains|seems|[=–—-]) )?"
     r"(?:\w{2,12}ly |most likely )?(?:the|my|our) "
     r"(?:(?!(?:wrong|incorrect|least|worst|second|only)\b)[\w-]{1,20} ){0,3}?"
@@ -525,7 +525,7 @@ def _claims(text: str) -> _Claims:
         number = clause.line
         if clause.text.endswith("?"):
             continue
-        matches = [m for pattern in (_SAID, _SAID_AFTER) for m in pattern.finditer(clause.text)]
+        matches = [m for pattern in (_STATED, _STATED_AFTER) for m in pattern.finditer(clause.text)]
         stated = [_claim(clause, match) for match in matches if _is_stated(clause.text, match)]
         claims.stated.extend(stated)
         if not stated and re.search(rf"\b{_BEST} answer (?:is|:)", clause.text, re.IGNORECASE):
@@ -580,7 +580,7 @@ def _is_stated(clause: str, match: re.Match[str]) -> bool:
     before = clause[max(0, match.start() - 200) : match.start("group")].rstrip(" :(=-")
     if _UNSURE.match(clause, match.end()):
         return False
-    if match.re is _SAID_AFTER:
+    if match.re is _STATED_AFTER:
         is_free = match["is"] is None or _MAY_BE_LABEL.match(match["group"])
         return not _VOID.search(before) and bool(is_free or _FREE.search(before[-20:]))
     if re.search(r"\b[Nn]ot .{1,5} but\b", before[-20:]):
