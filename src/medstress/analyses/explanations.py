@@ -1,7 +1,7 @@
 """Shapley profiles of prompts before and after an edit, as `explain` stored them.
 
 Where the token with the largest value lies, and how far an edit moves the values near it and
-elsewhere. Attacks that failed stand beside successes, and chance beside every share.
+elsewhere. Attacks that failed are shown with successes, and chance with every share.
 
 References:
     Xian et al., "Assessing biomedical knowledge robustness in large language models by

@@ -36,7 +36,7 @@ class Attacked(Attack):
     the name it had. No entities, embeddings or other models are needed, and nothing depends on the
     answers of the victim.
 
-    Controls are made anew beside it, as beside every attack, with as many queries as an item has
+    Controls are made again for it, as for every attack, with as many queries as an item has
     stored edits: that of a stored probe, else `no_op`. Stored controls are left out: each was asked
     until the first victim erred, so its number of edits is chosen by that victim's answers.
     """

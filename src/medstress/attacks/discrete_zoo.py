@@ -318,7 +318,7 @@ class DiscreteZoo(Substitution):
         scores = self._log_probs(answer, item)
         if scores is None:
             return None
-        # Replaced: the option that this entity stands in.
+        # Replaced: the option that this entity is in.
         aim = entity.span.field if self.goal == "replaced" else self.goal
         sought = None if aim == "untargeted" else item.letters.index(aim)
         return margin_score(scores, item.letters.index(item.key), sought=sought, kappa=self.kappa)

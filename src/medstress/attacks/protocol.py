@@ -222,7 +222,7 @@ class Attack(ABC):
 
     @declared
     def control(self) -> str | None:
-        """The harmless edits that stand beside it by default; None: none."""
+        """The harmless edits that are its control by default; None: none."""
         return "no_op"
 
     @declared
@@ -269,7 +269,7 @@ class Attack(ABC):
 
     @declared
     def is_control(self) -> bool:
-        """Whether it stands beside an attack, and asks what the attack could ask."""
+        """Whether it is the control of an attack, and asks what the attack could ask."""
         return False
 
     @property

@@ -122,7 +122,7 @@ def folded(name: str) -> str:
 
 
 def _is_of_a_drug(text: str, start: int, end: int) -> bool:
-    """Return whether a name speaks of the drug, as far as what stands beside it says.
+    """Return whether a name speaks of the drug, as far as the words next to it say.
 
     >>> _is_of_a_drug("lithium 300 mg", 0, 7), _is_of_a_drug("lithium: 1.2", 0, 7)
     (True, False)

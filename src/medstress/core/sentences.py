@@ -236,7 +236,7 @@ class TaggedCandidate:
 
     @property
     def entity(self) -> Entity | None:
-        """The entity where it stands now."""
+        """The entity where it is now."""
         e = self.item.entity
         if e is None:
             return None

@@ -336,7 +336,7 @@ def _under_header(path: Path, records: Sequence[Record], mend: str) -> Iterator[
     """Yield the rows by column name; the first record is the header.
 
     Raises:
-        DataError: a title stands above the header, two columns have one name, or too many columns.
+        DataError: a title is above the header, two columns have one name, or too many columns.
     """
     if not records:
         return

@@ -275,7 +275,7 @@ class _Labels:
 
         Args:
             one: the sentence.
-            place: where it stands.
+            place: where it is.
             repaired: receives the places of labels that were repaired.
         """
         named = [self.name_of(label) for label in one.labels]

@@ -319,7 +319,7 @@ class Referee:
         try:
             validity = self._attack.validity(query.candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
-            self._result.note = describe(error)  # validity unknown; the verdict stands
+            self._result.note = describe(error)  # validity unknown; the verdict stays
             return Validity()
         if validity is None:
             return Validity()

@@ -418,7 +418,7 @@ class Relation:
     """Where it comes from, for people."""
 
     def as_evidence(self) -> Evidence:
-        """Return it as evidence about a key: one that stands there twice is not right alone.
+        """Return it as evidence about a key: one that is there twice is not right alone.
 
         Tables refute and never vouch, so names that differ settle nothing.
         """

@@ -93,7 +93,7 @@ class Reworded(Reply):
     """The question in other words."""
 
     context: str = ""
-    """What stands before the sentence that asks."""
+    """What comes before the sentence that asks."""
     question: Annotated[str, Field(min_length=1)]
     """The sentence that asks."""
 
@@ -280,7 +280,7 @@ class Site:
     end: int
     """One past the last; equal to `start` for a lead-in before what stays as it is."""
     old: str
-    """What stands there."""
+    """The text there."""
     texts: tuple[str, ...]
     """What may stand there, all different and none the old text."""
 
