@@ -68,6 +68,7 @@ from medstress.core.errors import TrialError as TrialError
 from medstress.core.errors import UsageError as UsageError
 from medstress.core.hashing import content_hash as content_hash
 from medstress.core.hashing import file_hash as file_hash
+from medstress.core.hashing import rng_for as rng_for
 from medstress.core.items import LETTERS as LETTERS
 from medstress.core.items import Candidate as Candidate
 from medstress.core.items import EditedTexts as EditedTexts
@@ -86,6 +87,7 @@ from medstress.core.queries import ask as ask
 from medstress.core.queries import clean_answer as clean_answer
 from medstress.core.queries import consult as consult
 from medstress.core.queries import note as note
+from medstress.core.reading import text_lines as text_lines
 from medstress.core.resources import PerturbationSet as PerturbationSet
 from medstress.core.resources import Resources as Resources
 from medstress.core.sentences import SentencePair as SentencePair
@@ -93,6 +95,7 @@ from medstress.core.sentences import TaggedText as TaggedText
 from medstress.core.text import Edit as Edit
 from medstress.core.text import copy_case as copy_case
 from medstress.datasets.named import load_sample as load_sample
+from medstress.datasets.sentences import read_rows as read_rows
 from medstress.datasets.source import DatasetOptions as DatasetOptions
 from medstress.datasets.source import Loaded as Loaded
 from medstress.datasets.source import check_keys as check_keys

@@ -91,8 +91,8 @@ def case(rng: Random) -> Case:
             tensor = (TENSORS[0][0], *rng.choice(SHAPES))
             name, data = f"tensor {tensor}", header(tensors=[tensor, TENSORS[1]])
         case _:
-            value: tuple[int, Any] = (UINT32, (1,))
             depth = rng.choice((1, 10, 300, 900))
+            value: Any = (UINT32, (1,))
             for _ in range(depth):
                 value = (ARRAY, (value,))
             name, data = f"arrays in arrays, {depth} deep", header([("deep", ARRAY, value)])

@@ -75,7 +75,6 @@ def test_token_ids_go_where_the_hook_of_the_embedding_computes():
 @pytest.mark.parametrize(
     "options",
     [
-        {"device_map": "atuo"},
         {"device_map": "auto", "device": "cpu"},
         {"device_map": {"": "cuda:99"}},
         {"device": "gpu"},

@@ -74,7 +74,7 @@ def test_each_group_has_the_mentions_of_its_own_recogniser():
         ("C", "gout", "diseases"),
         ("context", "asthma", "diseases"),
     ]
-    assert [spec["name"] for spec in found.recognisers] == ["given", "gazetteer"]
+    assert [part.recogniser["name"] for part in found.groups] == ["given", "gazetteer"]
 
 
 OWN = {"vocabulary": "own.txt", "embedding": "ngram", "recogniser": "gazetteer"}

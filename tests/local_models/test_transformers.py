@@ -90,7 +90,6 @@ def test_half_precision_reads_trees_too(questions, folder_of):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dtype": "bfloat61"}, "did you mean 'bfloat16'"),
         pytest.param(
             {"device": "mps"},
             "no Apple GPU here",

@@ -173,8 +173,8 @@ class AttackedArm(Attack):
         """Yield the edits of each stored trial of an item; of one trial if it is known which."""
         for entry in item.metadata.get(FIELD, ()):
             place = (entry["seed"], entry["repeat"])
-            if entry["arm"] == self.stored.label and self.trial in (None, place):
-                queries = entry["queries"][: self.budget]
+            queries = entry["queries"][: self.budget]
+            if entry["arm"] == self.stored.label and self.trial in (None, place) and queries:
                 yield [tuple(Edit(**edit) for edit in query["edits"]) for query in queries]
 
 

@@ -241,7 +241,7 @@ def _set(head: _Head, stored: dict[str, Any], items: Sequence[Question]) -> Atta
         "n_trials": len(trials),
         "n_queries": sum(len(entry["queries"]) for entry in trials),
     }
-    of_arm: dict[str, list[Any]] = {arm.label: [] for arm in head.arms}
+    of_arm: dict[str, list[Any]] = {arm.label: [] for arm in head.arms if arm.control is None}
     for entry in trials:
         if entry["arm"] in of_arm:
             of_arm[entry["arm"]].append(entry)

@@ -216,18 +216,18 @@ def _digests(
     apart = None if stored is None else stored.apart
     if stored is None and chained.apart and last[chained.apart] > before.last[chained.apart]:
         state = hasher()
-        _hash_new(db, chained, chained.apart, before, last, state)
+        _hash_next(db, chained, chained.apart, before, last, state)
         apart = state.digest()
     state = hasher(before.digest)
     # Where each table ends, so that no row can pass for one of another table.
     state.update(orjson.dumps([*before.last.values(), *last.values(), (apart or b"").hex()]))
     for table in last:
         if table != chained.apart:
-            _hash_new(db, chained, table, before, last, state)
+            _hash_next(db, chained, table, before, last, state)
     return state.digest(), apart
 
 
-def _hash_new(
+def _hash_next(
     db: sqlite3.Connection,
     chained: Chained,
     table: str,

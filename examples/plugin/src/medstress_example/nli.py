@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from medstress.datasets.sentences import read_rows
 from medstress.plugin import (
     FLOOR,
     LETTERS,
@@ -38,6 +37,7 @@ from medstress.plugin import (
     choice_tasks,
     from_scores,
     mark,
+    read_rows,
 )
 
 TASK = "classification"
