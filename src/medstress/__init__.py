@@ -9,14 +9,14 @@ import sys
 
 # pip refuses an older Python; here comes only who has a folder of sources on the path.
 if sys.version_info < (3, 11):  # noqa: UP036
-    _told = (
+    _message = (
         f"medstress needs Python 3.11 or newer, and this is {sys.version.split()[0]}; "
         "in a checkout: make PYTHON=python3.11 demo"
     )
     if sys.argv[:1] == ["-m"]:
-        print(f"medstress: {_told}", file=sys.stderr)
+        print(f"medstress: {_message}", file=sys.stderr)
         sys.exit(2)
-    raise ImportError(_told)
+    raise ImportError(_message)
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

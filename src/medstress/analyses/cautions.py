@@ -1,6 +1,6 @@
 """Warnings about a run as a whole: what a reader needs to know before its numbers.
 
-What speaks of one row or one capability stands with that row or capability.
+What speaks of one row or one capability is with that row or capability.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Shapley profiles of prompts before and after an edit, as `explain` stored them.
 
 Where the token with the largest value lies, and how far an edit moves the values near it and
-elsewhere. Attacks that failed stand beside successes, and chance beside every share.
+elsewhere. Attacks that failed are shown with successes, and chance with every share.
 
 References:
     Xian et al., "Assessing biomedical knowledge robustness in large language models by
@@ -156,7 +156,7 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BesideChance:
+class AgainstChance:
     """A share, what chance would give, and the difference."""
 
     share: Estimate
@@ -173,14 +173,14 @@ class Profiles:
     """None: all."""
     kind: Literal["success", "failed"]
     n: int
-    top_before: Mapping[Where, BesideChance]
-    top_after: Mapping[Where, BesideChance]
+    top_before: Mapping[Where, AgainstChance]
+    top_after: Mapping[Where, AgainstChance]
     change: Estimate
     """Mean absolute change of a token's value for the right answer."""
     change_near: Estimate
     """The same within `WINDOW` tokens of the edit."""
     change_far: Estimate
-    near: BesideChance
+    near: AgainstChance
     """Share of all change that lies near the edit."""
     top_changed: Estimate
     """Share of trials whose top token is at another place after the edit; tied tokens share the
@@ -248,11 +248,11 @@ class Explanations(Shown):
             field
             for side in ("before", "after")
             for place, words in places.items()
-            for field in _beside(f"{words}, {side}", f"top_{side}.{place}", f"{side}_{place}")
+            for field in _with_chance(f"{words}, {side}", f"top_{side}.{place}", f"{side}_{place}")
         ]
         near = [
-            *_beside("In the edit", "top_after.edit", "edit"),
-            *_beside("Change near it", "near", "near"),
+            *_with_chance("In the edit", "top_after.edit", "edit"),
+            *_with_chance("Change near it", "near", "near"),
         ]
         return [
             table("explained", share, rows, [*heads, *near]),
@@ -469,7 +469,7 @@ def _row(members: Sequence[Explained], *, is_all: bool) -> Profiles:
         change=mean_size(lambda change: change.sizes),
         change_near=mean_size(lambda change: change.sizes[change.near]),
         change_far=mean_size(lambda change: change.sizes[~change.near]),
-        near=_beside_chance(near),
+        near=_against_chance(near),
         top_changed=item_mean(
             _by_unit((one, change.top) for one, change in changes if change.top is not None)
         ),
@@ -478,15 +478,15 @@ def _row(members: Sequence[Explained], *, is_all: bool) -> Profiles:
 
 def _tops(
     members: Sequence[Explained], side_of: Callable[[Explained], Side]
-) -> dict[Where, BesideChance]:
+) -> dict[Where, AgainstChance]:
     tops = [(one, top) for one in members if (top := top_places(one, side_of(one))) is not None]
     shown = [(one, top["edit"]) for one, top in tops if one.shows_edit]
     answered = [(one, top["answer"]) for one, top in tops]
-    return {"edit": _beside_chance(shown), "answer": _beside_chance(answered)}
+    return {"edit": _against_chance(shown), "answer": _against_chance(answered)}
 
 
-def _beside_chance(tops: Sequence[tuple[Explained, _Top]]) -> BesideChance:
-    return BesideChance(
+def _against_chance(tops: Sequence[tuple[Explained, _Top]]) -> AgainstChance:
+    return AgainstChance(
         share=item_mean(_by_unit((one, top.share) for one, top in tops)),
         chance=item_mean(_by_unit((one, top.chance) for one, top in tops)),
         excess=item_mean(_by_unit((one, top.share - top.chance) for one, top in tops), -1.0),
@@ -525,7 +525,7 @@ _MOST = 5
 """Models that have a sentence; the tables have all."""
 
 
-def _beside(heading: str, of: str, key: str) -> list[Field]:
+def _with_chance(heading: str, of: str, key: str) -> list[Field]:
     """Return the columns of a share at a path, and of what chance would give."""
     return [
         column(heading, f"{of}.share", "score", key=key),
@@ -538,7 +538,7 @@ _CHANGES = (
     column("Mean change", "change", "score"),
     column(f"within {WINDOW} tokens", "change_near", "score"),
     column("farther away", "change_far", "score"),
-    *_beside("Share near", "near", "near"),
+    *_with_chance("Share near", "near", "near"),
 )
 
 

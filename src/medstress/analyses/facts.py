@@ -369,7 +369,7 @@ class Facts:
         return next((k for k in range(n + 1) if n and wilson_ends(k, n)[0] > chance), n + 1)
 
     def _harmless_range(self) -> str:
-        """Return what stands in brackets: the range in seeds, of one seed the interval."""
+        """Return what is in brackets: the range in seeds, of one seed the interval."""
         cell, share = self.control_cell, self.harmless
         if cell is None or share is None:
             return ""

@@ -1,7 +1,7 @@
 """Variants of all items, and passages: what the model reads, and how often its answers agree.
 
 *Probes* ask variants of all items. Counted are trials whose clean item was answered, rightly or
-not, and whose variants all were. An answer counts by its option, wherever it stands
+not, and whose variants all were. An answer counts by its option, wherever it is
 (`option_order`) and however it is worded (`brand_generic`). An unreadable answer is neither right
 nor like another.
 

@@ -439,7 +439,8 @@ _ATTACKS: Mapping[str, str] = {
     "passage_other": "another passage",
     "passage_none": "no passage",
 }
-_SAMPLERS: Mapping[str, str] = {"nearest": "nearest names", "farthest": "farthest names"}
+_WEIGHTED = ("random", "pdws")
+"""Samplers whose words follow from n."""
 
 
 def control_words(name: str) -> str:
@@ -456,12 +457,19 @@ def attack_words(attack: AttackRecord) -> str:
 
     >>> attack_words(AttackRecord(label="swap_noise", name="swap_noise"))
     'swap noise'
+    >>> attack_words(AttackRecord(label="", name="entity_substitution", params={"n": -20}))
+    'near names'
+    >>> params = {"sampler": "exhaustive"}
+    >>> attack_words(AttackRecord(label="", name="entity_substitution", params=params))
+    'every name'
     """
     params = attack.params
     if attack.name == "entity_substitution":
-        n = params.get("n") or 0
-        drawn = "near names" if n < 0 else "far names" if n > 0 else "random names"
-        words = _SAMPLERS.get(str(params.get("sampler")), drawn)
+        n, sampler = params.get("n") or 0, params.get("sampler", "pdws")
+        if sampler in _WEIGHTED:
+            words = "near names" if n < 0 else "far names" if n > 0 else "random names"
+        else:
+            words = "every name" if sampler == "exhaustive" else f"{sampler} names"
     else:
         words = _ATTACKS.get(attack.name, attack.name.replace("_", " "))
     return f"{words}, searched" if params.get("search", "none") != "none" else words

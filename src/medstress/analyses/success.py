@@ -341,7 +341,7 @@ def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -
         yield Remark("control_takes_as_much", sentence, at, "note")
 
 
-# Beside controls -------------------------------------------------------------------------------
+# Against controls -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,7 +372,7 @@ class Loss:
         return max(as_much, key=lambda name: self.control[name].ends[0] or 0.0, default=None)
 
 
-class Beside(NamedTuple):
+class AgainstControl(NamedTuple):
     """An attack beside one control."""
 
     control: Estimate
@@ -480,7 +480,7 @@ def readings(
 
 def at_budget(
     cell: Cell, control: Cell, pairs: Pairs, budget: int, left: Reach | None = None
-) -> Beside:
+) -> AgainstControl:
     """Compare an attack with a control on the trials of both; the arguments are `readings`'."""
     ours, others = readings(cell, control, pairs, budget, left)
     net = contrast(ours, others, pairs.units)
@@ -488,7 +488,7 @@ def at_budget(
     bounds: Ends = (None, None) if low is None or high is None else (max(0.0, low), high)
     both, may = ours.counts & others.counts, ours.may_count & others.may_count
     of_both = others._replace(counts=both, may_count=may)
-    return Beside(share_of(of_both, pairs.units), net, bounds)
+    return AgainstControl(share_of(of_both, pairs.units), net, bounds)
 
 
 # Names that succeed ----------------------------------------------------------------------------

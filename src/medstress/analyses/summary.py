@@ -52,7 +52,7 @@ def _rare(name: str, module: str, has_some: Callable[[Run], bool]) -> Analysis[S
 
     Args:
         name: of the analysis.
-        module: where it stands, and what it is called there, such as `choice:TUNING`.
+        module: where it is defined, and what it is called there, such as `choice:TUNING`.
         has_some: whether a run may have a result.
     """
 

@@ -137,7 +137,7 @@ class Training(Shown):
                 "training",
                 "Models trained on perturbed copies, beside others",
                 self.rows,
-                [*_LABELS, *_BESIDE],
+                [*_LABELS, *_COMPARED],
                 n_labels=5,
                 notes=[meant, drawn, *folds, *on_names(self.adversarial)],
             ),
@@ -343,7 +343,7 @@ _LABELS = (
 )
 _SEEDS = column("Seeds", "n_seeds", "count")
 _MEASURE = column("Measure", lambda row: _called(row.measure), key="measure", wide=True)
-_BESIDE = (
+_COMPARED = (
     column("Other model", "against"),
     _SEEDS,
     column("Trained on it", lambda row: "yes" if row.trained_on else "no"),

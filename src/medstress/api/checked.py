@@ -50,12 +50,12 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         for name in kwargs.keys() - signature.parameters:
             _refuse_setting(name, kwargs[name], signature)
         try:
-            given = signature.bind(*args, **kwargs).arguments
+            arguments = signature.bind(*args, **kwargs).arguments
         except TypeError:
             return function(*args, **kwargs)  # raises Python's own error, with the function's name
         for name, kind in _types(function).items():
-            if name in given:
-                check_argument(name, given[name], kind)
+            if name in arguments:
+                check_argument(name, arguments[name], kind)
         return function(*args, **kwargs)
 
     return call
@@ -87,11 +87,11 @@ def check_argument(name: str, value: Any, kind: Any) -> None:
 @cache
 def _types(function: Callable[..., Any]) -> dict[str, Any]:
     """Return parameter -> type; the type of the result may be known to type checkers alone."""
-    given = {
-        name: each for name, each in inspect.get_annotations(function).items() if name != "return"
+    hints = {
+        name: hint for name, hint in inspect.get_annotations(function).items() if name != "return"
     }
     names = getattr(function, "__globals__", {})
-    return get_type_hints(SimpleNamespace(__annotations__=given), names)
+    return get_type_hints(SimpleNamespace(__annotations__=hints), names)
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
@@ -103,15 +103,15 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is Any:
         return True
     if origin in (Union, UnionType):
-        return any(_fits(value, each) for each in inner)
+        return any(_fits(value, one) for one in inner)
     if origin is Literal:
-        return any(type(value) is type(each) and value == each for each in inner)
+        return any(type(value) is type(one) and value == one for one in inner)
     if origin is Sequence:
         is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-        return is_list and all(_fits(each, inner[0]) for each in value)
+        return is_list and all(_fits(one, inner[0]) for one in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(
-            _fits(key, inner[0]) and _fits(each, inner[1]) for key, each in value.items()
+            _fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items()
         )
     if kind is Path:
         return isinstance(value, PathLike)

@@ -42,7 +42,7 @@ def open(folder: str | Path) -> Run:  # noqa: A001 - read as `ms.open`
 class Run:
     """A run folder, finished or not: its numbers, rows, cases, pictures and report.
 
-    Every method opens the folder anew, so it shows the current state of a run in progress. In a
+    Every method opens the folder again, so it shows the current state of a run in progress. In a
     notebook a run shows its verdict, its first tables and warnings.
     """
 

@@ -126,14 +126,14 @@ def run(
         **{"entities": entities, "attack": attack, "budget": budget},
         **{"columns": columns or None, "answer_base": answer_base},
     }
-    given = {name: value for name, value in values.items() if value is not None}
-    if experiment is not None and given:
+    settings = {name: value for name, value in values.items() if value is not None}
+    if experiment is not None and settings:
         raise UsageError(
-            f"run: {', '.join(given)} given beside an experiment, which has them in its tables: "
+            f"run: {', '.join(settings)} given beside an experiment, which has them in its tables: "
             "give one or the other"
         )
     with watching(watcher, quiet) as watched:
-        whole = _first(given, overrides) if experiment is None else experiment
+        whole = _first(settings, overrides) if experiment is None else experiment
         wish = Wish(
             fresh=fresh,
             retry_failed=retry_failed,
@@ -146,50 +146,50 @@ def run(
     return Run(outcome.folder)
 
 
-def _first(given: Mapping[str, Any], overrides: Sequence[str]) -> Source:
+def _first(settings: Mapping[str, Any], overrides: Sequence[str]) -> Source:
     """Compose the experiment that data and model stand for.
 
     Raises:
         UsageError, DataError: a value is missing or does not fit; the message names it.
     """
-    if missing := [name for name in ("data", "model") if name not in given]:
+    if missing := [name for name in ("data", "model") if name not in settings]:
         raise UsageError(
             f"run: {' and '.join(missing)} missing; give an experiment, or for example "
             'ms.run(data="questions.csv", model=answer) with a function `answer`'
         )
-    data, model, groups = given["data"], given["model"], _listed(given.get("entities", ()))
-    attacks = _listed(given.get("attack", ()))
+    data, model, groups = settings["data"], settings["model"], _listed(settings.get("entities", ()))
+    attacks = _listed(settings.get("attack", ()))
     is_name = isinstance(model, str | PathLike)
     for name, value in (("data", data), ("model", model)):
         if isinstance(value, str) and not value.strip():
             raise UsageError(f"{name}: expected a path or a name, got an empty text")
     for name, values in (("attack", attacks), ("entities", groups)):
-        if name in given and not values:
+        if name in settings and not values:
             raise UsageError(f"{name}: expected at least one, got an empty list")
-    if not is_name and {"base_url", "api_key_env"} & given.keys():
+    if not is_name and {"base_url", "api_key_env"} & settings.keys():
         raise UsageError(
             "run: base_url and api_key_env are for a server whose model is given by its name"
         )
-    if "budget" in given and not all(isinstance(one, str) for one in attacks):
+    if "budget" in settings and not all(isinstance(one, str) for one in attacks):
         raise UsageError("run: budget is for the name of an attack: give it to the attack")
-    settled = {name: given[name] for name in ("columns", "answer_base") if name in given}
+    settled = {name: settings[name] for name in ("columns", "answer_base") if name in settings}
     if settled and isinstance(data, Dataset | Mapping):
         raise UsageError(f"run: {next(iter(settled))} is a key of the data set: give it there")
     choices = Choices(
         data=str(data) if isinstance(data, str | PathLike) else Dataset.read(data),
         model=str(model) if is_name else Victim.read(model),
-        base_url=given.get("base_url"),
-        api_key_env=given.get("api_key_env"),
-        entities=tuple(groups) if "entities" in given else None,
+        base_url=settings.get("base_url"),
+        api_key_env=settings.get("api_key_env"),
+        entities=tuple(groups) if "entities" in settings else None,
         attack=tuple(one if isinstance(one, str) else Attack.read(one) for one in attacks) or None,
-        budget=given.get("budget"),
+        budget=settings.get("budget"),
         **settled,
     )
     return compose(choices, overrides)
 
 
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, list | tuple) else [given]
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 @checked

@@ -36,7 +36,7 @@ class Attacked(Attack):
     the name it had. No entities, embeddings or other models are needed, and nothing depends on the
     answers of the victim.
 
-    Controls are made anew beside it, as beside every attack, with as many queries as an item has
+    Controls are made again for it, as for every attack, with as many queries as an item has
     stored edits: that of a stored probe, else `no_op`. Stored controls are left out: each was asked
     until the first victim erred, so its number of edits is chosen by that victim's answers.
     """
@@ -58,25 +58,25 @@ class Attacked(Attack):
         yield from ()
         return None
 
-    def arms(self, found: AttackSet) -> list[AttackedArm]:
+    def arms(self, attack_set: AttackSet) -> list[AttackedArm]:
         """Return the arms of a file that it asks.
 
         Raises:
             UsageError: the file holds no attack of a name.
         """
-        known = [arm.label for arm in found.arms]
+        labels = [arm.label for arm in attack_set.arms]
         for name in self.attacks:
-            if name not in known:
+            if name not in labels:
                 raise UsageError(
                     f"{NAME}: attacks: the file holds no attack {name!r} (it holds "
-                    f"{', '.join(known)})"
+                    f"{', '.join(labels)})"
                 )
-        wanted = self.attacks or known
-        is_default = self.budget == UNBOUNDED and found.selection is not Selection.FLIPPED
+        wanted = self.attacks or labels
+        is_default = self.budget == UNBOUNDED and attack_set.selection is not Selection.FLIPPED
         budget = 1 if is_default else self.budget
         return [
-            AttackedArm(stored=arm, set=found, budget=min(budget, arm.most))
-            for arm in found.arms
+            AttackedArm(stored=arm, set=attack_set, budget=min(budget, arm.most))
+            for arm in attack_set.arms
             if arm.label in wanted
         ]
 

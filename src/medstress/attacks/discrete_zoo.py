@@ -278,14 +278,14 @@ class DiscreteZoo(Substitution):
     ) -> int | None:
         """Return the open name nearest to e0 + lambda g (Eqs. 4 and 6); None if g = 0."""
         # An unreadable answer has no score and is left out of the estimate.
-        known = [i for i, score in enumerate(scores) if score is not None]
+        scored = [i for i, score in enumerate(scores) if score is not None]
         open_names = np.flatnonzero(entity.open)
-        if not known or not len(open_names):
+        if not scored or not len(open_names):
             return None
         gradient = estimate_gradient(
             entity.origin,
-            entity.vectors_of(drawn[known]),
-            np.array([scores[i] for i in known], dtype=np.float64) - clean,
+            entity.vectors_of(drawn[scored]),
+            np.array([scores[i] for i in scored], dtype=np.float64) - clean,
             aggregate=self.aggregate,
         )
         # Eq. 4 has a minus here: the paper lowers a margin, we raise a score.
@@ -318,7 +318,7 @@ class DiscreteZoo(Substitution):
         scores = self._log_probs(answer, item)
         if scores is None:
             return None
-        # Replaced: the option that this entity stands in.
+        # Replaced: the option that this entity is in.
         aim = entity.span.field if self.goal == "replaced" else self.goal
         sought = None if aim == "untargeted" else item.letters.index(aim)
         return margin_score(scores, item.letters.index(item.key), sought=sought, kappa=self.kappa)

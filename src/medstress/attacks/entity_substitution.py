@@ -75,7 +75,7 @@ class EntitySubstitution(Substitution):
     each span in a probe, and asks nothing if the budget holds no more than the probes. Default
     `nearest`; as_released `random` for sampler `random`."""
     field: Literal["options", "passage", "context", "stem"] = "options"
-    """Where the entity stands: `options` (a wrong one), `passage`, `context`, `stem`; of a text
+    """Where the entity is: `options` (a wrong one), `passage`, `context`, `stem`; of a text
     every entity but those that share a word with the key. *Differs from the paper*, which
     replaces entities of options alone."""
     goal: GoalText = "untargeted"
@@ -140,7 +140,7 @@ class EntitySubstitution(Substitution):
 
     @property
     def fields(self) -> frozenset[str]:
-        """Where the entity stands."""
+        """Where the entity is."""
         return frozenset({self.field})
 
     @property

@@ -2,7 +2,7 @@
 
 Each is a pure function `changes(words, rng, resources)` of the words of one text (`core.items.
 Words`) and its draws; `Noise` does all else: which texts, what is asked, what is a success. Changes
-are ranges of tokens of the original with what stands there instead. They do not overlap and none
+are ranges of tokens of the original with the words there instead. They do not overlap and none
 crosses the border of an entity, so any subset of them is a perturbation as well, which is what a
 search needs.
 
@@ -672,7 +672,7 @@ class Synonym(NameNoise):
         if not is_acronym(join_tokens(own)):
             return super().other_names(words, entity, resources)
         long = resources.defined.get(words.tokens, {}).get(own, ())
-        # Where the text defines it, the long form stands before the bracket already.
+        # Where the text defines it, the long form is before the bracket already.
         if not long or words.tokens[start - 1 - len(long) : start] == (*long, "("):
             return (), UNCHANGED
         return (long,), DEFINED

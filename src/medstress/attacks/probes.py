@@ -1,6 +1,6 @@
 """Probes: every variant of every item is asked, so that the answers are a finding.
 
-Beside the rates of every attack (a trial is flipped if some variant takes a right answer), rows of
+Besides the rates of every attack (a trial is flipped if some variant takes a right answer), rows of
 probes hold `variants`: accuracy over all answers, the share of items right on all variants and the
 share answered alike on all, ReAcc and ReCon of Cocchieri et al., ReMedQA, EACL 2026. A control
 asks as many variants of the same items, so each has a value to be read against. Answers are

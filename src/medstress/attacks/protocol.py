@@ -98,21 +98,21 @@ def parameters(kind: type[A]) -> type[A]:
         try:
             check(self, *args, **keys)
         except ValidationError as failure:
-            known = [one.name for one in fields(made) if one.init]
-            raise UsageError(f"{kind.name}: {_fault(failure, known)}") from None  # type: ignore[attr-defined]
+            names = [one.name for one in fields(made) if one.init]
+            raise UsageError(f"{kind.name}: {_fault(failure, names)}") from None  # type: ignore[attr-defined]
 
     made.__init__ = init
     checked_type: type[A] = made
     return checked_type
 
 
-def _fault(failure: ValidationError, known: list[str]) -> str:
+def _fault(failure: ValidationError, keys: list[str]) -> str:
     """Say in one sentence what is wrong with the first parameter that pydantic refuses."""
     errors = failure.errors()
     first, *others = [one for one in errors if one["loc"][:1] == errors[0]["loc"][:1]]
     key = str(next(iter(first["loc"]), ""))
     if first["type"] == "unexpected_keyword_argument":
-        return unknown("key", key, known)
+        return unknown("key", key, keys)
     also = "".join(one["msg"].replace("Input should be", " or") for one in others)
     return fault_of({**first, "msg": first["msg"] + also}, key)
 
@@ -222,7 +222,7 @@ class Attack(ABC):
 
     @declared
     def control(self) -> str | None:
-        """The harmless edits that stand beside it by default; None: none."""
+        """The harmless edits that are its control by default; None: none."""
         return "no_op"
 
     @declared
@@ -269,7 +269,7 @@ class Attack(ABC):
 
     @declared
     def is_control(self) -> bool:
-        """Whether it stands beside an attack, and asks what the attack could ask."""
+        """Whether it is the control of an attack, and asks what the attack could ask."""
         return False
 
     @property
@@ -375,8 +375,8 @@ def rebuilt(spec: Mapping[str, Any]) -> Attack | None:
     try:
         kind = attack_class(spec["name"])
         names = {field.name for field in fields(kind) if field.init}
-        given = {k: v for k, v in spec.items() if k in names and v is not None}
-        made = kind(**given)
+        values = {k: v for k, v in spec.items() if k in names and v is not None}
+        made = kind(**values)
     except Exception:  # noqa: BLE001 - plug-ins may raise anything
         return None
     return made if isinstance(made, Attack) else None

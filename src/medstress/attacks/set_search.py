@@ -92,13 +92,13 @@ def _ask_growing(
         budget: queries that may be asked.
     """
     candidates = [item.candidate(edits) for edits in sets]
-    known = {frozenset((edit,)) for edit in failed}
+    failures = {frozenset((edit,)) for edit in failed}
     for number, candidate in enumerate(candidates):
         rest = [Predict(later) for later in candidates[number + 1 :]]
         (answer,) = yield from ask([Predict(candidate)], then=rest)
         if answer.is_success:
-            return (yield from _shrink(item, sets[number], known, budget - number - 1))
-        known.add(frozenset(sets[number]))
+            return (yield from _shrink(item, sets[number], failures, budget - number - 1))
+        failures.add(frozenset(sets[number]))
     return candidates[-1]
 
 

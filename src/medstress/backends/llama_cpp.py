@@ -92,7 +92,7 @@ class LlamaCppBackend(Backend):
         self._template = ChatTemplate(facts.template, special, identity.name)
         self._n_context = n_context
         self._n_naive = 0
-        self._known: set[bytes] = set()
+        self._kept_keys: set[bytes] = set()
 
     @property
     def counters(self) -> dict[str, int]:
@@ -221,8 +221,8 @@ class LlamaCppBackend(Backend):
     def _log_probs(self, context: Tokens, tokens: set[int]) -> dict[int, float]:
         """Return log probabilities of given next tokens; a repeated context is computed afresh."""
         key = digest(list(context))
-        reuse = key not in self._known
-        self._known.add(key)
+        reuse = key not in self._kept_keys
+        self._kept_keys.add(key)
         listed = self._engine.next_tokens(context, _TOP, reuse=reuse)
         if not tokens <= listed.keys():
             listed = self._engine.next_tokens(context, self._facts.n_vocabulary, reuse=True)

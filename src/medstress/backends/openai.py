@@ -70,7 +70,7 @@ _FIELDS = {
     "seed": re.compile(r"\bseed\b"),
     "response_format": re.compile(r"response_format|json_schema|schema|structured|grammar"),
 }
-"""Fields that a server may not know, and what then stands in its words."""
+"""Fields that a server may not know, and what its words then say."""
 _TURNS = re.compile(r"system (role|message|prompt|turn)|must alternate|alternating", re.I)
 _LACKS = (
     'log probabilities (logprobs), which answer_by = "letter" needs: use answer_by = "generate"',

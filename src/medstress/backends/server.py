@@ -49,7 +49,7 @@ _MORE = ("has_more", "next", "next_page", "nextPageToken", "next_page_token")
 """What marks a list of models that goes on; its further pages are not read."""
 _UNREACHABLE = 3
 """Calls in a row without any reply that end a run."""
-_SAID_AGAIN = 60.0
+_WARN_AGAIN = 60.0
 """Seconds after which a server that still fails is spoken of again."""
 _PIECE = 1 << 18
 """Bytes that are decoded at once."""
@@ -193,9 +193,9 @@ def trouble_of_status(
         headers: those of the reply.
         models: names of the models that the server lists.
     """
-    code, said = _code_and_words(raw)
-    said = server.redacted(said)
-    shown = f" (it says: {said})" if said else ""
+    code, words = _code_and_words(raw)
+    words = server.redacted(words)
+    shown = f" (it says: {words})" if words else ""
     sentence, then, wait = f"{server.where} answered {status}", Then.STOP, 0.0
     if 300 <= status < 400:
         host = "no readable address"
@@ -225,15 +225,15 @@ def trouble_of_status(
         if wait > LONGEST_WAIT:
             sentence += f" and asks to wait {wait:,.0f} seconds; {_RESUME}"
             then, wait = Then.STOP, 0.0
-    elif code == "content_filter" or _FILTERED.search(said):
+    elif code == "content_filter" or _FILTERED.search(words):
         sentence = f"the content filter of {server.where} withheld the answer{shown}"
-        then, said = Then.UNREADABLE, ""
-    elif code == "context_length_exceeded" or _TOO_LONG.search(said):
+        then, words = Then.UNREADABLE, ""
+    elif code == "context_length_exceeded" or _TOO_LONG.search(words):
         sentence = f"the prompt is too long for the context of {server.model!r}{shown}"
-        then, said = Then.ITEM_FAILS, ""
+        then, words = Then.ITEM_FAILS, ""
     else:
         sentence, then = sentence + shown, Then.ITEM_FAILS
-    return ServerTrouble(sentence, then, said, wait, status)
+    return ServerTrouble(sentence, then, words, wait, status)
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
@@ -264,15 +264,18 @@ def _code_and_words(raw: str) -> tuple[str, str]:
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
         return "", inner if isinstance(inner, str) else raw
-    code, said = inner.get("code") or inner.get("type"), inner.get("message") or inner.get("detail")
-    if isinstance(said, list) and all(isinstance(one, dict) for one in said):
+    code, words = (
+        inner.get("code") or inner.get("type"),
+        inner.get("message") or inner.get("detail"),
+    )
+    if isinstance(words, list) and all(isinstance(one, dict) for one in words):
         # FastAPI's: the fields, and what is wrong. What was sent is repeated, but not shown.
-        said = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in said)
-    if not isinstance(said, str):
-        said = raw if said else ""
-    if isinstance(param := inner.get("param"), str) and param not in said:
-        said += f" ({param})"
-    return code if isinstance(code, str) else "", said
+        words = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in words)
+    if not isinstance(words, str):
+        words = raw if words else ""
+    if isinstance(param := inner.get("param"), str) and param not in words:
+        words += f" ({param})"
+    return code if isinstance(code, str) else "", words
 
 
 def _trouble_of_client(error: BaseException, server: Server, models: list[str]) -> ServerTrouble:
@@ -416,7 +419,7 @@ class Connection:
         self.counters = {"requests": 0, "requests_repeated": 0}
         self._slots, self._first_is_over = asyncio.Semaphore(max_in_flight), asyncio.Event()
         self._has_begun, self._stopped, self._n_unreachable = False, "", 0
-        self._said_at = -math.inf
+        self._warned_at = -math.inf
         self._client = _open_client(server, max_in_flight, min(10.0, patience.answer / 2))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -488,8 +491,8 @@ class Connection:
         def say(state: t.RetryCallState) -> None:
             """Say what fails once it failed twice, or while the server makes us wait for long."""
             is_long = state.upcoming_sleep > patience.first or state.attempt_number > 1
-            if is_long and time.monotonic() - self._said_at > _SAID_AGAIN and state.outcome:
-                self._said_at, error = time.monotonic(), state.outcome.exception()
+            if is_long and time.monotonic() - self._warned_at > _WARN_AGAIN and state.outcome:
+                self._warned_at, error = time.monotonic(), state.outcome.exception()
                 log.warning("%s; each request is tried up to %d times", error, patience.attempts)
 
         return t.AsyncRetrying(

@@ -153,7 +153,7 @@ def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
 
 
 def argument(metavar: str, text: str) -> Any:
-    """Return what stands without a flag."""
+    """Return what holds without a flag."""
     return typer.Argument(metavar=metavar, help=text)
 
 

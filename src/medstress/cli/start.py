@@ -450,10 +450,10 @@ def _show(checked: DataCheck, out: Console, *, is_skipping: bool) -> None:
         if len(reasons) > _MOST_REASONS:
             row(f"{plural(len(reasons) - _MOST_REASONS, 'more reason')}", "yellow")
     row()
-    if checked.n_given and checked.recogniser not in ("", "given"):
+    if checked.n_with_mentions and checked.recogniser not in ("", "given"):
         say(
             out,
-            f"{checked.n_given:,} of them bring mentions of their own, which recogniser = "
+            f"{checked.n_with_mentions:,} of them bring mentions of their own, which recogniser = "
             f'"given" uses; the counts above are those of recogniser = "{checked.recogniser}"',
         )
     for need, labels in needs.items():

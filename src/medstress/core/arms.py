@@ -57,7 +57,7 @@ class Arm:
 
     @property
     def is_control(self) -> bool:
-        """Whether the arm stands beside an attack."""
+        """Whether the arm is a control."""
         return self.control_of is not None
 
     @property

@@ -51,7 +51,7 @@ class StoredArm:
     most: int
     """The most edits of one trial."""
     beside: str | None = None
-    """The control that stands beside it by default; None: as beside every attack."""
+    """Its control by default; None: as for every attack."""
     is_probe: bool = False
     """Whether the attack that was stored asks all its variants of all items."""
 

@@ -33,21 +33,21 @@ def clusters_of(items: Iterable[Item]) -> dict[str, str]:
     >>> clusters_of([pair("1", "A.", "B."), pair("2", "C.", "A."), pair("3", "D.", "E.")])
     {'1': '1', '2': '1', '3': '3'}
     """
-    known = list(items)
-    own = documents_of(known)
-    if not any(item.shared_texts for item in known):
+    every = list(items)
+    own = documents_of(every)
+    if not any(item.shared_texts for item in every):
         return own
     from scipy.cluster.hierarchy import DisjointSet
 
     # Names are in tuples, so that none is taken for a sentence.
-    linked = DisjointSet({(own[item.id],) for item in known})
-    for item in known:
+    linked = DisjointSet({(own[item.id],) for item in every})
+    for item in every:
         for sentence in sentences_of(item):
             linked.add(sentence)
             linked.merge((own[item.id],), sentence)
-    groups = [[each[0] for each in group if isinstance(each, tuple)] for group in linked.subsets()]
+    groups = [[node[0] for node in group if isinstance(node, tuple)] for group in linked.subsets()]
     least = {name: min(group) for group in groups for name in group}
-    return {item.id: least[own[item.id]] for item in known}
+    return {item.id: least[own[item.id]] for item in every}
 
 
 def clusters_by_dataset(items: Iterable[tuple[str, Item]]) -> dict[str, dict[str, str]]:
@@ -72,8 +72,8 @@ def document_of(metadata: Mapping[str, Any]) -> str | None:
     >>> document_of({"document": 7}), document_of({"document": ""})
     ('7', None)
     """
-    given = metadata.get("document")
-    return None if given is None else str(given) or None
+    document = metadata.get("document")
+    return None if document is None else str(document) or None
 
 
 def documents_of(items: Iterable[Item]) -> dict[str, str]:
@@ -86,8 +86,8 @@ def documents_of(items: Iterable[Item]) -> dict[str, str]:
     >>> documents_of([text("1", {}), text("2", {"document": "1"})])
     {'1': '1 (alone)', '2': '1'}
     """
-    found = {item.id: document_of(item.metadata) or "" for item in items}
-    documents, mark = set(found.values()), ""
-    while any(not name and item + mark in documents for item, name in found.items()):
+    by_item = {item.id: document_of(item.metadata) or "" for item in items}
+    documents, mark = set(by_item.values()), ""
+    while any(not name and item + mark in documents for item, name in by_item.items()):
         mark += ALONE
-    return {item: name or item + mark for item, name in found.items()}
+    return {item: name or item + mark for item, name in by_item.items()}

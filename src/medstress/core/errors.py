@@ -201,8 +201,8 @@ def unknown(what: str, word: str, words: Iterable[str]) -> str:
     >>> unknown("key", "colour", ["type", "vocabulary"])
     "unknown key 'colour' (known: type, vocabulary)"
     """
-    known = sorted(words)
-    hint = did_you_mean(word, known) or f" (known: {', '.join(known)})"
+    names = sorted(words)
+    hint = did_you_mean(word, names) or f" (known: {', '.join(names)})"
     return f"unknown {what} {word!r}{hint}"
 
 
@@ -264,10 +264,10 @@ def install_command(extra: str = "") -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        known = bool(version("medstress"))
+        installed = bool(version("medstress"))
     except PackageNotFoundError:
-        known = False
-    target = "medstress" if known else "PATH_OF_WHEEL_OR_CHECKOUT"
+        installed = False
+    target = "medstress" if installed else "PATH_OF_WHEEL_OR_CHECKOUT"
     return f"pip install '{target}[{extra}]'" if extra else f"pip install {target}"
 
 
@@ -282,7 +282,7 @@ def command_of(error: BaseException | None) -> str | None:
     >>> command_of(told)
     'medstress doctor'
     """
-    return next((each.command for each in _made_of(error) if each.command is not None), None)
+    return next((one.command for one in _made_of(error) if one.command is not None), None)
 
 
 def flag_of(error: BaseException | None) -> tuple[str, str | None] | None:
@@ -293,7 +293,7 @@ def flag_of(error: BaseException | None) -> tuple[str, str | None] | None:
     >>> flag_of(first) is None
     True
     """
-    return next((each.flag for each in _made_of(error) if each.flag is not None), None)
+    return next((one.flag for one in _made_of(error) if one.flag is not None), None)
 
 
 def _made_of(error: BaseException | None) -> Iterator[MedstressError]:

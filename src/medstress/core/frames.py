@@ -291,11 +291,11 @@ def _dtype(type_: Type) -> Any:
     return plain.get(type_, polars.String)
 
 
-def is_rows(given: Any) -> TypeGuard[Sequence[Mapping[str, Any]] | Frame]:
+def is_rows(value: Any) -> TypeGuard[Sequence[Mapping[str, Any]] | Frame]:
     """Return whether a value is a data frame, or a list of dicts."""
-    if isinstance(given, list | tuple):
-        return all(isinstance(row, Mapping) for row in given)
-    return isinstance(given, Frame) and not isinstance(given, type)
+    if isinstance(value, list | tuple):
+        return all(isinstance(row, Mapping) for row in value)
+    return isinstance(value, Frame) and not isinstance(value, type)
 
 
 _ROWS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS

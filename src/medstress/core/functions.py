@@ -181,7 +181,7 @@ def source_hashes(
     path = None if loaded is None else loaded.path
     files = {file_hash(p) for p in (path, source, of_kind) if p is not None and p.is_file()}
     imports = {} if loaded is None else loaded.dependencies
-    return sorted(files) + [f"{name} {file_hash(each)}" for name, each in imports.items()]
+    return sorted(files) + [f"{name} {file_hash(place)}" for name, place in imports.items()]
 
 
 def _source(thing: Any) -> Path | None:
@@ -234,9 +234,9 @@ class Answering(Protocol):
         """Return one answer for each prompt, in order."""
 
 
-def is_answering(given: Any) -> TypeGuard[Callable[..., Any] | Answering]:
+def is_answering(value: Any) -> TypeGuard[Callable[..., Any] | Answering]:
     """Return whether a value can be a victim as it is: a function, class or object."""
-    return not isinstance(given, Mapping) and (callable(given) or isinstance(given, Answering))
+    return not isinstance(value, Mapping) and (callable(value) or isinstance(value, Answering))
 
 
 def identified(
@@ -293,8 +293,8 @@ def name_of(thing: Any) -> str | None:
     # An object, or a function without a name of its own, that a cell has given a name.
     main = vars(sys.modules[MAIN])
     names = (name for name, held in list(main.items()) if held is thing and name[:1] != "_")
-    given = next(names, None)
-    return None if given is None else f"{MAIN}:{given}"
+    first = next(names, None)
+    return None if first is None else f"{MAIN}:{first}"
 
 
 def _class_text(kind: type[Any]) -> str:
@@ -303,7 +303,7 @@ def _class_text(kind: type[Any]) -> str:
     Raises:
         OSError: none of its methods says where it was written.
     """
-    codes = (getattr(each, "__code__", None) for each in vars(kind).values())
+    codes = (getattr(member, "__code__", None) for member in vars(kind).values())
     for file in dict.fromkeys(code.co_filename for code in codes if code is not None):
         text = "".join(linecache.getlines(file))
         for node in ast.walk(ast.parse(text)):
@@ -345,12 +345,12 @@ def local_imports(start: Path | str) -> dict[str, Path]:
         if name in seen:
             continue
         seen.add(name)
-        for known, spec in _specs(name):
-            if known in modules or spec.origin is None:
+        for module, spec in _specs(name):
+            if module in modules or spec.origin is None:
                 continue
-            modules[known] = path = Path(spec.origin)
+            modules[module] = path = Path(spec.origin)
             is_package = spec.submodule_search_locations is not None
-            waiting += _names_in(path, known if is_package else known.rpartition(".")[0])
+            waiting += _names_in(path, module if is_package else module.rpartition(".")[0])
     return dict(sorted(modules.items()))
 
 
@@ -386,7 +386,7 @@ def drop_compiled(path: Path) -> None:
 def is_installed(path: Path) -> bool:
     """Return whether a file belongs to Python or to an installed package."""
     place = path.resolve()
-    if _INSTALLED & set(place.parts) or any(place.is_relative_to(each) for each in _STANDARD):
+    if _INSTALLED & set(place.parts) or any(place.is_relative_to(folder) for folder in _STANDARD):
         return True
     # `pip install --target` puts packages into any folder.
     return any(place.parent.glob("*.dist-info")) or any(place.parent.parent.glob("*.dist-info"))
@@ -436,7 +436,7 @@ def _specs(name: str) -> Iterator[tuple[str, ModuleSpec]]:
         return  # already imported under this name, so Python would not look for a file
     for i, part in enumerate(parts):
         if part == "*" and i:
-            submodules = [each.name for each in iter_modules(list(places))]
+            submodules = [one.name for one in iter_modules(list(places))]
             for submodule in submodules:
                 yield from _specs(".".join([*parts[:i], submodule]))
             return

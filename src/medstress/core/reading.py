@@ -190,10 +190,10 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 
 def _toml_hint(text: str, why: str) -> str:
     """Return what is usually wrong with the line that a TOML error names."""
-    if (found := re.search(r"at line (\d+)", why)) is None:
+    if (match := re.search(r"at line (\d+)", why)) is None:
         return ""
     lines = text.splitlines()
-    line = lines[min(int(found[1]), len(lines)) - 1].strip() if lines else ""
+    line = lines[min(int(match[1]), len(lines)) - 1].strip() if lines else ""
     key, equals, value = (part.strip() for part in line.partition("="))
     if "\\" in value and value.startswith('"'):
         return f"; write a text with backslashes in single quotes, as in {key} = 'C:\\data\\q.csv'"
@@ -354,10 +354,10 @@ def check_file(path: Path) -> None:
         DataError: it is a pipe, a device or too large.
     """
     with reading(lambda why: f"cannot read {path}: {why}"):
-        found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise DataError(f"{path}: expected a file, got something else; give a file")
-    check_most(path, found.st_size, MAX_BYTES, "bytes", "take a part of it, or save it as Parquet")
+    check_most(path, status.st_size, MAX_BYTES, "bytes", "take a part of it, or save it as Parquet")
 
 
 def read_data(path: Path) -> bytes:

@@ -53,7 +53,7 @@ class Raised:
 
 def installed(kind: str) -> dict[str, Entry]:
     """Return all entries of a kind, plug-ins included, sorted by name."""
-    found = dict(KINDS[kind])
+    parts = dict(KINDS[kind])
     groups = {f"medstress.{kind}": ""}
     if kind == "datasets":  # a kind of items brings its reader
         groups["medstress.kinds"] = ".read"
@@ -61,8 +61,8 @@ def installed(kind: str) -> dict[str, Entry]:
         for point in entry_points(group=group):
             dist = point.dist.name if point.dist else "an unknown package"
             entry = Entry(f"{point.value}{attribute}", f"plug-in from {dist}")
-            found.setdefault(point.name, entry)
-    return dict(sorted(found.items()))
+            parts.setdefault(point.name, entry)
+    return dict(sorted(parts.items()))
 
 
 def is_installed(kind: str, name: str) -> bool:

@@ -85,8 +85,8 @@ class DrugNames:
         for brand, generic in further:
             brands[folded(generic)].add(brand)
         return cls(
-            brands={name: tuple(sorted(found)) for name, found in brands.items()},
-            generics={name: tuple(sorted(found)) for name, found in generics.items()},
+            brands={name: tuple(sorted(names)) for name, names in brands.items()},
+            generics={name: tuple(sorted(names)) for name, names in generics.items()},
         )
 
     @property
@@ -108,8 +108,8 @@ class DrugNames:
         >>> len(names.brands_in("Since today.")), len(names.brands_in("She uses Today."))
         (0, 1)
         """
-        found = _named(text, self.generics)
-        return [each for each in found if len(each.others) == 1 and text[each.start].isupper()]
+        named = _named(text, self.generics)
+        return [one for one in named if len(one.others) == 1 and text[one.start].isupper()]
 
 
 def folded(name: str) -> str:
@@ -122,7 +122,7 @@ def folded(name: str) -> str:
 
 
 def _is_of_a_drug(text: str, start: int, end: int) -> bool:
-    """Return whether a name speaks of the drug, as far as what stands beside it says.
+    """Return whether a name speaks of the drug, as far as the words next to it say.
 
     >>> _is_of_a_drug("lithium 300 mg", 0, 7), _is_of_a_drug("lithium: 1.2", 0, 7)
     (True, False)
@@ -136,20 +136,20 @@ def _is_of_a_drug(text: str, start: int, end: int) -> bool:
     )
 
 
-def _named(text: str, known: dict[str, tuple[str, ...]]) -> list[Named]:
+def _named(text: str, names: dict[str, tuple[str, ...]]) -> list[Named]:
     """Return the names in a text: the leftmost, and of those the longest."""
-    words = [found.span() for found in _WORD.finditer(text)] if known else []
-    found, at = [], 0
+    words = [match.span() for match in _WORD.finditer(text)] if names else []
+    named, at = [], 0
     while at < len(words):
         for last in range(min(at + MOST_WORDS, len(words)) - 1, at - 1, -1):
             start, end = words[at][0], words[last][1]
-            if (others := known.get(folded(text[start:end]))) is not None:
+            if (others := names.get(folded(text[start:end]))) is not None:
                 if _is_of_a_drug(text, start, end):
-                    found.append(Named(start=start, end=end, others=others))
+                    named.append(Named(start=start, end=end, others=others))
                 at = last
                 break
         at += 1
-    return found
+    return named
 
 
 DECIDES = "passage_decides"

@@ -236,7 +236,7 @@ class TaggedCandidate:
 
     @property
     def entity(self) -> Entity | None:
-        """The entity where it stands now."""
+        """The entity where it is now."""
         e = self.item.entity
         if e is None:
             return None
@@ -465,16 +465,16 @@ def scheme_of(labels: Iterable[str]) -> Scheme | None:
     >>> scheme_of(["O", "B-Drug", "I-Drug"]), scheme_of(["O", "Drug"]), scheme_of(["O", "B", "I"])
     ('iob2', 'io', 'iob2')
     """
-    known = set(labels)
-    has_outside = OUTSIDE in known
-    known -= {OUTSIDE}
-    if are_bare(known, "iobes"):
-        return "iob2" if are_bare(known, "iob2") else "iobes"
-    if not known or any(label.split() != [label] for label in known):
+    used = set(labels)
+    has_outside = OUTSIDE in used
+    used -= {OUTSIDE}
+    if are_bare(used, "iobes"):
+        return "iob2" if are_bare(used, "iob2") else "iobes"
+    if not used or any(label.split() != [label] for label in used):
         return None
-    if any(label[1:2] == "-" and label[0] in "ESLU" for label in known):
-        return "iobes" if all(_parts(label, "iobes")[1] for label in known) else None
-    marked = [label[:2] in ("B-", "I-") and label[2:] != "" for label in known]
+    if any(label[1:2] == "-" and label[0] in "ESLU" for label in used):
+        return "iobes" if all(_parts(label, "iobes")[1] for label in used) else None
+    marked = [label[:2] in ("B-", "I-") and label[2:] != "" for label in used]
     if all(marked):
         return "iob2"
     return "io" if has_outside and not any(marked) else None
@@ -493,9 +493,9 @@ def check_scheme(labels: Iterable[str], scheme: Scheme, source: object) -> None:
 
     >>> check_scheme(["O", "I-Drug"], "io", "a.iob")
     """
-    known = set(labels) - {OUTSIDE}
-    looks = scheme_of(known) if scheme == "io" else None
-    begins = sorted(label for label in known if label[:2] != "I-" and label != "I")
+    used = set(labels) - {OUTSIDE}
+    looks = scheme_of(used) if scheme == "io" else None
+    begins = sorted(label for label in used if label[:2] != "I-" and label != "I")
     if looks in ("iob2", "iobes") and begins:
         advice = "leave out scheme" if looks == "iob2" else 'set scheme = "iobes"'
         raise DataError(

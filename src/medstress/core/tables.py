@@ -177,9 +177,9 @@ def source_of(columns: Iterable[str]) -> Source:
     >>> source_of(["sentence1", "sentence2", "score"]), source_of(["question", "choices", "answer"])
     ('pairs', 'table')
     """
-    given = set(columns)
-    names = {plain_name(column) for column in given}
-    if {FIELD, HEAD} <= given:
+    present = set(columns)
+    names = {plain_name(column) for column in present}
+    if {FIELD, HEAD} <= present:
         return "attacked"
     if "tokens" in names and names & {"labels", "nertags", "tags"}:
         return "iob"
@@ -336,7 +336,7 @@ def _under_header(path: Path, records: Sequence[Record], mend: str) -> Iterator[
     """Yield the rows by column name; the first record is the header.
 
     Raises:
-        DataError: a title stands above the header, two columns have one name, or too many columns.
+        DataError: a title is above the header, two columns have one name, or too many columns.
     """
     if not records:
         return

@@ -192,7 +192,7 @@ def token_spans(text: str) -> list[tuple[int, int]]:
     >>> tokenise("口服aspirin 5mg")
     ('口', '服', 'aspirin', '5mg')
     """
-    return [found.span() for found in _TOKEN.finditer(text)]
+    return [match.span() for match in _TOKEN.finditer(text)]
 
 
 def tokenise(text: str) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ def comparison_key(text: str) -> str:
     ('who works as a baker', 'who works as a baker')
     """
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    seen = "".join(each for each in plain if unicodedata.category(each) != "Cf")
+    seen = "".join(character for character in plain if unicodedata.category(character) != "Cf")
     return _NO_WORD.sub(" ", seen).strip()
 
 
@@ -241,10 +241,10 @@ def sentence_spans(text: str, unbroken: Iterable[tuple[int, int]] = ()) -> list[
     starts, ends = _merged(unbroken)
     spans = []
     start = 0
-    for found in _END.finditer(text):
-        end = found.end()
-        before = text[max(start, found.start() - _LOOKBEHIND) : found.start()]
-        if _is_abbreviation(before, found.group()):
+    for match in _END.finditer(text):
+        end = match.end()
+        before = text[max(start, match.start() - _LOOKBEHIND) : match.start()]
+        if _is_abbreviation(before, match.group()):
             continue
         at = bisect_left(starts, end) - 1  # the last range that begins before
         if at >= 0 and end < ends[at]:
@@ -271,8 +271,8 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
 def _is_abbreviation(before: str, ending: str) -> bool:
     if ending[0] != ".":
         return False
-    found = _LAST_WORD.search(before)
-    word = found.group() if found else ""
+    match = _LAST_WORD.search(before)
+    word = match.group() if match else ""
     return word.lower() in ABBREVIATIONS or (len(word) == 1 and word.isupper())
 
 
@@ -293,7 +293,7 @@ def named_at(text: str, name: str) -> list[tuple[int, int]]:
     words = name.split()
     if not words or words[0].casefold() not in text.casefold():
         return []
-    return [found.span() for found in _pattern(name).finditer(text)]
+    return [match.span() for match in _pattern(name).finditer(text)]
 
 
 @lru_cache(maxsize=1024)

@@ -187,9 +187,9 @@ def _sync(path: Path) -> None:
 def free(folder: Path) -> Path:
     """Return the first of folder-2, folder-3, ... that does not exist."""
     number = 2
-    while (found := folder.with_name(f"{folder.name}-{number}")).exists():
+    while (candidate := folder.with_name(f"{folder.name}-{number}")).exists():
         number += 1
-    return found
+    return candidate
 
 
 # -- The user's folders ---------------------------------------------------------------------------

@@ -34,7 +34,7 @@ _SPLITS = {"train", "devel", "test"}
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 
 
-def guess_dataset(given: str) -> dict[str, Any]:
+def guess_dataset(value: str) -> dict[str, Any]:
     """Return the keys of the `[[dataset]]` table for a file, a folder, a source or a hub name.
 
     The names of a table's columns tell questions from scored pairs and the rest.
@@ -45,30 +45,30 @@ def guess_dataset(given: str) -> dict[str, Any]:
     >>> guess_dataset("sample")
     {'name': 'sample'}
     """
-    path = Path(given).expanduser()
+    path = Path(value).expanduser()
     name = _of_folder(path) if path.is_dir() else _of_file(path) if path.is_file() else None
     if name is not None:
-        return {"name": name, "path": given}
+        return {"name": name, "path": value}
     if path.exists():
         refuse_other_formats(path)
-        raise UsageError(f"{given}: {_unread(path)}")
-    if given in registry.installed("datasets"):
-        return {"name": given}
+        raise UsageError(f"{value}: {_unread(path)}")
+    if value in registry.installed("datasets"):
+        return {"name": value}
     inside = sorted(path.parent.glob("*"))
     near = [str(one) for one in inside if one.is_dir() or one.suffix.lower() in ENDINGS]
-    is_file = ":" not in given and path.suffix.lower() in (*TABLES, *TEXTS, *_SPREADSHEETS)
-    if given.endswith("/") or (is_file and not path.parent.is_dir()):
+    is_file = ":" not in value and path.suffix.lower() in (*TABLES, *TEXTS, *_SPREADSHEETS)
+    if value.endswith("/") or (is_file and not path.parent.is_dir()):
         folder = path.parent if is_file else path
-        raise UsageError(f"{given}: there is no folder {folder}{did_you_mean(given, near)}")
+        raise UsageError(f"{value}: there is no folder {folder}{did_you_mean(value, near)}")
     if is_file:
-        raise UsageError(f"{given}: there is no such file{did_you_mean(given, near)}")
+        raise UsageError(f"{value}: there is no such file{did_you_mean(value, near)}")
     from medstress.datasets.hub import is_hub_name
 
-    if is_hub_name(given):
-        return {"name": "hub", "hub": given}
-    hint = did_you_mean(given, [*registry.installed("datasets"), *near])
+    if is_hub_name(value):
+        return {"name": "hub", "hub": value}
+    hint = did_you_mean(value, [*registry.installed("datasets"), *near])
     raise UsageError(
-        f"{given}: expected a file ending in {', '.join((*TABLES, *TEXTS))}, a data set of "
+        f"{value}: expected a file ending in {', '.join((*TABLES, *TEXTS))}, a data set of "
         "`medstress list datasets`, or owner/name on the Hugging Face hub"
         f"{hint or '; see `medstress list datasets`'}"
     )
@@ -76,7 +76,7 @@ def guess_dataset(given: str) -> dict[str, Any]:
 
 def _unread(path: Path) -> str:
     """Return what is wrong with a file or folder that no source reads, and what to do."""
-    known, ending = ", ".join((*TABLES, *TEXTS)), path.suffix.lower()
+    endings, ending = ", ".join((*TABLES, *TEXTS)), path.suffix.lower()
     if path.is_dir():
         inside = sorted(one.name for one in path.iterdir() if one.suffix.lower() in ENDINGS)
         some = f"; give one of its files, such as {path / inside[0]}" if inside else ""
@@ -84,7 +84,7 @@ def _unread(path: Path) -> str:
     mend = "rename it to end in what it holds, such as .csv or .jsonl"
     if ending in _SPREADSHEETS:
         mend = "open it in a spreadsheet program and save it as .xlsx or .csv"
-    return f"expected a file ending in {known}, got {ending or 'no ending'}; {mend}"
+    return f"expected a file ending in {endings}, got {ending or 'no ending'}; {mend}"
 
 
 def _of_file(path: Path) -> str | None:

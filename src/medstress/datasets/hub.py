@@ -41,9 +41,9 @@ _NAME = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(:(?P<file>.+))?")
 _PATH_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
-def is_hub_name(given: str) -> bool:
+def is_hub_name(name: str) -> bool:
     """Return whether a text has the form `owner/name` or `owner/name:file`."""
-    return _NAME.fullmatch(given) is not None
+    return _NAME.fullmatch(name) is not None
 
 
 def load(options: DatasetOptions) -> Loaded:
@@ -76,8 +76,8 @@ def download(source: str, options: DatasetOptions) -> Path:
     Raises:
         UsageError: see `load`.
     """
-    given = _NAME.fullmatch(options.hub or "")
-    if given is None:
+    match = _NAME.fullmatch(options.hub or "")
+    if match is None:
         raise UsageError(
             f"dataset {source!r}: expected hub = 'owner/name' or 'owner/name:file', "
             f"got {options.hub!r}"
@@ -95,7 +95,7 @@ def download(source: str, options: DatasetOptions) -> Path:
             f"dataset {source!r}: hub needs the package huggingface_hub: pip install "
             "huggingface_hub; or give path = a file"
         ) from None
-    repo, file = given["repo"], given["file"]
+    repo, file = match["repo"], match["file"]
     # Its warnings of each attempt say nothing that the one sentence below does not.
     # Set after the import, which sets another level.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
@@ -168,7 +168,7 @@ def _files_of_split(names: Sequence[str], split: str | None) -> list[str]:
     readable = readable or [n for n, ending in by_ending.items() if ending in (".csv", ".xlsx")]
     if split is None:
         return readable
-    words = next((known for known in SPLIT_WORDS.values() if split in known), (split,))
+    words = next((synonyms for synonyms in SPLIT_WORDS.values() if split in synonyms), (split,))
     return [n for n in readable if any(word.lower() in words for word in _PATH_WORDS.findall(n))]
 
 

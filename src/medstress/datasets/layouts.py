@@ -82,7 +82,7 @@ _YES_FIRST = (("true", "false"), ("yes", "no"))
 _AGREE = 0.8
 """A second column of answers is one if it agrees with the first in this share of rows."""
 
-Given: TypeAlias = Mapping[str, str | Sequence[str]]
+ColumnNames: TypeAlias = Mapping[str, str | Sequence[str]]
 """The key `columns`: field -> its name in the file; `options` may be a list of names."""
 Form = Literal["letter", "label", "text", "number"]
 _WORDS: dict[Form, str] = {
@@ -98,7 +98,7 @@ _SETTLES: dict[Form, str] = {
     "number": "answer_base = 0 or answer_base = 1 if it is a number",
 }
 """What says that a column has answers of a form."""
-_GIVEN: dict[str, tuple[Form, ...]] = {
+_FORMS_OF: dict[str, tuple[Form, ...]] = {
     "answer_text": ("text",),
     "answer_idx": ("letter", "number"),
     "answer": ("letter", "label", "text", "number"),
@@ -209,7 +209,7 @@ class Layout:
     identifier: str | None = None
     """The column of ids; None: ids are made from the content."""
 
-    def words(self, columns: Given) -> str:
+    def words(self, columns: ColumnNames) -> str:
         """Return it in words, on one line; fields that `columns` names by their names there."""
         context, stem = self.question
         question = f"context in {context!r}, " if context else ""
@@ -238,9 +238,9 @@ class Layout:
         Raises:
             DataError: names the column, what was expected and what came.
         """
-        given, (context, stem) = case.row, self.question
-        if stem and (not isinstance(given.get(stem), str) or is_nothing(given[stem])):
-            raise wrong(stem, "the text of the question", given.get(stem))
+        cells, (context, stem) = case.row, self.question
+        if stem and (not isinstance(cells.get(stem), str) or is_nothing(cells[stem])):
+            raise wrong(stem, "the text of the question", cells.get(stem))
         filled = [a for a in self.answers if not is_nothing(case.value(a.column))]
         first, *others = filled or self.answers[:1]
         position = first.position(case)
@@ -251,25 +251,25 @@ class Layout:
                 raise wrong(other.column, as_in, value)
         used = {context, stem, self.identifier, *self.options.columns}
         used |= {answer.column for answer in self.answers}
-        row = {name: value for name, value in given.items() if name not in used}
+        row = {name: value for name, value in cells.items() if name not in used}
         row |= {
-            "id": None if self.identifier is None else given.get(self.identifier),
+            "id": None if self.identifier is None else cells.get(self.identifier),
             "options": list(case.options.texts),
             "answer_idx": LETTERS[position] if position < len(LETTERS) else position,
         }
         if context:
-            row["context"] = given.get(context)
+            row["context"] = cells.get(context)
         elif stem and is_nothing(row.get("context")):
             row.pop("context", None)  # empty in all rows
         if stem:
-            row["stem" if context or plain_name(stem) == "stem" else "question"] = given.get(stem)
+            row["stem" if context or plain_name(stem) == "stem" else "question"] = cells.get(stem)
         if isinstance(mentions := row.get("mentions"), str):
             row["mentions"] = parsed(mentions, "mentions") if mentions.strip() else None
         return row
 
 
 def understand(
-    table: Table, columns: Given, answer_base: int | None
+    table: Table, columns: ColumnNames, answer_base: int | None
 ) -> tuple[Layout, list[tuple[str, Case | DataError]]]:
     """Find the layout of a file.
 
@@ -301,9 +301,9 @@ def understand(
         raise type(error)(f"{table.path}: {error}") from error
 
 
-def _renamed(table: Table, columns: Given) -> list[Placed]:
+def _renamed(table: Table, columns: ColumnNames) -> list[Placed]:
     """Return rows with fields named by `columns`, without nesting, and classes by their names."""
-    known = columns_of(table.good)
+    names = columns_of(table.good)
     for name, own in columns.items():
         if name not in NAMED:
             raise UsageError(
@@ -313,10 +313,10 @@ def _renamed(table: Table, columns: Given) -> list[Placed]:
         if not isinstance(own, str) and name != "options":
             raise UsageError(f"columns: expected one name for {name!r}, got {list(own)!r}")
         for column in [own] if isinstance(own, str) else own:
-            if known and column not in known:
+            if names and column not in names:
                 raise UsageError(
-                    f"{table.path}: columns: expected a column {column!r}, got {', '.join(known)}"
-                    f"{did_you_mean(column, known)}"
+                    f"{table.path}: columns: expected a column {column!r}, got {', '.join(names)}"
+                    f"{did_you_mean(column, names)}"
                 )
     single = {name: own for name, own in columns.items() if isinstance(own, str)}
 
@@ -369,21 +369,21 @@ def _check_header(table: Table) -> None:
 
 
 def _understood(
-    rows: Sequence[Placed], given: Given, answer_base: int | None
+    rows: Sequence[Placed], keys: ColumnNames, answer_base: int | None
 ) -> tuple[Layout, list[tuple[str, Case | DataError]]]:
     fields = [row for _, row in rows if isinstance(row, dict)]
     columns = columns_of(fields)
     n = Counter(name for row in fields for name, value in row.items() if not is_nothing(value))
     own = ("answer", "answer_idx")  # of which each row of the documented format has one
     common = [name for name in columns if name in own or n[name] > (len(fields) - 1) / 2]
-    identifier = _identifier(fields, [name for name in columns if n[name]], given)
+    identifier = _identifier(fields, [name for name in columns if n[name]], keys)
     asked = called(columns, QUESTIONS)
 
     def seed(row: Row) -> Any:
         return str(row.get(identifier)) if identifier else [row.get(name) for name in asked]
 
-    options = _options(fields, columns, given.get("options"), seed)
-    question = _question(fields, [c for c in common if c not in options.columns], given)
+    options = _options(fields, columns, keys.get("options"), seed)
+    question = _question(fields, [c for c in common if c not in options.columns], keys)
 
     def case_of(place: str, row: RowOrError) -> Case:
         good = raise_error(row)
@@ -396,7 +396,7 @@ def _understood(
         raise DataError(f"{place}: {fault}")
     right = {c for c in options.columns if plain_name(c) in RIGHT}
     taken = {*question, *options.columns} - right
-    answers = _answers(cases, [c for c in common if c not in taken], given, answer_base)
+    answers = _answers(cases, [c for c in common if c not in taken], keys, answer_base)
     layout = Layout(question=question, options=options, answers=answers, identifier=identifier)
     return layout, placed
 
@@ -415,9 +415,9 @@ def called(columns: Iterable[str], names: Sequence[str]) -> list[str]:
     return [column for name in names for column in by_name.get(name, ())]
 
 
-def _identifier(rows: Sequence[Row], filled: Sequence[str], given: Any) -> str | None:
+def _identifier(rows: Sequence[Row], filled: Sequence[str], keys: Any) -> str | None:
     """Return the column of ids; one that is not called `id` counts if it tells all rows apart."""
-    if "id" in given or "id" in filled:
+    if "id" in keys or "id" in filled:
         return "id"
     for column in called(filled, IDS):
         values = [row.get(column) for row in rows]
@@ -430,12 +430,12 @@ def _identifier(rows: Sequence[Row], filled: Sequence[str], given: Any) -> str |
 # -- the question --------------------------------------------------------------------------------
 
 
-def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[str, str]:
+def _question(rows: Sequence[Row], columns: Sequence[str], keys: Any) -> tuple[str, str]:
     """Return the columns of context and stem."""
-    if "question" in given:
+    if "question" in keys:
         return "", "question"
-    if "stem" in given:
-        return ("context" if "context" in given else ""), "stem"
+    if "stem" in keys:
+        return ("context" if "context" in keys else ""), "stem"
     texts = [c for c in columns if any(isinstance(row.get(c), str) for row in rows)]
     asked = called(texts, QUESTIONS)
     if all(any(isinstance(row.get(name), str) for row in rows) for name in ("question", "stem")):
@@ -445,7 +445,7 @@ def _question(rows: Sequence[Row], columns: Sequence[str], given: Any) -> tuple[
             "expected a column such as 'question', got the columns "
             f'{", ".join(columns)}; name it with columns = {{question = "..."}}'
         )
-    parts = [c for c in called(texts, PARTS) if c not in given and _is_prose(rows, c)]
+    parts = [c for c in called(texts, PARTS) if c not in keys and _is_prose(rows, c)]
     stem = next((column for column in asked if plain_name(column) == "stem"), None)
     context = ""
     if stem and parts and plain_name(parts[0]) == "context":
@@ -476,26 +476,26 @@ def _is_prose(rows: Sequence[Row], column: str) -> bool:
 
 
 def _options(
-    rows: Sequence[Row], columns: Sequence[str], given: Any, seed: Callable[[Row], Any]
+    rows: Sequence[Row], columns: Sequence[str], named: Any, seed: Callable[[Row], Any]
 ) -> OptionsForm:
     """Find the options of a file.
 
     Args:
         rows: all rows, with fields named by `columns` under their names here.
         columns: all columns.
-        given: what the key `columns` says of options: a name, a list of names, or None.
+        named: what the key `columns` says of options: a name, a list of names, or None.
         seed: what the order of right and wrong answers is drawn from.
 
     Raises:
         DataError: there are none, or two columns hold different ones.
     """
-    if given is not None and not isinstance(given, str):
-        return _in_columns(tuple(given))
+    if named is not None and not isinstance(named, str):
+        return _in_columns(tuple(named))
     forms: list[OptionsForm] = []
-    for column in ["options"] if given else called(columns, OPTION_LISTS):
+    for column in ["options"] if named else called(columns, OPTION_LISTS):
         if any(isinstance(row.get(column), list | tuple | dict | str) for row in rows):
-            forms += _in_cells(rows, column, is_certain=given is not None or column == "options")
-    if given is None:
+            forms += _in_cells(rows, column, is_certain=named is not None or column == "options")
+    if named is None:
         forms += [_in_columns(group) for group in option_columns(columns)]
         forms += _right_and_wrong(columns, seed) if not forms else []
     if not forms:
@@ -725,19 +725,19 @@ def _without_letters(readings: Sequence[tuple[str, ...]], form: OptionsForm) -> 
 
 
 def _answers(
-    cases: Sequence[Case], columns: Sequence[str], given: Any, base: int | None
+    cases: Sequence[Case], columns: Sequence[str], keys: Any, base: int | None
 ) -> tuple[AnswerForm, ...]:
     """Return the form of the answers, and those of further columns that say the same.
 
     Raises:
         DataError: no column does, one fits in two ways, or two contradict each other.
     """
-    named = [name for name in _GIVEN if name in given]
+    named = [name for name in _FORMS_OF if name in keys]
     candidates = named or [c for c in called(columns, ANSWERS) if not _is_flag(c, cases)]
     forms: list[AnswerForm] = []
     unsettled: Unsettled | None = None
     for column in candidates:
-        allowed = _GIVEN[column] if column in named else _GIVEN["answer"]
+        allowed = _FORMS_OF[column] if column in named else _FORMS_OF["answer"]
         try:
             form = _form(column, cases, base, allowed)
         except Unsettled as error:
@@ -784,7 +784,7 @@ def _form(
             # A letter beyond the options is one all the same, and its row is wrong.
             reader = way.find if form == "number" else _READERS[form]
             read[way] = [reader(case.value(column), case.options) for case in filled]
-    n = {way: sum(at is not None for at in found) for way, found in read.items()}
+    n = {way: sum(at is not None for at in places) for way, places in read.items()}
     best = max(n.values(), default=0)
     if not best or 2 * best < len(filled):
         return None
@@ -889,7 +889,7 @@ def _no_answer(
 def _is_likely(column: str, cases: Sequence[Case]) -> bool:
     """Return whether the cells of a column could be answers."""
     try:
-        return _form(column, cases, None, _GIVEN["answer"]) is not None
+        return _form(column, cases, None, _FORMS_OF["answer"]) is not None
     except Unsettled:
         return True
 

@@ -107,11 +107,11 @@ def load_medqa(options: DatasetOptions) -> Loaded:
             ``error``.
     """
     check_keys("medqa", options, "path", "annotations", "split")
-    split, known = options.split, ("train", "dev", "test")
-    if split not in (None, *known):
+    split, splits = options.split, ("train", "dev", "test")
+    if split not in (None, *splits):
         raise UsageError(
-            f"dataset 'medqa': expected a split among {', '.join(known)}, got {split!r}"
-            f"{did_you_mean(str(split), known)}"
+            f"dataset 'medqa': expected a split among {', '.join(splits)}, got {split!r}"
+            f"{did_you_mean(str(split), splits)}"
         )
     if options.annotations and split in ("dev", "test"):
         raise UsageError(
@@ -373,11 +373,11 @@ def load_biosses(options: DatasetOptions) -> Loaded:
         DataError: a bad row, if `on_bad_row` is ``error``.
     """
     check_keys("biosses", options, "path", "hub", "split", "columns", "scale")
-    split, known = options.split, (*SIZES, ALL)
-    if split is not None and split not in known:
+    split, splits = options.split, (*SIZES, ALL)
+    if split is not None and split not in splits:
         raise UsageError(
-            f"dataset 'biosses': expected the split {', '.join(known)}, got {split!r}"
-            f"{did_you_mean(split, known)}"
+            f"dataset 'biosses': expected the split {', '.join(splits)}, got {split!r}"
+            f"{did_you_mean(split, splits)}"
         )
     if options.hub is not None:
         loaded = read_hub("biosses", replace(options, split=None), SentencePair)

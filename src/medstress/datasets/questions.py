@@ -74,7 +74,7 @@ NEEDS_FIGURE = "the question needs a figure"
 """Begins what is said of a row that is left out for it."""
 
 
-_SAID = {
+_SENTENCES = {
     "list": "{k} of {n} questions repeat their options as a list in the text (first: {first}); the "
     "list is cut, so that an edit leaves no original",
     "sentence": "{k} of {n} questions name all options in a sentence (first: {first}), where an "
@@ -100,14 +100,14 @@ class Cleaning:
     def __init__(self, *, skips_figures: bool = False) -> None:
         """Begin a file; `skips_figures`: a question that needs a figure is a bad row."""
         self._skips_figures = skips_figures
-        self._found: dict[str, list[str]] = {kind: [] for kind in _SAID}
+        self._noted: dict[str, list[str]] = {kind: [] for kind in _SENTENCES}
 
     def notes(self, n: int) -> tuple[str, ...]:
         """Return one sentence for each kind of what was found in `n` rows."""
         return tuple(
-            said.format(k=len(found), n=n, first=found[0])
-            for kind, said in _SAID.items()
-            if (found := self._found[kind])
+            sentence.format(k=len(ids), n=n, first=ids[0])
+            for kind, sentence in _SENTENCES.items()
+            if (ids := self._noted[kind])
         )
 
     def row(self, place: str, row: Row) -> Row:
@@ -126,7 +126,7 @@ class Cleaning:
                 row = self._without_list(place, row, name, text)
         if sign := _figure(row):
             kind = "left out" if self._skips_figures else "figure"
-            self._found[kind].append(f"{place}, {sign}")
+            self._noted[kind].append(f"{place}, {sign}")
             if self._skips_figures:
                 raise DataError(f"{NEEDS_FIGURE} ({sign})")
         return row
@@ -136,9 +136,9 @@ class Cleaning:
         text, places = without_hints(item.passage)
         if places:
             start, end = places[0]
-            self._found["hint"].append(item.passage[start:end].strip())
+            self._noted["hint"].append(item.passage[start:end].strip())
         if item.passage and not text.strip():
-            self._found["empty"].append(item.id)
+            self._noted["empty"].append(item.id)
             text = ""
         if text == item.passage:
             return item
@@ -161,9 +161,9 @@ class Cleaning:
             )
             name, right = first.setdefault((question, passage, *sorted(options)), (item.id, key))
             if name != item.id and right == key:
-                self._found["again"].append(f"{item.id!r}, which is {name!r}")
+                self._noted["again"].append(f"{item.id!r}, which is {name!r}")
             elif name != item.id:
-                self._found["contradicted"].append(f"{item.id!r} and {name!r}")
+                self._noted["contradicted"].append(f"{item.id!r} and {name!r}")
 
     def _without_padding(self, row: Row, options: Sequence[str]) -> Row:
         key = row.get("answer_idx")
@@ -179,7 +179,7 @@ class Cleaning:
             is_dash = bool(_DASH.fullmatch(text)) and is_last and not has_signs
             if (is_empty or is_dash or _EMPTY.fullmatch(text)) and at != right and len(kept) > 2:
                 kept.remove(at)
-                self._found["padding"] += [text] if text else []
+                self._noted["padding"] += [text] if text else []
         if len(kept) == len(options) or not isinstance(right, int):
             return row
         new = {LETTERS[old]: LETTERS[at] for at, old in enumerate(kept)}
@@ -200,7 +200,7 @@ class Cleaning:
     def _without_list(self, place: str, row: Row, name: str, text: str) -> Row:
         span = list_of_options(text, row["options"])
         if span is None:
-            self._found["sentence"] += [place] if in_a_row(text, row["options"]) else []
+            self._noted["sentence"] += [place] if in_a_row(text, row["options"]) else []
             return row
         start, end = span
         rest = text[end:].strip()
@@ -216,7 +216,7 @@ class Cleaning:
                     f"field 'mentions': expected none in {where!r}, which repeats the options as a "
                     "list that has to be cut; cut it, and count the characters again"
                 )
-        self._found["list"].append(place)
+        self._noted["list"].append(place)
         return {**row, name: f"{kept} {rest}".strip() if rest else kept}
 
 
@@ -355,7 +355,7 @@ def without_hints(passage: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     >>> without_hints("Ans. is 'b' i.e., Etomidate. Thiopental (choice C) does not.")[0]
     'Etomidate. Thiopental does not.'
     """
-    places = tuple(found.span() for found in HINT.finditer(passage))
+    places = tuple(match.span() for match in HINT.finditer(passage))
     pieces, at = [], 0
     for start, end in places:
         pieces.append(passage[at:start])

@@ -153,8 +153,8 @@ def read_token_rows(table: Table, options: DatasetOptions) -> Loaded:
     return _read(path, sentences, options, labels)
 
 
-def _of_row(given: RowOrError, field: str, number: str, documents: str | None) -> _Sentence:
-    row = raise_error(given)
+def _of_row(row_or_error: RowOrError, field: str, number: str, documents: str | None) -> _Sentence:
+    row = raise_error(row_or_error)
     tokens, labels = row.get("tokens"), row.get(field)
     for name, value in (("tokens", tokens), (field, labels)):
         if not isinstance(value, list) or (name == "tokens" and None in value):
@@ -276,7 +276,7 @@ class _Labels:
 
         Args:
             one: the sentence.
-            place: where it stands.
+            place: where it is.
             repaired: receives the places of labels that were repaired.
         """
         named = [self.name_of(label) for label in one.labels]
@@ -444,8 +444,8 @@ def read_pairs(table: Table, options: DatasetOptions) -> Loaded:
     names: dict[str, str] = {}
     for field in FIELDS:
         usual = (field, plain_name(field), *USUAL.get(field, ()))
-        given = str(columns[field]) if field in columns else ""
-        names[field] = given or next((by_name[n] for n in usual if n in by_name), field)
+        named = str(columns[field]) if field in columns else ""
+        names[field] = named or next((by_name[n] for n in usual if n in by_name), field)
 
     def lacks(field: str, expected: str, value: Any, mend: str = "fix the row") -> DataError:
         name = f'name the column with columns = {{{field} = "..."}}'

@@ -131,12 +131,12 @@ def check_keys(source: str, options: DatasetOptions, *keys: str) -> None:
     Raises:
         UsageError: a key other than `keys` is set.
     """
-    for known in fields(options):
-        value = getattr(options, known.name)
-        default = {} if known.name == "columns" else known.default
-        if known.name not in (*keys, "on_bad_row") and value != default:
+    for key in fields(options):
+        value = getattr(options, key.name)
+        default = {} if key.name == "columns" else key.default
+        if key.name not in (*keys, "on_bad_row") and value != default:
             raise UsageError(
-                f"dataset {source!r} does not accept the key {known.name!r}, got {str(value)!r}"
+                f"dataset {source!r} does not accept the key {key.name!r}, got {str(value)!r}"
             )
 
 
@@ -198,7 +198,7 @@ def draw_documents(items: Sequence[Item], n: int | None, sample_seed: int = 0) -
     return tuple(item for item in items if of_item[item.id] in drawn)
 
 
-def label_of_type(types: Types | None, known: Collection[str], path: Path) -> LabelOfType:
+def label_of_type(types: Types | None, present: Collection[str], path: Path) -> LabelOfType:
     """Return the mapping from types to label names.
 
     A list keeps the types it names. A table renames, drops those it maps to O, and keeps others.
@@ -209,10 +209,10 @@ def label_of_type(types: Types | None, known: Collection[str], path: Path) -> La
     if types is None:
         return lambda type_: type_
     for type_ in types:
-        if type_ not in known:
+        if type_ not in present:
             raise UsageError(
-                f"{path}: no entity has the type {type_!r}{did_you_mean(type_, known)} (types in "
-                f"the file: {', '.join(sorted(known)) or 'none'}); change the key 'types'"
+                f"{path}: no entity has the type {type_!r}{did_you_mean(type_, present)} (types in "
+                f"the file: {', '.join(sorted(present)) or 'none'}); change the key 'types'"
             )
     if not isinstance(types, Mapping):
         kept = frozenset(types)

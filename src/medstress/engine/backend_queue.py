@@ -146,7 +146,7 @@ class BackendQueue:
         def work() -> list[Reply]:
             started = time.perf_counter()
             try:
-                return self.backend.answer([each.request.addressed for each in batch.entries])
+                return self.backend.answer([entry.request.addressed for entry in batch.entries])
             finally:
                 batch.seconds = time.perf_counter() - started
 
@@ -180,7 +180,7 @@ class BackendQueue:
         """Remove the calls that only this trial, which has ended, waits for."""
         for key in set(running.keys) & self.pending.keys():
             entry = self.pending[key]
-            entry.waiters = [each for each in entry.waiters if each[0] is not running]
+            entry.waiters = [waiter for waiter in entry.waiters if waiter[0] is not running]
         for heap in (self._waiting, self._alone):
             for _, _, group in heap:
                 for entry in group.entries:
@@ -189,28 +189,28 @@ class BackendQueue:
                 group.entries = [entry for entry in group.entries if entry.waiters]
                 if group.trial == running.row:
                     group.ahead = iter(())
-            heap[:] = [each for each in heap if each[2].entries]
+            heap[:] = [one for one in heap if one[2].entries]
             heapify(heap)
 
     def close(self) -> None:
         """Release the threads; calls still in flight are abandoned."""
         if not all(future.done() for future in self.in_flight):
-            _given_up.append(self.backend)
+            _abandoned.append(self.backend)
         self._threads.close()
 
 
-_given_up: list[Backend] = []
+_abandoned: list[Backend] = []
 """Back ends that still work on abandoned calls."""
 
 
 def release(backend: Backend) -> None:
     """Close a back end, unless it still works on an abandoned call: freeing a model in use would
     crash the process."""
-    if not any(each is backend for each in _given_up):
+    if not any(one is backend for one in _abandoned):
         backend.close()
 
 
-class KnownAnswers:
+class StoredAnswers:
     """Finds answers that need not be computed.
 
     Args:
@@ -224,8 +224,8 @@ class KnownAnswers:
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Reply]:
         """Return the known answers to these keys; those of other runs are copied into this one."""
-        found: dict[bytes, Reply] = dict(self._ledger.lookup(keys))
-        missing = [key for key in keys if key not in found]
+        replies: dict[bytes, Reply] = dict(self._ledger.lookup(keys))
+        missing = [key for key in keys if key not in replies]
         if self._shared is not None and missing:
             taken = self._shared.lookup(missing)
             if taken:
@@ -233,8 +233,8 @@ class KnownAnswers:
                 # answers, they are committed before an attack is stepped on them.
                 self._ledger.answered((key, FROM_CACHE, taken[key], 0.0) for key in taken)
                 self._ledger.commit()
-            found |= taken
-        return found
+            replies |= taken
+        return replies
 
     def keep(self, model: ModelIdentity, batch: Batch, replies: Sequence[Reply]) -> None:
         """Keep computed answers for other runs; failures are left out."""
@@ -251,7 +251,7 @@ class KnownAnswers:
 def next_batch(
     queue: BackendQueue,
     size: int,
-    known: KnownAnswers,
+    answers: StoredAnswers,
     deliver: Callable[[QueuedCall, Reply], None],
 ) -> list[QueuedCall]:
     """Fill a batch from a queue; calls with a stored answer are delivered instead.
@@ -259,17 +259,17 @@ def next_batch(
     Args:
         queue: of one back end.
         size: the largest number of calls in the batch.
-        known: answers that are stored already.
+        answers: answers that are stored already.
         deliver: hands a reply to every trial that waits for the call.
     """
     batch: list[QueuedCall] = []
     traits = queue.backend.traits
     while len(batch) < size and (groups := queue.take(size - len(batch), starts=not batch)):
         entries = [entry for group in groups for entry in group.entries]
-        stored = known.lookup([entry.key for entry in entries])
-        needed = len(entries) - len(stored)
+        replies = answers.lookup([entry.key for entry in entries])
+        needed = len(entries) - len(replies)
         for group in groups:
-            missing = _undelivered(group.entries, stored, deliver)
+            missing = _undelivered(group.entries, replies, deliver)
             needed -= len(missing)
             if len(batch) + len(missing) > size:
                 queue.add(replace(group, entries=missing))
@@ -282,21 +282,21 @@ def next_batch(
                 if not (group.ahead_is_certain and traits.ahead > 0):
                     room = min(traits.ahead, max(room - needed, 0))
                 if ahead := list(islice(group.ahead, room)):
-                    batch += _undelivered(ahead, known.lookup([e.key for e in ahead]), deliver)
+                    batch += _undelivered(ahead, answers.lookup([e.key for e in ahead]), deliver)
         if batch and batch[0].alone:
             break
     return batch
 
 
-def deliver_known(
-    queue: BackendQueue, known: KnownAnswers, deliver: Callable[[QueuedCall, Reply], None]
+def deliver_stored(
+    queue: BackendQueue, answers: StoredAnswers, deliver: Callable[[QueuedCall, Reply], None]
 ) -> None:
     """Deliver the waiting calls with a stored answer; the others go on waiting."""
     groups = queue.take_all()
     entries = [entry for group in groups for entry in group.entries]
-    stored = known.lookup([entry.key for entry in entries])
+    replies = answers.lookup([entry.key for entry in entries])
     for group in groups:
-        if missing := _undelivered(group.entries, stored, deliver):
+        if missing := _undelivered(group.entries, replies, deliver):
             queue.add(replace(group, entries=missing))
 
 

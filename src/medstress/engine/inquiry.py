@@ -227,8 +227,8 @@ def _drive(study: Study) -> Generator[CallRound, tuple[Reply, ...], dict[str, An
                 n_held += len(flows)
             step = steps.send(replies)
     except StopIteration as stop:
-        found: dict[str, Any] = stop.value
-        return found
+        findings: dict[str, Any] = stop.value
+        return findings
     finally:
         steps.close()
 

@@ -107,9 +107,9 @@ class Progress:
         n_done = self.n_done + self.n_skipped
         parts = [f"{n_done:,} of {plural(self.n_planned, 'item')}"]
         if self.n_eligible or self.n_harmless:
-            beside = f" (harmless edits {self.n_harmless_lost:,} of {self.n_harmless:,})"
+            harmless = f" (harmless edits {self.n_harmless_lost:,} of {self.n_harmless:,})"
             lost = f"lost {self.n_flipped:,} of {self.n_eligible:,}"
-            parts.append(lost + (beside if self.n_harmless else ""))
+            parts.append(lost + (harmless if self.n_harmless else ""))
         parts.append(f"{self.n_computed / max(seconds, 1e-9):,.1f} queries/s")
         n_left = self.n_planned - n_done
         if n_left > 0 and self.n_done and not self.stopped and seconds >= _SOME_SECONDS:

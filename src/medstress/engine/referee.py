@@ -158,7 +158,7 @@ _AS_THEY_ARE = (
 
 
 def _evidence(pieces: tuple[Evidence, ...]) -> list[list[Any]]:
-    return [[each.kind, each.source, each.valid] for each in pieces]
+    return [[piece.kind, piece.source, piece.valid] for piece in pieces]
 
 
 def _scored(prediction: Prediction | None) -> list[Any] | None:
@@ -263,19 +263,19 @@ class Referee:
             if self._keeps_pick or self._has_moved_most(prediction):
                 result.pick, result.after = query.candidate, prediction
             return prediction
-        found = self._record(query, prediction)
+        validity = self._record(query, prediction)
         marked = replace(
-            prediction, is_success=True, reached_goal=self._ends(query.candidate, found)
+            prediction, is_success=True, reached_goal=self._ends(query.candidate, validity)
         )
         if result.pick is query.candidate:
             result.after = marked
         return marked
 
-    def _ends(self, candidate: Edited, found: Validity) -> bool:
+    def _ends(self, candidate: Edited, validity: Validity) -> bool:
         """True if a success ends the search."""
         match self._ends_search:
             case "valid":
-                return found.valid is not False
+                return validity.valid is not False
             case "smallest":
                 return len(candidate.edits) <= 1
         return self._ends_search == "success"
@@ -294,34 +294,36 @@ class Referee:
         smaller = self._ends_search == "smallest"
         if result.first_unrefuted_success is not None and not smaller:
             return Validity()  # an exhaustive search goes on; later successes need no check
-        found = self._validity(query)
+        validity = self._validity(query)
         if result.first_success is None:
             result.verdict, result.first_success = Verdict.FLIPPED, result.n_asked
             result.first_pick, result.first_after = candidate, prediction
-            result.variant_class = found.variant_class
+            result.variant_class = validity.variant_class
             result.first_success_attempt = query.attempt
-            result.first_evidence = after_success(found.evidence, found.reason, found.valid)
+            result.first_evidence = after_success(
+                validity.evidence, validity.reason, validity.valid
+            )
         elif smaller:
             if result.pick is not None and len(candidate.edits) >= len(result.pick.edits):
-                return found
-        elif found.valid is False:
-            return found
+                return validity
+        elif validity.valid is False:
+            return validity
         result.pick, result.after, result.pick_success = candidate, prediction, result.n_asked
-        result.valid, result.validity_reason = found.valid, found.reason
-        result.evidence = found.evidence
-        if found.valid is not False and result.first_unrefuted_success is None:
+        result.valid, result.validity_reason = validity.valid, validity.reason
+        result.evidence = validity.evidence
+        if validity.valid is not False and result.first_unrefuted_success is None:
             result.first_unrefuted_success = result.n_asked
-        return found
+        return validity
 
     def _validity(self, query: Predict) -> Validity:
         try:
-            found = self._attack.validity(query.candidate, self._resources)
+            validity = self._attack.validity(query.candidate, self._resources)
         except Exception as error:  # noqa: BLE001 - the per-trial guard
-            self._result.note = describe(error)  # validity unknown; the verdict stands
+            self._result.note = describe(error)  # validity unknown; the verdict stays
             return Validity()
-        if found is None:
+        if validity is None:
             return Validity()
-        return replace(found, valid=known_validity(found.valid, found.reason))
+        return replace(validity, valid=known_validity(validity.valid, validity.reason))
 
     def count_exclusions(self, candidate: Edited) -> None:
         """Record how many names the attack never draws, by reason, if it knows."""

@@ -141,13 +141,12 @@ def replay(
         for i, (row, one) in enumerate(zip(running.take_unwritten(), stored, strict=True)):
             _, _, role, purpose, query, call, key, edits, flags, request, error = row
             written = (role, purpose, query, call, edits, flags, request, error)
-            given = (
+            actual = (
                 *(one.role, one.purpose, one.query, one.call, one.edits, one.flags),
                 *(request if takes and (one.request or not request) else one.request, one.error),
             )
-            if written != given:
-                expected, found = _first_other(written, given)
-                raise Differs(at + i, expected, found)
+            if written != actual:
+                raise Differs(at + i, *_first_other(written, actual))
             if key != one.key:
                 raise Differs(at + i, f"key {key.hex()}", one.key.hex())
         at += len(requests)
@@ -162,10 +161,10 @@ _COLUMNS = ("role", "purpose", "query", "call", "edits", "flags", "request", "er
 _SHOWN = 120
 
 
-def _first_other(written: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[str, str]:
+def _first_other(written: tuple[Any, ...], actual: tuple[Any, ...]) -> tuple[str, str]:
     name, one, other = next(
         (name, one, other)
-        for name, one, other in zip(_COLUMNS, written, given, strict=True)
+        for name, one, other in zip(_COLUMNS, written, actual, strict=True)
         if one != other
     )
     return f"{name} {_short(one)}", _short(other)
@@ -372,11 +371,11 @@ def call_of(parts: Sequence[Any]) -> Call:
         TrialError: other roles are not asked so.
     """
     kind, prompt, *rest = parts
-    said = prompt if isinstance(prompt, str) else tuple(Message(*turn) for turn in prompt)
+    text = prompt if isinstance(prompt, str) else tuple(Message(*turn) for turn in prompt)
     if kind == Score.kind:
-        return Score(said, tuple(rest[0]), first_token=rest[1])
+        return Score(text, tuple(rest[0]), first_token=rest[1])
     if kind != Generate.kind:
         raise TrialError(f"no other role is asked to {kind}")
     tokens, temperature = rest[0]
     decoding = Decoding(max_new_tokens=tokens, temperature=temperature)
-    return Generate(said, decoding, schema=rest[1] if len(rest) > 1 else None)
+    return Generate(text, decoding, schema=rest[1] if len(rest) > 1 else None)

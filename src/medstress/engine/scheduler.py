@@ -21,9 +21,9 @@ from medstress.engine.backend_queue import (
     BackendQueue,
     Batch,
     CallGroup,
-    KnownAnswers,
     QueuedCall,
-    deliver_known,
+    StoredAnswers,
+    deliver_stored,
     most_held,
     next_batch,
 )
@@ -61,7 +61,7 @@ class Scheduler:
         self._roles = dict(roles or {})
         self._limits = limits or Limits()
         self._deadlines = Deadlines(self._limits)
-        self._known = KnownAnswers(ledger, shared)
+        self._stored = StoredAnswers(ledger, shared)
         self._on_progress = on_progress or (lambda _: None)
         self._queues: dict[int, BackendQueue] = {}
         self._runnable: deque[RunningWork] = deque()
@@ -293,11 +293,11 @@ class Scheduler:
             while queue.idle and not self.progress.stopped:
                 most = self._limits.room(self.progress, self._n_in_flight())
                 size = min(most, queue.backend.traits.batch_size)
-                entries = next_batch(queue, size, self._known, partial(self._deliver, queue))
+                entries = next_batch(queue, size, self._stored, partial(self._deliver, queue))
                 if not entries and queue.idle:
                     # The rest of the limit does not hold the calls of one query. A batch in flight
                     # may yet fail and leave room, and stored answers cost nothing.
-                    self.progress.stopped = not (self._n_in_flight() or self._deliver_known())
+                    self.progress.stopped = not (self._n_in_flight() or self._deliver_stored())
                     break
                 if entries:
                     # Journalled and committed before the back end sees it.
@@ -307,12 +307,12 @@ class Scheduler:
                     self._unsent = ()
                     queue.submit(Batch(entries))
 
-    def _deliver_known(self) -> bool:
+    def _deliver_stored(self) -> bool:
         """Answer waiting calls whose answers are stored; return whether a trial goes on."""
         if self._limits.is_late:
             return False
         for queue in self._queues.values():
-            deliver_known(queue, self._known, partial(self._deliver, queue))
+            deliver_stored(queue, self._stored, partial(self._deliver, queue))
         return bool(self._runnable)
 
     def _collect(self) -> None:
@@ -339,7 +339,7 @@ class Scheduler:
         # then, so that an interrupt in between still stores them.
         self._ledger.commit()
         del queue.in_flight[future]
-        self._known.keep(queue.backend.identity, batch, replies)
+        self._stored.keep(queue.backend.identity, batch, replies)
         for entry, reply in zip(batch.entries, replies, strict=True):
             if not isinstance(reply, Failure):
                 self.progress.n_computed += 1

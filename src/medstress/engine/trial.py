@@ -212,7 +212,7 @@ def conduct(trial: Trial) -> TrialFlow:
     if guard.failure is not None and result.first_success is None:
         result.verdict, result.at = guard.failure, "attack"
         return result
-    # A success before a failure stands; only the search for an unrefuted one was cut off.
+    # A success before a failure stays; only the search for an unrefuted one was cut off.
     if result.first_success is not None:
         assert result.pick is not None
         assert result.first_pick is not None
@@ -338,7 +338,7 @@ def _check_flips(
                 stores_requests=trial.victim.stores_requests,
             )
             repeats.append(referee.goal.reached(again, candidate.edits))
-        except UnansweredError as error:  # the verdict stands
+        except UnansweredError as error:  # the verdict stays
             result.overtime = str(error) if isinstance(error, OutOfTimeError) else result.overtime
             repeats.append(None)
     result.first_repeats = repeats[0]

@@ -274,10 +274,10 @@ class RunningWork:
 
     def replayed(self, i: int) -> Failure | bool:
         """Return whether an earlier process consumed call i, or the failure that it recorded."""
-        known = self._journal.get(self._seq + i)
-        if known is None:
+        recorded = self._journal.get(self._seq + i)
+        if recorded is None:
             return False
-        key, error = known
+        key, error = recorded
         if key != self.keys[i]:
             raise StoreError(
                 f"trial {self.row} makes other calls than before it was interrupted; was "
@@ -477,8 +477,8 @@ class Flows:
 
     def take(self, query: Predict) -> StartedFlow:
         """Return the started flow of a query that is asked now."""
-        known = self._started.pop(id(query), None) if self._started else None
-        return known[1] if known else StartedFlow(self._victim.flow(query.candidate))
+        started = self._started.pop(id(query), None) if self._started else None
+        return started[1] if started else StartedFlow(self._victim.flow(query.candidate))
 
     def offset(self, query: Predict) -> int:
         """Return what is added to the sample indices of a query's requests."""
@@ -547,9 +547,9 @@ def answer_all(
             candidate=None,
             numbers=tuple(numbers),
         )
-        given = iter(replies)
+        incoming = iter(replies)
         for i, wanted in list(open_.items()):
-            own = tuple(islice(given, len(wanted)))
+            own = tuple(islice(incoming, len(wanted)))
             n_calls[i] += len(own)
             try:
                 open_[i] = flows[i].send(answers_of(own))

@@ -65,7 +65,9 @@ def classes_of(ingredient: str) -> tuple[str, ...]:
     fitting = [stem for stem in _OF_STEM if ingredient.endswith(stem) and ingredient != stem]
     if fitting:
         return _OF_STEM[max(fitting, key=len)]
-    return next((found for start, found in _PREFIXES.items() if ingredient.startswith(start)), ())
+    return next(
+        (classes for start, classes in _PREFIXES.items() if ingredient.startswith(start)), ()
+    )
 
 
 ALL_CLASSES = frozenset(
@@ -109,7 +111,7 @@ def kin_of_sets(first: Iterable[str], second: Iterable[str]) -> str | None:
     'child'
     >>> kin_of_sets({"esomeprazole", "naproxen"}, {"omeprazole"})
     """
-    found: list[str] = []
+    kinships: list[str] = []
     others = sorted(second)
     for one in sorted(first):
         if one in others:
@@ -117,8 +119,8 @@ def kin_of_sets(first: Iterable[str], second: Iterable[str]) -> str | None:
         kinds = [kind for other in others if (kind := kin(one, other))]
         if not kinds:
             return None
-        found.append(kinds[0])
-    return found[0] if found else None
+        kinships.append(kinds[0])
+    return kinships[0] if kinships else None
 
 
 def kin(one: str, other: str) -> str | None:
@@ -206,23 +208,23 @@ class DrugTable:
         >>> drug_names().place("Oral metformin").is_whole, drug_names().place("Colonoscopy")
         (True, None)
         """
-        if found := self._of(normalise(text)):
-            return Placed(found)
+        if readings := self._of(normalise(text)):
+            return Placed(readings)
         within = re.sub(r"[()\[\]]", " ", normalise(text))
-        if found := self._of(" ".join(within.split())):
-            return Placed(found)
+        if readings := self._of(" ".join(within.split())):
+            return Placed(readings)
         return self._mentioned(_TOKEN.findall(within.replace("/", " ")))
 
     def _of(self, normal: str) -> tuple[Reading, ...]:
         """Return what a normalised name may mean; of equal ingredients, the first row counts."""
-        found: dict[frozenset[str], Reading] = {}
+        readings: dict[frozenset[str], Reading] = {}
         for _, kind, source, ingredients in self._rows.get(normal, ()):
             of = frozenset(ingredients.split("|"))
-            found.setdefault(of, Reading(of, kind, source))
-        return tuple(found.values())
+            readings.setdefault(of, Reading(of, kind, source))
+        return tuple(readings.values())
 
     def _mentioned(self, tokens: Sequence[str]) -> Placed | None:
-        found: set[str] = set()
+        ingredients: set[str] = set()
         rest: list[str] = []
         i, source, kind = 0, "", "generic"
         while i < len(tokens):
@@ -230,19 +232,19 @@ class DrugTable:
                 name = " ".join(tokens[i : i + n])
                 readings = self._of(name)
                 if len(readings) == 1 and len(name) >= _SHORTEST and name not in _ROUTES:
-                    found |= readings[0].ingredients
+                    ingredients |= readings[0].ingredients
                     source, kind = readings[0].source, readings[0].kind
                     i += n
                     break
             else:
                 rest.append(tokens[i])
                 i += 1
-        if not found:
+        if not ingredients:
             return None
         others = [word for word in rest if word not in _ROUTES and not word[0].isdigit()]
         if names_a_class(" ".join(others)):
             return None
-        return Placed((Reading(frozenset(found), kind, source),), is_whole=not others)
+        return Placed((Reading(frozenset(ingredients), kind, source),), is_whole=not others)
 
 
 @cache
@@ -279,14 +281,14 @@ def shipped_drug_names() -> DrugNames:
         else:
             generics[concept].append(name)
     pairs, further = [], []
-    for concept, known in generics.items():
-        if is_of_the_body(known):
+    for concept, generic in generics.items():
+        if is_of_the_body(generic):
             continue
-        main, stems = _without_salt(known), {name.split()[0] for name in known}
+        main, stems = _without_salt(generic), {name.split()[0] for name in generic}
         for brand in brands[concept]:
             if brand.isalpha() and brand not in stems:
                 pairs.append((brand, main))
-                further += [(brand, name) for name in known if name != main]
+                further += [(brand, name) for name in generic if name != main]
     return DrugNames.of(pairs, further)
 
 
@@ -351,30 +353,30 @@ class DiseaseNames:
     def place(self, name: str) -> tuple[frozenset[str], bool]:
         """Return the concepts of a name, and whether it is listed as written."""
         concepts = (each.partition(":") for each in self._listed.concepts_of(name))
-        if found := frozenset(concept for table, _, concept in concepts if table == "diseases"):
-            return found, True
+        if diseases := frozenset(concept for table, _, concept in concepts if table == "diseases"):
+            return diseases, True
         return frozenset(self._inflected.get(stems(name), ())), False
 
     @cached_property
     def _inflected(self) -> dict[frozenset[str], set[str]]:
         """Return stems of a name -> its concepts. Reading 100,000 names takes half a second."""
-        found: dict[frozenset[str], set[str]] = {}
+        concepts: dict[frozenset[str], set[str]] = {}
         for concept, name in self._names():
             if key := stems(name):
-                found.setdefault(key, set()).add(concept)
-        return found
+                concepts.setdefault(key, set()).add(concept)
+        return concepts
 
     def parents(self, concepts: Iterable[str]) -> frozenset[str]:
         """Return the concepts right above some concepts."""
-        return frozenset().union(*(self._parents.get(each, ()) for each in concepts))
+        return frozenset().union(*(self._parents.get(concept, ()) for concept in concepts))
 
     def ancestors(self, concepts: frozenset[str]) -> frozenset[str]:
         """Return all concepts above some concepts."""
-        found: frozenset[str] = frozenset()
+        above: frozenset[str] = frozenset()
         new = concepts
-        while new := self.parents(new) - found:
-            found |= new
-        return found
+        while new := self.parents(new) - above:
+            above |= new
+        return above
 
 
 @cache
@@ -387,8 +389,8 @@ def disease_names() -> DiseaseNames:
         parents[concept[row[0]]] = {concept[p] for p in row[1].split() if p in concept}
     for heading, above in parent_headings(list(shipped_rows("mesh"))).items():
         # Trees' roots and numbers without a heading are no diseases.
-        known = {each for each in above if each.startswith("MESH:")}
-        parents.setdefault(heading, set()).update(known)
+        headings = {node for node in above if node.startswith("MESH:")}
+        parents.setdefault(heading, set()).update(headings)
     listed = load_synonyms("default", Path())
     return DiseaseNames(listed, lambda: ((r[0], r[1]) for r in shipped_rows("diseases")), parents)
 
@@ -416,7 +418,7 @@ class Relation:
     """Where it comes from, for people."""
 
     def as_evidence(self) -> Evidence:
-        """Return it as evidence about a key: one that stands there twice is not right alone.
+        """Return it as evidence about a key: one that is there twice is not right alone.
 
         Tables refute and never vouch, so names that differ settle nothing.
         """
@@ -430,7 +432,7 @@ def settled(evidence: Iterable[Relation]) -> bool | None:
     One piece that says `same` outweighs those that say `different`: a name with several meanings
     is a second right answer by any of them.
     """
-    values = {each.value for each in evidence}
+    values = {relation.value for relation in evidence}
     return True if "same" in values else False if "different" in values else None
 
 
@@ -454,19 +456,21 @@ class Relations:
         ):
             return (Relation("same_concept", "same", WORDING),)
         worded = None
-        found = [*self._listed(one, other), *_of_drugs(one, other)]
-        if settled(found) is None:
+        relations = [*self._listed(one, other), *_of_drugs(one, other)]
+        if settled(relations) is None:
             # The diseases are read only where they are needed: that takes a second.
-            found += _of_diseases(one, other)
-        if settled(found) is not True:
+            relations += _of_diseases(one, other)
+        if settled(relations) is not True:
             # Initials have many meanings, and a table knows some: another one refutes nothing.
             if _abbreviates(one, other):
-                found = [Relation("abbreviation", "unknown", INITIALS)]
+                relations = [Relation("abbreviation", "unknown", INITIALS)]
             if worded := by_wording(one, other):
-                found.append(Relation(worded, "unknown", WORDING))
+                relations.append(Relation(worded, "unknown", WORDING))
         if worded or min(len(normalise(one)), len(normalise(other))) <= _AMBIGUOUS:
-            found = [replace(r, value="unknown") if r.value == "different" else r for r in found]
-        strongest = sorted(found, key=lambda r: (r.value != "same", r.kind == "other_concept"))
+            relations = [
+                replace(r, value="unknown") if r.value == "different" else r for r in relations
+            ]
+        strongest = sorted(relations, key=lambda r: (r.value != "same", r.kind == "other_concept"))
         return tuple(dict.fromkeys(strongest))
 
     def _listed(self, one: str, other: str) -> Iterator[Relation]:
@@ -499,7 +503,7 @@ def _of_drugs(one: str, other: str) -> Iterator[Relation]:
     equal = [(x, y) for x, y in pairs if x.ingredients == y.ingredients]
     if equal:
         x, y = min(equal, key=lambda pair: pair[1].kind)
-        value: Value = "unknown" if _given_otherwise(one, other) else "same"
+        value: Value = "unknown" if _is_another_form(one, other) else "same"
         yield Relation(_kind(one, other, x, y), value, _sources(x, y))
         return
     if whole := next((pair for pair in pairs if pair[0].ingredients < pair[1].ingredients), None):
@@ -524,7 +528,7 @@ def _is_of(group: str, placed: Placed) -> bool:
     return any(group in _classes(reading) for reading in placed.readings)
 
 
-def _given_otherwise(one: str, other: str) -> bool:
+def _is_another_form(one: str, other: str) -> bool:
     """Whether two texts on one drug tell unlike routes or doses, or unlike salts or esters of it.
 
     Tenofovir disoproxil and tenofovir alafenamide, oral and intravenous vancomycin: where one is
@@ -539,7 +543,7 @@ def _given_otherwise(one: str, other: str) -> bool:
 
 
 def _classes(reading: Reading) -> frozenset[str]:
-    return frozenset().union(*(classes_of(each) for each in reading.ingredients))
+    return frozenset().union(*(classes_of(ingredient) for ingredient in reading.ingredients))
 
 
 def _kind(one: str, other: str, x: Reading, y: Reading) -> str:
@@ -549,18 +553,18 @@ def _kind(one: str, other: str, x: Reading, y: Reading) -> str:
     if BRAND in (x.kind, y.kind):
         return "synonym"
     base = " and ".join(sorted(x.ingredients))
-    plain = [normalise(each) for each in (one, other)]
+    plain = [normalise(text) for text in (one, other)]
     if _abbreviates(one, other):
         return "abbreviation"
     # Several words that begin with the base's name: its salt, hydrate or ester.
     stem = normalise(base).partition(" ")[0]
-    if any(each != normalise(base) and each.startswith(f"{stem} ") for each in plain):
+    if any(text != normalise(base) and text.startswith(f"{stem} ") for text in plain):
         return "salt"
     return "synonym"
 
 
 def _sources(*readings: Reading) -> str:
-    return " and ".join(dict.fromkeys(SOURCES[each.source] for each in readings))
+    return " and ".join(dict.fromkeys(SOURCES[reading.source] for reading in readings))
 
 
 def _of_diseases(one: str, other: str) -> Iterator[Relation]:
@@ -614,8 +618,8 @@ class NameRules:
             return DUPLICATE
         if normal in forbidden:
             return EQUAL
-        found = self.variant_class(item, name)
-        return None if found == VARIANT_CLASSES[DIFFERENT] else found
+        kind = self.variant_class(item, name)
+        return None if kind == VARIANT_CLASSES[DIFFERENT] else kind
 
     def variant_class(self, item: Question, name: str) -> str:
         """Return the class of `name` relative to the key's text and the entities in it."""
@@ -645,7 +649,7 @@ def forbidden_texts(item: Question) -> list[str]:
     These are options, entities in them, and texts that would turn one option of several parts into
     another.
     """
-    found = [text for letter in item.letters for text in option_texts(item, letter)]
+    texts = [text for letter in item.letters for text in option_texts(item, letter)]
     options = {letter: normalise(item.option(letter)) for letter in item.letters}
     for letter in item.letters:
         spans = [(m.start, m.end) for m in item.mentions if m.field == letter]
@@ -655,14 +659,14 @@ def forbidden_texts(item: Question) -> list[str]:
         text = item.option(letter)
         for start, end in spans:
             before, after = normalise(text[:start]), normalise(text[end:])
-            found += [
+            texts += [
                 other[len(before) : len(other) - len(after)]
                 for other in others
                 if 0 < len(before) + len(after) < len(other)
                 and other.startswith(before)
                 and other.endswith(after)
             ]
-    return found
+    return texts
 
 
 _EXCEPTION = re.compile(r"\b(?:not|except|least|incorrect|false|contraindicated)\b", re.IGNORECASE)

@@ -170,10 +170,10 @@ class Ontology:
         ones = np.ones(len(both[0]), dtype=np.float32)
         self._graph = csr_array((ones, both), shape=(len(nodes), len(nodes)))
         self._places: dict[str, tuple[int, ...]] = {}
-        for name, found in names:
-            normal, known = normalise(name), tuple(number[n] for n in found if n in number)
-            if normal and known:
-                self._places[normal] = tuple(sorted({*self._places.get(normal, ()), *known}))
+        for name, of_name in names:
+            normal, own = normalise(name), tuple(number[n] for n in of_name if n in number)
+            if normal and own:
+                self._places[normal] = tuple(sorted({*self._places.get(normal, ()), *own}))
 
     def places(self, name: str) -> tuple[int, ...]:
         """Return the nodes a name stands for; empty if the hierarchy lacks it.
@@ -181,24 +181,24 @@ class Ontology:
         The name is looked up after `normalise`, then by its set of words, so that "Diabetes
         mellitus, type 2" is found as "type 2 diabetes mellitus".
         """
-        found = self._places.get(normalise(name))
-        return self._by_words.get(word_set(name), ()) if found is None else found
+        nodes = self._places.get(normalise(name))
+        return self._by_words.get(word_set(name), ()) if nodes is None else nodes
 
     def steps(self, sources: Sequence[int]) -> NDArray[np.float64]:
         """Return the number of edges from each node to the nearest source, shape (n_nodes,).
 
         The search is breadth-first from all sources at once; nan: no path.
         """
-        found = np.full(self._graph.shape[0], np.nan)
-        reached = np.zeros(len(found), dtype=np.float32)
+        distance = np.full(self._graph.shape[0], np.nan)
+        reached = np.zeros(len(distance), dtype=np.float32)
         reached[list(sources)] = 1
         new = reached > 0
         step = 0
         while new.any():
-            found[new] = step
-            new = (self._graph @ new.astype(np.float32) > 0) & np.isnan(found)
+            distance[new] = step
+            new = (self._graph @ new.astype(np.float32) > 0) & np.isnan(distance)
             step += 1
-        return found
+        return distance
 
     @cached_property
     def _by_words(self) -> dict[frozenset[str], tuple[int, ...]]:
@@ -282,10 +282,10 @@ class PathLength(Distance):
         self.lack = f"outside {ontology.title}"
         places = [ontology.places(name) for name in names]
         self._n_names = len(names)
-        self._inside = np.array([i for i, found in enumerate(places) if found], dtype=np.int64)
-        sizes = [len(found) for found in places if found]
+        self._inside = np.array([i for i, nodes in enumerate(places) if nodes], dtype=np.int64)
+        sizes = [len(nodes) for nodes in places if nodes]
         self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        self._flat = np.array([node for found in places for node in found], dtype=np.int64)
+        self._flat = np.array([node for nodes in places for node in nodes], dtype=np.int64)
         self._row = cached_rows(self._edges, len(names))
 
     def to_names(self, anchor: str) -> Floats:

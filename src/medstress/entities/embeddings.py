@@ -23,9 +23,9 @@ from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.writing import atomic_stream, cache_dir
 from medstress.entities.encoders import (
-    KNOWN_POOLINGS,
     MAX_TOKENS,
     POOLINGS,
+    POOLINGS_OF,
     RELEASED,
     Pooling,
     Progress,
@@ -123,8 +123,8 @@ class Embedder:
         Raises:
             UsageError: the model is not found, or its folder needs a pooling medstress lacks.
         """
-        known = self._requested or KNOWN_POOLINGS.get(self.embedding)
-        return known or self._folder.pooling or default_pooling(self.embedding)
+        own = self._requested or POOLINGS_OF.get(self.embedding)
+        return own or self._folder.pooling or default_pooling(self.embedding)
 
     def vectors(
         self, names: Sequence[str], progress: Progress | None = None, *, keep: bool = True
@@ -163,8 +163,8 @@ class Embedder:
                 if self._is_model:
                     yield self._transformer.encode(part, _shifted(progress, start, len(names)))
                     continue
-                found = self._word_vectors.encode(part)
-            yield found
+                vectors = self._word_vectors.encode(part)
+            yield vectors
             if progress is not None:
                 progress(start + len(part), len(names))
 
@@ -459,10 +459,10 @@ class PromptEncoder:
         from transformers import AutoTokenizer
 
         assert self._embedder.folder is not None
-        found: Callable[..., dict[str, list[list[int]]]] = AutoTokenizer.from_pretrained(
+        tokenizer: Callable[..., dict[str, list[list[int]]]] = AutoTokenizer.from_pretrained(
             str(self._embedder.folder.model), local_files_only=True, trust_remote_code=False
         )
-        return found
+        return tokenizer
 
     @cached_property
     def _limit(self) -> int:
@@ -474,8 +474,8 @@ class PromptEncoder:
         return min(MAX_TOKENS, folder_limit, model_limit) - n_special - SLACK
 
     def _count(self, texts: list[str]) -> list[int]:
-        found = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
-        return [len(ids) for ids in found["input_ids"]]
+        tokens = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)
+        return [len(ids) for ids in tokens["input_ids"]]
 
 
 def windows(text: str, limit: int, count: CountTokens) -> list[tuple[str, int]]:
@@ -498,8 +498,8 @@ def windows(text: str, limit: int, count: CountTokens) -> list[tuple[str, int]]:
         return [(text, max(n_tokens, 1))]
     step = max(limit // 4, 1)  # a character is four tokens at most
     words: list[str] = []
-    found = _WORD.findall(text)
-    for word, n in zip(found, count(found), strict=True):
+    matches = _WORD.findall(text)
+    for word, n in zip(matches, count(matches), strict=True):
         if n > limit:
             words += [word[i : i + step] for i in range(0, len(word), step)]
         else:
@@ -631,7 +631,7 @@ class WordVectors:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._size = 0
-        self._known: dict[str, NDArray[np.float64] | None] = {}
+        self._kept_vectors: dict[str, NDArray[np.float64] | None] = {}
 
     def learn(self, names: Sequence[str], progress: Progress | None = None) -> None:
         """Read the words of all names in one pass, since the file may be large.
@@ -645,10 +645,10 @@ class WordVectors:
         """
         listed = {word for name in names for word in _split(name)}
         listed.update(part for word in tuple(listed) for part in _PART.findall(word))
-        new = (listed | {word.lower() for word in listed}) - self._known.keys()
+        new = (listed | {word.lower() for word in listed}) - self._kept_vectors.keys()
         if not new and self._size:
             return
-        self._known.update(dict.fromkeys(new))
+        self._kept_vectors.update(dict.fromkeys(new))
         wanted = {word.encode(): word for word in new}
         is_checked = False
         for number, line, share in packed_lines(self._path, "embedding"):
@@ -678,7 +678,7 @@ class WordVectors:
                 ) from None
             is_checked = True
             if (name := wanted.pop(word, None)) is not None:
-                self._known[name] = vector
+                self._kept_vectors[name] = vector
         if not is_checked:
             raise UsageError(
                 f"embedding: expected word vectors in {self._path}, got an empty file; give "
@@ -703,7 +703,7 @@ class WordVectors:
     def _of_word(self, word: str) -> list[NDArray[np.float64]]:
         """Return the vector of a word as written or in lower case, else those of its parts."""
         for form in (word, word.lower()):
-            if (vector := self._known.get(form)) is not None:
+            if (vector := self._kept_vectors.get(form)) is not None:
                 return [vector]
         parts = _PART.findall(word)
         return [] if parts == [word] else [v for part in parts for v in self._of_word(part)]

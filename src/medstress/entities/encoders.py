@@ -31,7 +31,7 @@ POOLINGS: tuple[Pooling, ...] = ("cls", "mean", "first_token")
 
 RELEASED = "as_released"
 
-KNOWN_POOLINGS: dict[str, Pooling] = {
+POOLINGS_OF: dict[str, Pooling] = {
     "minilm": "mean",
     "GanjinZero/UMLSBert_ENG": "cls",
     "thenlper/gte-base": "mean",
@@ -90,9 +90,9 @@ def model_folder(embedding: str, base: Path) -> Path:
     parts = ["*_Pooling/config.json", "0_Transformer/*"]
     patterns = [f"*.{ending}" for ending in ("json", "txt", "model", "safetensors", "bin")]
     try:
-        found = snapshot_download(embedding, allow_patterns=patterns, ignore_patterns="*/*")
-        if (Path(found) / "modules.json").is_file():
-            found = snapshot_download(embedding, allow_patterns=parts)
+        snapshot = snapshot_download(embedding, allow_patterns=patterns, ignore_patterns="*/*")
+        if (Path(snapshot) / "modules.json").is_file():
+            snapshot = snapshot_download(embedding, allow_patterns=parts)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"embedding {embedding!r}: {expected}; the model is not on this machine and cannot "
@@ -100,7 +100,7 @@ def model_folder(embedding: str, base: Path) -> Path:
             "unset HF_HUB_OFFLINE where downloads are allowed"
             f"{did_you_mean(embedding, ['minilm', 'ngram'])}"
         ).with_command("medstress list embeddings") from error
-    return Path(found)
+    return Path(snapshot)
 
 
 def weights_hash(folder: Path) -> str:

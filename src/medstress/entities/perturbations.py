@@ -244,12 +244,12 @@ class VectorPerturbationSet:
         codes.update(dict.fromkeys(self._index.equal_to(forbidden_texts(item)), EQUAL_TO_OPTION))
         duplicates = [*self._index.equal_to([key]), *self._distance.duplicates(key).tolist()]
         codes.update(dict.fromkeys(duplicates, KEY_DUPLICATE))
-        found = np.array([list(codes), list(codes.values())], np.int32)
+        excluded = np.array([list(codes), list(codes.values())], np.int32)
         without = self._distance.undefined_from(key)
         if without.size == 0:
-            return found
+            return excluded
         undefined = np.stack([without, np.full(len(without), UNDEFINED_DISTANCE)])
-        defined = found[:, ~np.isin(found[0], without)]
+        defined = excluded[:, ~np.isin(excluded[0], without)]
         return np.concatenate([defined, undefined], axis=1, dtype=np.int32)
 
     @cached_property

@@ -139,14 +139,14 @@ def recognise(
         types: the types to replace; other types it finds are ignored.
     """
     texts = list(dict.fromkeys(text for item in items for _, text in _fields(item)))
-    found = dict(zip(texts, recogniser.find(texts), strict=True))
+    mentions = dict(zip(texts, recogniser.find(texts), strict=True))
     remade = []
     for item in items:
         kept = [mention for mention in item.mentions if mention.type not in types]
         kept += [
             Mention(field=name, start=entity.start, end=entity.end, type=entity.type)
             for name, text in _fields(item)
-            for entity in sorted(set(found[text]))
+            for entity in sorted(set(mentions[text]))
             if entity.type in types and cut_word(text, entity.start, entity.end) is None
         ]
         remade.append(item.with_mentions(tuple(kept)))
@@ -429,12 +429,12 @@ def entity_texts(model: str, texts: Sequence[str], base: Path) -> list[str]:
 
 
 def _check_declared(
-    model: str, declared: Sequence[str], labels: Mapping[str, str], given: Mapping[str, str] | None
+    model: str, declared: Sequence[str], labels: Mapping[str, str], types: Mapping[str, str] | None
 ) -> None:
     """Refuse labels that the pipeline lacks, and a pipeline without any known label."""
     if not declared:
         return  # a pipeline need not declare its labels
-    for label in given or ():
+    for label in types or ():
         if label not in declared:
             raise UsageError(
                 f"spaCy pipeline {model!r} has no label {label!r}"

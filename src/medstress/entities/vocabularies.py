@@ -289,8 +289,8 @@ def noise_lexicon(
         counts.update(set(lowered))
         gold.update(token for token, label in zip(lowered, labels, strict=True) if label != OUTSIDE)
     frequent = (word for word, count in counts.items() if count >= n / one_in)
-    known = gold.union(_vocabulary_words(), frequent) - stop_words()
-    return frozenset(word for word in known if any(map(str.isalpha, word)))
+    words = gold.union(_vocabulary_words(), frequent) - stop_words()
+    return frozenset(word for word in words if any(map(str.isalpha, word)))
 
 
 @cache
@@ -367,11 +367,11 @@ def obo_rows(path: Path) -> Iterator[tuple[str, str]]:
             elif tag == "name":
                 term.setdefault(tag, []).insert(0, _plain(value))
             elif tag in ("synonym", "exact_synonym"):
-                found = _QUOTED.match(value.strip())
-                if found is None:
+                quoted = _QUOTED.match(value.strip())
+                if quoted is None:
                     raise _malformed(path, number, "a synonym in double quotes", line)
-                if tag == "exact_synonym" or found[2] == "EXACT":
-                    term.setdefault("name", []).append(_ESCAPE.sub(r"\1", found[1]))
+                if tag == "exact_synonym" or quoted[2] == "EXACT":
+                    term.setdefault("name", []).append(_ESCAPE.sub(r"\1", quoted[1]))
     yield from _named(term)
 
 

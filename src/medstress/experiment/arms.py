@@ -61,8 +61,8 @@ def make_attacks(tables: Sequence[config.Attack], base: Path | None = None) -> l
             entries.append((label, table.name, attacks[-1].label_parameters()))
     labels = config.unique_labels("attack", entries)
     return [
-        AttackPart(label=label, attack=attack, is_labelled=given is not None)
-        for label, attack, (given, _, _) in zip(labels, attacks, entries, strict=True)
+        AttackPart(label=label, attack=attack, is_labelled=own is not None)
+        for label, attack, (own, _, _) in zip(labels, attacks, entries, strict=True)
     ]
 
 
@@ -127,7 +127,7 @@ def with_stored(
     made = [part for part in attacks if not isinstance(part.attack, Attacked)]
     if len(made) == len(attacks):
         return made
-    sets = [found for one in datasets if (found := one.loaded.attack_set) is not None]
+    sets = [stored for one in datasets if (stored := one.loaded.attack_set) is not None]
     if len(sets) != 1 or not sets[0].arms:
         raise UsageError(
             f'attack "{NAME}" asks the edits of one [[dataset]] of name = "{NAME}" that holds an '

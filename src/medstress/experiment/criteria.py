@@ -314,10 +314,10 @@ def check_slices(prepared: Prepared) -> None:
                 raise UsageError(f"[slices] by: {by!r} is for questions, not {prepared.kind.name}")
             continue
         if not any(column_of(item, by) for item in items):
-            known = [*config.COMPUTED, *columns]
+            names = [*config.COMPUTED, *columns]
             raise UsageError(
-                f"[slices] by: no item has {by!r}{did_you_mean(by, known)} (there are: "
-                f"{', '.join(known)})"
+                f"[slices] by: no item has {by!r}{did_you_mean(by, names)} (there are: "
+                f"{', '.join(names)})"
             )
         n = len({value for item in items for value in values_of_column(item, by)})
         if n > _MOST_VALUES:
@@ -439,8 +439,8 @@ def check_items(experiment: config.Experiment, datasets: Sequence[DatasetPart]) 
     Raises:
         UsageError: an item is unknown; the message names the first.
     """
-    known = {item.id for part in datasets for item in part.questions}
+    ids = {item.id for part in datasets for item in part.questions}
     table = experiment.test
     for name in table.items if table is not None else ():
-        if name not in known:
+        if name not in ids:
             raise UsageError(f"[test] items: no data set has an item {name!r}; give item ids")

@@ -133,7 +133,7 @@ def recognise_mentions(
                 "both the same"
             )
     specs: dict[str, dict[str, Any]] = {}
-    found = list(datasets)
+    parts = list(datasets)
     for key in dict.fromkeys(map(_key, tables)):
         users = [table for table in tables if _key(table) == key]
         name = users[0].recogniser
@@ -144,18 +144,18 @@ def recognise_mentions(
         note(f"mentions ({name})")
         recogniser = _open(users, base)
         types = frozenset().union(*(types_of(table.type) for table in users))
-        for i, part in enumerate(found):
+        for i, part in enumerate(parts):
             items = recognise(part.questions, recogniser, types)
-            found_any = any(mention.type in types for item in items for mention in item.mentions)
-            if needs_all and not found_any:
+            has_one = any(mention.type in types for item in items for mention in item.mentions)
+            if needs_all and not has_one:
                 raise UsageError(
                     f"dataset {part.label!r}: recogniser {name!r} finds no mention of type "
                     f"{' or '.join(sorted({t.types for t in users}))} in its "
                     f"{len(items)} items"
                 ).with_command(part.check)
-            found[i] = replace(part, questions=items)
+            parts[i] = replace(part, questions=items)
         specs[key] = recogniser.spec()
-    return found, [specs[_key(table)] for table in tables]
+    return parts, [specs[_key(table)] for table in tables]
 
 
 def _open(tables: Sequence[config.Entities], base: Path) -> Recogniser:
@@ -170,16 +170,16 @@ def _open(tables: Sequence[config.Entities], base: Path) -> Recogniser:
     from medstress.entities.vocabularies import SHIPPED, load_vocabulary
 
     own = []
-    for each in tables:
-        if each.vocabulary in SHIPPED and each.type == each.vocabulary:
+    for one in tables:
+        if one.vocabulary in SHIPPED and one.type == one.vocabulary:
             continue
-        first, *others = [each.type] if isinstance(each.type, str) else each.type
+        first, *others = [one.type] if isinstance(one.type, str) else one.type
         if others:
             raise UsageError(
-                f"entities, type = {each.type!r}: recogniser 'gazetteer' gives every name of "
-                f"{each.vocabulary!r} one type; give one"
+                f"entities, type = {one.type!r}: recogniser 'gazetteer' gives every name of "
+                f"{one.vocabulary!r} one type; give one"
             )
-        names = load_vocabulary(each.vocabulary, base, each.column).names
+        names = load_vocabulary(one.vocabulary, base, one.column).names
         own.append(Source(names=names, type=first))
     return Gazetteer(own, with_shipped=True) if own else shipped_gazetteer()
 
@@ -221,12 +221,12 @@ def require_attackable(
         or any(typed_options(item, types) for item in items for types in groups)
     ):
         return
-    found = sorted(
+    others = sorted(
         {m.type for item in items for m in item.mentions if m.field in {*item.letters} - {item.key}}
     )
     wanted = " or ".join(sorted({table.types for table in tables}))
-    if found:
-        why = f"the mentions there are of type {', '.join(found[:5])}; change type"
+    if others:
+        why = f"the mentions there are of type {', '.join(others[:5])}; change type"
     else:
         why = "no mention is there; mark the names in the options"
     raise UsageError(

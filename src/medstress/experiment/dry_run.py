@@ -763,14 +763,14 @@ def role_sizes(
     )
     listed = " ".join([item.question, *item.options])
     read, question = (len(text) / CHARACTERS_PER_TOKEN for text in (rules, listed))
-    said = min(TURN, attack.reasoning_tokens)
-    per_attempt = question + 2 * REQUEST + said + PLAN + INSERTED
+    reasoning = min(TURN, attack.reasoning_tokens)
+    per_attempt = question + 2 * REQUEST + reasoning + PLAN + INSERTED
     to_attacker = Size(
         about_in=read + question + REQUEST + max(attempts - 1, 0) / 2 * per_attempt,
         about_out=min((PLAN + INSERTED) / 2, writes[ATTACKER]),
     )
     about_out = min(VOTE, writes.get(JUDGE, 0))
-    return to_attacker, Size(about_in=question + REQUEST + said, about_out=about_out)
+    return to_attacker, Size(about_in=question + REQUEST + reasoning, about_out=about_out)
 
 
 def _of_call(call: Call, model: str) -> tuple[int, int]:

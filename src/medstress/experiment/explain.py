@@ -83,10 +83,10 @@ def texts_of(call: Call) -> Texts:
         case Score() | Generate() | Choose():
             if isinstance(call.prompt, str):
                 return (call.prompt,)
-            said = [turn.content for turn in call.prompt if turn.role == "user"]
-            if not said:
+            turns = [turn.content for turn in call.prompt if turn.role == "user"]
+            if not turns:
                 raise TrialError("not explained: the conversation has no turn of the user")
-            return (said[-1],)
+            return (turns[-1],)
         case Rank():
             return (call.prompt, *call.options)
         case Tag() | Compare() | Classify():
@@ -176,7 +176,7 @@ def word_cuts(text: str) -> list[int]:
     >>> pieces(text, word_cuts)
     ('  Take', ' aspirin.', '\r\nWhy?\n')
     """
-    return [found.start() for found in _WORD.finditer(text)]
+    return [match.start() for match in _WORD.finditer(text)]
 
 
 def pieces(text: str, cuts: Cuts) -> tuple[str, ...]:
@@ -274,13 +274,13 @@ def segments_of(
         )
     )
     shown = first_texts(flow_of(marked))
-    found = [
+    both = [
         _placed(shown, {mark: name for name, mark in marks.items()}, fields, edits, texts, is_after)
         for texts, is_after in ((before, False), (after, True))
     ]
-    if found[0] is None or found[1] is None or len(found[0]) != len(found[1]):
+    if both[0] is None or both[1] is None or len(both[0]) != len(both[1]):
         return _differing(before, after)
-    pairs = [(a, b) for a, b in zip(found[0], found[1], strict=True) if a.text or b.text]
+    pairs = [(a, b) for a, b in zip(both[0], both[1], strict=True) if a.text or b.text]
     return Pair(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
@@ -295,7 +295,7 @@ def _placed(
     """Put fields in place of their marks; None if that is not what was asked."""
     if len(shown) != len(texts):
         return None
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for number, (marked, text) in enumerate(zip(shown, texts, strict=True)):
         part: list[Segment] = []
         for i, piece in enumerate(re.split(f"([{''.join(names)}])", marked)):
@@ -309,8 +309,8 @@ def _placed(
         fitted = _stripped(part, text)
         if fitted is None:
             return None
-        found += [replace(segment, number=number) for segment in fitted]
-    return found
+        segments += [replace(segment, number=number) for segment in fitted]
+    return segments
 
 
 def _with_label(literal: Segment, letter: str) -> list[Segment]:
@@ -340,13 +340,13 @@ def _stripped(part: Sequence[Segment], text: str) -> list[Segment] | None:
     start = 0 if whole == text else len(whole) - len(whole.lstrip())
     if whole[start : start + len(text)] != text or whole[start + len(text) :].strip():
         return None
-    found, place = [], 0
+    kept, place = [], 0
     for segment in part:
         first = min(max(start - place, 0), len(segment.text))
         end = max(min(start + len(text) - place, len(segment.text)), first)
         place += len(segment.text)
-        found.append(replace(segment, text=segment.text[first:end]))
-    return found
+        kept.append(replace(segment, text=segment.text[first:end]))
+    return kept
 
 
 def _differing(before: Texts, after: Texts) -> Pair:
@@ -413,14 +413,14 @@ def owen_values(
     Yields:
         Distinct masks; expects their outputs, `(n_masks, n_outputs)`.
     """
-    known: dict[bytes, Floats] = {}
+    values: dict[bytes, Floats] = {}
 
     def asked(masks: Masks) -> Generator[Masks, Floats, list[Floats]]:
         """Return the outputs of masks; those that are new are asked."""
-        new = {as_key(mask): mask for mask in masks if as_key(mask) not in known}
+        new = {as_key(mask): mask for mask in masks if as_key(mask) not in values}
         if new:
-            known.update(zip(new, (yield list(new.values())), strict=True))
-        return [known[as_key(mask)] for mask in masks]
+            values.update(zip(new, (yield list(new.values())), strict=True))
+        return [values[as_key(mask)] for mask in masks]
 
     n, (children, inside) = sum(sizes), branches_of(sizes)
     nothing = np.zeros(n, dtype=bool)
@@ -459,7 +459,7 @@ def owen_values(
     for branch in range(len(inside) - 1, n - 1, -1):  # parents before children
         for half in children[branch]:
             credit[half] += credit[branch] * sizes[half] / sizes[branch]
-    return Owen(values=credit[:n], base=base, full=full, n_evaluations=len(known))
+    return Owen(values=credit[:n], base=base, full=full, n_evaluations=len(values))
 
 
 def branches_of(sizes: Sequence[int]) -> tuple[dict[int, tuple[int, int]], Masks]:
@@ -603,7 +603,7 @@ class _Side:
         assert self.found is not None
         assert self.answer is not None
         # Rounded first, so that readers can check the gap.
-        found = Owen(
+        rounded = Owen(
             values=np.round(self.found.values, DIGITS),
             base=np.round(self.found.base, DIGITS),
             full=np.round(self.found.full, DIGITS),
@@ -616,11 +616,11 @@ class _Side:
                 for segment, size in zip(self.segments, self.sizes, strict=True)
             ],
             "tokens": self.tokens,
-            "values": found.values.tolist(),
-            "base": found.base.tolist(),
-            "full": found.full.tolist(),
-            "evaluations": found.n_evaluations,
-            "gap": found.gap,
+            "values": rounded.values.tolist(),
+            "base": rounded.base.tolist(),
+            "full": rounded.full.tolist(),
+            "evaluations": rounded.n_evaluations,
+            "gap": rounded.gap,
         }
 
 
@@ -638,9 +638,9 @@ def _explain(
             answers = [one.answer for one in held]
             n_asked += len(answers)
             predictions += answers
-            given = iter(answers)
+            replies = iter(answers)
             for side in open_:
-                side.take([next(given) for _ in side.masks])
+                side.take([next(replies) for _ in side.masks])
     finally:
         for side in sides:
             side.search.close()
@@ -735,9 +735,9 @@ def _named(trials: Sequence[Trial], text: str) -> Trial:
     )
     fitting = next(filter(None, ([one for one in trials if fits(one)] for fits in ways)), [])
     if not fitting:
-        known = [*(_bare(one.id) for one in trials), *(one.item.id for one in trials)]
+        names = [*(_bare(one.id) for one in trials), *(one.item.id for one in trials)]
         raise UsageError(
-            f"--trial {text!r}: this run has no such trial or item{did_you_mean(text, known)}; "
+            f"--trial {text!r}: this run has no such trial or item{did_you_mean(text, names)}; "
             "medstress case DIR lists them"
         )
     if len(fitting) > 1:

@@ -233,9 +233,9 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
             "columns": setting("columns", {"FIELD": "COLUMN"}),
             "answer_base": f"{setting('answer_base', 0)} or 1",
         }
-        given = {k: re.search(rf'\b{k} = (?:"([^"]*)")?', message) for k in _SETTLING}
+        named = {k: re.search(rf'\b{k} = (?:"([^"]*)")?', message) for k in _SETTLING}
         # What the message itself proposes, such as encoding = "cp1252", is proposed here too.
-        unset = {k: m for k, m in given.items() if m and k not in table.model_fields_set}
+        unset = {k: m for k, m in named.items() if m and k not in table.model_fields_set}
         values = {k: m[1] or "VALUE" for k, m in unset.items()}
         settling = [flags.get(k, setting("set", f"dataset.{k}={v}")) for k, v in values.items()]
         hint = f" (here: {' or '.join(settling)})" if settling else ""
@@ -392,32 +392,32 @@ def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> Victim:
         is_asked = choices.model.backend == "python" and data.has_passages
         usual = {"prompt": "open_book"} if is_asked else {}
         return Victim(**{**usual, **given_keys(choices.model)})
-    given = choices.model.strip()
-    place = _model_place(choices, given, task)
+    named = choices.model.strip()
+    place = _model_place(choices, named, task)
     backend = str(place["backend"])
-    known = _ONLY.get(task)
-    if known is not None and backend not in known:
+    backends = _ONLY.get(task)
+    if backends is not None and backend not in backends:
         raise UsageError(
-            f"{setting('model', given)}: backend {backend!r} cannot answer {data.kind.name}; give "
+            f"{setting('model', named)}: backend {backend!r} cannot answer {data.kind.name}; give "
             "mock, file.py:function, a folder or a hub id"
         )
-    name, path = given, Path(given).expanduser()
+    name, path = named, Path(named).expanduser()
     if backend not in ("openai", "mock"):  # without folders
         is_file = path.suffix == ".gguf" or backend == "python"
-        name = path.name.removesuffix(".gguf") if is_file else given
+        name = path.name.removesuffix(".gguf") if is_file else named
         name = path.resolve().name if path.is_dir() else name
-    answers = {} if known else _answers(place, data, scores=scores)
+    answers = {} if backends else _answers(place, data, scores=scores)
     return Victim(name=name, **place, **answers)
 
 
-def _model_place(choices: Choices, given: str, task: str) -> dict[str, Any]:
+def _model_place(choices: Choices, model: str, task: str) -> dict[str, Any]:
     """Return back end and location of the model."""
-    if not given:
+    if not model:
         raise UsageError(f"{setting('model')}: expected {_expected()}, got an empty text")
     if choices.base_url is not None:
         from medstress.backends.server import address_of
 
-        server = {"backend": "openai", "model": given, "base_url": address_of(choices.base_url)}
+        server = {"backend": "openai", "model": model, "base_url": address_of(choices.base_url)}
         key = choices.api_key_env
         return server if key is None else {**server, "api_key_env": key}
     if choices.api_key_env is not None:
@@ -425,39 +425,39 @@ def _model_place(choices: Choices, given: str, task: str) -> dict[str, Any]:
             f"{setting('api_key_env')} is for a server: give its address too, as in "
             f"{setting('base_url', 'https://api.openai.com/v1')}"
         )
-    if given == "mock":
+    if model == "mock":
         return {"backend": "mock"}
-    if given in EMBEDDED:
-        return {"backend": "transformers", "model": given}
-    path = Path(given).expanduser()
+    if model in EMBEDDED:
+        return {"backend": "transformers", "model": model}
+    path = Path(model).expanduser()
     local = "sentence_transformers" if task == "similarity" else "transformers"
     if path.is_dir():
         is_spacy = task == "ner" and (path / "meta.json").is_file()
-        return {"backend": "spacy" if is_spacy else local, "model": given}
+        return {"backend": "spacy" if is_spacy else local, "model": model}
     if path.suffix.lower() == ".gguf":
-        _require_file(path, given)
+        _require_file(path, model)
         # Where only transformers is installed, it reads the file as well.
         is_only = find_spec("xllamacpp") is None and find_spec("transformers") is not None
-        return {"backend": "transformers" if is_only else "llama_cpp", "model": given}
-    if path.suffix == ".py" or ".py:" in given:
-        return {"backend": "python", "target": _function_file(given)}
-    module, colon, function = given.partition(":")
+        return {"backend": "transformers" if is_only else "llama_cpp", "model": model}
+    if path.suffix == ".py" or ".py:" in model:
+        return {"backend": "python", "target": _function_file(model)}
+    module, colon, function = model.partition(":")
     if colon and function and _is_module(module):
-        return {"backend": "python", "target": given}
-    if task == "ner" and _is_module(given) and find_spec("spacy") is not None:
-        return {"backend": "spacy", "model": given}
-    near = did_you_mean(given, ["mock", *EMBEDDED])
+        return {"backend": "python", "target": model}
+    if task == "ner" and _is_module(model) and find_spec("spacy") is not None:
+        return {"backend": "spacy", "model": model}
+    near = did_you_mean(model, ["mock", *EMBEDDED])
     if path.with_name(f"{path.name}.py").is_file():
-        near = f"; did you mean '{given}.py'?"
+        near = f"; did you mean '{model}.py'?"
     # The hub's short names are few; a long one, `owner/name`, is always taken as it is.
-    is_hub = "/" in given or not near or _hub_config(given) is not None
-    if _HUB_ID.fullmatch(given) and not path.is_file() and is_hub:
-        return {"backend": local, "model": given}
-    if ":" in given and "/" not in given:
+    is_hub = "/" in model or not near or _hub_config(model) is not None
+    if _HUB_ID.fullmatch(model) and not path.is_file() and is_hub:
+        return {"backend": local, "model": model}
+    if ":" in model and "/" not in model:
         near = (
-            f"; if a server knows {given!r}, add {setting('base_url', 'http://127.0.0.1:11434/v1')}"
+            f"; if a server knows {model!r}, add {setting('base_url', 'http://127.0.0.1:11434/v1')}"
         )
-    raise UsageError(f"{setting('model', given)}: expected {_expected()}{near}")
+    raise UsageError(f"{setting('model', model)}: expected {_expected()}{near}")
 
 
 def _answers(place: dict[str, Any], data: FirstData, *, scores: bool) -> dict[str, Any]:
@@ -484,41 +484,41 @@ def _answers(place: dict[str, Any], data: FirstData, *, scores: bool) -> dict[st
     return {"answer_by": "letter", **plain} if is_choice else {}
 
 
-def _function_file(given: str) -> str:
+def _function_file(target: str) -> str:
     """Check that a file has a function, without running it; return the target."""
-    name, colon, function = given.rpartition(":")
-    file, function = (name, function) if colon and name.endswith(".py") else (given, "")
+    name, colon, function = target.rpartition(":")
+    file, function = (name, function) if colon and name.endswith(".py") else (target, "")
     path = Path(file).expanduser()
-    _require_file(path, given)
+    _require_file(path, target)
     text = read_text(path)
     try:
         names = symtable.symtable(text, str(path), "exec").get_symbols()
     except (SyntaxError, ValueError) as error:
         raise UsageError(
-            f"{setting('model', given)}: {path} is not valid Python: {reason(error)}"
-        ).with_flag("--model", given) from error
+            f"{setting('model', target)}: {path} is not valid Python: {reason(error)}"
+        ).with_flag("--model", target) from error
     made = [one.get_name() for one in names if one.is_namespace()]
-    known = {one.get_name() for one in names if one.is_assigned() or one.is_imported()}
+    defined = {one.get_name() for one in names if one.is_assigned() or one.is_imported()}
     offered = [f"{file}:{one}" for one in made if not one.startswith("_")]
     has = f" (it has: {', '.join(offered[:_MOST_NAMED])})" if offered else ""
-    if function and (function.partition(".")[0] in known or "import *" in text):
-        return given
-    near, refusal = "", UsageError(f"{setting('model', given)}: expected file.py:function{has}")
+    if function and (function.partition(".")[0] in defined or "import *" in text):
+        return target
+    near, refusal = "", UsageError(f"{setting('model', target)}: expected file.py:function{has}")
     if function:
-        near = did_you_mean(function, known).replace("'", f"'{file}:", 1)
-        refusal = UsageError(f"{setting('model', given)}: {path} has no {function!r}{near}{has}")
+        near = did_you_mean(function, defined).replace("'", f"'{file}:", 1)
+        refusal = UsageError(f"{setting('model', target)}: {path} has no {function!r}{near}{has}")
     only = offered[:1] if not near and (not function or len(offered) == 1) else []
     raise refusal.with_flag("--model", only[0]) if only else refusal
 
 
-def _require_file(path: Path, given: str) -> None:
+def _require_file(path: Path, target: str) -> None:
     if path.is_file():
         return
-    file = given.rpartition(":")[0] if ".py:" in given else given
+    file = target.rpartition(":")[0] if ".py:" in target else target
     near = [str(Path(file).with_name(one.name)) for one in path.parent.glob(f"*{path.suffix}")]
-    hint = did_you_mean(given, [f"{one}{given.removeprefix(file)}" for one in near])
-    error = UsageError(f"{setting('model', given)}: there is no file {path}{hint}")
-    raise error if hint else error.with_flag("--model", given)
+    hint = did_you_mean(target, [f"{one}{target.removeprefix(file)}" for one in near])
+    error = UsageError(f"{setting('model', target)}: there is no file {path}{hint}")
+    raise error if hint else error.with_flag("--model", target)
 
 
 def _is_module(name: str) -> bool:
@@ -646,7 +646,7 @@ class DataCheck:
     """What was read, and how; its items are those after the limit, which the rest is about."""
     classes: tuple[str, ...]
     """Types or labels of the items."""
-    n_given: int
+    n_with_mentions: int
     """Items that bring mentions of their own."""
     recogniser: str
     """What found the mentions of the groups; empty for items that have none."""
@@ -672,7 +672,7 @@ def skips_rows(overrides: Sequence[str]) -> bool:
     >>> skips_rows(['dataset.on_bad_row = "skip"']), skips_rows([])
     (True, False)
     """
-    return any(re.sub(r"[\s\"']", "", each) == SKIP for each in overrides)
+    return any(re.sub(r"[\s\"']", "", override) == SKIP for override in overrides)
 
 
 def check_data(
@@ -718,7 +718,7 @@ def check_data(
             f"{setting('entities')}: the data are {kind.name}, whose attacks draw no names; "
             "leave it out"
         )
-    n_given = sum(bool(item.mentions) for item in part.questions)
+    n_with_mentions = sum(bool(item.mentions) for item in part.questions)
     groups: list[Resources] = []
     recognisers: list[dict[str, Any]] = []
     written = None
@@ -747,7 +747,7 @@ def check_data(
     return DataCheck(
         data=replace(data, part=part),
         classes=classes,
-        n_given=n_given,
+        n_with_mentions=n_with_mentions,
         recogniser=" and ".join(dict.fromkeys(one["name"] for one in recognisers)),
         first=_first(part, groups),
         skipped=tuple(_row_reasons(unread)),
@@ -800,7 +800,7 @@ def _attackable(
     made = [one for table in _TRIED for one in config.Attack(**table).attacks]
     attacks = [attack for attack in made if kind.is_taken(attack.takes)]
     noise = noise_resources(part.questions, attacks, base)
-    free = [each.resources_on(part) for each in free_group(attacks, noise)]
+    free = [group.resources_on(part) for group in free_group(attacks, noise)]
     for attack in attacks:
         draws_names = "names" in attack.needs
         needs = 'a victim with prompt = "open_book"' if "passage" in attack.fields else ""

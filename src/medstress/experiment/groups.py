@@ -357,8 +357,8 @@ def _recognised(recogniser: str, tagged: Sequence[Tagged], base: Path) -> frozen
 
         mentions = [
             text[mention.start : mention.end]
-            for text, found in zip(texts, shipped_gazetteer().find(texts), strict=True)
-            for mention in found
+            for text, spans in zip(texts, shipped_gazetteer().find(texts), strict=True)
+            for mention in spans
         ]
     else:
         from medstress.entities.recognisers import entity_texts
@@ -562,19 +562,19 @@ def _tagged(items: Sequence[Any], mentions: Mapping[str, tuple[Marked, ...]]) ->
 
 def _find_mentions(items: Sequence[Any]) -> dict[str, tuple[Marked, ...]]:
     """Return the entities of each text; texts without any get the names of the shipped tables."""
-    given_by_text: dict[str, tuple[Marked, ...] | None] = {}
+    marks_by_text: dict[str, tuple[Marked, ...] | None] = {}
     for item in items:
-        for text, given in item.marks().items():
-            if given_by_text.get(text) is None:
-                given_by_text[text] = given
-    texts = [text for text, given in given_by_text.items() if given is None]
-    known = {text: given for text, given in given_by_text.items() if given is not None}
+        for text, marks in item.marks().items():
+            if marks_by_text.get(text) is None:
+                marks_by_text[text] = marks
+    texts = [text for text, marks in marks_by_text.items() if marks is None]
+    settled = {text: marks for text, marks in marks_by_text.items() if marks is not None}
     if not texts:
-        return known
+        return settled
     from medstress.entities.recognisers import shipped_gazetteer
 
-    found = shipped_gazetteer().find(texts)
-    return known | {
+    recognised = shipped_gazetteer().find(texts)
+    return settled | {
         text: tuple((mention.start, mention.end, mention.type) for mention in mentions)
-        for text, mentions in zip(texts, found, strict=True)
+        for text, mentions in zip(texts, recognised, strict=True)
     }

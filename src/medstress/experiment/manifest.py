@@ -138,8 +138,8 @@ def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
 
 def endpoints(victims: Sequence[Victim | RolePart]) -> list[dict[str, Any]]:
     """Describe the servers that are asked and the models they have answered as."""
-    found = [(victim.label, victim.backend.endpoint) for victim in victims]
-    return [{"victim": label, **endpoint} for label, endpoint in found if endpoint]
+    pairs = [(victim.label, victim.backend.endpoint) for victim in victims]
+    return [{"victim": label, **endpoint} for label, endpoint in pairs if endpoint]
 
 
 def go_on(store: RunStore, victims: Sequence[Victim | RolePart], known: Mapping[str, Any]) -> None:
@@ -153,7 +153,7 @@ def go_on(store: RunStore, victims: Sequence[Victim | RolePart], known: Mapping[
     Raises:
         OtherRunError: calls were made with a schema and would be made without, or the reverse.
     """
-    stored = {each["victim"]: each for each in known.get("endpoints") or ()}
+    stored = {entry["victim"]: entry for entry in known.get("endpoints") or ()}
     for victim in victims:
         before, now = stored.get(victim.label, {}), victim.backend.traits.structured
         was = before.get("structured", now)

@@ -102,8 +102,8 @@ def merge_shards(
     )
 
 
-def _check_free(given: str | Path, to: Path) -> None:
-    if not str(given).strip():
+def _check_free(name: str | Path, to: Path) -> None:
+    if not str(name).strip():
         raise UsageError(f"merge {setting('out')}: expected a folder, got an empty text")
     # What a killed merge leaves behind does not count.
     left = {to / LOCK, *unfinished_parts(to)} if to.is_dir() else set[Path]()
@@ -275,8 +275,8 @@ def _joined(manifests_of_shards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for endpoint in manifest["endpoints"]:
             # What any shard learned of a server holds of all.
             first = endpoints.get(endpoint["victim"], {})
-            given = {name: value for name, value in first.items() if value is not None}
-            endpoints[endpoint["victim"]] = {**endpoint, **given}
+            values = {name: value for name, value in first.items() if value is not None}
+            endpoints[endpoint["victim"]] = {**endpoint, **values}
     return {
         "started": min(str(manifest["started"]) for manifest in manifests_of_shards),
         "endpoints": list(endpoints.values()),

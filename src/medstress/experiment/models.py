@@ -456,7 +456,7 @@ def _fitting(item: Question, victim: Victim, window: Window) -> Question:
         return item
     most = window.tokens - ROOM - _reply(victim)
     ends = [end for _, end in sentence_spans(item.passage)]
-    words = [found.end() for found in _WORD.finditer(item.passage, 0, ends[0])]
+    words = [match.end() for match in _WORD.finditer(item.passage, 0, ends[0])]
 
     def fits(end: int) -> bool:
         prompt = victim.task.template.render(_shortened(item, end).candidate())  # type: ignore[attr-defined]
@@ -530,7 +530,7 @@ def check_prices(experiment: config.Experiment) -> None:
 def usd_of(spending: Iterable[Spending], prices: Mapping[str, Price]) -> float:
     """Return the price of stored calls in US dollars; calls without a price cost nothing."""
     return sum(
-        prices[each.payer].usd(each.tokens_in, each.tokens_out)
-        for each in spending
-        if each.payer in prices
+        prices[one.payer].usd(one.tokens_in, one.tokens_out)
+        for one in spending
+        if one.payer in prices
     )

@@ -51,7 +51,7 @@ def prepare(
         UsageError, DataError: one sentence.
     """
     watcher = watcher or Watcher()
-    checked, given, base = resolve(experiment, overrides, needs, complete)
+    checked, source, base = resolve(experiment, overrides, needs, complete)
     attacks = arms.make_attacks(checked.attack, base)
     wanted, roles = checked.experiment.controls, models.tables_of(checked.role)
     criteria.check_tests(checked, attacks)
@@ -62,8 +62,8 @@ def prepare(
     datasets = data.load_datasets(checked.dataset, base, limit)
     criteria.check_items(checked, datasets)
     attacks = arms.with_stored(attacks, datasets, checked.experiment.seeds)
-    beside, left_out = arms.control_arms(attacks, wanted)
-    models.check_roles(roles, [*attacks, *beside], checked.test)
+    controls, left_out = arms.control_arms(attacks, wanted)
+    models.check_roles(roles, [*attacks, *controls], checked.test)
     kind = kind_of_datasets(datasets)
     classes = kind.classes(item for part in datasets for item in part.all_items)
     arms.check_kind(checked, attacks, kind, classes)
@@ -76,10 +76,10 @@ def prepare(
     else:
         if not isinstance(wanted, bool | None):
             raise UsageError(f"[experiment] controls: for {kind.name} write true or false")
-        beside = []
+        controls = []
         if wanted:
-            beside, left_out = arms.noise_controls(attacks, kind)
-    every = [part.attack for part in (*attacks, *beside)]
+            controls, left_out = arms.noise_controls(attacks, kind)
+    every = [part.attack for part in (*attacks, *controls)]
     noise = None
     if not kind.draws_names or any(isinstance(attack, Noise) for attack in every):
         items = [item for part in datasets for item in part.known_items]
@@ -90,15 +90,15 @@ def prepare(
         asked = {name: models.decoding_of(table) for name, table in roles.items()}
         groups = [replace(one, resources=replace(one.resources, roles=asked)) for one in groups]
         arms.check_budgets(attacks, groups)
-        beside = arms.fitting_arms(beside, left_out, datasets, groups, wanted)
+        controls = arms.fitting_arms(controls, left_out, datasets, groups, wanted)
     return criteria.checked(
         Prepared(
             experiment=checked,
-            given={"experiment": given, "overrides": list(overrides)},
+            given={"experiment": source, "overrides": list(overrides)},
             base=base,
             datasets=datasets,
             groups=groups,
-            attacks=[*attacks, *beside],
+            attacks=[*attacks, *controls],
             left_out=left_out,
             kind=kind,
             classes=classes,

@@ -110,10 +110,10 @@ def find_source(experiment: str | Path | Source) -> Source:
         return Source(text=text, name=f"{name}{recipes.SUFFIX}", base=base)
     expected = "expected an experiment file (TOML)"
     if not os.path.lexists(path):
-        known = [p.name for p in path.parent.glob("*.toml")]
-        known += recipes.names() if path.parent == Path() else []
+        files = [p.name for p in path.parent.glob("*.toml")]
+        files += recipes.names() if path.parent == Path() else []
         named = f"{path.name}.toml"
-        near = f"; did you mean {named!r}?" if named in known else did_you_mean(path.name, known)
+        near = f"; did you mean {named!r}?" if named in files else did_you_mean(path.name, files)
         raise UsageError(f"there is no experiment file {path}{near}").with_command(FIRST_COMMAND)
     if path.suffix.lower() in ENDINGS:
         raise UsageError(
@@ -225,8 +225,8 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
         return entries
     matching = [entry for entry in entries if name in (entry.get("name"), entry.get("label"))]
     if not matching:
-        given = (entry.get("label") or entry.get("name") for entry in entries)
-        names = [str(one) for one in given if one is not None]
+        labels = (entry.get("label") or entry.get("name") for entry in entries)
+        names = [str(one) for one in labels if one is not None]
         raise UsageError(
             f"{here}: no [[{table}]] entry is called {name!r}{did_you_mean(name, names)} "
             f"(there are: {', '.join(names) or 'none with a name'})"

@@ -79,10 +79,10 @@ class _UnknownList(_Rules):
 
     def variant_class(self, item: Question, name: str) -> str:
         """Return the class of a name, unless it could be that of a synonym."""
-        found = variant_class(name, option_texts(item, item.key))
-        if found == VARIANT_CLASSES[DIFFERENT]:
+        kind = variant_class(name, option_texts(item, item.key))
+        if kind == VARIANT_CLASSES[DIFFERENT]:
             raise NotHereError("synonyms")
-        return found
+        return kind
 
 
 class _Absent:
@@ -261,21 +261,21 @@ class Bench:
     # -- attacks -----------------------------------------------------------------------------
     def _read_attacks(self) -> list[AttackPart]:
         ours = {part.label: part.attack for part in self._own.attacks} if self._own else {}
-        found = []
+        attacks = []
         for label, spec in self._manifest["attacks"].items():
             own = ours.get(label)
             if own is not None and content_hash(own.spec()) == content_hash(spec):
-                found.append(AttackPart(label=label, attack=own))
+                attacks.append(AttackPart(label=label, attack=own))
                 continue
             attack = self._attack(label, spec)
             if attack is None:
                 name = spec.get("control_of", spec).get("name", spec.get("name"))
                 self.unknown[label] = f"the attack {name!r} is not installed and has its own goal"
                 continue
-            found.append(AttackPart(label=label, attack=attack))
+            attacks.append(AttackPart(label=label, attack=attack))
             if isinstance(attack, _Described):
                 self.muted.add(label)
-        return found
+        return attacks
 
     def _attack(self, label: str, spec: Mapping[str, Any]) -> Attack | None:
         """Return the attack that parameters describe, as far as its rules go."""
@@ -368,7 +368,7 @@ class Bench:
             items = [item for part in self._datasets for item in part.known_items]
             attacks = [part.attack for part in noisy]
             noise = self._tried(NO_NAMES, lambda: noise_resources(items, attacks, Path()))
-        found: dict[str, Any] = {}
+        here: dict[str, Any] = {}
         for label, table in self._tables().items():
             if (why := _not_shipped(table)) is not None:
                 self._lack(label, why)
@@ -378,13 +378,13 @@ class Bench:
                 label, lambda t=tables: load_groups(t, Path(), self._datasets, lambda _: None)
             )
             if built:
-                found[label] = replace(built[0], label=label)
+                here[label] = replace(built[0], label=label)
         free = free_group([part.attack for part in self._attacks], noise)
         if noisy and noise is None and free:
             self._lack(NO_NAMES, named or "")
             free = []
-        found |= {part.label: part for part in free}
-        return found
+        here |= {part.label: part for part in free}
+        return here
 
     def _tried(self, label: str, build: Any) -> Any:
         try:
@@ -448,14 +448,14 @@ class Bench:
 
 def _own(spec: Mapping[str, Any]) -> Attack | None:
     """Return the attack that parameters describe, without the user's files; None: not installed."""
-    known = {k: v for k, v in spec.items() if not (k == "budget" and v is None)}
-    known.pop("exemplars_from", None)
-    if known.get("template") not in shipped_prompt_sets():
-        known.pop("template", None)
+    own = {k: v for k, v in spec.items() if not (k == "budget" and v is None)}
+    own.pop("exemplars_from", None)
+    if own.get("template") not in shipped_prompt_sets():
+        own.pop("template", None)
     if "control_of" not in spec:
-        return rebuilt(known)
-    known.pop("budget", None)  # that of its attack
-    control, of = rebuilt(known), _own(spec["control_of"])
+        return rebuilt(own)
+    own.pop("budget", None)  # that of its attack
+    control, of = rebuilt(own), _own(spec["control_of"])
     return control_arm(control, of) if isinstance(control, Control) and of is not None else None
 
 
@@ -484,13 +484,13 @@ def _not_shipped(table: Mapping[str, Any]) -> str | None:
 
 def backend_of(stored: Mapping[str, Any]) -> Backend:
     """Return what stands for a model of the manifest."""
-    told = stored["backend"]
+    identity = stored["backend"]
     return Recorded(
         ModelIdentity(name=stored["model"], hash=stored["model_hash"]),
         BackendTraits(
-            calls=frozenset(told["calls"]),
-            structured=told["structured"],
-            in_turns=told["in_turns"],
-            labels=tuple(told.get("labels", ())),
+            calls=frozenset(identity["calls"]),
+            structured=identity["structured"],
+            in_turns=identity["in_turns"],
+            labels=tuple(identity.get("labels", ())),
         ),
     )

@@ -547,21 +547,21 @@ def ask(
         StoreError: the folder is a run of another experiment.
     """
     watcher, folder = watcher or Watcher(), asking.folder
-    given: str | Path | Mapping[str, Any] | Source | None = experiment
+    source: str | Path | Mapping[str, Any] | Source | None = experiment
 
     def who_ran(reader: RunReader) -> Any:
         check_whole(folder, shard_of(reader.manifest))
-        return given or own_run(folder, reader.manifest, reader.commits_after)
+        return source or own_run(folder, reader.manifest, reader.commits_after)
 
     own = read(folder, who_ran)
     if isinstance(own, OwnRun):
         own.check_targets()
-        given, overrides = own.experiment, (*own.overrides, *overrides)
+        source, overrides = own.experiment, (*own.overrides, *overrides)
         if not dry_run:
-            checked, _, _ = resolve(given, overrides, complete=asking.complete)
+            checked, _, _ = resolve(source, overrides, complete=asking.complete)
             confirm([*who_is_asked(checked), asking.most(checked)])
-    assert given is not None
-    bench = prepare(given, overrides=overrides, watcher=watcher, complete=asking.complete)
+    assert source is not None
+    bench = prepare(source, overrides=overrides, watcher=watcher, complete=asking.complete)
     wish = Wish(asks_again=True, dry_run=dry_run)
     with locked(folder) as lock, opened_victims(bench, watcher.note, baselines=False):
         stop = execute(bench, folder, wish, asking.stages, lock=lock, watcher=watcher).stop

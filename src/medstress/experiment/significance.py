@@ -799,12 +799,12 @@ def family_flow(
             if not test.has_ended(most):  # later ones of the round change nothing
                 test.n += 1
                 test.n_hard += control.is_hit and control.t.is_as_hard(test.observed)
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "statistic": statistic.value,
         "tests": [test.as_json() for test in tests],
     }
     failed = next((test.note for test in tests if test.has_failed), None)
-    return found if failed is None else {**found, "note": failed}
+    return record if failed is None else {**record, "note": failed}
 
 
 def _check(max_calls: int, price: ControlPrice) -> None:

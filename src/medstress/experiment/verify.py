@@ -104,9 +104,9 @@ class Verification:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        found["broken"] = None if self.broken is None else asdict(self.broken)
-        return {"format": 2, "verified": self.holds, **found}
+        values = {name: getattr(self, name) for name in self.__slots__}
+        values["broken"] = None if self.broken is None else asdict(self.broken)
+        return {"format": 2, "verified": self.holds, **values}
 
     def sentences(self) -> Iterator[str]:
         """Yield what people read."""
@@ -149,14 +149,14 @@ _OF_THE_RUN = ("experiment.", "root")
 """Entries of a summary that every version takes from the manifest as they are."""
 
 
-def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) -> Iterator[Break]:
+def kept_break(run: RunReader, summary: Mapping[str, Any], result: Verification) -> Iterator[Break]:
     """Yield the first place at which the kept summary is not that of the current root."""
     path, now = run.folder / SUMMARY, json.loads(json.dumps(summary))
-    if found.root is None:
+    if result.root is None:
         return
     if check_regular(path) is None:
         # The run was stopped before it was written.
-        found.not_compared.append(f"{SUMMARY} is missing; the same command writes it again")
+        result.not_compared.append(f"{SUMMARY} is missing; the same command writes it again")
         return
     try:
         kept = json.loads(read_inside(path))
@@ -167,26 +167,26 @@ def kept_break(run: RunReader, summary: Mapping[str, Any], found: Verification) 
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         yield _of_file("a summary", type(error).__name__)
         return
-    if root != found.root:
-        yield _of_file(f"root {found.root}", f"root {root}")
+    if root != result.root:
+        yield _of_file(f"root {result.root}", f"root {root}")
         return
     version = run.manifest["versions"]["medstress"]
-    found.notes += [
+    result.notes += [
         f"not compared: criterion {n + 1} of {SUMMARY}, against the run {baseline}, which is not "
         "here as it was"
         for n, baseline in elsewhere.items()
     ]
     inside = tuple(f"requirements[{n}]." for n in elsewhere)
-    for place, expected, given in _differences(now, kept, version == __version__):
+    for place, expected, actual in _differences(now, kept, version == __version__):
         if place.startswith(inside):
             continue
         if version != __version__ and not place.startswith(_OF_THE_RUN):
-            found.not_compared.append(
+            result.not_compared.append(
                 f"{SUMMARY} is of medstress {version}, and another one here from {place} on; "
                 "compare it with what medstress summary says"
             )
             return
-        yield _of_file(f"{place} {_short(expected)}", _short(given))
+        yield _of_file(f"{place} {_short(expected)}", _short(actual))
 
 
 def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, str]]:
@@ -194,17 +194,17 @@ def _elsewhere(run: RunReader, now: Any, kept: Any) -> Iterator[tuple[int, str]]
 
     The baseline is gone, is another, or was not there as the run ended.
     """
-    known = (run.manifest.get(KEY) or {}).get("baselines", {})
+    baselines = (run.manifest.get(KEY) or {}).get("baselines", {})
     pairs = zip(now["requirements"], kept["requirements"], strict=False)
     for n, (one, other) in enumerate(pairs):
         name = str((one["against"] or {}).get("run"))
-        if name not in known:
+        if name not in baselines:
             continue
         outcomes = None
         with suppress(MedstressError):
             outcomes = describe_baseline(Path(run.manifest["base"]), name)["outcomes"]
         was_absent = other["met"] is None and str(other["reason"]).startswith(NO_BASELINE)
-        if outcomes != known[name]["outcomes"] or (was_absent and one != other):
+        if outcomes != baselines[name]["outcomes"] or (was_absent and one != other):
             yield n, name
 
 
@@ -284,47 +284,47 @@ def verify_folder(
     """
     if not (folder / FILE).is_file():
         raise no_run(folder)
-    found = Verification(what=str(folder))
+    result = Verification(what=str(folder))
     root = None if root is None else checked_root(root)
     whole = check_whole(folder)
     if (broken := whole.broken) is None:
         with opened(folder, check="form") as run:
-            _describe(found, run, whole, root)
-            broken = found.broken or next(_Verifying(run, found, own).breaks(), None)
-    found.broken = broken
+            _describe(result, run, whole, root)
+            broken = result.broken or next(_Verifying(run, result, own).breaks(), None)
+    result.broken = broken
     if broken is not None:
-        found.root, found.asked_root = None, None
-    return found
+        result.root, result.asked_root = None, None
+    return result
 
 
-def _describe(found: Verification, run: RunReader, whole: Whole, root: str | None) -> None:
+def _describe(result: Verification, run: RunReader, whole: Whole, root: str | None) -> None:
     """Say which roots there are, and whether the one that was asked for is among them."""
     kept, digests = run.root(), [None, *reviews_digests(run.folder)]
-    found.root = None if kept is None else with_reviews(kept, digests[-1])
-    found.root_note = IN_PROGRESS if kept is None else None
+    result.root = None if kept is None else with_reviews(kept, digests[-1])
+    result.root_note = IN_PROGRESS if kept is None else None
     if whole.n_open:
-        found.notes.append(
+        result.notes.append(
             f"{whole.n_open} calls of trials that go on: they have no digest until a trial ends"
         )
     now = dict(whole.last)
     for earlier in whole.roots:
         for n, reviews in enumerate(digests):
-            known = with_reviews(earlier.root, reviews)
-            found.roots.append(known)
-            if known == root and found.asked_root is None:
-                found.asked_root = known
-                found.added = {name: now[name] - earlier.last[name] for name in now}
-                found.added["reviews"] = len(digests) - 1 - n
-    if root is not None and found.asked_root is None:
-        had = f"only {', '.join(dict.fromkeys(found.roots))}" if found.roots else "no root at all"
-        found.broken = Break(table="manifest", row=0, expected=f"root {root}", found=had)
+            root_now = with_reviews(earlier.root, reviews)
+            result.roots.append(root_now)
+            if root_now == root and result.asked_root is None:
+                result.asked_root = root_now
+                result.added = {name: now[name] - earlier.last[name] for name in now}
+                result.added["reviews"] = len(digests) - 1 - n
+    if root is not None and result.asked_root is None:
+        had = f"only {', '.join(dict.fromkeys(result.roots))}" if result.roots else "no root at all"
+        result.broken = Break(table="manifest", row=0, expected=f"root {root}", found=had)
 
 
 class _Verifying:
     """One verification on its way."""
 
-    def __init__(self, run: RunReader, found: Verification, own: Prepared | None) -> None:
-        self._run, self._found = run, found
+    def __init__(self, run: RunReader, result: Verification, own: Prepared | None) -> None:
+        self._run, self._result = run, result
         self._manifest = run.manifest
         is_ours = self._manifest["versions"]["medstress"] == __version__
         self._items = run.items()
@@ -340,9 +340,9 @@ class _Verifying:
         stored = Run.open(self._run.folder)
         yield from self._follow_ups(stored)
         summary = summary_of(stored)
-        for expected, given in odd_sums([*summary["results"], *summary["by_seed"]]):
-            yield _break("summary", 0, expected, given)
-        yield from kept_break(self._run, summary, self._found)
+        for expected, actual in odd_sums([*summary["results"], *summary["by_seed"]]):
+            yield _break("summary", 0, expected, actual)
+        yield from kept_break(self._run, summary, self._result)
 
     # -- trials ------------------------------------------------------------------------------
     def _trials(self) -> Iterator[Break]:
@@ -359,14 +359,14 @@ class _Verifying:
                 for earlier in self._run.earlier(stored) if stored.attempt else ():
                     yield from self._trial(trial, earlier)
                 why = yield from self._trial(trial, stored)
-                self._found.n_redrawn += why is None
-                self._found.n_judged += why is not None
-                self._found.why.update([why] if why is not None else ())
+                self._result.n_redrawn += why is None
+                self._result.n_judged += why is not None
+                self._result.why.update([why] if why is not None else ())
         stray = None
         for row in list(self._left.values()):
             stored = self._run.work(row)
             if stored.attack in self._bench.unknown:
-                self._found.not_judged[self._bench.unknown[stored.attack]] += 1
+                self._result.not_judged[self._bench.unknown[stored.attack]] += 1
                 del self._left[stored.trial_id]
             elif stored.verdict is not None and stored.verdict not in INQUIRIES:
                 stray = stray or stored
@@ -412,8 +412,8 @@ class _Verifying:
         judged = replace(trial, attack=attack, resources=bench.rules[trial.group])
         if (differs := self._outcome(judged, stored, calls, TAKEN)) is not None:
             yield self._where(stored, differs)
-        for at, expected, given in odd_edits(trial, calls, bench.rules[trial.group]):
-            yield self._where(stored, Differs(at, expected, given))
+        for at, expected, actual in odd_edits(trial, calls, bench.rules[trial.group]):
+            yield self._where(stored, Differs(at, expected, actual))
         if redrawn is not None and not bench.may_differ(trial):
             yield self._where(stored, redrawn)
         return why or OTHERWISE
@@ -484,13 +484,13 @@ class _Verifying:
                 if work is None or work.id != stored.trial_id:
                     self._check_keys(stored, calls)
                     why = f"{purpose or 'a follow-up'}: what it asked about is not here as it was"
-                    self._found.why[why] += 1
-                    self._found.n_judged += 1
+                    self._result.why[why] += 1
+                    self._result.n_judged += 1
                     continue
                 yield from self._place(work, stored, work.attack_spec)
                 takes = self._bench.takes_requests(work)
                 self._replayed(work, stored, calls, takes=takes)
-                self._found.n_follow_ups += 1
+                self._result.n_follow_ups += 1
             except Differs as differs:
                 yield self._where(stored, differs)
 
@@ -502,39 +502,39 @@ class _Verifying:
         What an extension has replaced is asked about nothing that is planned any more, so the plan
         does not say what was asked; its id does.
         """
-        told, purpose = stored.result["told"], stored.result["purpose"]
+        spec, purpose = stored.result["told"], stored.result["purpose"]
         arm = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
         trial = (
-            trials[told["trial"]]
-            if "trial" in told
+            trials[spec["trial"]]
+            if "trial" in spec
             else trials[*arm, self._items[stored.item][1].id]
         )
         if purpose in (Purpose.TRANSFER, Purpose.REUSE):
-            about, edits = again.about(trial, stored.victim), told["edits"]
+            about, edits = again.about(trial, stored.victim), spec["edits"]
             texts = [edits] if isinstance(edits, str) else edits
             return Inquiry(
                 **about,
                 purpose=Purpose(purpose),
                 goal=again.attack(trial).goal_for(about["item"]),
                 candidates=tuple(about["item"].candidate(decode_edits(one)) for one in texts),
-                spec=told,
+                spec=spec,
             )
         if stored.attack in self._bench.muted:
             return None
         if purpose == Purpose.JUDGE:
             return next(iter(mention_studies([trial], again)), None)
         if purpose == Purpose.EXPLAIN:
-            edited = {trial.id: told["edits"]}
-            (work,) = explanations([trial], edited, again, told["evaluations"])
+            edited = {trial.id: spec["edits"]}
+            (work,) = explanations([trial], edited, again, spec["evaluations"])
             findings = stored.result.get("found")
             return replace(
                 work, victim=replace(work.victim, backend=_cut_as_stored(work.victim, findings))
             )
-        keys = {key: told[key] for key in SETTINGS}
+        keys = {key: spec[key] for key in SETTINGS}
         if items := run.manifest.get(FIXED, {}).get("items"):
             keys["items"] = tuple(items)
         for family in families(run.trials, again, SignificanceTable(**keys)):
-            if {one.id for one in family.successes} == set(told["trials"]):
+            if {one.id for one in family.successes} == set(spec["trials"]):
                 return family.study()
         return None
 
@@ -568,11 +568,11 @@ class _Verifying:
     def _place(self, work: Work, stored: StoredWork, spec: Mapping[str, Any]) -> Iterator[Break]:
         """Yield where a row names another place than its id."""
         dataset, item = self._items[stored.item]
-        given = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
+        stored_place = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
         planned = (work.dataset, work.group, work.victim.label, work.attack_label, work.seed)
         own = [work.dataset, work.item.id, work.item.hash, work.repeat]
-        if given != planned:
-            yield _break("arms", stored.row, f"the arm {planned}", f"{given}")
+        if stored_place != planned:
+            yield _break("arms", stored.row, f"the arm {planned}", f"{stored_place}")
         if [dataset, item.id, item.hash, stored.repeat] != own:
             yield _break("trials", stored.row, f"item and repeat {own}", f"{[dataset, item.id]}")
         if orjson.loads(stored.spec) != orjson.loads(orjson.dumps(spec)):

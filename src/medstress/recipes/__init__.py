@@ -28,10 +28,10 @@ def text_of(name: str) -> str:
     Raises:
         UsageError: no recipe has this name.
     """
-    known = names()
-    if name not in known:
+    recipes = names()
+    if name not in recipes:
         raise UsageError(
-            f"no recipe has the name {name!r}{did_you_mean(name, known)}"
+            f"no recipe has the name {name!r}{did_you_mean(name, recipes)}"
         ).with_command("medstress list recipes")
     return (files(__name__) / f"{name}{SUFFIX}").read_text("utf-8")
 

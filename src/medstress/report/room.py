@@ -603,11 +603,11 @@ def _answers(room: Room, record: Record, value: Any, where: str) -> dict[str, st
     for name, word in value.items():
         if word is not None and word not in words[name]:
             raise _wrong(f"{where}, {name}", ", ".join(words[name]), word)
-    given = {name: word for name, word in value.items() if word is not None}
+    answers = {name: word for name, word in value.items() if word is not None}
     if not is_answer:
-        return given
-    right = {RIGHT: YES if given[LETTER] == case.key else NO} if given else {}
-    return {**given, SHOWN: record["shown"], **right}
+        return answers
+    right = {RIGHT: YES if answers[LETTER] == case.key else NO} if answers else {}
+    return {**answers, SHOWN: record["shown"], **right}
 
 
 def merge(stored: Iterable[Review], made: Iterable[Review], *, keeps_note: bool) -> list[Review]:

@@ -449,7 +449,7 @@ def _hash_of(value: str) -> str | None:
 
 def plan_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the root covers of a manifest."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for name, keys in PLAN.items():
         value = manifest.get(name)
         if keys:
@@ -459,11 +459,11 @@ def plan_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
                 for label, part in parts.items()
             }
         if value:
-            found[name] = value
-    if "seeds" in (known := found.get("parts", {})):
+            entries[name] = value
+    if "seeds" in (known := entries.get("parts", {})):
         # Their order says only which trials come first.
-        found["parts"] = {**known, "seeds": sorted(known["seeds"])}
-    return found
+        entries["parts"] = {**known, "seeds": sorted(known["seeds"])}
+    return entries
 
 
 def _anywhere(key: str, value: Any) -> Any:
@@ -478,9 +478,9 @@ def keep_root(db: sqlite3.Connection) -> str:
 
     Call it inside the transaction that completes the run or adds to it.
     """
-    known = current_root(db)
-    if known is not None:
-        return known.root
+    kept = current_root(db)
+    if kept is not None:
+        return kept.root
     root, last = compute_root(db), root_rows(db)
     last["manifest"] += 1  # the row of the root itself
     value = json.dumps({"root": root, "last": last})

@@ -157,7 +157,7 @@ class Database:
         """
 
         def task(db: sqlite3.Connection) -> R:
-            found = work(db)
+            result = work(db)
             if self._chained is not None:
                 link(db, self._chained)
             if self.is_taken_over():
@@ -166,7 +166,7 @@ class Database:
                     "was cut off; it goes on there, and nothing more is written here"
                 )
             db.execute("COMMIT")
-            return found
+            return result
 
         return self.run(task)
 
@@ -234,10 +234,10 @@ def _identity(file: Path) -> tuple[int, int] | None:
     The file is not opened: closing it again would release the locks that SQLite has on it.
     """
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def take_over(file: Path, check: Callable[[Path], None]) -> None:

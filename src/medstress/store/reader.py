@@ -537,6 +537,6 @@ def _earlier(reader: RunReader, model_hash: str, task: Mapping[str, Any]) -> Ear
     )
 
 
-def _is_same(known: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
+def _is_same(stored: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
     # The task may hold tuples where the manifest holds lists.
-    return all(json.dumps(known.get(key)) == json.dumps(task.get(key)) for key in _SAME)
+    return all(json.dumps(stored.get(key)) == json.dumps(task.get(key)) for key in _SAME)

@@ -501,9 +501,9 @@ class RunStore:
                 rows[key] = (key, trial, encode_answer(answer), seconds, *tokens)
 
         def write(db: sqlite3.Connection) -> None:
-            known = dict(_of_keys(db, _ANSWERS, list(rows)))
+            stored = dict(_of_keys(db, _ANSWERS, list(rows)))
             (last,) = db.execute("SELECT COALESCE(MAX(id), 0) FROM main.answers").fetchone()
-            fresh = (row for key, row in rows.items() if key not in known)
+            fresh = (row for key, row in rows.items() if key not in stored)
             new = [(number, *row) for number, row in enumerate(fresh, last + 1)]
             insert_rows(db, "main.answers", new)
             insert_rows(db, "temp.keys", [(key, number) for number, key, *_ in new])
@@ -514,12 +514,12 @@ class RunStore:
 
     def consumed(self, rows: Iterable[Exchange]) -> None:
         """Store exchanges."""
-        given, attempts = list(rows), self._attempts
+        batch, attempts = list(rows), self._attempts
 
         def write(db: sqlite3.Connection) -> None:
-            answers = dict(_of_keys(db, _ANSWERS, [row[6] for row in given]))
+            answers = dict(_of_keys(db, _ANSWERS, [row[6] for row in batch]))
             derived, others = [], []
-            for trial, seq, role, purpose, query, call, key, edits, flags, request, error in given:
+            for trial, seq, role, purpose, query, call, key, edits, flags, request, error in batch:
                 answer = answers.get(key) if error is None else None
                 place = (trial, attempts.get(trial, 0), seq, role, purpose, query, call)
                 if answer is not None and request is None and flags is None:

@@ -154,8 +154,7 @@ class SharedCache:
                 "FROM answers GROUP BY model, model_hash ORDER BY COUNT(*) DESC, model"
             ).fetchall()
         return [
-            ModelEntries(model, known, n, int(tokens), mean)
-            for model, known, n, tokens, mean in rows
+            ModelEntries(model, name, n, int(tokens), mean) for model, name, n, tokens, mean in rows
         ]
 
     def n_bytes(self) -> int:
@@ -201,18 +200,18 @@ class SharedCache:
             raise StoreError(f"the answer cache in {self.folder}: {error}; {hint}") from error
 
 
-def cache_folder(given: str, base: Path) -> Path:
+def cache_folder(place: str, base: Path) -> Path:
     """Return the folder that `cache = ...` names: `default`, or a path relative to `base`."""
-    return cache_dir("answers") if given == DEFAULT else base / Path(given).expanduser()
+    return cache_dir("answers") if place == DEFAULT else base / Path(place).expanduser()
 
 
 @contextmanager
-def open_shared(given: str | None, base: Path) -> Iterator[SharedCache | None]:
+def open_shared(place: str | None, base: Path) -> Iterator[SharedCache | None]:
     """Open the cache that `cache = ...` names; yield None if none is named."""
-    if given is None:
+    if place is None:
         yield None
         return
-    with closing(SharedCache(cache_folder(given, base))) as cache:
+    with closing(SharedCache(cache_folder(place, base))) as cache:
         yield cache
 
 

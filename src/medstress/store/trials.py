@@ -398,5 +398,5 @@ def _validity(valid: bool | None, reason: str | None, pieces: Sequence[Any] | No
     """Return what is known without people: rules refute."""
     evidence = tuple(Evidence(kind=k, source=s, valid=v) for k, s, v in pieces or ())
     evidence = after_success(evidence, reason, valid)
-    known = None if valid or reason == REVIEW else valid
-    return Validity(known, reason, evidence)
+    vouched = None if valid or reason == REVIEW else valid
+    return Validity(vouched, reason, evidence)

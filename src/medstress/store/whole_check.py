@@ -132,8 +132,8 @@ def _breaks(db: sqlite3.Connection) -> Iterator[Break]:
     for table, row, other, _ in db.execute("PRAGMA main.foreign_key_check"):
         yield Break(table, row or 0, f"a row of {other}", "none")
     for table, query in _ODD:
-        for row, expected, found in db.execute(f"{query} ORDER BY 1 LIMIT 1"):
-            yield Break(table, row, expected, _short(found))
+        for row, expected, actual in db.execute(f"{query} ORDER BY 1 LIMIT 1"):
+            yield Break(table, row, expected, _short(actual))
     yield from _unreadable(db)
     yield from wrong_exchanges(db)
     now = root_rows(db)

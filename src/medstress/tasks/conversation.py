@@ -150,7 +150,7 @@ class Conversation:
             options=lettered(zip(letters, candidate.options, strict=True)),
         )
         turns = [Message("system", say("target_system")), Message("user", reasoning)]
-        reasoned = yield from self._said(turns, self.decoding)
+        reasoned = yield from self._turn(turns, self.decoding)
         rationale = turns[-1].content or reasoned.reasoning or ""
         if reasoned.is_cut:
             return replace(cut_off_prediction(reasoned), rationale=rationale)
@@ -161,13 +161,15 @@ class Conversation:
         turns.append(Message("user", say("target_letter" if self.by_letter else "target_answer")))
         if self.by_letter:
             lead = "" if self.in_turns else " "
-            found = yield from scored_letters(candidate, self._prompt(turns), lead)
+            prediction = yield from scored_letters(candidate, self._prompt(turns), lead)
         else:
-            found = yield from self._letter(turns, candidate)
+            prediction = yield from self._letter(turns, candidate)
         confidences = None if isinstance(numbers, Unreadable) else numbers
-        return replace(found, rationale=rationale, confidences=confidences, cut_confidences=is_cut)
+        return replace(
+            prediction, rationale=rationale, confidences=confidences, cut_confidences=is_cut
+        )
 
-    def _said(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
+    def _turn(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
         """Generate one turn and append it to the conversation without its thoughts."""
         call = Generate(self._prompt(turns), decoding, schema=schema)
         (reply,) = yield (Request(call),)
@@ -189,19 +191,19 @@ class Conversation:
         """Ask for JSON, with one turn to repair it; return what was read, and the reply."""
         decoding = replace(self.decoding, max_new_tokens=self.answer_tokens)
         schema = schema_of(kind, candidate.item.letters)
-        reply = yield from self._said(turns, decoding, schema)
-        found = read(turns[-1].content, candidate, reply.is_cut)
-        if isinstance(found, Unreadable):
-            turns.append(Message("user", say("repair", reason=found.reason)))
-            reply = yield from self._said(turns, decoding, schema)
-            found = read(turns[-1].content, candidate, reply.is_cut)
-        return found, reply
+        reply = yield from self._turn(turns, decoding, schema)
+        result = read(turns[-1].content, candidate, reply.is_cut)
+        if isinstance(result, Unreadable):
+            turns.append(Message("user", say("repair", reason=result.reason)))
+            reply = yield from self._turn(turns, decoding, schema)
+            result = read(turns[-1].content, candidate, reply.is_cut)
+        return result, reply
 
     def _letter(
         self, turns: list[Message], candidate: Candidate
     ) -> Generator[tuple[Request, ...], tuple[Answer, ...], Prediction]:
-        found, reply = yield from self._read(turns, Letter, candidate, self._answer)
-        letter = None if isinstance(found, Unreadable) else found
+        result, reply = yield from self._read(turns, Letter, candidate, self._answer)
+        letter = None if isinstance(result, Unreadable) else result
         if letter is None and reply.is_cut:
             return cut_off_prediction(reply)
         return Prediction(outcome=mark(candidate, letter), answer=letter, text=reply.text)

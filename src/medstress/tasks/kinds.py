@@ -66,9 +66,9 @@ class EntityTagging:
         if entity is None:
             # Without an entity, what the victim marks only counts for precision.
             return Prediction(outcome=Outcome.RIGHT, answer=None, text=" ".join(labels))
-        found = entity in entities_of(labels)
+        is_marked = entity in entities_of(labels)
         return Prediction(
-            outcome=Outcome.RIGHT if found else Outcome.WRONG,
+            outcome=Outcome.RIGHT if is_marked else Outcome.WRONG,
             answer=" ".join(labels[entity.start : entity.end]),
             text=" ".join(labels),
         )
@@ -128,8 +128,8 @@ class EntityTagging:
                     f"victim {victim!r}: labels: it has no type {name!r}"
                     f"{did_you_mean(name, types)} (it has: {', '.join(types)})"
                 )
-        known = {self.names.get(type_, type_) for type_ in types}
-        if missing := [type_ for type_ in self.types if type_ not in known]:
+        used = {self.names.get(type_, type_) for type_ in types}
+        if missing := [type_ for type_ in self.types if type_ not in used]:
             raise UsageError(
                 f"victim {victim!r} knows the types {', '.join(types)}, and the data's types are "
                 f"{data}: say which of its types is {missing[0]!r}, e.g. "

@@ -154,8 +154,8 @@ class MultipleChoice:
             return (yield from self._followed_up(candidate))
         if (order := order_of(candidate)) is not None:
             shown_item = shown_in(candidate.item, order)
-            found = yield from self.flow(Candidate(item=shown_item))
-            return put_back(candidate.item, found, order)
+            prediction = yield from self.flow(Candidate(item=shown_item))
+            return put_back(candidate.item, prediction, order)
         match self.answer_by:
             case AnswerBy.CHOICE:
                 shown = listing(self.template, candidate)
@@ -190,10 +190,10 @@ class MultipleChoice:
             return first
         by_function = self.answer_by is AnswerBy.CHOICE
         prompt = listing(self.template, asked) if by_function else self.template.render(asked)
-        said = first.answer or ""
+        words = first.answer or ""
         if first.text is not None:
-            said = without_thoughts(first.text, self.thoughts).strip()
-        turns = turns_after(prompt, said, candidate.follow_up)
+            words = without_thoughts(first.text, self.thoughts).strip()
+        turns = turns_after(prompt, words, candidate.follow_up)
         if self.answer_by is AnswerBy.LETTER:
             return (yield from scored_letters(asked, turns))
         (reply,) = yield (Request(self._generated(turns)),)
@@ -330,14 +330,14 @@ def without_follow_up(candidate: Candidate) -> Candidate:
     )
 
 
-def turns_after(prompt: Prompt, answer: str, said: str) -> tuple[Message, ...]:
+def turns_after(prompt: Prompt, answer: str, follow_up: str) -> tuple[Message, ...]:
     """Return a conversation: the question, the victim's answer, and what is said after it.
 
     >>> [turn.role for turn in turns_after("A or B?", "A", "Are you sure?")]
     ['user', 'assistant', 'user']
     """
     asked = (Message("user", prompt),) if isinstance(prompt, str) else prompt
-    return (*asked, Message("assistant", answer), Message("user", said))
+    return (*asked, Message("assistant", answer), Message("user", follow_up))
 
 
 def order_of(candidate: Candidate) -> tuple[int, ...] | None:
@@ -402,7 +402,7 @@ def together(flows: Sequence[Flow]) -> Rounds:
     Returns:
         Their predictions, same order.
     """
-    found: dict[int, Prediction] = {}
+    predictions: dict[int, Prediction] = {}
     pending = {i: next(flow) for i, flow in enumerate(flows)}
     try:
         while pending:
@@ -412,12 +412,12 @@ def together(flows: Sequence[Flow]) -> Rounds:
                 try:
                     pending[i] = flows[i].send(part)
                 except StopIteration as stop:
-                    found[i] = stop.value
+                    predictions[i] = stop.value
                     del pending[i]
     finally:
         for flow in flows:
             flow.close()
-    return [found[i] for i in range(len(flows))]
+    return [predictions[i] for i in range(len(flows))]
 
 
 def changed(

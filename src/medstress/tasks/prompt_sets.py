@@ -290,8 +290,8 @@ class EvidenceList(BaseModel):
     def _pairs_of_groups(self) -> Self:
         for pair in self.pairs:
             if not {*pair} <= {*self.groups}:
-                known = ", ".join(self.groups) or "groups"
-                raise ValueError(f"pairs: expected pairs of {known}, got {pair!r}")
+                groups = ", ".join(self.groups) or "groups"
+                raise ValueError(f"pairs: expected pairs of {groups}, got {pair!r}")
         return self
 
 
@@ -365,14 +365,14 @@ def load_prompts(name: str, base: Path | None = None) -> PromptSet:
     Raises:
         UsageError: no such set or folder, or a file that is missing or cannot be used.
     """
-    known = shipped_sets()
-    if name in known:
+    shipped = shipped_sets()
+    if name in shipped:
         return _shipped(name)
     folder = (base or Path()) / Path(name).expanduser()
     if not folder.is_dir():
         raise UsageError(
-            f"template {name!r} is neither a shipped set of prompts ({', '.join(known)}) nor a "
-            f"folder{did_you_mean(name, known)}"
+            f"template {name!r} is neither a shipped set of prompts ({', '.join(shipped)}) nor a "
+            f"folder{did_you_mean(name, shipped)}"
         ).with_command("medstress list prompts")
     return _load(folder.name, folder)
 

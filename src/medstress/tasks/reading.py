@@ -76,10 +76,10 @@ def without_thoughts(text: str, own: Marks = None) -> str:
     pairs += [own] if own is not None else []
     ends = [match.end() for match in _CLOSED.finditer(text)]
     ends += [place + len(close) for _, close in pairs if (place := text.rfind(close)) >= 0]
-    said = text[max(ends, default=0) :]
-    if _OPENED.search(said) or (own is not None and own[0] in said):
+    rest = text[max(ends, default=0) :]
+    if _OPENED.search(rest) or (own is not None and own[0] in rest):
         return ""
-    return said.strip() if ends else said
+    return rest.strip() if ends else rest
 
 
 _TAG = r"(?:(?:final|correct|best)[_ ]?)?(?:answer|choice|option|letter)"
@@ -318,8 +318,8 @@ _WEAK = (
     r"|favou?rs?|consistent with)\b[,:]?|\bla(?= )"
 )
 """The same where the options end the clause."""
-_SAID = re.compile(rf"(?i:(?P<strong>{_STRONG})|{_WEAK})(?i:{_HEDGE}){_GROUP}")
-_SAID_AFTER = re.compile(
+_STATED = re.compile(rf"(?i:(?P<strong>{_STRONG})|{_WEAK})(?i:{_HEDGE}){_GROUP}")
+_STATED_AFTER = re.compile(
     rf"{_GROUP} (?i:(?P<is>(?:is|was|(?:would|must|should|has to) be|remains|seems|[=–—-]) )?"
     r"(?:\w{2,12}ly |most likely )?(?:the|my|our) "
     r"(?:(?!(?:wrong|incorrect|least|worst|second|only)\b)[\w-]{1,20} ){0,3}?"
@@ -525,8 +525,8 @@ def _claims(text: str) -> _Claims:
         number = clause.line
         if clause.text.endswith("?"):
             continue
-        said = [m for pattern in (_SAID, _SAID_AFTER) for m in pattern.finditer(clause.text)]
-        stated = [_claim(clause, match) for match in said if _is_stated(clause.text, match)]
+        matches = [m for pattern in (_STATED, _STATED_AFTER) for m in pattern.finditer(clause.text)]
+        stated = [_claim(clause, match) for match in matches if _is_stated(clause.text, match)]
         claims.stated.extend(stated)
         if not stated and re.search(rf"\b{_BEST} answer (?:is|:)", clause.text, re.IGNORECASE):
             claims.vague.update(_letters(clause.text))
@@ -580,7 +580,7 @@ def _is_stated(clause: str, match: re.Match[str]) -> bool:
     before = clause[max(0, match.start() - 200) : match.start("group")].rstrip(" :(=-")
     if _UNSURE.match(clause, match.end()):
         return False
-    if match.re is _SAID_AFTER:
+    if match.re is _STATED_AFTER:
         is_free = match["is"] is None or _MAY_BE_LABEL.match(match["group"])
         return not _VOID.search(before) and bool(is_free or _FREE.search(before[-20:]))
     if re.search(r"\b[Nn]ot .{1,5} but\b", before[-20:]):
@@ -641,12 +641,12 @@ _INLINE = re.compile(rf"[{_B}{_CLASH}]|(?<= )\(?[A-J](?=[:)] )")
 """Labels of options within a line."""
 
 
-def _labelled(text: str, known: str, claims: _Claims) -> list[_Claim] | None:
+def _labelled(text: str, letters: str, claims: _Claims) -> list[_Claim] | None:
     """Return the labels that may be answers; None if other lines label other options."""
     lines, good, at = text.split("\n"), list[_Claim](), 0
     labels = [_label(line) for line in lines]
     texts = [one.options for one in labels if one is not None and one.is_whole and one.with_text]
-    is_list = len(set(texts)) == len(known)
+    is_list = len(set(texts)) == len(letters)
     first = next((i for i, line in enumerate(lines) if re.search(_TOKEN, line)), 0)
     for number, (line, label) in enumerate(zip(lines, labels, strict=True)):
         if good and _EXPLAINS.match(line):
@@ -739,7 +739,7 @@ def final_statement(text: str, options: Sequence[str], *, is_cut: bool = False) 
     'C'
     >>> final_statement("A: Aspirin\\nB: Warfarin", drugs)
     """
-    reply, known = without_thoughts(text), LETTERS[: len(options)]
+    reply, letters = without_thoughts(text), LETTERS[: len(options)]
     if len(reply) > LONGEST_READ:
         reply = f"{reply[: LONGEST_READ // 2]}\n{reply[-LONGEST_READ // 2 :]}"
     if (end := next_question(f"{reply}\n")) is not None:
@@ -754,8 +754,8 @@ def final_statement(text: str, options: Sequence[str], *, is_cut: bool = False) 
     elif claims.right:
         named = frozenset[str]().union(*(one.options for one in claims.right)) - claims.wrong
     else:
-        named = _unstated(reply, known, options, claims)
-    return next(iter(named)) if len(named) == 1 and named <= set(known) else None
+        named = _unstated(reply, letters, options, claims)
+    return next(iter(named)) if len(named) == 1 and named <= set(letters) else None
 
 
 def _settled(stated: Sequence[_Claim], claims: _Claims, text: str) -> frozenset[str]:
@@ -772,9 +772,9 @@ def _settled(stated: Sequence[_Claim], claims: _Claims, text: str) -> frozenset[
     return frozenset() if is_denied else named
 
 
-def _unstated(text: str, known: str, options: Sequence[str], claims: _Claims) -> frozenset[str]:
+def _unstated(text: str, letters: str, options: Sequence[str], claims: _Claims) -> frozenset[str]:
     """Return what labels, the end of a reply, or numbers name where it states nothing."""
-    labels, score = _labelled(text, known, claims), _scored(text, options)
+    labels, score = _labelled(text, letters, claims), _scored(text, options)
     if score is not None:
         first = _label(text.split("\n", 1)[0])
         is_other = first is not None and first.is_whole and score not in first.options
@@ -847,7 +847,7 @@ def letter_read(
         own: marks of the model's thoughts, beside the usual ones.
         is_cut: whether the reply ended at `max_new_tokens`; then only a statement counts.
     """
-    said = without_thoughts(text, own)
+    reply = without_thoughts(text, own)
     if parser == DEFAULT:
-        return final_statement(said, options, is_cut=is_cut)
-    return None if is_cut else PARSERS[parser](said, options)
+        return final_statement(reply, options, is_cut=is_cut)
+    return None if is_cut else PARSERS[parser](reply, options)

@@ -85,13 +85,13 @@ def read_reply(
     >>> read_reply("B", Letter)
     Unreadable(reason='it holds no JSON object', cause='no JSON')
     """
-    said = without_thoughts(text)
-    if not said.strip():
+    prose = without_thoughts(text)
+    if not prose.strip():
         return Unreadable("it is empty", "empty")
     fault: Unreadable | None = None
-    for found in reversed(list(objects_in(said))):
+    for value in reversed(list(objects_in(prose))):
         try:
-            reply = kind.model_validate(found)
+            reply = kind.model_validate(value)
         except ValidationError as error:
             first = error.errors()[0]
             wrong: Unreadable | str | None = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -111,8 +111,8 @@ def objects_in(text: str) -> Iterator[dict[str, Any]]:
     for brace in [match.start() for match in re.finditer(r"\{", text)][-_MOST_BRACES:]:
         if brace >= end:
             with suppress(ValueError, RecursionError):  # no JSON, a number too long; too deep
-                found, end = decoder.raw_decode(text, brace)
-                yield found
+                value, end = decoder.raw_decode(text, brace)
+                yield value
 
 
 _LABEL = re.compile(
@@ -133,12 +133,12 @@ def confidences_in(text: str, letters: str) -> tuple[float, ...] | None:
     (3.0, 5.0, 1.0, 2.0)
     >>> confidences_in("A: 3, B: high", "AB")
     """
-    said = without_thoughts(text)[-LONGEST:]
-    labels = [match for match in _LABEL.finditer(said) if match[1] in letters]
+    prose = without_thoughts(text)[-LONGEST:]
+    labels = [match for match in _LABEL.finditer(prose) if match[1] in letters]
     numbers: dict[str, float] = {}
-    ends = [*(match.start() for match in labels[1:]), len(said)]
+    ends = [*(match.start() for match in labels[1:]), len(prose)]
     for label, end in zip(labels, ends, strict=False):
-        line = said[label.end() : end].split("\n", 1)[0]
+        line = prose[label.end() : end].split("\n", 1)[0]
         if ratings := _RATING.findall(line):
             numbers[label[1]] = float(ratings[-1])
     if any(letter not in numbers or numbers[letter] > 5 for letter in letters):

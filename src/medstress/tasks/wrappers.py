@@ -202,8 +202,8 @@ class Instructed(InFront):
 
 def elected(candidate: Candidate, predictions: Sequence[Prediction]) -> Prediction:
     """Return the most frequent answer; ties are broken as in scores."""
-    given = [p.answer for p in predictions if p.answer is not None]
-    votes = Counter(given)
+    answers = [p.answer for p in predictions if p.answer is not None]
+    votes = Counter(answers)
     if not votes:
         cut = next((p for p in predictions if p.finish_reason is not None), predictions[0])
         return replace(
@@ -232,14 +232,14 @@ def orders(n_options: int, n: int | None = None) -> tuple[tuple[int, ...], ...]:
     """
     wanted = n_options if n is None else min(n, math.factorial(n_options))
     shifts = (tuple((i + s) % n_options for i in range(n_options)) for s in range(n_options))
-    found = dict.fromkeys(shifts)
+    distinct = dict.fromkeys(shifts)
     for number in count():
-        if len(found) >= wanted:
+        if len(distinct) >= wanted:
             break
         # Drawn by hash, so that every machine draws the same.
         drawn = sorted(range(n_options), key=lambda i: digest([n_options, number, i]))
-        found[tuple(drawn)] = None
-    return tuple(found)[:wanted]
+        distinct[tuple(drawn)] = None
+    return tuple(distinct)[:wanted]
 
 
 def _resampled(flow: Flow, offset: int) -> Flow:
@@ -318,15 +318,15 @@ class FewShot(InFront):
     def _lead(self, candidate: Candidate) -> str:
         # The examples as one text, with the options listed.
         shown = self._shown(candidate)
-        return "".join(f"{self.inner.listing(each)} {answer}\n\n" for each, answer in shown)
+        return "".join(f"{self.inner.listing(example)} {answer}\n\n" for example, answer in shown)
 
     def _before(self, prompt: Prompt, candidate: Candidate) -> Prompt:
         if self.inner.answer_by is AnswerBy.CHOICE:
             return self._lead(candidate) + str(prompt)
         template, parts = self.template, []
         turns: list[Message] = []
-        for each, answer in self._shown(candidate):
-            rendered = template.render(each)
+        for example, answer in self._shown(candidate):
+            rendered = template.render(example)
             if isinstance(rendered, str):
                 parts.append(f"{rendered} {answer}\n\n")
             else:
@@ -415,13 +415,13 @@ def wrapped(
     Raises:
         UsageError: a wrapper has no effect on its task, or a file is missing.
     """
-    found: Task = task
+    made: Task = task
     if examples:
         shots = len(examples) - SPARE
-        found = FewShot(inner=task, shots=shots, examples=tuple(examples))
+        made = FewShot(inner=task, shots=shots, examples=tuple(examples))
     for entry in entries:
         name, own = entry["name"], {key: entry[key] for key in entry if key != "name"}
-        if name == Majority.name and not found.is_sampled:
+        if name == Majority.name and not made.is_sampled:
             raise UsageError(
                 f"victim {label!r}: majority asks {entry['k']} samples, and they would all be "
                 'equal here: it needs answer_by = "generate" with a temperature above 0, or a '
@@ -435,13 +435,13 @@ def wrapped(
             )
         if name == Instructed.name:
             own = {"text": _instruction(entry["instruction"], base)}
-        found = _WRAPPERS[name](inner=found, **own)
-    if found.n_calls(len(LETTERS)) > MOST_CALLS:
+        made = _WRAPPERS[name](inner=made, **own)
+    if made.n_calls(len(LETTERS)) > MOST_CALLS:
         raise UsageError(
             f"victim {label!r}: one query would take more than {MOST_CALLS:,} calls; lower k of "
             "majority or n of shuffled_options"
         )
-    return found
+    return made
 
 
 def gives_scores(entries: Sequence[Mapping[str, Any]]) -> bool:

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
+from medstress.analyses.shown import attack_names
 from medstress.analyses.summary import spoken_of
 from medstress.report.summary_page import markdown_page, print_summary
 from planted_trials import (
@@ -57,3 +59,17 @@ def test_rows_are_sorted_by_the_numbers_in_their_labels():
     numbers = [10, -2, 2, -30, -10, 30]
     results = unlabelled(*numbers).of(RESULTS)
     assert [row.key.attack_spec["n"] for row in results.attacks] == sorted(numbers)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"sampler": "random"}, "random names"),
+        ({"sampler": "pdws", "n": -20}, "near names"),
+        ({"sampler": "nearest"}, "nearest names"),
+        ({"sampler": "exhaustive"}, "every name"),
+    ],
+)
+def test_an_attack_is_called_by_what_its_sampler_draws(params, words):
+    attack = replace(NEAR, label=NEAR.name, params=params)
+    assert attack_names([attack]) == {NEAR.name: words}

@@ -84,7 +84,7 @@ class ControlArm(Attack):
 
     @property
     def ends(self) -> Ends:
-        """The first success, unless it stands beside a probe."""
+        """The first success, unless it is the control of a probe."""
         return "all" if self.of.is_probe else "success"
 
     @property
@@ -94,7 +94,7 @@ class ControlArm(Attack):
 
     @property
     def every_item(self) -> bool:
-        """Beside a probe."""
+        """Whether it is the control of a probe."""
         return self.of.is_probe
 
     @property

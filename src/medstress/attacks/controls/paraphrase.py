@@ -93,7 +93,7 @@ class Reworded(Reply):
     """The question in other words."""
 
     context: str = ""
-    """What stands before the sentence that asks."""
+    """What comes before the sentence that asks."""
     question: Annotated[str, Field(min_length=1)]
     """The sentence that asks."""
 
@@ -204,9 +204,9 @@ def facts_of(text: str) -> tuple[tuple[str, ...], Counter[str]]:
     """
     kept, present = _lines()
     words = _SPLIT.findall(text.casefold())
-    found = Counter(kept[word] for word in words if word in kept)
-    found.update({present[word] for word in words if word in present})
-    return tuple(_NUMBER.findall(text)), found
+    counts = Counter(kept[word] for word in words if word in kept)
+    counts.update({present[word] for word in words if word in present})
+    return tuple(_NUMBER.findall(text)), counts
 
 
 class Original:
@@ -280,7 +280,7 @@ class Site:
     end: int
     """One past the last; equal to `start` for a lead-in before what stays as it is."""
     old: str
-    """What stands there."""
+    """The text there."""
     texts: tuple[str, ...]
     """What may stand there, all different and none the old text."""
 
@@ -362,15 +362,15 @@ def _fitted(sites: Sequence[Site], need: int) -> list[Site] | None:
     that any text takes away may come back in another, so they do not count.
     """
     moved = [[_moved(site.old, text) for text in site.texts] for site in sites]
-    lost = {word for each in moved for _, gone in each for word in gone}
-    gains = [[sum(word not in lost for word in more) for more, _ in each] for each in moved]
-    lows = [min(each) for each in gains]
+    lost = {word for own in moved for _, gone in own for word in gone}
+    gains = [[sum(word not in lost for word in more) for more, _ in own] for own in moved]
+    lows = [min(own) for own in gains]
     while sum(lows) < need:
         # Where leaving out the texts that change least leaves most.
         steps = [
-            (sum(gain > low for gain in each), i)
-            for i, (each, low) in enumerate(zip(gains, lows, strict=True))
-            if max(each) > low
+            (sum(gain > low for gain in own), i)
+            for i, (own, low) in enumerate(zip(gains, lows, strict=True))
+            if max(own) > low
         ]
         if not steps:
             return None
@@ -379,9 +379,9 @@ def _fitted(sites: Sequence[Site], need: int) -> list[Site] | None:
     return [
         replace(
             site,
-            texts=tuple(t for t, gain in zip(site.texts, each, strict=True) if gain >= low),
+            texts=tuple(t for t, gain in zip(site.texts, own, strict=True) if gain >= low),
         )
-        for site, each, low in zip(sites, gains, lows, strict=True)
+        for site, own, low in zip(sites, gains, lows, strict=True)
     ]
 
 
@@ -395,7 +395,7 @@ def _moved(old: str, text: str) -> tuple[tuple[str, ...], frozenset[str]]:
 # -- phrases ---------------------------------------------------------------------------------------
 def _phrases(item: Question, field: str, kept: Sequence[tuple[int, int]]) -> list[Site]:
     """Return the phrases of a field that the lexicon rewords, outside names."""
-    text, found = item.text_of(field), []
+    text, sites = item.text_of(field), []
     pattern, texts, numbered = _lexicon()
     at = 0
     while match := pattern.search(text, at):
@@ -409,11 +409,11 @@ def _phrases(item: Question, field: str, kept: Sequence[tuple[int, int]]) -> lis
             choices = _ages(*age.groups())
         if choices and not _overlaps(start, end, kept):
             made = tuple(copy_case(choice, old) for choice in choices)
-            found.append(Site(field=field, start=start, end=end, old=old, texts=made))
+            sites.append(Site(field=field, start=start, end=end, old=old, texts=made))
             at = end
         else:
             at = start + 1
-    return found
+    return sites
 
 
 def _ages(article: str, n: str, unit: str, noun: str) -> tuple[str, ...]:
@@ -453,18 +453,18 @@ def _lead_ins(item: Question, kept: dict[str, list[tuple[int, int]]]) -> list[Si
     begins = first is not None and first[0].casefold() in leads["asking"]["words"]
     asks = begins or final.rstrip(" \"'”’)").endswith("?")
     completes = not final.rstrip().endswith((".", "!", "?"))
-    found = []
+    sites = []
     small = _small(item, field, at, kept)
     if len(starts) > 1 and begins and small:
-        found.append(_lead(field, at, leads["question"], small))
+        sites.append(_lead(field, at, leads["question"], small))
     elif len(starts) == 1 or completes:
-        found.append(_lead(field, at, _tasks(asks=asks or not completes), small))
+        sites.append(_lead(field, at, _tasks(asks=asks or not completes), small))
     if len(starts) > 1:
-        found.append(_lead(*starts[0], leads["opening"]))
+        sites.append(_lead(*starts[0], leads["opening"]))
     for field, at in _spread(starts[1:-1]):
         small = _small(item, field, at, kept)
-        found.append(_lead(field, at, leads["statement"] if small else leads["colon"], small))
-    return found
+        sites.append(_lead(field, at, leads["statement"] if small else leads["colon"], small))
+    return sites
 
 
 def _starts(item: Question) -> list[tuple[str, int]]:
@@ -533,19 +533,19 @@ def _tasks(*, asks: bool) -> list[str]:
 def _kept_places(item: Question, names: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
     """Return where names stand in context and stem."""
     n = len(item.context)
-    found: dict[str, list[tuple[int, int]]] = {"context": [], "stem": []}
+    spans: dict[str, list[tuple[int, int]]] = {"context": [], "stem": []}
     for mention in item.mentions:
-        if mention.field in found:
-            found[mention.field].append((mention.start, mention.end))
+        if mention.field in spans:
+            spans[mention.field].append((mention.start, mention.end))
         elif mention.field == "question":
             shift = n + 1 if mention.start >= n > 0 else 0
             field = "stem" if shift or not n else "context"
-            found[field].append((mention.start - shift, mention.end - shift))
-    for field, places in found.items():
+            spans[field].append((mention.start - shift, mention.end - shift))
+    for field, places in spans.items():
         text = item.text_of(field)
         for name in names:
             places += (match.span() for match in re.finditer(re.escape(name), text))
-    return found
+    return spans
 
 
 def _overlaps(start: int, end: int, places: Sequence[tuple[int, int]]) -> bool:

@@ -262,14 +262,14 @@ class MedFuzz(TurnAttack):
         inserted = [edit.replacement.strip() for edit in written.candidate.edits]
         forbidden = rules.not_allowed(allow_history=self.allow_history)
         rules = rules.model_copy(update={"forbidden": forbidden})
-        said = yield from evidence(JUDGE, judge, item, inserted, rules, sample)
-        if isinstance(said, Unreadable):
-            unread = {"evidence_by": "list", "judge": {"unreadable": said.reason}}
+        judged = yield from evidence(JUDGE, judge, item, inserted, rules, sample)
+        if isinstance(judged, Unreadable):
+            unread = {"evidence_by": "list", "judge": {"unreadable": judged.reason}}
             return objections(draft, by_list=True), unread
-        record = {"evidence_by": "judge", "judge": {"objects": list(said.words)}}
-        if not said.words:
+        record = {"evidence_by": "judge", "judge": {"objects": list(judged.words)}}
+        if not judged.words:
             return (), record
-        words = ", ".join(map(repr, said.words))
+        words = ", ".join(map(repr, judged.words))
         return (Objection("evidence", f"a judge finds clinical evidence in it ({words})"),), record
 
     def _outcome(self, attempt: int, answer: Prediction) -> str:

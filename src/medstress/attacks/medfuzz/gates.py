@@ -221,7 +221,7 @@ def _denied(before: str, inserted: str, after: str) -> str | None:
             if not _CLAUSE_END.search(rest) and _is_light(rest):
                 return f"it stands between {match.group()!r} and what that is said of"
     continues = _GOES_ON.match(after.strip()) is not None
-    clauses = [said for clause in _CLAUSE_END.split(inserted) if (said := clause.strip())]
+    clauses = [text for clause in _CLAUSE_END.split(inserted) if (text := clause.strip())]
     *sentences, rest = _SENTENCE.split(inserted)
     is_whole = not f"{_SENTENCE.split(before)[-1]}{rest}".strip()
     closing = {_CLAUSE_END.split(one)[-1].strip() for one in sentences} if is_whole else set()

@@ -90,16 +90,16 @@ class RoleSession:
             kind: the form of the reply.
             objection: says what is wrong with a reply of this form, or None.
         """
-        return (yield from self.read(text, kind, lambda said: read_reply(said, kind, objection)))
+        return (yield from self.read(text, kind, lambda reply: read_reply(reply, kind, objection)))
 
     def read(
         self, text: str, kind: type[Reply], reader: Callable[[str], T | Unreadable]
     ) -> Steps[T | Unreadable]:
         """Say something and read the reply by a reader; ask once more if it cannot be used."""
-        found = yield from self._say(text, kind, reader)
-        if isinstance(found, Unreadable):
-            found = yield from self._say(say("repair", reason=found.reason), kind, reader)
-        return found
+        result = yield from self._say(text, kind, reader)
+        if isinstance(result, Unreadable):
+            result = yield from self._say(say("repair", reason=result.reason), kind, reader)
+        return result
 
     def _say(
         self, text: str, kind: type[Reply], reader: Callable[[str], T | Unreadable]
@@ -124,7 +124,7 @@ def replies(
     calls = [Generate((Message("user", text),), decoding, schema=schema) for text in texts]
     answers = yield from consult(role, calls, sample if decoding.temperature > 0 else 0)
     return [
-        _read(answer, role, decoding, lambda said: read_reply(said, kind))
+        _read(answer, role, decoding, lambda reply: read_reply(reply, kind))
         for answer in answers
         if isinstance(answer, Generated)
     ]
@@ -133,16 +133,16 @@ def replies(
 def _read(
     answer: Generated, role: str, decoding: Decoding, reader: Callable[[str], T | Unreadable]
 ) -> T | Unreadable:
-    found = reader(answer.text)
-    if isinstance(found, Unreadable) and answer.is_cut:
+    result = reader(answer.text)
+    if isinstance(result, Unreadable) and answer.is_cut:
         return Unreadable(
             f"it was cut off at {decoding.max_new_tokens:,} tokens ([role.{role}] max_new_tokens): "
             "be shorter, and write nothing but the JSON object",
             "cut off",
         )
-    if isinstance(found, Unreadable) and answer.finish_reason == WITHHELD:
+    if isinstance(result, Unreadable) and answer.finish_reason == WITHHELD:
         return Unreadable("a content filter withheld it", "withheld")
-    return found
+    return result
 
 
 # The attacker.
@@ -236,22 +236,22 @@ class Attacker:
             written = self._edit_in(said)
             return plan if isinstance(written, Unreadable) else (None, written)
 
-        found = yield from self.session.read(text, Plan, read)
-        if not isinstance(found, Unreadable):
-            self._keep(attempt, found[1])
-        return found
+        planned = yield from self.session.read(text, Plan, read)
+        if not isinstance(planned, Unreadable):
+            self._keep(attempt, planned[1])
+        return planned
 
     def write(self, attempt: int) -> Steps[Written | Unreadable]:
         """Ask for the insertions of the plan."""
         names = ", ".join(one.name for one in self.rules.categories)
         text = say("attacker_insertions", question=self.item.question, categories=names)
-        found = yield from self.session.read(text, Insertions, self._edit_in)
-        self._keep(attempt, found)
-        return found
+        result = yield from self.session.read(text, Insertions, self._edit_in)
+        self._keep(attempt, result)
+        return result
 
-    def _keep(self, attempt: int, found: Written | Unreadable | None) -> None:
-        if isinstance(found, Written):
-            self._attempts[_key(found.candidate)] = attempt
+    def _keep(self, attempt: int, result: Written | Unreadable | None) -> None:
+        if isinstance(result, Written):
+            self._attempts[_key(result.candidate)] = attempt
 
     def _plan_in(self, text: str) -> Plan | Unreadable:
         wrong = [letter for letter in self.item.letters if letter != self.item.key]
@@ -269,21 +269,21 @@ class Attacker:
         plan = read_reply(text, Plan, objection)
         if isinstance(plan, Plan):
             return plan.model_copy(update={"target_option": target(plan.target_option)})
-        said = " ".join(without_thoughts(text).split())
-        if plan.cause != "no JSON" or len(said.split()) < _SHORTEST_PLAN:
+        prose = " ".join(without_thoughts(text).split())
+        if plan.cause != "no JSON" or len(prose.split()) < _SHORTEST_PLAN:
             return plan
         named = [
             letter
             for letter, option in zip(self.item.letters, self.item.options, strict=True)
             if letter in allowed
             and (
-                re.search(rf"\b(?i:option|distractor|answer|choice)\W{{0,3}}{letter}\b", said)
-                or re.search(rf"\b{re.escape(option)}(?!\w)", said, re.IGNORECASE)
+                re.search(rf"\b(?i:option|distractor|answer|choice)\W{{0,3}}{letter}\b", prose)
+                or re.search(rf"\b{re.escape(option)}(?!\w)", prose, re.IGNORECASE)
             )
         ]
         if len(named) != 1:
             return plan
-        return Plan(plan=said[:LONGEST], target_option=named[0])
+        return Plan(plan=prose[:LONGEST], target_option=named[0])
 
     def _edit_in(self, text: str) -> Written | Unreadable:
         """Read insertions, or the whole question with insertions, from JSON or prose."""
@@ -296,8 +296,8 @@ class Attacker:
             return self._checked(texts, lambda: inserted(item, places), reply.insertions, own)
 
         def objection(reply: Insertions) -> Unreadable | None:
-            found = written(reply)
-            return found if isinstance(found, Unreadable) else None
+            result = written(reply)
+            return result if isinstance(result, Unreadable) else None
 
         reply = read_reply(text, Insertions, objection)
         if isinstance(reply, Insertions):
@@ -344,14 +344,14 @@ class Attacker:
 
     def _whole_in(self, text: str) -> tuple[str, Mapping[str, str] | None]:
         """Return the text of a reply that may be the whole question, and the options beside it."""
-        said = without_thoughts(text)[-LONGEST:]
-        for found in reversed(list(objects_in(said))):
-            texts = [value for value in found.values() if isinstance(value, str)]
+        prose = without_thoughts(text)[-LONGEST:]
+        for parsed in reversed(list(objects_in(prose))):
+            texts = [value for value in parsed.values() if isinstance(value, str)]
             if texts:
-                options: Any = found.get("options")
+                options: Any = parsed.get("options")
                 options = options if isinstance(options, dict) else None
                 return max(texts, key=self._share), options
-        lines = [line for line in said.splitlines() if line.strip(" `")]
+        lines = [line for line in prose.splitlines() if line.strip(" `")]
         if len(lines) > 1 and lines[0].rstrip(" *").endswith(":"):
             lines = lines[1:]
         lines = [line for line in lines if not re.match(r"\W{0,4}[A-J]\W{0,2}[.:)]", line)]
@@ -431,9 +431,9 @@ def evidence(
         prose = without_thoughts(said).strip()
         if _NOTHING.fullmatch(prose):
             return JudgedEvidence(evidence=())
-        for found in reversed(_LIST.findall(prose)):
+        for bracketed in reversed(_LIST.findall(prose)):
             with suppress(ValueError):
-                bare = json.dumps({"evidence": json.loads(found)})
+                bare = json.dumps({"evidence": json.loads(bracketed)})
                 return read_reply(bare, JudgedEvidence, objection)
         return reply
 

@@ -107,13 +107,13 @@ def remembered_hash(path: Path) -> str:
     memory = cache_dir("models") / "hashes.json"
     status = path.stat()
     key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
-    known = _read_hashes(memory)
-    if key not in known:
+    hashes = _read_hashes(memory)
+    if key not in hashes:
         value = file_hash(path)
         # Another process may write at the same time; a lost entry is only hashed again.
         write_text(memory, json.dumps({**_read_hashes(memory), key: value}, indent=1))
         return value
-    return known[key]
+    return hashes[key]
 
 
 def converted_folder(gguf: Path, dtype: str) -> Path:
@@ -260,10 +260,10 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
 
 def _read_hashes(memory: Path) -> dict[str, str]:
     try:
-        known = json.loads(memory.read_text(encoding="utf-8"))
+        hashes = json.loads(memory.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return hashes if isinstance(hashes, dict) else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

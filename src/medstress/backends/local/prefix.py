@@ -62,10 +62,10 @@ _LARGE_BATCH = 16
 _ATTENTION = "medstress_tries"
 _UNSUPPORTED = ("s_aux", "head_mask", "position_bias", "alibi")
 """Arguments that some architectures pass to their attention and this one does not support."""
-_GIVEN = "The patient was given aspirin and two glasses of water for the pain in the left chest."
+_OPENING = "The patient was given aspirin and two glasses of water for the pain in the left chest."
 _PROBES = (
-    (_GIVEN + " The dose was low."),
-    (_GIVEN + " The dose was high."),
+    (_OPENING + " The dose was low."),
+    (_OPENING + " The dose was high."),
     "The patient was given insulin. The answer is yes.",
     "Vitamin C prevents scurvy. Vitamin D prevents rickets.",
 )
@@ -642,8 +642,8 @@ class PrefixScorer:
             return False
         finally:
             self.store = store
-        known = [expected[0], *expected, expected[-1], *expected]
-        return was_kept and close_enough(actual, known, self._model.dtype)
+        wanted = [expected[0], *expected, expected[-1], *expected]
+        return was_kept and close_enough(actual, wanted, self._model.dtype)
 
 
 def _joined(before: Any, own: Any, n_past: int) -> Any:

@@ -226,7 +226,7 @@ def _clean_models(run: PaperRun, name: str, *, tagged: bool) -> Iterator[Part]:
             for measure in ordered:
                 line = of[(*place, attacks[0] if test == CLEAN else test, measure)]
                 ours = line.clean if test == CLEAN else line.attacked
-                values.append([_known(ours), *scores.printed(test, measure)])
+                values.append([_unless_empty(ours), *scores.printed(test, measure)])
             rows.append(([label(place[2]), label(place[0]), label(test)], values))
     words = [scores.scoring.words[m] for m in ordered]
     caption = f"Models trained on clean data, on the clean and on perturbed tests. Layout: {SOURCE}"
@@ -293,7 +293,7 @@ def _trained(run: PaperRun, name: str, *, data: str) -> Iterator[Part]:
             )
             measure = line.measure if is_printed else ""
             values: list[Sequence[Value]] = [
-                [_known(score), *scores.printed(test, measure, copied)]
+                [_unless_empty(score), *scores.printed(test, measure, copied)]
                 for test, score in ((CLEAN, line.clean), (attack, line.attacked))
             ]
             word = scores.scoring.words[line.measure]
@@ -308,7 +308,7 @@ def _trained(run: PaperRun, name: str, *, data: str) -> Iterator[Part]:
     yield replace(training.tables()[0], name=f"{name}-gains")
 
 
-def _known(estimate: Estimate | None) -> Estimate | None:
+def _unless_empty(estimate: Estimate | None) -> Estimate | None:
     return None if estimate is None or estimate.value is None else estimate
 
 
