@@ -173,22 +173,14 @@ def synonyms(workplace, experiment):
     (workplace / "names.txt").write_text(NAMES)
     (workplace / "listed.csv").write_text(LISTED)
     experiment["attack"] = [
-        {
-            "name": "synonym",
-            "mode": "related",
-            "synonyms": "listed.csv",
-            "vocabulary": "names.txt",
-        },
+        {"name": "synonym", "mode": "related", "synonyms": "listed.csv", "vocabulary": "names.txt"},
         {"name": "swap_noise", "scope": "all"},
     ]
     experiment["train"] |= {
         "epochs": 1,
         "seeds": [0, 1, 2],
         "twice": True,
-        "adversarial": [
-            {"attack": "synonym"},
-            {"attack": "synonym", "held_out_names": True},
-        ],
+        "adversarial": [{"attack": "synonym"}, {"attack": "synonym", "held_out_names": True}],
     }
     return experiment
 

@@ -81,10 +81,7 @@ def test_before_and_after_are_victims_of_one_run(workplace, experiment, monkeypa
     assert (again["results"], again["training"]) == (first["results"], first["training"])
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["models", "run.lock", "models/original-0.checkpoints"],
-)
+@pytest.mark.parametrize("name", ["models", "run.lock", "models/original-0.checkpoints"])
 def test_nothing_is_trained_into_a_link(workplace, experiment, name):
     outside = workplace / "outside"
     outside.mkdir()

@@ -24,16 +24,7 @@ from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import wilson
-from planted_trials import (
-    NEAR,
-    SWAP,
-    arm,
-    control,
-    planted_run,
-    question,
-    tagged,
-    trial,
-)
+from planted_trials import NEAR, SWAP, arm, control, planted_run, question, tagged, trial
 
 FIXED = arm(replace(NEAR, label="nearest", draws_names=False), seed=None)
 """An attack that draws no names at random."""

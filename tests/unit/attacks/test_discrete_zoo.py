@@ -48,11 +48,7 @@ ITEM = Question(
     ),
 )
 ONE_SPAN = Question(
-    id="q",
-    stem="Which?",
-    options=("Alpha", "Beta"),
-    key="A",
-    mentions=(mention("B", 0, 4),),
+    id="q", stem="Which?", options=("Alpha", "Beta"), key="A", mentions=(mention("B", 0, 4),)
 )
 TABLE = PerturbationTable(NAMES, lambda anchor, text: 0.5)
 RESOURCES = tiny_resources(TABLE)
