@@ -116,7 +116,7 @@ def test_models_join_later_and_others_are_refused(workplace, experiment):
 
 @pytest.mark.kills("train")
 def test_a_killed_process_goes_on_and_ends_with_the_same_models(workplace, encoder):
-    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=4))
+    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=2))
     code = (
         "import sys, torch, medstress.training.learners as loop\n"
         "torch.set_num_threads(1)\n"  # sums depend on the number of threads
