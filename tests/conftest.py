@@ -11,6 +11,7 @@ from functools import cache, wraps
 from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -28,7 +29,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long tests first: the short ones of tests/unit and src keep all workers busy to the end.
+    """Long tests first, those of `TORCH` before all, as one worker runs them one after the other.
+
+    The short ones of tests/unit and src keep all workers busy to the end.
 
     Tests marked `release`, and of those marked `kills` all but one for each command, run only if
     they are asked for, by `-m` or by name.
@@ -37,7 +40,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left = [item for item in items if is_left_out(item)]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
-    items.sort(key=lambda item: "tests/unit/" in item.nodeid or item.nodeid.startswith("src/"))
+    items.sort(key=lambda item: _place(item.nodeid))
+
+
+def _place(nodeid: str) -> int:
+    return 0 if nodeid.startswith(TORCH) else 2 if nodeid.startswith(("tests/unit/", "src/")) else 1
 
 
 def is_left_out(item: pytest.Item) -> bool:
@@ -52,6 +59,24 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     Those of tests/unit do not, and each worker collects all tests.
     """
     return min(available_cores() + (config.args != ["tests/unit"]), 8)
+
+
+TORCH = (
+    *("tests/local_models/", "tests/training/"),
+    *("tests/models/test_minilm.py", "tests/models/test_smollm2.py"),
+)
+"""Files whose tests import torch and transformers, which takes eight seconds."""
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where files are shared out, give those of `TORCH` to one worker."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class TorchTogether(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return TORCH[0] if nodeid.startswith(TORCH) else super()._split_scope(nodeid)
+
+    return TorchTogether(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -39,8 +39,7 @@ def pages_of(db: sqlite3.Connection, table: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("command", "table"),
-    [("summary", "items"), ("export", "exchanges"), ("report", "answers")],
+    ("command", "table"), [("summary", "items"), ("export", "exchanges"), ("report", "answers")]
 )
 def test_sqlite_errors_while_rows_are_read_name_the_file(
     finished, medstress, tmp_path, command, table
@@ -135,10 +134,7 @@ def test_code_that_comes_with_a_model_is_not_run_and_nobody_is_asked(
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [("manifest", "value"), ("verdicts", "result")],
-)
+@pytest.mark.parametrize(("table", "column"), [("manifest", "value"), ("verdicts", "result")])
 def test_json_nested_without_measure_within_a_folder_is_one_sentence(
     finished, medstress, workbench, tmp_path, table, column
 ):

@@ -32,10 +32,7 @@ def executed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("command", "own"),
-    [
-        (["run", "--dry-run"], {"victim", "far"}),
-        (["perturb", "--to", "perturbed.jsonl"], {"far"}),
-    ],
+    [(["run", "--dry-run"], {"victim", "far"}), (["perturb", "--to", "perturbed.jsonl"], {"far"})],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_command_executes_the_files_of_the_users_own_that_the_page_names(

@@ -136,10 +136,7 @@ def test_parameters_are_checked_and_refused_in_one_sentence():
     for keys, sentence in (
         ({"budget": 10}, "checked: budget = 10: expected at most 9"),
         ({"budget": "3"}, "checked: budget = '3': expected a whole number"),
-        (
-            {"way": "nere"},
-            "checked: way = 'nere': expected 'near' or 'far'; did you mean 'near'?",
-        ),
+        ({"way": "nere"}, "checked: way = 'nere': expected 'near' or 'far'; did you mean 'near'?"),
         ({"budge": 3}, "checked: unknown key 'budge'; did you mean 'budget'?"),
         ({"way": "far", "budget": 6}, "checked: way = 'far' takes a budget of at most 5"),
     ):

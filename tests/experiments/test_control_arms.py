@@ -53,8 +53,7 @@ def test_arms_share_items_and_seeds_cost_once_and_join_later(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
-    [(["noop"], "did you mean 'no_op'?"), (["no_op", "no_op"], "values repeat")],
+    ("wanted", "told"), [(["noop"], "did you mean 'no_op'?"), (["no_op", "no_op"], "values repeat")]
 )
 def test_wrong_controls_are_one_sentence(tmp_path, wanted, told):
     with pytest.raises(UsageError, match="controls") as refused:

@@ -136,14 +136,7 @@ def test_nothing_on_the_page_tells_what_is_blinded(folder):
         opened = Opened(folder, mode=mode)
         page = opened.page
         secret = ["VICTIM-LABEL", "RUN-LABEL", "ATTACK-", "blake2b", "control_of", "unchanged"]
-        secret += [
-            "wrong_key",
-            "pdws",
-            "nearest",
-            str(folder),
-            "trial",
-            "attacked",
-        ]
+        secret += ["wrong_key", "pdws", "nearest", str(folder), "trial", "attacked"]
         text = page.lower().replace("clean and attacked", "")
         assert [word for word in secret if word.lower() in text] == []
         data = data_of(page)

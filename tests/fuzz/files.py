@@ -42,9 +42,7 @@ TOKEN_ROWS = [
     {"id": "0", "document_id": "1", "tokens": ["Aspirin", "."], "ner_tags": ["B-Chemical", "O"]},
     {"id": "1", "document_id": "2", "tokens": ["No", "pain"], "ner_tags": ["O", "B-Disease"]},
 ]
-ANNOTATIONS = [
-    {"A": {"text": ["aspirin"], "labels": ["T121"], "boundaries": [[0, 7]]}},
-]
+ANNOTATIONS = [{"A": {"text": ["aspirin"], "labels": ["T121"], "boundaries": [[0, 7]]}}]
 _ITEM = question_from_row(QUESTION)
 _EDIT = {"field": "B", "start": 0, "end": 7, "replacement": "heparin"}
 _TRIAL = {"arm": "random", "trial_id": "t", "seed": 0, "repeat": 0, "verdict": "held"}

@@ -11,7 +11,14 @@ from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import opened_victims, prepare
 
 
-@pytest.mark.parametrize("name", goldens.GOLDENS)
+@pytest.mark.parametrize(
+    "name",
+    # Kills have their own table (tests/replay).
+    [
+        pytest.param(name, marks=pytest.mark.release if name == "killed" else ())
+        for name in goldens.GOLDENS
+    ],
+)
 def test_nothing_moved_and_no_model_was_asked_more_than_the_dry_run_says(name, tmp_path):
     golden, found = goldens.GOLDENS[name], goldens.compared(name, tmp_path)
     assert not found, "\n".join([f"{len(found)} leaves differ", *found[: goldens.SHOWN]])

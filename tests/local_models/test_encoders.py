@@ -19,16 +19,7 @@ from medstress.backends.local import encoders as sentence_encoders
 from medstress.backends.local.encoders import PairBackend, PieceTokenizer
 from medstress.backends.options import BackendOptions
 from medstress.core import registry
-from medstress.core.calls import (
-    Classify,
-    Compare,
-    Failure,
-    Generate,
-    Rank,
-    Scored,
-    Tag,
-    Tagged,
-)
+from medstress.core.calls import Classify, Compare, Failure, Generate, Rank, Scored, Tag, Tagged
 from medstress.core.errors import UsageError
 from medstress.core.sentences import in_iob2
 from medstress.testing import check_backend

@@ -1,17 +1,19 @@
 """GGUF files of the llama_cpp back end: what their headers say, and what is refused."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from late import Late
 from medstress.backends import llama_cpp
 from medstress.backends.local import files
 from medstress.backends.local.files import GgufFacts, read_facts
 from medstress.backends.options import BackendOptions
 from medstress.core.errors import UsageError
 
-gguf = pytest.importorskip("gguf", reason="needs the extra transformers or llama-cpp")
+gguf: Any = Late("gguf")
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
     "<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<reply>{% endif %}"

@@ -74,11 +74,7 @@ def test_token_ids_go_where_the_hook_of_the_embedding_computes():
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"device_map": "auto", "device": "cpu"},
-        {"device_map": {"": "cuda:99"}},
-        {"device": "gpu"},
-    ],
+    [{"device_map": "auto", "device": "cpu"}, {"device_map": {"": "cuda:99"}}, {"device": "gpu"}],
 )
 def test_a_place_that_makes_no_sense_is_refused_with_a_sentence(options, folder_of, said):
     with pytest.raises(UsageError) as caught:

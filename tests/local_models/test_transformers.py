@@ -94,7 +94,7 @@ def test_half_precision_reads_trees_too(questions, folder_of):
             {"device": "mps"},
             "no Apple GPU here",
             marks=pytest.mark.skipif(sys.platform == "darwin", reason="there may be one"),
-        ),
+        )
     ],
 )
 def test_wrong_options_are_one_clear_sentence(options, message, folder_of):

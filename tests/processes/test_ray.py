@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from late import needs
 from medstress.api.run import Run
 from medstress.core.errors import UsageError
 from medstress.experiment import on_ray
 from medstress.experiment.verify import verify_folder
 
-pytest.importorskip("ray", reason="needs the extra `ray`")
 pytestmark = [
+    needs("ray"),
     pytest.mark.release,
     pytest.mark.kills,
     pytest.mark.timeout(1800),

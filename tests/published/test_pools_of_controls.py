@@ -19,7 +19,7 @@ from medstress.datasets.source import DatasetOptions
 from medstress.entities.recognisers import shipped_gazetteer
 from medstress.testing import tiny_resources
 
-N = 100
+N = 40
 FOUR_BUDGETS = 32
 FILES = {"medqa": "qa/medqa_dev.jsonl", "medmcqa": "qa/medmcqa_train_leaner_typed.parquet"}
 LOAD = {"medqa": load_medqa, "medmcqa": load_medmcqa, "sample": load_sample}

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from fault_server import FaultServer
+from late import needs
 from medstress import recipes
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.experiment.reading import resolve
 
-pytest.importorskip("openai")
+pytestmark = needs("openai")
 NAMES = ("medfuzz-figure2", "medfuzz-figure3", "medfuzz-significance")
 MODELS = """
 from medstress.datasets.named import load_sample as load

@@ -142,8 +142,7 @@ def test_a_recipe_of_training_is_checked_without_a_model(name, araujo_data, caps
 
 
 @pytest.mark.parametrize(
-    ("clean", "adversarial"),
-    [("table2", "table4"), ("table2", "table5"), ("table3", "table6")],
+    ("clean", "adversarial"), [("table2", "table4"), ("table2", "table5"), ("table3", "table6")]
 )
 def test_tables_of_adversarial_training_take_the_original_models_of_the_clean_ones(
     clean, adversarial, araujo_data

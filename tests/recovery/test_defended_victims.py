@@ -106,12 +106,7 @@ def test_the_liking_of_a_place_is_cured_by_shuffled_options(tmp_path):
             assert row.score_before == pytest.approx(sum(s[0] for s in _shares(0.4)) / 4, rel=1e-6)
     assert results["shuffled"]["queries"]["asked"] == asked["shuffled"]
     assert results["shuffled"]["queries"]["baseline"] == 8
-    assert calls_per_query(found) == {
-        "bare": 1,
-        "half": 2,
-        "shuffled": 4,
-        "votes": 4,
-    }
+    assert calls_per_query(found) == {"bare": 1, "half": 2, "shuffled": 4, "votes": 4}
 
 
 def _shares(known):

@@ -149,7 +149,7 @@ def sigint():
 
 def test_an_interrupted_run_exits_with_130_and_loses_nothing(bench, workbench, whole, sigint):
     log = bench.log
-    for share in (0.1, 0.8):
+    for share in (0.1, 0.4):
         process = bench.start(delay=0.04, log=log)
         try:
             workbench.wait_until(

@@ -83,9 +83,7 @@ def another_data_set(bench, workbench):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [more_items, another_victim, another_data_set],
-    ids=lambda change: change.__name__,
+    "change", [more_items, another_victim, another_data_set], ids=lambda change: change.__name__
 )
 def test_extending_keeps_old_trials_and_asks_only_for_new_ones(bench, workbench, change):
     bench.tables["attack"] = bench.tables["attack"][:2]
@@ -151,10 +149,7 @@ def other_vectors(bench, workbench):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (
-            changed_source,
-            "victim 'careful' changed (the file of victim.py:answer was edited",
-        ),
+        (changed_source, "victim 'careful' changed (the file of victim.py:answer was edited"),
         (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
         (changed_attack, "attack 'pdws' changed (n was -5.0, is -6.0)"),
         (other_vectors, "entity group 'drugs' changed (its names, synonyms or vectors"),

@@ -42,10 +42,7 @@ SWAP = AttackRecord(label="swap", name="swap_noise", params={"name": "swap_noise
 
 
 def arm(
-    attack: AttackRecord = NEAR,
-    seed: int | None = 0,
-    control_of: str | None = None,
-    **place: str,
+    attack: AttackRecord = NEAR, seed: int | None = 0, control_of: str | None = None, **place: str
 ) -> Arm:
     """Return an arm; `dataset`, `group` and `victim` say where."""
     return Arm(place=PLACE._replace(**place), attack=attack, seed=seed, control_of=control_of)

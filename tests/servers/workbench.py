@@ -140,9 +140,7 @@ class Bench:
         self.tables: dict[str, Any] = {
             "experiment": {"controls": False, "name": "bench", "seeds": [0, 1]},
             "dataset": [{"name": "table", "path": "items.jsonl", "label": "cases"}],
-            "entities": [
-                {"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"},
-            ],
+            "entities": [{"type": "drugs", "vocabulary": "names.txt", "embedding": "ngram"}],
             "victim": [
                 {
                     "name": "careful",
@@ -210,11 +208,7 @@ class Bench:
 
     def environment(self, delay: float = 0.0, log: Path | None = None) -> dict[str, str]:
         """The environment of a run in a process of its own."""
-        return {
-            **os.environ,
-            "VICTIM_LOG": str(log or self.log),
-            "VICTIM_DELAY": str(delay),
-        }
+        return {**os.environ, "VICTIM_LOG": str(log or self.log), "VICTIM_DELAY": str(delay)}
 
     def start(
         self,

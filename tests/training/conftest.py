@@ -32,10 +32,7 @@ def pair(number):
     same = number % 2 == 0
     other = words if same else rng.choices([name[0] for name in CHEMICALS], k=4)
     return SentencePair(
-        id=f"p{number}",
-        text_a=" ".join(words),
-        text_b=" ".join(other),
-        score=4.0 if same else 0.0,
+        id=f"p{number}", text_a=" ".join(words), text_b=" ".join(other), score=4.0 if same else 0.0
     )
 
 

@@ -81,10 +81,7 @@ def test_before_and_after_are_victims_of_one_run(workplace, experiment, monkeypa
     assert (again["results"], again["training"]) == (first["results"], first["training"])
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["models", "run.lock", "models/original-0.checkpoints"],
-)
+@pytest.mark.parametrize("name", ["models", "run.lock", "models/original-0.checkpoints"])
 def test_nothing_is_trained_into_a_link(workplace, experiment, name):
     outside = workplace / "outside"
     outside.mkdir()
@@ -119,7 +116,7 @@ def test_models_join_later_and_others_are_refused(workplace, experiment):
 
 @pytest.mark.kills("train")
 def test_a_killed_process_goes_on_and_ends_with_the_same_models(workplace, encoder):
-    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=4))
+    (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=2))
     code = (
         "import sys, torch, medstress.training.learners as loop\n"
         "torch.set_num_threads(1)\n"  # sums depend on the number of threads

@@ -196,8 +196,7 @@ def test_successes_that_do_not_repeat_and_trials_cut_short():
 
 
 @pytest.mark.parametrize(
-    ("blind", "model_hash", "words"),
-    [(False, "h", "led to"), (True, "other", "at 1 query alone")],
+    ("blind", "model_hash", "words"), [(False, "h", "led to"), (True, "other", "at 1 query alone")]
 )
 def test_stored_attacks(blind, model_hash, words):
     spec = {

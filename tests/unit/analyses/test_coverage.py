@@ -39,9 +39,7 @@ def names_of(
 
 
 def covered(
-    queries: Sequence[Sequence[tuple[Edit, ...]]],
-    excluded: dict[str, int] | None = None,
-    **of: Any,
+    queries: Sequence[Sequence[tuple[Edit, ...]]], excluded: dict[str, int] | None = None, **of: Any
 ) -> Coverage:
     trials = [
         trial(i, item=item(i, **of), asked=len(asked), excluded=excluded or {})

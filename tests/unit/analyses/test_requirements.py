@@ -18,22 +18,12 @@ from medstress.analyses.requirements import (
     requirements_of,
 )
 from medstress.analyses.run import Run
-from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import wilson
-from planted_trials import (
-    NEAR,
-    SWAP,
-    arm,
-    control,
-    planted_run,
-    question,
-    tagged,
-    trial,
-)
+from planted_trials import NEAR, SWAP, arm, control, planted_run, question, tagged, trial
 
 FIXED = arm(replace(NEAR, label="nearest", draws_names=False), seed=None)
 """An attack that draws no names at random."""
@@ -409,11 +399,3 @@ def test_one_that_is_missed_or_not_judged_fails_the_run():
     assert not fails(ASR)
     assert fails(ASR, {"metric": "asr", "max_high": 0.1})
     assert fails(ASR, {"metric": "f1_after", "min_low": 0.1})
-
-
-def test_json_has_the_fields_of_the_interface():
-    made = as_json(of(lost(0, 100), ASR))
-    assert list(made) == [
-        *("metric", "at_budget", "bound", "control", "slice", "against", "row", "estimate"),
-        *("met", "reason"),
-    ]

@@ -10,21 +10,10 @@ from medstress.analyses import summary as module
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Run
 from medstress.analyses.shown import HIDDEN, Decision, Remark, Shown
-from medstress.analyses.summary import (
-    PERFORMANCE,
-    decisions_of,
-    exit_code,
-    summary,
-)
+from medstress.analyses.summary import PERFORMANCE, decisions_of, exit_code, summary
 from medstress.core.outcomes import Verdict
 from medstress.store.counts import Spending
-from planted_trials import (
-    attacked_run,
-    fooled,
-    planted_run,
-    questions,
-    trial,
-)
+from planted_trials import attacked_run, fooled, planted_run, questions, trial
 
 
 @dataclass(frozen=True, kw_only=True)

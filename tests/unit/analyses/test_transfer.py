@@ -30,11 +30,7 @@ def asked(one: Trial, target: str, outcome: str | None, **of: Any) -> StoredInqu
     """What a model answered about a success; no outcome: the call failed."""
     edits = of.pop("edits", one.first.edits)
     at = replace(one.arm, place=one.arm.place._replace(victim=target))
-    spec = {
-        "source": one.arm.place.victim,
-        "trial": one.id,
-        "edits": json.dumps(edit_rows(edits)),
-    }
+    spec = {"source": one.arm.place.victim, "trial": one.id, "edits": json.dumps(edit_rows(edits))}
     answer = {
         "outcomes": [] if outcome is None else [outcome],
         "reached": None if outcome is None else outcome == "wrong",

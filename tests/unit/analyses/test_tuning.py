@@ -102,11 +102,7 @@ def test_three_eligible_items_are_said_wherever_they_are_used():
 def report_of(tuning: Tuning, trials: list[Trial], **settings: Any) -> Run:
     stored = as_json(tuning)
     return tuned(
-        trials,
-        "report",
-        settings=settings,
-        grids=stored["grids"],
-        choices=stored["choices"],
+        trials, "report", settings=settings, grids=stored["grids"], choices=stored["choices"]
     )
 
 

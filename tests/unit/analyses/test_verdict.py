@@ -82,9 +82,7 @@ RUNS = {
     "always A": attacked_run({"alwaysA": always_a}, 40),
     "perfect": attacked_run({"right": right}, 39, not_attackable=1),
     "reads only the options": attacked_run(
-        {"options": reads_options},
-        40,
-        draw=renamed("a very long name that no right option has"),
+        {"options": reads_options}, 40, draw=renamed("a very long name that no right option has")
     ),
     "half fooled, half hash": attacked_run({"mixed": mixture(fooled, hashed)}, 80),
     "mute under attack": attacked_run({"mute": mute}, 39, harmless=None),
@@ -110,12 +108,7 @@ RUNS = {
         [trial(0, verdict=Ended.FAILED, asked=3, failed=1)]
     ),
     "four questions, perfect": planted_run(flips(4, 0)),
-    "four questions": planted_run(
-        [
-            *flips(3, 2),
-            trial(3, verdict=Ended.NOT_ATTACKABLE),
-        ]
-    ),
+    "four questions": planted_run([*flips(3, 2), trial(3, verdict=Ended.NOT_ATTACKABLE)]),
     "five of five questions": planted_run(flips(5, 5)),
     "four of four questions in each of three seeds": planted_run(
         [t for seed in range(3) for t in flips(4, 4, seed=seed)]

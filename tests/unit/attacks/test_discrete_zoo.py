@@ -17,7 +17,6 @@ from medstress.attacks.discrete_zoo import (
     margin_score,
     most_similar,
 )
-from medstress.attacks.protocol import most_queries
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.hashing import rng_for
 from medstress.core.items import Candidate, Mention, Question
@@ -48,11 +47,7 @@ ITEM = Question(
     ),
 )
 ONE_SPAN = Question(
-    id="q",
-    stem="Which?",
-    options=("Alpha", "Beta"),
-    key="A",
-    mentions=(mention("B", 0, 4),),
+    id="q", stem="Which?", options=("Alpha", "Beta"), key="A", mentions=(mention("B", 0, 4),)
 )
 TABLE = PerturbationTable(NAMES, lambda anchor, text: 0.5)
 RESOURCES = tiny_resources(TABLE)
@@ -412,22 +407,6 @@ def test_the_search_goes_on_after_a_success_that_does_not_count():
     invalid = Prediction(outcome=Outcome.WRONG, answer="B", scores=(-1.0,) * 4, is_success=True)
     asked, pick = drive(DiscreteZoo(variants="mark"), lambda c: invalid if c.edits else held(c))
     assert (len(asked), pick) == (8, None)
-
-
-def test_names_beyond_the_edit_limit_are_never_asked_and_are_counted():
-    names = ("beto", "bexa", "betas", "something else", "another long name")
-    resources = tiny_resources(PerturbationTable(names, lambda anchor, text: 0.5))
-    attack = DiscreteZoo(budget=8, max_edit_distance=2)
-    asked, _ = drive(attack, two_options, ONE_SPAN, resources)
-    assert {name for _, name in edits(asked)} == {"beto", "bexa", "betas"}
-    assert attack.n_excluded(asked[0].candidate, resources)["edit_distance"] == 2
-    assert most_queries(attack, ONE_SPAN, resources) == 3
-    tokens = DiscreteZoo(max_edit_distance={"tokens": 1})
-    assert most_queries(tokens, ONE_SPAN, resources) == 3
-    far = tiny_resources(PerturbationTable(["quite another"], lambda anchor, text: 0.5))
-    assert (
-        attack.obstacle(ONE_SPAN, far) == "no name of the vocabulary lies within max_edit_distance"
-    )
 
 
 def test_a_targeted_search_follows_the_probability_of_its_target():

@@ -134,6 +134,11 @@ def test_what_cannot_be_attacked_is_told_before_any_query(mentions, names, reaso
         ({"sampler": "random", "n": 1}, "sampler 'random' takes no n"),
         *(({"n": n}, "n") for n in (201, float("nan"), "1", True)),
         *(({"n": 1, "budget": budget}, "budget") for budget in (0, 1001, 2.0, "8")),
+        ({"sampler": "random", "victim_span": "nearst"}, "victim_span"),
+        *(({"n": 1, "goal": goal}, "goal") for goal in ("K", 1)),
+        *(({"n": 1, "max_edit_distance": v}, "max_edit_distance") for v in (-1, {"words": 3})),
+        ({"sampler": "exhaustive", "budget": 8}, "sampler 'exhaustive' takes no budget"),
+        ({"sampels": "random", "n": 1}, "unknown key 'sampels'; did you mean 'sampler'?"),
     ],
 )
 def test_parameters_out_of_range_are_refused(given, key):

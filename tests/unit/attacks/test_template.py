@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from medstress.attacks import EntitySubstitution
 from medstress.attacks.names import distractor_spans, is_within
 from medstress.attacks.protocol import most_queries
-from medstress.core.errors import TrialError, UsageError
+from medstress.core.errors import TrialError
 from medstress.core.hashing import rng_for
 from medstress.core.items import Mention, Question
 from medstress.core.outcomes import Outcome, Prediction, parse_goal
@@ -141,23 +141,6 @@ def test_labels_name_what_was_written_and_not_what_follows_from_it():
     assert written.label_parameters()["variants"] == "mark"
     assert written.label_parameters()["victim_span"] == "random"
     assert written.label_parameters()["continue_on_invalid"] is None
-
-
-@pytest.mark.parametrize(
-    ("given", "key"),
-    [
-        ({"victim_span": "nearst"}, "victim_span"),
-        *(({"goal": goal}, "goal") for goal in ("K", 1)),
-        *(({"max_edit_distance": v}, "max_edit_distance") for v in (-1, True, "3", {"words": 3})),
-        ({"sampler": "exhaustive", "budget": 8}, "sampler 'exhaustive' takes no budget"),
-        ({"sampler": "exhaustive", "n": 2}, "sampler 'exhaustive' takes no n"),
-        ({"sampels": "random"}, "unknown key 'sampels'; did you mean 'sampler'?"),
-    ],
-)
-def test_a_key_out_of_range_is_refused_in_one_sentence(given, key):
-    with pytest.raises(UsageError) as caught:
-        EntitySubstitution(**{"sampler": "random", **given})
-    assert str(caught.value).startswith(f"entity_substitution: {key}")
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,7 @@ def test_a_tagger_is_given_words_and_a_scorer_pairs():
 
 @pytest.mark.parametrize(
     ("labels", "read"),
-    [
-        ("B-Drug E-Drug S-Drug", "B-Drug I-Drug B-Drug"),
-        ("B I O", "B I O"),
-        ("B E S", "B I B"),
-    ],
+    [("B-Drug E-Drug S-Drug", "B-Drug I-Drug B-Drug"), ("B I O", "B I O"), ("B E S", "B I B")],
 )
 def test_labels_of_iobes_are_read_as_iob2_and_may_be_bare(labels, read):
     (reply,) = answers([labels.split()], [Tag(("folic", "acid", "aspirin"))], "ner")

@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medstress.core.errors import DataError
-from medstress.core.sentences import (
-    Entity,
-    SentencePair,
-    TaggedText,
-    entities_of,
-)
+from medstress.core.sentences import Entity, SentencePair, TaggedText, entities_of
 from medstress.core.text import Edit
 
 

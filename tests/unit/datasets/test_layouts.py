@@ -149,11 +149,7 @@ READ: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
         {"columns": {"answer_text": "answer"}},
         "BA",
     ),
-    "numbers as options": (
-        rows("4", "12", **lettered(texts=("4", "8", "12", "16"))),
-        {},
-        "AC",
-    ),
+    "numbers as options": (rows("4", "12", **lettered(texts=("4", "8", "12", "16"))), {}, "AC"),
     "letters before the options": (
         rows("A", "B", options=["A. allopurinol", "B. aspirin", "C. codeine", "D. insulin"]),
         {},
@@ -289,22 +285,14 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a weak name": (as_answer("label", rows("A", "B", **lettered())), {}, "answer = .label."),
     "a flag": (as_answer("correct", rows(1, 0, **lettered())), {}, "answer"),
     "a test split": (as_answer("cop", rows(-1, -1, **lettered("op", first="a"))), {}, "without"),
-    "a gap in the options": (
-        rows("A", "B", A="x", B="y", C=["", ""], D="z"),
-        {},
-        "'C'",
-    ),
+    "a gap in the options": (rows("A", "B", A="x", B="y", C=["", ""], D="z"), {}, "'C'"),
     "an unknown field of columns": (rows("A", **lettered()), {"columns": {"anser": "x"}}, "anser"),
     "a column that is not there": (
         rows("A", **lettered()),
         {"columns": {"answer": "anwser"}},
         "'anwser'.*did you mean 'answer'",
     ),
-    "pairs": (
-        [{"text_a": "It fell.", "text_b": "It rose.", "score": 1}],
-        {},
-        'name = "pairs"',
-    ),
+    "pairs": ([{"text_a": "It fell.", "text_b": "It rose.", "score": 1}], {}, 'name = "pairs"'),
     "tagged texts": ([{"tokens": ["It"], "ner_tags": ["O"]}], {}, 'name = "iob"'),
 }
 for _row in REFUSED["answer_idx that only counts from 1"][0]:
@@ -337,7 +325,4 @@ def test_a_table_without_a_header_is_refused(read: Read) -> None:
 
 def test_metadata_keeps_the_other_columns(read: Read) -> None:
     loaded = read(rows("A", "B", subject=["kidney", "liver"], **lettered()), form="csv")
-    assert [item.metadata for item in loaded.items] == [
-        {"subject": "kidney"},
-        {"subject": "liver"},
-    ]
+    assert [item.metadata for item in loaded.items] == [{"subject": "kidney"}, {"subject": "liver"}]

@@ -42,20 +42,14 @@ def test_columns_and_scale_can_be_named_and_further_columns_are_kept(write):
     [
         ("", ""),
         (HEADER, ""),
-        (
-            HEADER + "p\tOne.\tTwo.\t4.5\n",
-            "line 2",
-        ),
+        (HEADER + "p\tOne.\tTwo.\t4.5\n", "line 2"),
         (HEADER + "p\tOne.\tTwo.\thigh\n", "'high'"),
         (HEADER + "p\tOne.\tTwo.\tnan\n", ""),
         ("text_a\ttext_a\tscore\nOne.\tTwo.\t3\n", "line 1"),
         (HEADER + "p\tOne.\t3\n", "line 2"),
         (HEADER + "p\tOne.\t \t3\n", "field 'text_b'"),
         (HEADER + "p\tA.\tB.\t3\np\tA.\tB.\t3\n", "line 3"),
-        (
-            "first\ttext_b\tscore\nA.\tB.\t3\n",
-            "line 2",
-        ),
+        ("first\ttext_b\tscore\nA.\tB.\t3\n", "line 2"),
     ],
 )
 def test_a_bad_row_is_named_by_file_line_and_field(write, text, where, said):

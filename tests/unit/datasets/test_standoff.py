@@ -232,7 +232,7 @@ def test_chinese_abstracts_have_sentences_and_entities_of_their_own(write):
     assert loaded.notes == ()
     assert [e.type for item in loaded.items for e in item.entities] == ["Drug", *["Disease"] * 2]
     assert ["".join(item.tokens) for item in loaded.items] == [
-        *(title, "患者发热！", "是否服用阿司匹林？", "“有效。”", "随后好转。"),
+        *(title, "患者发热！", "是否服用阿司匹林？", "“有效。”", "随后好转。")
     ]
 
 

@@ -175,8 +175,7 @@ def test_words_about_figures_are_none(read: Read, question: str, image: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "answer",
-    ["A,C", "A, B", "A and C", "A;C", ["A", "C"], "AC", "A & B", "Aspirin, Codeine"],
+    "answer", ["A,C", "A, B", "A and C", "A;C", ["A", "C"], "AC", "A & B", "Aspirin, Codeine"]
 )
 def test_several_right_answers_are_refused_by_row(read: Read, answer: Any) -> None:
     made = [row(n, question=f"{Q} {n}") for n in range(4)]

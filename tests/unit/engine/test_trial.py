@@ -69,8 +69,7 @@ def test_a_victim_whose_prompt_does_not_show_what_is_edited_is_never_asked(trial
 
 
 @pytest.mark.parametrize(
-    ("reply", "verdict"),
-    [(WRONG, Verdict.ALREADY_WRONG), (UNREADABLE, Verdict.UNREADABLE)],
+    ("reply", "verdict"), [(WRONG, Verdict.ALREADY_WRONG), (UNREADABLE, Verdict.UNREADABLE)]
 )
 def test_an_item_not_right_at_baseline_is_not_attacked(by_hand, trial_of, reply, verdict):
     (call_round,), result = play(trial_of(by_hand(("x",))), scripted(reply))

@@ -63,11 +63,7 @@ def test_length_case_and_place_of_the_model_are_read(tmp_path):
     settings = {"max_seq_length": 64, "do_lower_case": True}
     (folder / "0_Transformer" / "sentence_bert_config.json").write_text(json.dumps(settings))
     found = read_folder(folder)
-    assert (found.model, found.max_tokens, found.lower_case) == (
-        folder / "0_Transformer",
-        64,
-        True,
-    )
+    assert (found.model, found.max_tokens, found.lower_case) == (folder / "0_Transformer", 64, True)
 
 
 @pytest.mark.parametrize("file", ["1_Pooling/config.json", "sentence_bert_config.json"])

@@ -108,10 +108,7 @@ def test_a_name_between_separators_is_found_at_its_own_offsets(
     [
         ("Lipitor or atorvastatin", [("Lipitor", "drugs"), ("atorvastatin", "drugs")]),
         ("presents today with gout", [("gout", "diseases")]),
-        (
-            "air, a child, COPD and pneumonia",
-            [("COPD", "diseases"), ("pneumonia", "diseases")],
-        ),
+        ("air, a child, COPD and pneumonia", [("COPD", "diseases"), ("pneumonia", "diseases")]),
     ],
 )
 def test_brands_are_capitalised_and_abbreviations_in_capitals(

@@ -138,8 +138,7 @@ class TestShipped:
     """Traps of the first edition (METHODS 4.5)."""
 
     @pytest.mark.parametrize(
-        ("mention", "name"),
-        [("acetaminophen", "paracetamol"), ("paracetamol", "acetaminophen")],
+        ("mention", "name"), [("acetaminophen", "paracetamol"), ("paracetamol", "acetaminophen")]
     )
     def test_a_chemical_gets_a_name_of_the_same_substance(self, mention: str, name: str) -> None:
         assert strict(Path(), "default", mention, type_="Chemical").table[mention][0] == (name,)

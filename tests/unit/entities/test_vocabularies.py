@@ -8,12 +8,7 @@ import polars as pl
 import pytest
 
 from medstress.core.errors import UsageError
-from medstress.entities.vocabularies import (
-    ONE_IN,
-    load_vocabulary,
-    noise_lexicon,
-    vocabulary_of,
-)
+from medstress.entities.vocabularies import ONE_IN, load_vocabulary, noise_lexicon, vocabulary_of
 
 
 def write(folder: Path, name: str, text: str) -> str:

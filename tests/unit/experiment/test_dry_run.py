@@ -84,9 +84,7 @@ def test_a_victim_that_never_flips_is_asked_for_the_whole_budget():
 )
 def test_what_is_written_depends_on_the_kind_of_answer(answer_by, model, most, about):
     task = MultipleChoice(
-        template=load_template("qstab"),
-        answer_by=answer_by,
-        decoding=Decoding(max_new_tokens=most),
+        template=load_template("qstab"), answer_by=answer_by, decoding=Decoding(max_new_tokens=most)
     )
     size = size_of(task, QUESTION, model)
     assert size.about_out == about

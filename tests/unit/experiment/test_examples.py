@@ -44,14 +44,8 @@ def test_two_more_than_asked_for_are_drawn_by_seed(tmp_path: Path) -> None:
     [
         ({"shots": 2}, "shots and shots_from go together"),
         ({"shots_from": "sample"}, "shots and shots_from go together"),
-        (
-            {"shots": 7, "shots_from": "pool.jsonl"},
-            "'pool.jsonl'",
-        ),
-        (
-            {"shots": 1, "shots_from": "pool.txt"},
-            "shots_from = 'pool.txt'",
-        ),
+        ({"shots": 7, "shots_from": "pool.jsonl"}, "'pool.jsonl'"),
+        ({"shots": 1, "shots_from": "pool.txt"}, "shots_from = 'pool.txt'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path, given: Any, where: str, said) -> None:

@@ -44,12 +44,7 @@ def won(number: int, at: Arm, *, refused: bool = False) -> Trial:
     """Return a success."""
     reviewed = (False, REVIEW) if refused else (None, None)
     return trial(
-        number,
-        at,
-        verdict=Verdict.FLIPPED,
-        flipped_at=1,
-        valid=reviewed[0],
-        reason=reviewed[1],
+        number, at, verdict=Verdict.FLIPPED, flipped_at=1, valid=reviewed[0], reason=reviewed[1]
     )
 
 

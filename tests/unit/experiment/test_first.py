@@ -46,9 +46,7 @@ def write_rows(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
-AS = {
-    "p.tsv": ["dataset.name=pairs"],
-}
+AS = {"p.tsv": ["dataset.name=pairs"]}
 """Data whose ending does not say what they are -> the override that does."""
 
 

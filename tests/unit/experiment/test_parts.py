@@ -8,12 +8,7 @@ import pytest
 from medstress.core.errors import UsageError
 from medstress.engine.progress import Watcher
 from medstress.experiment.arms import make_attacks
-from medstress.experiment.config import (
-    Attack,
-    Dataset,
-    Victim,
-    labels_of,
-)
+from medstress.experiment.config import Attack, Dataset, Victim, labels_of
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.manifest import describe
 from medstress.experiment.models import open_victims

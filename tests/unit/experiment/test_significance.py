@@ -67,10 +67,7 @@ def family(
         )
     most = 30 if null is Null.NEUTRAL else None
     price = ControlPrice(
-        null=null,
-        statistic=Statistic.SHARE_CORRECT,
-        attempts=3,
-        is_written=write is not None,
+        null=null, statistic=Statistic.SHARE_CORRECT, attempts=3, is_written=write is not None
     )
     flow, n_written = family_flow(successes, price, max_calls, most), 0
     step = next(flow)

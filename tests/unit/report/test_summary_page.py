@@ -7,13 +7,7 @@ import pytest
 from rich.console import Console
 
 from medstress.analyses.shown import Decision, Remark
-from medstress.report.summary_page import (
-    _briefly,
-    junit,
-    junit_page,
-    markdown_page,
-    print_summary,
-)
+from medstress.report.summary_page import _briefly, junit, junit_page, markdown_page, print_summary
 from planted_trials import attacked_run, fooled, mute, right
 
 

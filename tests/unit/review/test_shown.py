@@ -46,9 +46,7 @@ def test_the_key_follows_its_text_where_options_change_places():
 
 def test_an_entity_is_marked_where_it_stands_now_and_its_type_is_the_key():
     text = TaggedText(
-        id="1",
-        tokens=("no", "folic", "acid", "today"),
-        labels=("O", "B-Drug", "I-Drug", "O"),
+        id="1", tokens=("no", "folic", "acid", "today"), labels=("O", "B-Drug", "I-Drug", "O")
     )
     unit = text.units()[0]
     edits = (Edit(field="tokens", start=0, end=1, replacement="there is"),)

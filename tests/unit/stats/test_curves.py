@@ -89,10 +89,7 @@ def test_trials_of_one_item_count_once_in_the_test():
 @pytest.mark.parametrize(
     ("arm", "reason"),
     [
-        (
-            Hits(successes=np.ones((3, 4)), counts=np.ones(3)),
-            "needs a budget of at least 5, has 4",
-        ),
+        (Hits(successes=np.ones((3, 4)), counts=np.ones(3)), "needs a budget of at least 5, has 4"),
         (Hits(successes=np.ones((3, 9)), counts=np.ones(3)), "the curve is flat"),
         (Hits(successes=np.zeros((3, 9)), counts=np.zeros(3)), "the curve is flat"),
     ],

@@ -6,11 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from medstress.stats.paired import (
-    Difference,
-    difference,
-    power_of,
-)
+from medstress.stats.paired import Difference, difference, power_of
 
 N = 24
 

@@ -5,14 +5,7 @@ import pytest
 from scipy.stats import t as student
 
 from medstress.stats.resampling import resampled_ratio
-from medstress.stats.trainings import (
-    Measured,
-    estimated,
-    least_gain,
-    minus,
-    over_seeds,
-    recovery,
-)
+from medstress.stats.trainings import Measured, estimated, least_gain, minus, over_seeds, recovery
 
 
 def constant(*values):

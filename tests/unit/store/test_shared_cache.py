@@ -11,13 +11,7 @@ import pytest
 
 from medstress.core.calls import Chosen, Generated, ModelIdentity, Scored
 from medstress.core.errors import StoreError
-from medstress.store.shared_cache import (
-    FILE,
-    SharedCache,
-    _check_value,
-    cache_folder,
-    open_shared,
-)
+from medstress.store.shared_cache import FILE, SharedCache, _check_value, cache_folder, open_shared
 
 ONE = ModelIdentity(name="one", hash="h1")
 TWO = ModelIdentity(name="two", hash="h2")

@@ -16,20 +16,9 @@ import pytest
 from fault_server import FAULTS, Asked, FaultServer
 from late import needs
 from medstress.backends.mock import MockBackend
-from medstress.backends.openai import (
-    OpenAiBackend,
-    first_token_scores,
-    open_backend,
-    text_scores,
-)
+from medstress.backends.openai import OpenAiBackend, first_token_scores, open_backend, text_scores
 from medstress.backends.options import BackendOptions
-from medstress.backends.server import (
-    Patience,
-    Server,
-    address_of,
-    key_of,
-    trouble_of_status,
-)
+from medstress.backends.server import Patience, Server, address_of, key_of, trouble_of_status
 from medstress.core.calls import (
     Call,
     Decoding,
