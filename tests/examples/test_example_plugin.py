@@ -114,7 +114,6 @@ def test_the_pages_quote_the_package(page, blocks):
     assert entry in (PLUGIN / "pyproject.toml").read_text("utf-8")
 
 
-@pytest.mark.release
 def test_the_package_passes_its_own_tests_where_it_is_installed(installed, printed):
     place, target = installed
     path = os.pathsep.join([str(target), *filter(None, [os.environ.get("PYTHONPATH")])])
