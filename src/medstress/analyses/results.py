@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -268,13 +269,17 @@ _PARTS: Mapping[str, str] = {
 """Ending of a score's name -> that of its heading."""
 
 
+def _score(key: str, row: Row) -> Estimate | None:
+    return None if row.scores is None else row.scores.columns.get(key)
+
+
 def _score_fields(scoring: Scoring) -> Iterator[Field]:
     for name in scoring.shown:
         is_main = name == scoring.main
         has_drop = name in scoring.drops
         for part in ("", "_after", *["_drop"] * has_drop, *["_net_drop"] * (has_drop and is_main)):
             words, key = f"{scoring.words[name]}{_PARTS[part]}", f"{name}{part}"
-            yield column(words, f"scores.columns.{key}", "score", wide=not is_main)
+            yield column(words, partial(_score, key), "score", key=key, wide=not is_main)
         if is_main:
             yield column("p", lambda row: row.scores.main.p, "p", "of the drop", key=f"{name}_p")
 

@@ -65,6 +65,9 @@ def test_other_kinds_have_tables_and_pictures_of_their_own_alone(of_pairs):
     assert [one.name for one in tables] == ["scores", "outcomes", "queries"]
     headings = " ".join(column.heading for column in tables[0].columns)
     assert not re.search("ASR|Accuracy|Lost", headings)
+    name = "pearson" if of_pairs else "f1"
+    shown = {column.key for column in tables[0].columns}
+    assert {name, f"{name}_after", f"{name}_drop", f"{name}_p"} <= shown
     (chart,) = (one for one in results.charts() if one.points)
     assert (chart.name, chart.unit) == ("scores", not of_pairs)
 
