@@ -83,6 +83,14 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(bench, refused):
         assert refused("--dry-run") == refused()
 
 
+def test_the_next_command_mends_the_file_that_set_names(bench, medstress, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("{}", encoding="utf-8")
+    told = medstress(*bench.arguments("--dry-run", "--set", "dataset.path=rows.json"))
+    assert told.code == 2
+    assert "did you mean 'rows.jsonl'?" in told.err
+    assert told.next.endswith("--dry-run --set dataset.path=rows.jsonl")
+
+
 def test_an_experiment_is_written_by_a_dry_run_but_never_over_a_file(medstress, bench, tmp_path):
     path = tmp_path / "mine.toml"
     command = ("run", bench.write(), "--dry-run", "--to", path)

@@ -159,6 +159,14 @@ def test_names_objects_and_typed_tables_mix_in_one_call(tmp_path, group, given, 
     assert (set(manifest["attacks"]), set(manifest["victims"])) == (attacks, {victim})
 
 
+def test_what_is_wrong_in_rows_is_said_of_the_rows(tmp_path):
+    rows = [*ROWS, {**ROWS[0], "id": "z", "answer": "Z", "answer_idx": "Z"}]
+    for data in (rows, polars.DataFrame(rows, strict=False)):
+        with pytest.raises(ms.DataError) as error:
+            ms.run(data=data, model=Always, out=tmp_path / "run")
+        assert str(error.value).startswith(f"data, row {len(rows)}: field 'answer")
+
+
 def test_a_dict_may_hold_typed_tables_attacks_and_functions(tmp_path, group):
     run = ms.run(
         {

@@ -35,6 +35,11 @@ def flags_are_said() -> Iterator[None]:
         _speaks_flags = before
 
 
+def are_flags_said() -> bool:
+    """Return whether messages speak to a user of the command line."""
+    return _speaks_flags
+
+
 def setting(name: str, value: object = None) -> str:
     """Return how a user gives a setting: as an argument of Python, or a flag of the command line.
 

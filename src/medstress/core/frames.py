@@ -321,6 +321,20 @@ def file_of_rows(rows: Sequence[Mapping[str, Any]] | Frame) -> Path:
     return path
 
 
+def speak_of_rows(sentence: str, path: Path) -> str:
+    """Return a sentence about a file of `file_of_rows` as one about the rows that became it.
+
+    >>> path = Path("state/data/0123456789abcdef0123456789abcdef.jsonl")
+    >>> speak_of_rows(f"{path}, line 2: no answer", path)
+    'data, row 2: no answer'
+    >>> speak_of_rows("q.jsonl, line 2: no answer", Path("q.jsonl"))
+    'q.jsonl, line 2: no answer'
+    """
+    if not re.fullmatch(r"[0-9a-f]{32}\.jsonl", path.name):
+        return sentence
+    return sentence.replace(f"{path}, line ", "data, row ").replace(str(path), "data")
+
+
 def _plain(value: Any) -> Any:
     """Return what JSON cannot hold as what it can: what pandas writes for nothing is null."""
     if type(value).__name__ in ("NAType", "NaTType"):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from medstress.attacks.protocol import Attack
 from medstress.core import registry
-from medstress.core.errors import DataError, UsageError
+from medstress.core.errors import DataError, UsageError, are_flags_said
+from medstress.core.frames import speak_of_rows
 from medstress.core.items import check_words
 from medstress.datasets.source import DatasetOptions, Loaded, draw, draw_documents
 from medstress.entities.groups import typed_options, types_of
@@ -77,6 +78,9 @@ def load_datasets(
         try:
             loaded: Loaded = registry.load("datasets", table.name)(options)
         except DataError as error:
+            sentence = str(error) if are_flags_said() else speak_of_rows(str(error), Path(shown))
+            if sentence != str(error):
+                raise DataError(sentence) from error
             error.with_command(check)
             raise
         part = DatasetPart(label=label, questions=(), loaded=loaded, sample_seed=seed, check=check)
