@@ -60,7 +60,8 @@ def guess_dataset(value: str) -> dict[str, Any]:
     if value.endswith("/") or (is_file and not path.parent.is_dir()):
         folder = path.parent if is_file else path
         raise UsageError(f"{value}: there is no folder {folder}{did_you_mean(value, near)}")
-    if is_file:
+    is_here = "/" in value and path.parent.is_dir()  # a folder of this name is no account of a hub
+    if is_file or is_here:
         raise UsageError(f"{value}: there is no such file{did_you_mean(value, near)}")
     from medstress.datasets.hub import is_hub_name
 

@@ -100,12 +100,12 @@ class Progress:
             seconds: since the trials began.
 
         >>> Progress(n_planned=9, n_done=5, n_computed=10, n_flipped=2, n_eligible=5).line(2.0)
-        '5 of 9 items, lost 2 of 5, 5.0 queries/s, about 2 s left'
+        '5 of 9 trials, lost 2 of 5, 5.0 queries/s, about 2 s left'
         >>> Progress(n_eligible=4, n_harmless=3, n_computed=10, usd=0.5, n_failed=1).line(2.0)
-        '0 of 0 items, lost 0 of 4 (harmless edits 0 of 3), 5.0 queries/s, $0.50, 1 failed'
+        '0 of 0 trials, lost 0 of 4 (harmless edits 0 of 3), 5.0 queries/s, $0.50, 1 failed'
         """
         n_done = self.n_done + self.n_skipped
-        parts = [f"{n_done:,} of {plural(self.n_planned, 'item')}"]
+        parts = [f"{n_done:,} of {plural(self.n_planned, 'trial')}"]
         if self.n_eligible or self.n_harmless:
             harmless = f" (harmless edits {self.n_harmless_lost:,} of {self.n_harmless:,})"
             lost = f"lost {self.n_flipped:,} of {self.n_eligible:,}"

@@ -67,6 +67,17 @@ def test_other_names_are_sources_and_data_sets_of_the_hub(tmp_path, said):
     said(str(caught.value), "questions.csv")
 
 
+def test_a_path_with_an_unknown_ending_in_a_folder_that_is_here_is_no_name_of_the_hub(
+    tmp_path, said, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "q.csv").write_text("x", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        guess_dataset("f/q.csvv")
+    said(str(caught.value), "f/q.csv")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "mend"),
     [
