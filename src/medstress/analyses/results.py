@@ -269,10 +269,6 @@ _PARTS: Mapping[str, str] = {
 """Ending of a score's name -> that of its heading."""
 
 
-def _score(key: str, row: Row) -> Estimate | None:
-    return None if row.scores is None else row.scores.columns.get(key)
-
-
 def _score_fields(scoring: Scoring) -> Iterator[Field]:
     for name in scoring.shown:
         is_main = name == scoring.main
