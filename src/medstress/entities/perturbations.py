@@ -114,11 +114,6 @@ class VectorPerturbationSet:
         parts = [self.vocabulary.hash, self._embedder.identity, self._synonyms.hash]
         return content_hash([*parts, self._distance.identity])
 
-    @property
-    def synonyms_hash(self) -> str:
-        """Content hash of the list of synonyms."""
-        return self._synonyms.hash
-
     def vectors_of(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the unit vectors of some names, shape (n, n_dimensions)."""
         return self._name_vectors.vectors_of(indices)
