@@ -79,7 +79,7 @@ def test_a_notebook_sees_a_bar_that_ends_with_all_trials(bench, notebook):
     bench.tables["experiment"]["controls"] = ["no_op"]
     run = ms.run(bench.write(), bench.out)
     n = len(rows_of(run))
-    assert f"{n} of {n} items" in notebook[-1]
+    assert f"{n} of {n} trials" in notebook[-1]
     assert 'value="1.0000"' in notebook[-1]
     assert any("careful" in each for each in notebook)
     rows = [row for row in rows_of(run) if row.arm == "attack"]
