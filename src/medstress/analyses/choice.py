@@ -808,8 +808,8 @@ class Tuning(Shown):
         for place, items in places_without_n(self.grids if self.part == REPORT else ()).items():
             sentence = (
                 f"{place.victim} on {place.dataset}/{place.group} answered none of the {items:,} "
-                "tuning questions correctly, so no n can be chosen and it is left out here. Add "
-                "questions, raise share in [tune], or remove the model."
+                "tuning questions correctly, so no n can be chosen and it is left out here. Tune "
+                "again with more questions or a larger share in [tune]."
             )
             yield Remark("left_out", sentence, place)
 

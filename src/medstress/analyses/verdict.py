@@ -91,7 +91,7 @@ FIRST: Mapping[str, str] = {
 }
 """Rule -> the first line; the first rule that holds says it."""
 SECOND: Mapping[str, str] = {
-    "clean": "Nothing was attacked.",
+    "clean": "All texts were left as they are.",
     "score more": "The same noise outside entities costs {cost}: {score_low} to {score_high} more "
     "is lost where entities are hit.",
     "score, too few": "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) "
@@ -99,7 +99,7 @@ SECOND: Mapping[str, str] = {
     "score as much": "The same noise outside entities costs {cost}; that more is lost where "
     "entities are hit may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
-    "not tried": "No harmless edits were tried.",
+    "not tried": "No harmless edits were tried; controls = true adds them.",
     "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
     "{controls}.",
     "attack no more": "Under {attack} it lost {lost} ({low} to {high}{worst}): no more than under "

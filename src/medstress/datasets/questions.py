@@ -57,7 +57,8 @@ _PICTURE = (
 _FIGURE = re.compile(
     rf"\b(?:see|refer to)\s+(?:the\s+)?(?:\w+\s+)?{_PICTURE}\b"
     rf"|\b(?:shown|depicted|pictured|seen|displayed|illustrated)\s+in\s+(?:the\s+)?(?:\w+\s+)?{_PICTURE}"
-    rf"|\b{_PICTURE}\b[^.?!]{{0,40}}\b(?:below|above|is shown|are shown|provided|attached)\b"
+    rf"|\b{_PICTURE}\b[^.?!]{{0,40}}"
+    r"\b(?:below|above|(?<!has )(?<!have )(?<!had )shown|provided|attached)\b"
     rf"|\b(?:below|following|attached|accompanying)\s+{_PICTURE}\b"
     r"|\b[Ff]ig(?:ure|\.)\s*\d",
     re.IGNORECASE,

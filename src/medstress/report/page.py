@@ -85,6 +85,7 @@ class Browser(NamedTuple):
     data: str
     n_held: int
     n_cases: int
+    is_attacked: bool = True
     is_served: bool = False
 
 
@@ -139,7 +140,10 @@ def browser(runs: Sequence[Run]) -> Browser:
         held += map(json_of, built)
     data = {**shared(runs, lines), "served": False, "cases": held}
     return Browser(
-        data=as_script(data), n_held=len(held), n_cases=sum(len(run.trials) for run in runs)
+        data=as_script(data),
+        n_held=len(held),
+        n_cases=sum(len(run.trials) for run in runs),
+        is_attacked=any(not t.arm.attack.asks_clean_only for run in runs for t in run.trials),
     )
 
 

@@ -140,6 +140,7 @@ def test_padding_in_between_moves_key_and_mentions(read: Read) -> None:
         {"question": "What is seen here (see Figure below)?"},
         {"question": "What does the arrow in the image below point at?"},
         {"question": "The ECG is shown in the figure. Which drug lowers urate?"},
+        {"question": "Which drug lowers the crystals of the photomicrograph shown?"},
         {"question": "His skin is shown in Figure 2. Which drug lowers urate?"},
         {"question": "A photograph of the lesion is shown. Which drug lowers urate?"},
     ],
@@ -160,6 +161,7 @@ def test_a_question_that_needs_a_figure_is_counted(
     "question",
     [
         "Which figure of speech is it?",
+        "An image of the joint has shown crystals. Which drug lowers urate?",
         "Which imaging study is best?",
         "A CT image showed a mass. Which drug lowers urate?",
         "He figures it out. Which drug lowers urate?",
