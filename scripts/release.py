@@ -26,7 +26,7 @@ def release(version: str) -> None:
     if subprocess.check_output(("git", "status", "--porcelain"), cwd=ROOT):
         sys.exit("there are uncommitted changes")
     day = datetime.now(UTC).date().isoformat()
-    texts = {}
+    texts: dict[str, str] = {}
     for name, old, new in (
         ("CHANGELOG.md", r"(?m)^## \[Unreleased\]$", f"## [{version}] - {day}"),
         ("CITATION.cff", r"(?m)^version: .*", f"version: {version}"),
