@@ -45,9 +45,10 @@ SECRET = re.compile(
 )
 FLOOR_EXTRAS = ("figures", "openai", "spacy", "xlsx")
 """Extras whose floors are tested with those of the base: those that need no weights."""
-FLOOR_TESTS = tuple(f"tests/unit/{room}" for room in ("core", "entities", "page", "stats", "store"))
+FLOOR_TESTS = ("core", "datasets", "entities", "page", "stats", "store")
+"""Folders of tests/unit."""
 NEWEST_EXTRAS = "adapters,llama-cpp,minilm,openai,quantized,spacy"
-TESTING = ("hypothesis", "pillow", "pytest", "pytest-timeout", "pytest-xdist")
+TESTING = ("hypothesis", "pillow", "pytest", "pytest-timeout", "pytest-xdist", "statsmodels")
 """What these tests need besides the package."""
 MOCK = """\
 experiment = {name = "one", controls = false}
@@ -175,16 +176,17 @@ def floors(wheel: Path) -> None:
         (floor,) = one.specifier
         lowest.append(f"{one.name}=={floor.version}")
     with environment(wheel, "", *lowest, *TESTING, "--only-binary=:all:") as clean:
+        tests = (f"tests/unit/{room}" for room in FLOOR_TESTS)
         # What newer versions of the libraries no longer warn of is no concern of ours.
-        clean("-m", "pytest", "-p", "no:cacheprovider", *FLOOR_TESTS, "-W", "ignore")
+        clean("-m", "pytest", "-p", "no:cacheprovider", "-W", "ignore", *tests)
 
 
 def newest(wheel: Path) -> None:
     """Run tests with the newest version of each dependency."""
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    torch = wheel.parent / "torch.txt"
+    torch, more = wheel.parent / "torch.txt", (*TESTING, "nervaluate", "seqeval")
     torch.write_text("\n".join(line for line in lines if line.startswith("torch==")))
-    with environment(wheel, NEWEST_EXTRAS, *TESTING, constraints=torch) as clean:
+    with environment(wheel, NEWEST_EXTRAS, *more, constraints=torch) as clean:
         clean("-m", "pip", "list")
         # A warning that something will go is no failure of today.
         quietly = ("-p", "no:cacheprovider", "-W", "default::DeprecationWarning")
