@@ -96,6 +96,8 @@ SECOND: Mapping[str, str] = {
     "is lost where entities are hit.",
     "score, too few": "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) "
     "to say how much more is lost where entities are hit.",
+    "score more, all alike": "The same noise outside entities costs {cost}; {score_more} more is lost "
+    "where entities are hit.",
     "score as much": "The same noise outside entities costs {cost}; that more is lost where "
     "entities are hit may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
@@ -129,6 +131,7 @@ REASONS: Mapping[str, str] = {
     "no control": "no harmless edits were tried, and they may lose as {much}",
     "control unseen": "harmless edits may lose as many",
     "no skill": "{subject} is {before} before any edit",
+    "no score": "{undefined}",
     "few": "only {few}",
 }
 """Why one may not rely on the lines; all that hold are given."""
@@ -164,6 +167,10 @@ def _second(f: Facts) -> str:
         "clean": f.is_clean,
         "score more": has_net and f.net is not None and above(f.net),
         "score, too few": has_net and f.net is not None and f.net.low is None and bool(f.few),
+        "score more, all alike": has_net
+        and f.net is not None
+        and f.net.low is None
+        and (f.net.value or 0.0) > 0,
         "score as much": has_net,
         "awaited": f.is_awaited,
         "not tried": f.harmless is None,
@@ -197,6 +204,7 @@ def _reasons(f: Facts) -> list[str]:
         "no control": f.lacks_control and f.harmless is None,
         "control unseen": f.lacks_control and f.harmless is not None,
         "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
+        "no score": bool(f.undefined),
         "few": f.few is not None,
     }
     return [name for name, is_so in holds.items() if is_so]
