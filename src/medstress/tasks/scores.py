@@ -58,10 +58,8 @@ class Resamples:
 
 
 RIGHT = "Accuracy"
-MEANINGS = (
-    "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "
-    "attacked."
-)
+OF_ATTACKABLE = "Accuracy is of what could be attacked."
+MEANINGS = f"Shares have their counts and, in brackets, their 95 % intervals. {OF_ATTACKABLE}"
 Measure: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Resamples], Mapping[str, Numbers]]
 """(gold, predicted, resamples) -> name of a score -> its value in every resample, nan where it is
 undefined. `gold[i]` and `predicted[i]` belong to answer i."""

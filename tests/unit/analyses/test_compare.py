@@ -372,6 +372,9 @@ def test_power_is_said_at_what_was_seen_or_at_two_guesses():
         trials([1] * 15 + [HELD] * 85), trials([HELD] * 15 + [1] * 15 + [HELD] * 70)
     ).deciding[0]
     assert [(one.discordance, one.is_assumed) for one in many.power] == [(0.3, False)]
+    nine = compared(trials([HELD] * 9), trials([HELD] * 9))
+    assert nine.sentence.endswith(" a difference of .732 if .732 of the pairs differ.")
+    assert nine.tables()[0].notes == ("Accuracy is of what could be attacked.",)
     none = compared(trials([HELD] * 3), trials([HELD] * 3)).deciding[0]
     assert "With so few pairs no difference is found" in none.sentence
 
