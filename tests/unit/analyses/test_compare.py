@@ -151,12 +151,23 @@ def test_equal_victims_with_lethal_names_of_their_own_are_rarely_called_differen
     assert by_names <= 2
 
 
+def test_a_few_lethal_names_are_few_however_many_questions_they_take():
+    """Names of two victims are lethal by the same chance; a few of ten take most questions."""
+    found = [compare(*lethal_lists(seed, 60, 10)) for seed in range(20)]
+    assert {one.verdict for one in found} == {"undecided"}
+    items = [row_of(one, "accuracy_after") for one in found]
+    assert sum(row.difference.low > 0 or row.difference.high < 0 for row in items) > 10
+
+
 def test_a_worse_victim_is_worse_for_names_like_these_too():
     rng = np.random.default_rng(1)
     drawn = rng.integers(0, 40, 150)
 
     def arms(name: str, lethal: int) -> Side:
-        rows = [trial(i, flipped_at=1 if x < lethal else None) for i, x in enumerate(drawn)]
+        rows = [
+            trial(i, flipped_at=1 if x < lethal else None, name=f"name {x}")
+            for i, x in enumerate(drawn)
+        ]
         names = {i + 1: frozenset({f"name {x}"}) for i, x in enumerate(drawn)}
         return side(name, rows, names=names)
 
