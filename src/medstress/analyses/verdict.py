@@ -212,6 +212,7 @@ def _reasons(f: Facts) -> list[str]:
 
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
+UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (
@@ -320,6 +321,7 @@ def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
     for f in (*sorted(facts, key=lambda f: f.rank), worst):
         kinds[f.row.key.dataset, f.row.key.group, f.score is None] = f
     others = [f for f in kinds.values() if f is not worst and f.taken.value]
+    others.sort(key=lambda f: f.rank, reverse=True)
     parts = [(OTHER if f.score is None else OTHER_SCORE).format(**f.words) for f in others]
     if len(parts) > ELSEWHERE:
         parts[ELSEWHERE:] = [MORE.format(n=len(parts) - ELSEWHERE)]
@@ -340,6 +342,8 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts]) -> Trust:
         for other in rest:
             if other.mute > UNSEEN:
                 yield "no", UNREAD_ELSEWHERE.format(**other.words)
+            if other.unseen > UNSEEN:
+                yield "no", UNSEEN_ELSEWHERE.format(**other.words)
 
     held = {text: level for level, text in reasons()}
     level: Level = "no" if "no" in held.values() else "too few" if held else "yes"
