@@ -514,8 +514,9 @@ def _notes(
     """Yield what a reader of the numbers has to know."""
     if worst := max(row.n_worst for row in deciding):
         yield (
-            f"An unreadable or failed answer counts against the model in {_TRIALS.count(worst)} "
-            "of a result that decides, so shares differ from those of the summary."
+            "An unreadable, failed or missing answer counts against the model in "
+            f"{_TRIALS.count(worst)} of a result that decides, so shares differ from those of the "
+            "summary."
         )
     for i, (name, side) in enumerate(zip("AB", (first, second), strict=True)):
         if not side.run.is_complete:
