@@ -53,6 +53,7 @@ from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, holm
 from medstress.stats.paired import LEAST_UNITS
+from medstress.tasks.scores import OF_ATTACKABLE
 
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 """The one to heed first."""
@@ -154,6 +155,7 @@ class Comparison(Shown):
         others = [row for row in self.rows if not row.decides]
         caption = "B against A, on the same items and seeds"
         notes = ["* for names like these"] * any(row.names_like_these for row in self.deciding)
+        notes += [OF_ATTACKABLE] * any(row.metric == "accuracy_after" for row in self.rows)
         tables = [table("comparison", caption, self.deciding, fields, notes=notes)]
         return [*tables, table("others", "Other measures", others, fields)] if others else tables
 
@@ -491,9 +493,10 @@ def _power(power: Sequence[Detectable]) -> str:
     able = [one for one in power if one.difference is not None]
     if not able:
         return "With so few pairs no difference is found with 80 % power."
-    parts = (
+    # As many pairs differ as the difference needs at least.
+    parts = dict.fromkeys(
         f"{decimal(one.difference)} {'if' if one.is_assumed else 'where'} "
-        f"{decimal(one.discordance)} of the pairs differ"
+        f"{decimal(max(one.discordance, one.difference or 0.0))} of the pairs differ"
         for one in able
     )
     return f"So many find with 80 % power a difference of {' or '.join(parts)}."
@@ -511,8 +514,9 @@ def _notes(
     """Yield what a reader of the numbers has to know."""
     if worst := max(row.n_worst for row in deciding):
         yield (
-            f"An unreadable or failed answer counts against the model in {_TRIALS.count(worst)} "
-            "of a result that decides, so shares differ from those of the summary."
+            "An unreadable, failed or missing answer counts against the model in "
+            f"{_TRIALS.count(worst)} of a result that decides, so shares differ from those of the "
+            "summary."
         )
     for i, (name, side) in enumerate(zip("AB", (first, second), strict=True)):
         if not side.run.is_complete:

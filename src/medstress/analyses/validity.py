@@ -14,7 +14,7 @@ from math import hypot
 import numpy as np
 
 from medstress.analyses.run import Cell
-from medstress.analyses.shown import HIDDEN, Remark
+from medstress.analyses.shown import HIDDEN, QUESTIONS, Remark, noun_of
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED, PEOPLE, REVIEW
 from medstress.stats.estimate import Estimate, with_worst
@@ -253,8 +253,9 @@ def remarks(cell: Cell, valid: Validity | None) -> Iterator[Remark]:
     attack, at = cell.attack.label, (*cell.place, cell.attack.label)
     if valid.n_unknown:
         why = f" ({valid.why})" if valid.why else ""
+        what = "right answer" if noun_of(cell.trials[0]) is QUESTIONS else "data's answer"
         sentence = (
-            f"{attack}: whether the right answer is still right is not known of "
+            f"{attack}: whether the {what} is still right is not known of "
             f"{valid.n_unknown:,} of {valid.n_successes:,} successes{why}."
         )
         yield Remark("validity_unknown", sentence, at, "note")

@@ -96,6 +96,8 @@ SECOND: Mapping[str, str] = {
     "is lost where entities are hit.",
     "score, too few": "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) "
     "to say how much more is lost where entities are hit.",
+    "score more, all alike": "The same noise outside entities costs {cost}; {score_more} more is lost "
+    "where entities are hit.",
     "score as much": "The same noise outside entities costs {cost}; that more is lost where "
     "entities are hit may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
@@ -129,6 +131,7 @@ REASONS: Mapping[str, str] = {
     "no control": "no harmless edits were tried, and they may lose as {much}",
     "control unseen": "harmless edits may lose as many",
     "no skill": "{subject} is {before} before any edit",
+    "no score": "{undefined}",
     "few": "only {few}",
 }
 """Why one may not rely on the lines; all that hold are given."""
@@ -164,6 +167,10 @@ def _second(f: Facts) -> str:
         "clean": f.is_clean,
         "score more": has_net and f.net is not None and above(f.net),
         "score, too few": has_net and f.net is not None and f.net.low is None and bool(f.few),
+        "score more, all alike": has_net
+        and f.net is not None
+        and f.net.low is None
+        and (f.net.value or 0.0) > 0,
         "score as much": has_net,
         "awaited": f.is_awaited,
         "not tried": f.harmless is None,
@@ -197,6 +204,7 @@ def _reasons(f: Facts) -> list[str]:
         "no control": f.lacks_control and f.harmless is None,
         "control unseen": f.lacks_control and f.harmless is not None,
         "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
+        "no score": bool(f.undefined),
         "few": f.few is not None,
     }
     return [name for name, is_so in holds.items() if is_so]
@@ -204,6 +212,7 @@ def _reasons(f: Facts) -> list[str]:
 
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
+UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (
@@ -312,6 +321,7 @@ def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
     for f in (*sorted(facts, key=lambda f: f.rank), worst):
         kinds[f.row.key.dataset, f.row.key.group, f.score is None] = f
     others = [f for f in kinds.values() if f is not worst and f.taken.value]
+    others.sort(key=lambda f: f.rank, reverse=True)
     parts = [(OTHER if f.score is None else OTHER_SCORE).format(**f.words) for f in others]
     if len(parts) > ELSEWHERE:
         parts[ELSEWHERE:] = [MORE.format(n=len(parts) - ELSEWHERE)]
@@ -332,6 +342,8 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts]) -> Trust:
         for other in rest:
             if other.mute > UNSEEN:
                 yield "no", UNREAD_ELSEWHERE.format(**other.words)
+            if other.unseen > UNSEEN:
+                yield "no", UNSEEN_ELSEWHERE.format(**other.words)
 
     held = {text: level for level, text in reasons()}
     level: Level = "no" if "no" in held.values() else "too few" if held else "yes"

@@ -164,6 +164,15 @@ def test_published_lines_say_whether_ours_are_chosen_alike(grid, words):
     assert any(n.endswith("ours do not.") for n in parts["table1"].notes)
 
 
+def test_a_model_that_says_nothing_under_attack_may_have_lost_all():
+    run = run_of({"random": substitution("random", None, 1)})
+    mute = [replace(t, first=None, queries=t.queries._replace(unreadable=1)) for t in run.trials]
+    silent = planted_run(mute, **{name: run.manifest[name] for name in ("config", "datasets")})
+    (row, *_) = only(silent, "table1")["table1"].rows
+    (asr,) = (entry for entry in row if "[.000, 1.000]" in "".join(entry.lines))
+    assert asr.lines == ("at worst [.000, 1.000]",)
+
+
 def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it():
     parts = only(run_of(n=19), "table1", "table2", "rcap", "figure3", "figure4")
     used = {name for name in parts if "as-published" not in name}
