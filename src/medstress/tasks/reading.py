@@ -733,8 +733,10 @@ def _last(claims: Sequence[_Claim], text: str, wrong: set[str]) -> frozenset[str
     earlier = [one for one in claims if one.options != last.options]
     if earlier and not _TAKEN_BACK.search(text[earlier[-1].end : last.at]):
         return frozenset()
-    later = _CORRECTED.finditer(text, last.end)
-    return last.options if all(_letters(m["to"]) - wrong <= last.options for m in later) else frozenset()
+    for match in _CORRECTED.finditer(text, last.end):
+        if _letters(match["to"]) - wrong - last.options:
+            return frozenset()
+    return last.options
 
 
 # The rule.
