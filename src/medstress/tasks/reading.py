@@ -359,8 +359,8 @@ _TAKEN_BACK = re.compile(
 )
 """Between two claims that differ: the first one is taken back."""
 _CORRECTED = re.compile(
-    r"(?im:(?:^|[.,;:!?…–—-] ?)(?:wait|actually|sorry|correction|hmm+|oops|scratch that|no)\b[,.:!…]*"
-    r"(?: (?!(?:not|never|cannot)\b)[\w']{1,12}[,:]?){0,4} )"
+    r"(?im:(?:^|[.,;:!?…–—-] ?)(?:wait|actually|sorry|correction|hmm+|oops|scratch that|no)\b"
+    r"[,.:!…]{0,3}(?: (?!(?:not|never|cannot)\b)[\w']{1,12}[,:]?){0,4} )"
     rf"\(?(?P<to>{_TOKEN})\)?(?im:[.!]?$|[.!]? (?:because|since|as)\b)"
 )
 """After a claim: it is taken back for another option, with which the line closes."""
