@@ -334,7 +334,7 @@ _VOID = re.compile(
     r"|\b(?:thinks|believes|claims|argues|insists)\b"
     r"|\b(?:not|never|cannot|\w{2,6}n't|least|worst|less|wrong|incorrect|false|except|whether|thought"
     r"|might|may|could|can|students?|candidates?|people|colleagues?|many|some|others|tempting"
-    r"|mistak\w{1,5}|second (?:most|best|choice)|neither|no)\b[^,;:]{0,200}$",
+    r"|mistak\w{1,5}|second[ -](?:most|best|choice)|neither|no)\b[^,;:]{0,200}$",
     re.IGNORECASE,
 )
 """Before a claim, within its clause: a condition, somebody else's or an earlier view, a denial."""
