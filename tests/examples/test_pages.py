@@ -40,12 +40,6 @@ def modules(workplace, blocks, load):
     return write
 
 
-def test_the_quick_start_runs_from_python(workplace, blocks, capsys):
-    _, code = blocks("docs/first-run.md", "python")
-    exec(compile(code, "quickstart", "exec"), {})
-    assert " flipped" in capsys.readouterr().out
-
-
 def test_the_quick_start_runs_from_the_command_line(workplace, blocks):
     page = "docs/first-run.md"
     (toml,) = blocks(page, "toml")

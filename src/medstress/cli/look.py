@@ -59,7 +59,7 @@ def report(
 ) -> int:
     """One self-contained HTML file, readable offline.
 
-    Of several runs, they stand side by side, each compared with the first.
+    Several runs go into one file. Whether one is worse than another says `compare`.
     """
     from medstress.cli.terminal import write_report
 
@@ -76,7 +76,7 @@ def view(
 ) -> int:
     """The report in a browser, with all cases, also while the run goes on.
 
-    Serves the report on this machine, under an address that nobody else knows. It follows a run in
+    Serves the report on this machine, under a secret address. It follows a run in
     progress and writes no file. Ctrl+C ends it.
     """
     from medstress.report.view import Viewer, routes, serve

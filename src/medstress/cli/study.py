@@ -138,7 +138,9 @@ def _ask_again(
         if yes:
             return
         if not sys.stdin.isatty():
-            raise UsageError(f"{asking.name}: nobody is there to say yes: add --yes to ask them")
+            raise UsageError(
+                f"{asking.name}: there is no terminal to say yes in; add --yes to ask without it"
+            )
         print("Go on? (yes/no) ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
             raise UsageError(f"{asking.name}: nothing was asked")

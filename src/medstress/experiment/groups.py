@@ -483,7 +483,7 @@ def without_names(
         noise: resources of `items`.
         names: the names to leave out, after `folded`.
         items: the items to perturb.
-        perturbations: the tables of the synonyms among them are built anew.
+        perturbations: the tables of the synonyms among them are built again.
         base: folder that relative paths start from.
     """
     from medstress.entities.names import folded
