@@ -1,4 +1,4 @@
-"""The code on the pages runs as it stands there."""
+"""The code on the pages runs as it is."""
 
 import re
 import tomllib

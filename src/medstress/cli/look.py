@@ -64,7 +64,7 @@ def report(
     from medstress.cli.terminal import write_report
 
     page = write_report([Path(folder) for folder in folders], out)
-    n = f" ({len(folders)} runs side by side)" if len(folders) > 1 else ""
+    n = f" ({len(folders)} runs)" if len(folders) > 1 else ""
     print(f"report: {page}{n}")
     return 0
 
@@ -72,7 +72,7 @@ def report(
 @_look()
 def view(
     folder: flags.Folder,
-    port: Annotated[int, flags.option("PORT", "0: a free one", min=0, max=65535)] = 0,
+    port: Annotated[int, flags.option("PORT", "where to listen; 0: a free port", min=0, max=65535)] = 0,
 ) -> int:
     """The report in a browser, with all cases, also while the run goes on.
 

@@ -181,9 +181,9 @@ def significance(
 ) -> int:
     """Significance of MedFuzz successes.
 
-    Compares them with control fuzzes: is the model misled by what the attack says, or would any
-    change do? Models, keys and settings ([test]) come from your experiment, never from the folder.
-    The same command resumes.
+    Compares them with neutral insertions: is the model misled by what the attack says, or would
+    any added sentence do? Models, keys and settings ([test]) come from your experiment, never from
+    the folder. The same command resumes.
     """
     from medstress.analyses.significance import SIGNIFICANCE
     from medstress.experiment.significance import asking

@@ -459,7 +459,7 @@ def _question(rows: Sequence[Row], columns: Sequence[str], keys: Any) -> tuple[s
             )
     if parts:
         raise DataError(
-            f"the column {parts[0]!r} may be part of the question, or a text to read before it; give "
+            f"the column {parts[0]!r} is part of the question or a text to read before it; give "
             f'columns = {{context = "{parts[0]}", stem = "{asked[0]}"}} for a part, or columns = '
             f'{{passage = "{parts[0]}"}} for a text'
         )

@@ -715,7 +715,7 @@ class Settings(Table):
     trial_seconds: Annotated[float, Field(ge=0, le=1e8)] | None = None
     """A trial that takes longer than this after its first call ends as `cut_short`; 0: none."""
     timeout_seconds: Seconds = ANSWER_SECONDS
-    """openai: time limit of one whole request, in seconds."""
+    """openai: time limit of one whole request, in seconds; default 300."""
     cache: NonEmpty | None = None
     """Folder of answers that runs share, or `default`; default: each run keeps its own."""
     controls: bool | Annotated[Distinct[NonEmpty], Field(min_length=1)] | None = None
@@ -897,7 +897,7 @@ class Attack(Table):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
     name: NonEmpty
-    """`entity_substitution`, `discrete_zoo`, or a plug-in's."""
+    """A name of `medstress list attacks`; its parameters are keys of the same table."""
     label: NonEmpty | None = None
     """Name in results; default: the name, with the keys that tell entries of one name apart."""
     use: bool = True
