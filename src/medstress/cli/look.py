@@ -72,7 +72,7 @@ def report(
 @_look()
 def view(
     folder: flags.Folder,
-    port: Annotated[int, flags.option("PORT", "where to listen; 0: a free port", min=0, max=65535)] = 0,
+    port: Annotated[int, flags.option("PORT", "0: any free one", min=0, max=65535)] = 0,
 ) -> int:
     """The report in a browser, with all cases, also while the run goes on.
 

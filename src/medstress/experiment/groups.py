@@ -219,8 +219,9 @@ def tied_names(label: str, perturbations: VectorPerturbationSet, keys: Sequence[
     if share < _FEW:
         return None
     return (
-        f"group {label!r}: {share:.0%} of the names share nothing with the right answer (a mean) "
-        "and are equally far from it by ngram: a draw of far names is a random one among them"
+        f"group {label!r}: {share:.0%} of the names share nothing with the right answer (on "
+        "average) and are equally far from it by ngram: a draw of far names is a random one among "
+        "them"
     )
 
 
