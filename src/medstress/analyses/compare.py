@@ -68,7 +68,7 @@ LEVEL = 0.05
 """What an adjusted p may be at most for *better* and *worse*."""
 _TRIALS = Noun("trial", "trials")
 OF_RUN = "#"
-"""Stands between a run folder and the model of it that is compared."""
+"""Separates a run folder from the model of it that is compared."""
 LABELS = {"dataset": "data set", "group": "group", "victim": "model", "attack": "attack"}
 """What tells arms apart, and what messages call it."""
 
@@ -103,7 +103,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Which run stands for A or B."""
+    """Which run is A or B."""
 
     folder: str
     experiment: str
@@ -253,8 +253,8 @@ def compare(
         )
     if not rows:
         raise UsageError(
-            "nothing can be compared: no trial of A and B has the same item content and seed and "
-            "is more than a measurement"
+            "nothing can be compared: A and B have no trial of the same item and seed that can "
+            "be lost"
         )
     _check_decidable(rows, metric)
     called = attack_names(cell.attack for one in (first, second) for cell in one.run.attacks)
@@ -499,7 +499,7 @@ def _power(power: Sequence[Detectable]) -> str:
         f"{decimal(max(one.discordance, one.difference or 0.0))} of the pairs differ"
         for one in able
     )
-    return f"So many find with 80 % power a difference of {' or '.join(parts)}."
+    return f"With so many pairs 80 % power finds a difference of {' or '.join(parts)}."
 
 
 def _ends(estimate: Estimate) -> str:

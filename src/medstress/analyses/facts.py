@@ -300,7 +300,7 @@ class Facts:
 
     @property
     def rank(self) -> tuple[float, float, float, bool, int]:
-        """How much the arm takes beyond harmless edits, how much it takes, how much of it nobody
+        """How much the arm takes beyond harmless edits, how much it takes, how much of it no one
         can read; then the plan's order.
 
         Points choose the arm, because ends depend on how alike answers are: of 50 lost of 50 the

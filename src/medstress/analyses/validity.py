@@ -43,7 +43,7 @@ class Validity:
     n_unknown: int = field(metadata=HIDDEN)
     """Successes that neither people nor a rule settle."""
     n_open: int = field(metadata=HIDDEN)
-    """Sampled successes without a word that counts: nobody labelled them, or people disagree."""
+    """Sampled successes without a word that counts: no one labelled them, or people disagree."""
     why: str | None = field(metadata=HIDDEN)
     """Why there is no rate."""
 
@@ -149,7 +149,7 @@ class _Labels:
     def estimate(self) -> tuple[Estimate | None, str | None]:
         """Return the rate; or None, and why."""
         if not self._n_words:
-            return None, "nobody has judged its successes"
+            return None, "no one has judged its successes"
         n, outside = len(self.words), self._n_words - len(self.words)
         if not self.is_census and n < LEAST_LABELS:
             why = f"{n} labels of a random sample, and a rate needs {LEAST_LABELS}"

@@ -98,8 +98,7 @@ SECOND: Mapping[str, str] = {
     "to say how much more is lost where entities are hit.",
     "score more, all alike": "The same noise outside entities costs {cost}; {score_more} more is lost "
     "where entities are hit.",
-    "score as much": "The same noise outside entities costs {cost}; that more is lost where "
-    "entities are hit may be chance.",
+    "score as much": "The same noise outside entities costs {cost}; the difference may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
     "not tried": "No harmless edits were tried; controls = true adds them.",
     "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
@@ -108,15 +107,15 @@ SECOND: Mapping[str, str] = {
     "{controls}.",
     "attack may be chance": "Under {attack} it lost {lost} ({low} to {high}{worst}); the "
     "difference may be chance.",
-    "harmless hardly shown": "{Controls} were shown in {harmless_shown} of the {right}, so nothing "
-    "is known of them.",
+    "harmless hardly shown": "{Controls} were shown in only {harmless_shown} of the {right}, so "
+    "what they lose is unknown.",
     "harmless mute": "Under {controls} no answer could be read in {harmless_mute} of the {right}.",
     "plain": "{Controls} lose {harmless}.",
     "none either": "{Controls} lose none either.",
     "none, may be chance": "{Controls} lose none; the difference may be chance.",
     "some, may be chance": "{Controls} alone lose {harmless}; the difference may be chance.",
-    "more": "{Controls} alone lose {harmless}. Under {attack} it lost more: {net_range} {nouns} of "
-    "{right}.",
+    "more": "{Controls} alone lose {harmless}. Under {attack} it lost {net_range} more, of {right} "
+    "{nouns}.",
 }
 REASONS: Mapping[str, str] = {
     "mute": "{mute} of {right} {unread} under attack",
@@ -316,7 +315,7 @@ def _conclude(
 
 
 def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
-    """Say what the worst arms take in other places, and counts beside a score."""
+    """Say what the worst arms take in other places, and counts next to a score."""
     kinds: dict[tuple[str, str, bool], Facts] = {}
     for f in (*sorted(facts, key=lambda f: f.rank), worst):
         kinds[f.row.key.dataset, f.row.key.group, f.score is None] = f

@@ -221,7 +221,7 @@ class OpenAiBackend(Backend):
         return await self._connection.ask(once)
 
     def _wanted(self, call: Generate | Score) -> tuple[list[str], Json]:
-        """Return the prompts of a call's request, and its fields beside model and prompt."""
+        """Return the prompts of a call's request, and its fields besides model and prompt."""
         text = plain(call.prompt)
         if isinstance(call, Score):
             if call.first_token:
@@ -378,7 +378,7 @@ class OpenAiBackend(Backend):
         self._learned["answered_as"] = name
 
     def _takes(self, name: str) -> bool:
-        """Return whether a name stands for the requested model."""
+        """Return whether a name means the requested model."""
         match = self._options.match_model or "loose"
         is_alike = match == "loose" and is_same_model(name, self._model)
         return name == self._model or match == "any" or is_alike
@@ -605,7 +605,7 @@ def is_same_model(name: str, requested: str) -> bool:
     True
     """
     full, wanted = name.casefold(), requested.casefold()
-    # An alias such as `-latest` may be answered by the dated name that it stands for.
+    # An alias such as `-latest` may be answered by the dated name that it means.
     alias = re.sub(r"[-:]latest$", "", wanted)
     ends = [full, *(full[match.end() :] for match in re.finditer(r"[/\\]", full))]
     return wanted in ends or any(

@@ -5,7 +5,7 @@ each chained table, and a digest over the digest before it and the rows added si
 added, and their numbers have no gaps. A row is hashed as the JSON array of its values, blobs in
 hex and numbers in the shortest form that reads back the same; JSON says where each value ends.
 
-A table may be hashed apart (`Chained.apart`): its digest stands in the commit too, so that links
+A table may be hashed apart (`Chained.apart`): its digest is in the commit too, so that links
 can be checked without reading that table.
 
 A trial has digests of its own: of what it consumed, and of the whole of it. They leave out what
@@ -73,7 +73,7 @@ REVIEW_CHAIN = Chained(
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first place where a file does not agree with what stands elsewhere in it."""
+    """The first place where a file does not agree with another place in it."""
 
     table: str
     """The table that does not agree."""
@@ -187,7 +187,7 @@ def _span(table: str, before: int, last: int) -> str:
 
 
 def _commits(db: sqlite3.Connection, chained: Chained, order: str = "") -> Iterator[_Commit]:
-    """Yield what stands before the first commit, then the commits."""
+    """Yield what comes before the first commit, then the commits."""
     yield _Commit(0, b"", None, dict.fromkeys(chained.tables, 0))
     columns = f"id, digest, {chained.apart_column or 'NULL'}, {', '.join(chained.tables)}"
     for id_, digest, apart, *last in db.execute(
@@ -516,7 +516,7 @@ def checked_root(text: str) -> str:
     root = text.strip().lower()
     if len(root) != 2 * DIGEST_BYTES or not set(root) <= set(hexdigits):
         raise UsageError(
-            f"--root {text}: expected a digest of {2 * DIGEST_BYTES} hex digits, as it stands in "
+            f"--root {text}: expected a digest of {2 * DIGEST_BYTES} hex digits, as in "
             f"the summary; got {len(root)} characters"
         ).with_flag("--root", None)
     return root

@@ -220,7 +220,7 @@ class RunStore:
             folder: the run folder.
             lock: the folder's lock if the caller holds it already (`lock_folder`).
             fresh: delete the run that the folder holds, whatever its state.
-            alone: nobody reads the run before it is closed, and another process may believe that it
+            alone: no one reads the run before it is closed, and another process may believe that it
                 holds the lock: for shards, whose disk many machines share.
         """
         self.folder = folder
@@ -431,7 +431,7 @@ class RunStore:
         return not self._fetch("SELECT 1 FROM answers LIMIT 1")
 
     def begin_anew(self) -> None:
-        """Delete everything that a run without answers holds; its chain begins anew."""
+        """Delete everything that a run without answers holds; its chain begins again."""
 
         def delete(db: sqlite3.Connection) -> None:
             for table in _CHILDREN_FIRST:

@@ -21,7 +21,7 @@ from medstress.core.items import LETTERS
 Parser = Callable[[str, Sequence[str]], str | None]
 """(reply without thoughts, texts of the options) -> the letter of one of them."""
 Marks: TypeAlias = tuple[str, str] | None
-"""Opening and closing mark of a model's thoughts, beside the usual ones."""
+"""Opening and closing mark of a model's thoughts, on top of the usual ones."""
 DEFAULT = "final_statement"
 LONGEST_READ = 20_000
 """Most characters of a reply that are read: half from its start, half from its end."""
@@ -62,7 +62,7 @@ def without_thoughts(text: str, own: Marks = None) -> str:
 
     Args:
         text: as the model wrote it.
-        own: marks of this model, beside the usual ones.
+        own: marks of this model, on top of the usual ones.
 
     >>> without_thoughts("<think>A or B?</think> It is B."), without_thoughts("[THINK]It may be A")
     ('It is B.', '')
@@ -95,7 +95,7 @@ _SURE = re.compile(r"[<\[◁]/\w+[>\]▷]|<\|END_\w+\|>", re.I)
 
 
 def unknown_marks(text: str, own: Marks = None) -> tuple[str, str] | None:
-    """Return a pair of marks around a part of a reply that may be a thought nobody knows of.
+    """Return a pair of marks around a part of a reply that may be an unknown kind of thought.
 
     A pair that holds the end of the reply, or an answer, is none, nor are marks of known models.
 
@@ -230,7 +230,7 @@ def _plain_option(option: str) -> str:
 def _marked(text: str, options: Sequence[str]) -> str:
     """Return a plain text with one character for each option that it names.
 
-    Without patterns made of options, which would be compiled anew for every edited question.
+    Without patterns made of options, which would be compiled again for every edited question.
     """
     for place in sorted(range(len(options)), key=lambda place: -len(options[place])):
         wanted, lower = _plain_option(options[place]), text.lower()
@@ -860,7 +860,7 @@ def letter_read(
         parser: a name of `PARSERS`.
         text: the reply, thoughts too.
         options: their texts, as the victim saw them.
-        own: marks of the model's thoughts, beside the usual ones.
+        own: marks of the model's thoughts, on top of the usual ones.
         is_cut: whether the reply ended at `max_new_tokens`; then only a statement counts.
     """
     reply = without_thoughts(text, own)

@@ -264,7 +264,7 @@ def test_items_are_paired_by_content_and_not_by_name():
 def test_what_has_no_pair_is_refused(other, said):
     with pytest.raises(UsageError) as error:
         compared(trials([HELD] * 3, attack=other[0].arm.attack), other)
-    said(str(error.value), "no trial of A and B")
+    said(str(error.value), "no trial of the same item")
 
 
 @pytest.mark.parametrize("margin", [0, -0.1, 1, 2.0, float("nan")])

@@ -253,7 +253,7 @@ def test_a_low_end_of_less_than_a_question_is_not_rounded_up():
         trials.append(trial(i, control("no_op"), item=q, flipped_at=1 if 13 <= i < 17 else None))
     verdict = said(planted_run(trials))
     assert verdict.lines[1] == (
-        "Harmless edits alone lose 4. Under near names it lost more: up to 17 questions of 40."
+        "Harmless edits alone lose 4. Under near names it lost up to 17 more, of 40 questions."
     )
 
 
@@ -502,7 +502,7 @@ def test_random_names_of_the_type_stand_beside_harmless_edits():
         for i, q in enumerate(questions(40))
     ]
     assert re.fullmatch(
-        r"Harmless edits alone lose 2\. Under near names it lost more: \d+ to \d+ questions of 40"
+        r"Harmless edits alone lose 2\. Under near names it lost \d+ to \d+ more, of 40 questions"
         r"\. Random names of the same type lose 15\.",
         said(planted_run(trials)).lines[1],
     )

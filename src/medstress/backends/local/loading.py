@@ -151,7 +151,7 @@ def _check_tokenizer(name: str, tokenizer: Any, model: Any) -> None:
         raise UsageError(
             f"the tokenizer of model {name!r} is another model's: it makes tokens up to number "
             f"{largest}, but the model has {embedding.num_embeddings} embeddings; put the "
-            "tokenizer files that came with the weights beside them"
+            "tokenizer files that came with the weights next to them"
         )
 
 

@@ -194,7 +194,7 @@ def _published_notes(lines: Iterable[Rates], source: str, *more: str) -> list[st
 
 
 def _success(method: str) -> Callable[[Rates | Line | None], Entry]:
-    """Return what reads the success of a method; what was chosen stands below it."""
+    """Return what reads the success of a method; the note below it says what was chosen."""
 
     def read(line: Rates | Line | None) -> Entry:
         choice = line.choices.get(method) if isinstance(line, Rates) else None
