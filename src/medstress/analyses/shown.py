@@ -291,9 +291,11 @@ class Chart:
     def all_notes(self) -> tuple[str, ...]:
         """What its marks, lines and counts are, then its notes."""
         shares = [point.y for point in self.points if isinstance(point.y, Estimate)]
-        lines = any(share.low is not None for share in shares)
+        lines = any(share.ends[0] is not None for share in shares)
+        is_open = any(share.worst is not None for share in shares)
+        worst = ", with unreadable and missing answers at their worst" if is_open else ""
         return (
-            *[f"Marks are the {self.y}; lines and shades are 95 % intervals."] * lines,
+            *[f"Marks are the {self.y}; lines and shades are 95 % intervals{worst}."] * lines,
             *[f"Counts are of {self.counts}."] * bool(self.counts),
             *self.notes,
         )

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup, escape
 
-from medstress.analyses.shown import Chart, Point, model_names, spaced
+from medstress.analyses.shown import Chart, Point, as_entry, model_names, spaced
 from medstress.report.text import NONE, clean, interval, number, one_line
 from medstress.stats.estimate import Estimate
 
@@ -217,7 +217,8 @@ def _tip(point: Point) -> str:
     y = point.y
     value = number(value_of(point), "score")
     if isinstance(y, Estimate):
-        value = " ".join(filter(None, (value, interval(y, "score"), f"({_count(point)})")))
+        worst = as_entry(y).lines
+        value = " ".join(filter(None, (value, interval(y, "score"), *worst, f"({_count(point)})")))
     at = _words(point.x) if isinstance(point.x, str) else number(point.x, "number")
     return ", ".join(filter(None, (at, _words(point.series), value, one_line(point.tip))))
 
@@ -237,8 +238,8 @@ def _rows(points: Sequence[Point]) -> list[dict[str, Any]]:
             {
                 "x": _words(point.x) if isinstance(point.x, str) else point.x,
                 "y": value_of(point),
-                "low": y.low if y else None,
-                "high": y.high if y else None,
+                "low": y.ends[0] if y else None,
+                "high": y.ends[1] if y else None,
                 "n": _count(point),
                 "shown": number(value_of(point), "score"),
                 "series": _words(point.series),
@@ -253,7 +254,7 @@ def _ends(chart: Chart) -> list[float]:
     if chart.unit:
         return [0.0, 1.0]
     ys = [point.y for point in chart.points]
-    ends = [e for y in ys if isinstance(y, Estimate) for e in (y.low, y.high) if e is not None]
+    ends = [e for y in ys if isinstance(y, Estimate) for e in y.ends if e is not None]
     values = [*ends, *(v for v in map(value_of, chart.points) if v is not None), 0.0]
     room = 0.04 * ((max(values) - min(values)) or 1.0)
     return [min(values) - (room if min(values) < 0 else 0.0), max(values) + room]

@@ -185,11 +185,14 @@ def _made(part: Part, title: str, formats: Sequence[str], state: tuple[str, ...]
 
 def chart_csv(chart: Chart) -> str:
     """Write the marks of a chart as CSV, unrounded."""
-    names = ("value", "low", "high", "n", "hits", "method")
-    rows: list[Sequence[Any]] = [("panel", "series", "x", *names)]
+    names = ["value", "low", "high", "n", "hits", "method"]
+    ys = [point.y for point in chart.points if isinstance(point.y, Estimate)]
+    ends = ["worst_low", "worst_high"] * any(y.worst is not None for y in ys)
+    rows: list[Sequence[Any]] = [("panel", "series", "x", *names, *ends)]
     for point in chart.points:
         y = point.y if isinstance(point.y, Estimate) else None
         numbers = [getattr(y, name) for name in names] if y else [point.y]
+        numbers += (y.worst or ()) if y and ends else ()
         marks = (point.panel, point.series, point.x)
         rows.append([*(clean(one) if isinstance(one, str) else one for one in marks), *numbers])
         rows[-1] = [*rows[-1], *[None] * (len(rows[0]) - len(rows[-1]))]

@@ -106,7 +106,7 @@ def sort_value(entry: Entry) -> float | None:
 
 _SPECIAL = re.compile(r"[\\`*_{\[|~#$&]|(?<=:)(?=//)|(?<=\bwww)(?=\.)")
 _BEGINS_BLOCK = re.compile(r"(\d*)([.)>+-])")
-_ENDS = ("", "_n", "_hits", "_low", "_high")
+_ENDS = ("", "_n", "_hits", "_low", "_high", "_worst_low", "_worst_high")
 """What an estimate's columns add to the name of its column."""
 
 
@@ -144,29 +144,37 @@ def markdown_table(table: Table) -> str:
 
 
 def csv_table(table: Table) -> str:
-    """Write a table as CSV: keys instead of words, numbers unrounded, estimates in five columns."""
-    is_estimate = [
-        any(isinstance(row[i].value, Estimate) for row in table.rows)
-        for i in range(len(table.columns))
-    ]
+    """Write a table as CSV: keys instead of words, numbers unrounded, estimates in five columns, in
+    seven where one has ends at worst."""
+    parts = [_ends_of([row[i].value for row in table.rows]) for i in range(len(table.columns))]
     names = [
         f"{column.key or column.heading}{end}"
-        for column, wide in zip(table.columns, is_estimate, strict=True)
-        for end in (_ENDS if wide else _ENDS[:1])
+        for column, ends in zip(table.columns, parts, strict=True)
+        for end in ends
     ]
     lines: list[list[object]] = [[clean(name) for name in names]]
     for row in table.rows:
         cells: list[object] = []
-        for entry, wide in zip(row, is_estimate, strict=True):
+        for entry, ends in zip(row, parts, strict=True):
             value = entry.value
             if isinstance(value, Estimate):
-                cells += [value.value, value.n, value.hits, value.low, value.high]
+                worst = value.worst or (None, None)
+                numbers = [value.value, value.n, value.hits, value.low, value.high, *worst]
+                cells += numbers[: len(ends)]
                 continue
             plain = value.key if isinstance(value, Label) else value
             cells.append(clean(plain) if isinstance(plain, str) else plain)
-            cells += [None] * (len(_ENDS) - 1) * wide
+            cells += [None] * (len(ends) - 1)
         lines.append(cells)
     return csv_text(lines)
+
+
+def _ends_of(values: Sequence[object]) -> Sequence[str]:
+    """Return what the columns of some values add to the name of their column."""
+    estimates = [value for value in values if isinstance(value, Estimate)]
+    if not estimates:
+        return _ENDS[:1]
+    return _ENDS if any(one.worst is not None for one in estimates) else _ENDS[:5]
 
 
 def csv_text(lines: Iterable[Sequence[object]]) -> str:

@@ -1,11 +1,14 @@
 """Pictures: what is drawn, in which colours, and what is left to tables."""
 
+import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from medstress.analyses.shown import Chart, Point
 from medstress.report.charts import MOST_PANELS, MOST_SERIES, TITLE, Colours, draw, narrowed, write
+from medstress.report.figures import chart_csv
 from medstress.stats.estimate import Estimate
 
 SHARE = Estimate(value=0.4, n=10, hits=4, low=0.2, high=0.7, method="made")
@@ -26,6 +29,11 @@ def fills(body: str) -> set[str | None]:
     return {node.get("fill") for node in ElementTree.fromstring(body).iter("path")}
 
 
+def body_of(made: Chart) -> str:
+    (panel,) = draw(made, Colours(())).panels
+    return panel.body
+
+
 def test_every_mark_has_its_count_and_its_interval_and_both_are_explained():
     points = (Point(x="near", y=SHARE), Point(x="far", y=0.25))
     drawn = draw(chart(*points, counts="trials", notes=("More.",)), Colours(()))
@@ -39,6 +47,19 @@ def test_every_mark_has_its_count_and_its_interval_and_both_are_explained():
     assert {"near", "far", "4/10", ".250"} <= set(texts(panel.body))
     titles = [node.text for node in ElementTree.fromstring(panel.body).iter("title")]
     assert "near, .400 [.200, .700] (4/10)" in titles
+
+
+def test_what_cannot_be_read_is_drawn_at_its_worst():
+    mute = replace(SHARE, value=0.0, hits=0, low=0.0, high=0.28, worst=(0.0, 1.0))
+    one = chart(Point(x="near", y=mute))
+    (panel,) = draw(one, Colours(())).panels
+    titles = [node.text for node in ElementTree.fromstring(panel.body).iter("title")]
+    assert "near, .000 [.000, .280] at worst [.000, 1.000] (0/10)" in titles
+    assert one.all_notes[0].endswith(", with unreadable and missing answers at their worst.")
+    whole = chart(Point(x="near", y=replace(mute, high=1.0, worst=None)))
+    drawn = [re.sub(r" at worst \[[^]]*\]|\.280|1\.000", "", body_of(c)) for c in (one, whole)]
+    assert drawn[0] == drawn[1]
+    assert chart_csv(one).splitlines()[1].endswith("made,0.0,1.0")
 
 
 def test_a_model_has_one_colour_in_every_chart():

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -219,6 +220,12 @@ def test_csv_has_keys_unrounded_numbers_and_no_formula():
     assert dict(zip(head, second, strict=True))["Note"] == "'-0.5 of it"
     assert second[head.index("asr")] == ""
     assert float(row["p"]) == 0.0
+    assert "asr_worst_high" not in head
+    mute = wilson(0, 9)
+    row = (cell(replace(mute, worst=(0.0, 1.0))),)
+    one = Table(name="t", caption="", columns=(Column(heading="L", key="asr"),), rows=(row,))
+    assert csv_table(one).splitlines()[0].endswith("asr_low,asr_high,asr_worst_low,asr_worst_high")
+    assert csv_table(one).endswith(f",{mute.high},0.0,1.0\n")
 
 
 def test_latex_is_escaped():
