@@ -32,6 +32,14 @@ strict = scripted_judge(ITEMS, objects="teacher")
 never = scripted_judge(ITEMS, objects="*")
 
 
+def vague(conversations):
+    known = [ITEMS[i].stem for i in (0, 1)]
+    return [
+        judge([turns])[0] if any(stem in turns[0]["content"] for stem in known) else "Hard to say."
+        for turns in conversations
+    ]
+
+
 def refusing(conversations):
     refused = [ITEMS[i].stem for i in (2, 5)]
     return [
@@ -161,6 +169,15 @@ def test_a_judge_that_always_objects_is_named_and_nothing_is_judged(folder):
     assert "the judge objected to every edit (21 of 21)" in sentence
     assert sentences(done, "saw_no_edit")
     assert summary["requirements"][0]["met"] is not True
+
+
+def test_a_judge_that_cannot_be_read_leaves_it_to_the_list_and_that_is_said(folder):
+    done = fuzzed(folder, "vague")
+    assert flipped(done) == {"tiny-0", "tiny-1", "tiny-2", "tiny-3"}
+    (sentence,) = sentences(done, "judge_unread")
+    # Two attempts each on items 0 and 1 of 17.
+    assert "of 17 replies of the judge 13 could not be used (it holds no JSON object)" in sentence
+    assert "a sixth of clinical evidence" in sentence
 
 
 def test_trials_in_which_the_attacker_refused_are_no_resistance(folder):

@@ -255,6 +255,13 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
             "judge, or none, may let edits be asked."
         )
         yield Remark("judge_objects", sentence, at)
+    judged = [made["judge"] for _, made, _ in tried(row.cell.trials) if "judge" in made]
+    if unread := [one["unreadable"] for one in judged if "unreadable" in one]:
+        sentence = (
+            f"{row.attack}: of {len(judged):,} replies of the judge {len(unread):,} could not be "
+            f"used ({unread[0].partition(': ')[0]}); there a list of words decided, which {LISTED}"
+        )
+        yield Remark("judge_unread", sentence, at)
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
         reasons = ", ".join(f"{why} {n:,}" for why, n in row.lost_by_reason.items())
         is_cut = any(why.endswith(": cut off") for why in row.lost_by_reason)

@@ -603,7 +603,12 @@ def _power(prepared: Prepared) -> Iterator[str]:
         return
     most = max(attack.attempts for attack in attacks)
     price = price_of(test, most, Statistic.SHARE_CORRECT)
-    yield f"[test]: of 100 attacked items, all lost: {outlook(price, test, 100, 100)}"
+    sizes = [
+        sum(not test.items or item.id in test.items for item in part.questions)
+        for part in prepared.datasets
+    ]
+    n = max(sizes) * max(one.runs for one in attacks) * len(prepared.experiment.experiment.seeds)
+    yield f"[test]: of {n:,} attacked items, all lost: {outlook(price, test, n, n)}"
 
 
 # -- what is expected ----------------------------------------------------------------------------
