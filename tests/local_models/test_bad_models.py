@@ -1,5 +1,6 @@
 """Models that cannot be used: one sentence each, before or instead of answers."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ def test_a_tokenizer_of_another_model_is_told_by_its_numbers(copied):
     said = sentence_of(folder)
     assert "tokenizer of model" in said
     assert "the model has 100 embeddings" in said
+
+
+def test_a_model_that_lacks_weights_is_warned_of(copied, caplog):
+    from safetensors.torch import load_file, save_file
+
+    file = copied("llama") / "model.safetensors"
+    kept = {k: value for k, value in load_file(file).items() if ".1.mlp.up_proj" not in k}
+    save_file(kept, file, metadata={"format": "pt"})
+    logger = logging.getLogger("transformers")
+    logger.addHandler(caplog.handler)
+    open_backend(BackendOptions(model=str(file.parent), device="cpu"))
+    logger.removeHandler(caplog.handler)
+    assert "layers.1.mlp.up_proj" in caplog.text
 
 
 def test_a_padding_token_beyond_the_embedding_is_no_matter(copied):

@@ -86,6 +86,24 @@ def test_a_model_that_also_decodes_is_refused(tmp_path):
         embedded(["gout"], str(tmp_path))
 
 
+@pytest.mark.parametrize(("part", "said"), [("layer.0.output", "layer.0.output"), ("pooler", "")])
+def test_a_model_that_lacks_weights_that_count_is_refused(tmp_path, part, said):
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 1}
+    BertModel(BertConfig(**sizes, num_hidden_layers=1)).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(str(encoders.minilm_folder())).save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    kept = {k: value for k, value in load_file(file).items() if part not in k}
+    save_file(kept, file, metadata={"format": "pt"})
+    if not said:
+        assert embedded(["gout"], str(tmp_path)).shape == (1, 8)
+        return
+    with pytest.raises(UsageError, match=rf"lack the weights encoder\.{said}"):
+        embedded(["gout"], str(tmp_path))
+
+
 # -- folders ---------------------------------------------------------------------------------------
 
 

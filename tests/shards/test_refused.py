@@ -132,7 +132,7 @@ def test_shards_that_were_cut_otherwise_are_refused(bench, shards, refused, monk
     other = bench.root / "other"
     assert bench.run("--shard", "2/3", out=other) == 0  # the items of shard 1
     given = [shards[0], other, shards[2]]
-    refused(["merge", *given, "--out", bench.root / "merged"], "was cut otherwise")
+    refused(["merge", *given, "--out", bench.root / "merged"], "cut the plan of one of them")
     assert not (bench.root / "merged").exists()
 
 

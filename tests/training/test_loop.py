@@ -1,13 +1,15 @@
 """Training learns, stops early, and goes on after a kill as if there had been none."""
 
+import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from late import torch
-from medstress.core.errors import StoreError
+from medstress.core.errors import StoreError, UsageError
 from medstress.entities import processor
 from medstress.entities.encoders import TransformerEncoder
 from medstress.experiment.config import Train
@@ -43,6 +45,18 @@ def test_the_loss_falls_and_f1_rises_to_one(encoder, sentences, tmp_path):
     assert curve[-1]["loss"] < curve[0]["loss"] / 10
     assert max(point["score"] for point in curve) == 1.0
     assert learner.score(sentences[45:]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "lost"),
+    [("num_hidden_layers", 2, "encoder.layer.1"), ("vocab_size", 9, "embeddings.word_embeddings")],
+)
+def test_an_encoder_that_lacks_weights_is_refused(encoder, tmp_path, key, value, lost):
+    folder = shutil.copytree(encoder, tmp_path / "copy")
+    config = json.loads((folder / "config.json").read_text()) | {key: value}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match=rf"lack the weights bert\.{lost}"):
+        tagger(folder)
 
 
 @pytest.mark.parametrize("is_bi", [False, pytest.param(True, marks=pytest.mark.release)])

@@ -317,7 +317,7 @@ Words: TypeAlias = Sequence[bool | None]
 PURPOSE = "judge"
 JUDGED, LEXICAL = "majority of 3 votes of a judge", "shared content words"
 MAX_FINDINGS = 5
-"""How many sentences of the question are judged beside the insertions."""
+"""How many sentences of the question are judged besides the insertions."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ENDING = re.compile(r"(?<=...)(?:ingly|edly|ing|ies|ed|es|ly|s)$")

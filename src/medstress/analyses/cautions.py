@@ -29,7 +29,7 @@ from medstress.store.shards import SHARDS, shard_of
 ONE_LETTER = 0.9
 """Share of answers with one letter above which a model may not read the question."""
 LEAST = 10
-"""Of fewer answers nobody can say that they are all alike."""
+"""Of fewer answers no one can say that they are all alike."""
 MOST_READ = 100
 """Replies of a model that are searched for marks of thoughts."""
 UNREADABLE = 0.1
@@ -63,12 +63,12 @@ CAUTIONS = Analysis("cautions", cautions_of)
 _SENTENCES: Mapping[str, str] = {
     "shard": "This is shard {number} of {of}: all numbers speak of its items alone. Join the "
     "shards with medstress merge.",
-    "incomplete": "The run is not complete{so_far}. How soon a trial ends depends on what comes "
-    "out, so any rate may be too low or too high.",
+    "incomplete": "The run is not complete{so_far}. How soon a trial ends depends on its "
+    "answers, so any rate may be too low or too high.",
     "answered_otherwise": "{n:,} calls were made by two shards and got different answers. Every "
     "trial keeps the answer that it was judged by.",
-    "extended": "Items were added {times} after the run had begun. Who saw numbers before may have "
-    "stopped when they pleased, so criteria say less.",
+    "extended": "Items were added {times} after the run had begun. Whoever saw numbers may have "
+    "stopped when they looked good, so criteria show less.",
     "skipped_rows": "{n:,} bad {rows} left out of {dataset}. The first: {first}",
     "synonyms": "{attack} on {dataset}: of {n_mentions:,} mentions {n_listed:,} get a listed name "
     "of the same thing, {n_defined:,} are acronyms that are spelt out as their text defines them, "
@@ -89,8 +89,8 @@ _SENTENCES: Mapping[str, str] = {
     "cut_short": "{n:,} of {of:,} trials did not end within trial_seconds. They count as held, and "
     "at their worst as lost: run again with --retry-failed.",
     "letter_mass": "{model} puts only {share:.0f} % of its probability on the option letters{on}: "
-    "it would hardly say what it is read as. Another prompt, or answer_by = text or generate, may "
-    "ask it better.",
+    "by itself it would seldom answer with one. Try another prompt, or answer_by = text or "
+    "generate.",
     "one_letter": "{model} answers {letter} to {n:,} of {of:,} questions{on}, though {letter} is "
     "right in {n_keys:,} only: it may not read the options.",
     "unknown_marks": "{n:,} of {of:,} replies of {model}{on} hold {first} ... {last}, which is "
@@ -110,13 +110,13 @@ _SENTENCES: Mapping[str, str] = {
     "system_turns": "The template of {victim} takes no system turns, or only turns that alternate: "
     "system text went to the head of the first user turn. The server says: {without_system}",
     "window": "The server of {victim} reads {reads_at_most:,} tokens of a prompt and cuts longer "
-    "ones without a word, so the model did not see all that it was asked. Raise its context "
+    "ones without an error, so the model did not see all that it was asked. Raise its context "
     "(Ollama: num_ctx; llama.cpp: -c; vLLM: --max-model-len) and run again.",
     "stored_attack": "{attack} asks edits that answers of {model} led to, so its rate on that "
     "model says nothing new.",
     "stored_attack, edits": "{attack} asks the stored edits of an item up to the one that made "
     "{model} lose it: its rates mean something at 1 query alone.",
-    "control_left_out": "No control {control} beside {attacks}: {reason}.",
+    "control_left_out": "{attacks}: no control {control}; {reason}.",
 }
 """Rule -> the sentence; after a comma, which of its sentences."""
 _NOTES = ("synonyms", "control_left_out")

@@ -233,7 +233,7 @@ def _embeddings(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _rules(specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return for each attack the parameters, beside method, n and budget, that tell them apart."""
+    """Return for each attack the parameters, besides method, n and budget, that tell them apart."""
     rules: list[dict[str, Any]] = [{} for _ in specs]
     for key in RULES:
         values: dict[str, set[str]] = defaultdict(set)
@@ -391,7 +391,7 @@ class Rates:
     clean: Cell
     """The reported items, one trial each."""
     columns: Mapping[str, Competitor]
-    """Method -> the attack that stands for it; its label where several share the method."""
+    """Method -> the attack that represents it; its label where several share the method."""
     asr: Mapping[str, Estimate]
     accuracy_after: Mapping[str, Estimate]
     choices: Mapping[str, Choice]
@@ -502,8 +502,8 @@ def choice_notes(rates: Iterable[Rates]) -> list[str]:
     for name, kinds in sorted(rules.items()):
         if "tuned" in kinds:
             sentences.append(
-                f"{name} was chosen on {SHARE:.0%} of the items (drawn by a hash of the item), "
-                "which no number here is of."
+                f"{name} was chosen on {SHARE:.0%} of the items (drawn by a hash of the item); all "
+                "numbers here are of the others."
             )
         if "same items" in kinds:
             sentences.append(

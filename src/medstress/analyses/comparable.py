@@ -146,8 +146,8 @@ def check_stored(sides: Sequence[tuple[Run, Cell]], metric: str | None) -> Spec 
         )
     if spec["selection"] == Selection.FILTERED:
         raise UsageError(
-            f"the stored attacks of {victim} are not the whole file, and nobody knows how they "
-            "were chosen; compare on the whole file, or on a sample that limit draws"
+            f"the stored attacks of {victim} are not the whole file, and how they were "
+            "chosen is unknown; compare on the whole file, or on a sample that limit draws"
         )
     sources = [
         name

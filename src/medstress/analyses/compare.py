@@ -53,6 +53,7 @@ from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, holm
 from medstress.stats.paired import LEAST_UNITS
+from medstress.tasks.scores import OF_ATTACKABLE
 
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 """The one to heed first."""
@@ -67,7 +68,7 @@ LEVEL = 0.05
 """What an adjusted p may be at most for *better* and *worse*."""
 _TRIALS = Noun("trial", "trials")
 OF_RUN = "#"
-"""Stands between a run folder and the model of it that is compared."""
+"""Separates a run folder from the model of it that is compared."""
 LABELS = {"dataset": "data set", "group": "group", "victim": "model", "attack": "attack"}
 """What tells arms apart, and what messages call it."""
 
@@ -102,7 +103,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Which run stands for A or B."""
+    """Which run is A or B."""
 
     folder: str
     experiment: str
@@ -154,6 +155,7 @@ class Comparison(Shown):
         others = [row for row in self.rows if not row.decides]
         caption = "B against A, on the same items and seeds"
         notes = ["* for names like these"] * any(row.names_like_these for row in self.deciding)
+        notes += [OF_ATTACKABLE] * any(row.metric == "accuracy_after" for row in self.rows)
         tables = [table("comparison", caption, self.deciding, fields, notes=notes)]
         return [*tables, table("others", "Other measures", others, fields)] if others else tables
 
@@ -251,8 +253,8 @@ def compare(
         )
     if not rows:
         raise UsageError(
-            "nothing can be compared: no trial of A and B has the same item content and seed and "
-            "is more than a measurement"
+            "nothing can be compared: A and B have no trial of the same item and seed that can "
+            "be lost"
         )
     _check_decidable(rows, metric)
     called = attack_names(cell.attack for one in (first, second) for cell in one.run.attacks)
@@ -491,12 +493,13 @@ def _power(power: Sequence[Detectable]) -> str:
     able = [one for one in power if one.difference is not None]
     if not able:
         return "With so few pairs no difference is found with 80 % power."
-    parts = (
+    # As many pairs differ as the difference needs at least.
+    parts = dict.fromkeys(
         f"{decimal(one.difference)} {'if' if one.is_assumed else 'where'} "
-        f"{decimal(one.discordance)} of the pairs differ"
+        f"{decimal(max(one.discordance, one.difference or 0.0))} of the pairs differ"
         for one in able
     )
-    return f"So many find with 80 % power a difference of {' or '.join(parts)}."
+    return f"With so many pairs 80 % power finds a difference of {' or '.join(parts)}."
 
 
 def _ends(estimate: Estimate) -> str:
@@ -511,8 +514,9 @@ def _notes(
     """Yield what a reader of the numbers has to know."""
     if worst := max(row.n_worst for row in deciding):
         yield (
-            f"An unreadable or failed answer counts against the model in {_TRIALS.count(worst)} "
-            "of a result that decides, so shares differ from those of the summary."
+            "An unreadable, failed or missing answer counts against the model in "
+            f"{_TRIALS.count(worst)} of a result that decides, so shares differ from those of the "
+            "summary."
         )
     for i, (name, side) in enumerate(zip("AB", (first, second), strict=True)):
         if not side.run.is_complete:

@@ -25,11 +25,13 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
 from medstress.stats.paired import (
     ASSUMED,
+    FEW,
     LEAST_UNITS,
     Difference,
     detectable,
     difference,
     difference_of_names,
+    exact_p,
     mean,
 )
 from medstress.stats.shares import Mask, Numbers, Units, rate
@@ -260,6 +262,8 @@ def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bo
 
     def way(a_held: Mask, b_held: Mask) -> Difference:
         gain = difference(b_held, a_held, units)
+        if not isinstance(names, str) and gain.p is not None:
+            gain = replace(gain, p=max(gain.p, _p_of_names(arm, a_held, b_held)))
         return _of_names(gain, b_held.astype(np.float64) - a_held, units, names)
 
     ways = [way(a.read, b.read)]
@@ -320,6 +324,21 @@ def _of_names(
         method = f"{gain.estimate.method}; all pairs agree, whatever their names"
         return replace(gain, estimate=replace(gain.estimate, method=method))
     return like
+
+
+def _p_of_names(arm: Matched, a_held: Mask, b_held: Mask) -> float:
+    """Return the exact binomial p where few names took what one side alone lost; 0 where many did.
+
+    A name that took many items counts once, as does an item that no name took.
+    """
+    a, b = (
+        {(t.first and t.first.name) or t.item.id for t in (cell.trials[k] for k in places)}
+        for cell, places in (
+            (arm.a, arm.pairs.first[b_held & ~a_held]),
+            (arm.b, arm.pairs.second[a_held & ~b_held]),
+        )
+    )
+    return exact_p(len(a - b), len(b - a)) if len(a ^ b) < FEW else 0.0
 
 
 def _shown(

@@ -119,7 +119,7 @@ class Explained:
     units: str
     """`tokens` of the model, or `words`."""
     mask: str
-    """What stands for masked tokens; empty where they are left out."""
+    """What replaces masked tokens; empty where they are left out."""
     before: Side
     after: Side
 
@@ -214,7 +214,7 @@ class Explanations(Shown):
 
     def tables(self) -> Sequence[Table]:
         """The top token after the attack and the change near the edit; then before and after."""
-        # A regime that has all trials of a model stands for them.
+        # A regime that has all trials of a model counts for them.
         narrow = {(row.victim, row.kind, row.n) for row in self.rows if row.regime}
         rows = [r for r in self.rows if r.regime or (r.victim, r.kind, r.n) not in narrow]
         unit, is_score = " or ".join(self.units), self.is_score

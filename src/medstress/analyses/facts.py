@@ -248,6 +248,15 @@ class Facts:
         )
 
     @property
+    def undefined(self) -> str:
+        """Why the clean answers have no score, such as one score for all pairs; empty where they
+        have, and of questions."""
+        of = self.row.scores
+        if of is None or of.main.before.value is not None:
+            return ""
+        return f"{of.scoring.words[of.scoring.main]} is {of.main.before.method}"
+
+    @property
     def few(self) -> tuple[int, Noun] | None:
         """What there is too little of."""
         if self.score is not None and self.noun is PAIRS:
@@ -291,7 +300,7 @@ class Facts:
 
     @property
     def rank(self) -> tuple[float, float, float, bool, int]:
-        """How much the arm takes beyond harmless edits, how much it takes, how much of it nobody
+        """How much the arm takes beyond harmless edits, how much it takes, how much of it no one
         can read; then the plan's order.
 
         Points choose the arm, because ends depend on how alike answers are: of 50 lost of 50 the
@@ -337,6 +346,7 @@ class Facts:
             "all_unread": self.unread[0],
             "unread": self.unread[1],
             "were": "was" if unseen == "1" else "were",
+            "undefined": self.undefined,
             "open": open_,
             "open_have": "has" if open_ == "1" else "have",
             "met_n": f"{self.n_met:,}",
@@ -403,6 +413,7 @@ class Facts:
             "after": decimal(after.value, 2),
             "size": f"{noun.count(n)}{ends}{rest}",
             "cost": decimal(cost, 2),
+            "score_more": decimal(net.value if net else None, 2),
             "score_low": decimal(low, 2),
             "score_high": decimal(high, 2),
         }

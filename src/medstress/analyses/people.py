@@ -18,7 +18,7 @@ LEAST_PLANTED = 4
 
 
 SPLIT = "split"
-"""What is settled where raters disagree. "Cannot say" and "yes" disagree too: nobody vouches for
+"""What is settled where raters disagree. "Cannot say" and "yes" disagree too: no one vouches for
 what another expert could not see."""
 
 
@@ -109,7 +109,7 @@ def sampled_trials(folder: Folder, n_judgeable: int) -> frozenset[str] | None:
 def _reviewed(trial: Trial, key_right: str) -> Trial:
     """Return a success with the validity that its raters give it.
 
-    Where they disagree it is unknown. Nobody can vouch for a success
+    Where they disagree it is unknown. No one can vouch for a success
     after which the evidence itself is another.
     """
     pick = trial.pick

@@ -101,8 +101,8 @@ class Probes(Shown):
         """Rates of probes and controls, then rates by variant where variants have names."""
         by_variant = [(row, one) for row in self.rows for one in row.by_variant.items()]
         read = (
-            "An answer counts by its option, wherever it stands. A control asks as many variants "
-            "of the same items: read each share beside the control's."
+            "An answer counts by its option, whatever its letter. A control asks as many variants "
+            "of the same items: compare each share with the control's."
         )
         controls = dict.fromkeys(name for row in self.rows for name in row.consistency_net)
         fields = [
@@ -329,7 +329,7 @@ class Passages(Shown):
         """What passages are worth, and what was answered on other evidence."""
         paired = (
             "The gain is paired: the same items, by Tango's score interval. Undecided passages are "
-            "on the topic and do not settle the question: a gain there is no reading."
+            "on the topic and do not settle the question: a gain there does not come from reading."
         )
         no_error = (
             "Of items answered rightly before. A lost answer is no error here: the text no longer "

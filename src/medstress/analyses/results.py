@@ -19,6 +19,7 @@ from medstress.analyses.run import LEDGER, Analysis, Cell, Run, compared
 from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
+    QUESTIONS,
     Chart,
     Field,
     OfAttack,
@@ -40,7 +41,7 @@ from medstress.analyses.success import Counts, Diversity, Knowledge, Loss, Succe
 from medstress.core.arms import AttackRecord, Place
 from medstress.stats.estimate import Estimate, benjamini_hochberg
 from medstress.stats.paired import FEW, Difference
-from medstress.tasks.scores import FEWEST, MEANINGS, Scoring
+from medstress.tasks.scores import FEWEST, MEANINGS, RIGHT, Scoring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,8 @@ class Results(Shown):
         rated = [row for row in rows if row.success is not None]
         clean = [row for row in rows if row.cell.attack.asks_clean_only]
         asked = [row for row in rows if not row.cell.attack.asks_clean_only]
-        fields = [*RATES, *control_fields(rated)]
+        right = next((row.scores.scoring.right for row in rated if row.scores), RIGHT)
+        fields = [*LABELS, *_rates(right), *control_fields(rated)]
         meanings = {row.scores.scoring.meanings if row.scores else MEANINGS for row in rated}
         return [
             *_score_tables(rows),
@@ -146,12 +148,15 @@ class Results(Shown):
             taken = {"attack": row.success.asr, **(row.loss.control if row.loss else {})}
             bars += [Point(row.name, e, control_words(name), at) for name, e in taken.items()]
             curves += [Point(one.budget, one.estimate, row.name, at) for one in row.success.asr_at]
-        lost, title = "share of right answers lost", "Lost under attack, and under harmless edits"
-        within = "Lost within a budget of queries"
+        title, within = (
+            "Lost under attack, and under harmless edits",
+            "Lost within a budget of queries",
+        )
         if all(point.x == 1 for point in curves):
             curves = []
-        noun = noun_of(self.rows[0].cell.trials[0]).one
-        counts = f"trials: each {noun} once in every seed"
+        noun = noun_of(self.rows[0].cell.trials[0])
+        lost = f"share of {'right answers' if noun is QUESTIONS else noun.many} lost"
+        counts = f"trials: each {noun.one} once in every seed"
         return [
             *_score_charts(self.rows),
             Chart("loss", title, "bars", "attack", lost, bars, counts=counts),
@@ -188,22 +193,29 @@ def diversity_of(run: Run, cell: Cell) -> Diversity:
 
 
 LABELS = attack_labels("key")
-RATES = (
-    *LABELS,
-    column(
-        "Accuracy", "knows.accuracy", "share", "right before any edit, of what could be attacked"
-    ),
-    column("Chance", "knows.chance", "number", "accuracy of guessing", wide=True),
-    column(
-        "Accuracy after",
-        "knows.accuracy_after",
-        "share",
-        "where every lost answer counts as wrong",
-        wide=True,
-    ),
-    column("Lost (ASR)", "success.asr", "share", "lost under attack, of what was right"),
-    column("Lost, valid", "validity.asr_valid", "share", "lost where the right answer stays right"),
-)
+
+
+def _rates(right: str) -> Sequence[Field]:
+    """Return the columns of rates; `right` is what had its answer right before any edit."""
+    return (
+        column(
+            right, "knows.accuracy", "share", "right before any edit, of what could be attacked"
+        ),
+        column("Chance", "knows.chance", "number", "accuracy of guessing", wide=True),
+        column(
+            f"{right} after",
+            "knows.accuracy_after",
+            "share",
+            "where every lost answer counts as wrong",
+            wide=True,
+        ),
+        column("Lost (ASR)", "success.asr", "share", "lost under attack, of what was right"),
+        column(
+            "Lost, valid", "validity.asr_valid", "share", "lost where the right answer stays right"
+        ),
+    )
+
+
 _ENDED: Mapping[str, str] = {
     "Items": "n_items",
     "Trials": "n_trials",

@@ -134,7 +134,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """People who answered items themselves, beside the models on the same items."""
+    """People who answered items themselves, and the models on the same items."""
 
     n_items: int
     people: Right
@@ -196,8 +196,8 @@ class Review(Shown):
             what = "successes" if one.mode == JUDGE else "attacked questions"
             yield f"Drawn: {one.drawn:,} of {one.population:,} {what}, seed {one.seed}."
         yield (
-            "A case is settled if all raters say the same; “cannot say” beside another word is a "
-            "split."
+            "A case is settled if all raters say the same; “cannot say” next to another word "
+            "leaves it open."
         )
         if self.key_right.n_cases:
             n = self.labels
@@ -231,7 +231,7 @@ class Review(Shown):
 
 
 def review_of(run: Run) -> Review | None:
-    """Count what people said; None if nobody has judged anything."""
+    """Count what people said; None if no one has judged anything."""
     reviews = sorted(run.folder.reviews, key=lambda one: (one.time, one.reviewer))
     if not reviews:
         return None
@@ -344,7 +344,7 @@ def _controls(reviews: Iterable[OneReview], raters: Mapping[str, int]) -> list[O
 
 
 def _answers(reviews: Iterable[OneReview], trials: Mapping[str, Trial]) -> Answers | None:
-    """Compare people with models on the same items; None if nobody answered any."""
+    """Compare people with models on the same items; None if no one answered any."""
     answered = [
         (one, trials[str(one.trial_id)])
         for one in reviews

@@ -351,7 +351,7 @@ class Cell:
     def on_seeds(self, seeds: Iterable[int | None]) -> Cell:
         """Return the cell on some seeds.
 
-        An attack without random numbers (seed None) stands for every seed, and every seed beside
+        An attack without random numbers (seed None) counts for every seed, and every seed next to
         it. A cell that has none of the seeds is returned whole.
         """
         wanted = {*seeds, None}
@@ -441,7 +441,7 @@ class Cell:
 
 _APART = ("trials", "units", "seed", "seeds")
 _COLUMNS = tuple(one.name for one in fields(Cell) if one.name not in _APART)
-"""What `Cell.where` cuts beside trials, units and seeds."""
+"""What `Cell.where` cuts besides trials, units and seeds."""
 
 
 def _is_unread(trial: Trial) -> bool:
@@ -479,7 +479,7 @@ class Pairs:
 def pair(
     first: Cell, second: Cell, key: Callable[[Trial], Any] = lambda trial: trial.pairing
 ) -> Pairs:
-    """Pair trials of two cells; one without random numbers stands for every seed of the other.
+    """Pair trials of two cells; one without random numbers counts for every seed of the other.
 
     Args:
         first: a cell, whose units the pairs have.

@@ -71,7 +71,7 @@ class CurvePair(OfAttack):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtExponent(OfAttack):
-    """One attack of PDWS, or random sampling beside it."""
+    """One attack of PDWS, or random sampling with it."""
 
     n: float
     """The exponent; 0 for random sampling."""

@@ -327,7 +327,7 @@ _Net: TypeAlias = tuple[Sequence[Response], Sequence[Response]]
 
 
 def _with_control(control: Mapping[Key, Response], ours: Mapping[Key, Response]) -> _Net:
-    """Pair responses by seed and item; an attack without random numbers stands for every seed."""
+    """Pair responses by seed and item; an attack without random numbers counts for every seed."""
     shared = [
         (other_response, ours[key]._replace(seed=other_response.seed))
         for (seed, item), other_response in control.items()

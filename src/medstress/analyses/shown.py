@@ -55,7 +55,7 @@ class Entry:
     value: Value
     lines: tuple[str, ...] = ()
     mark: str = ""
-    """Stands right behind the value, such as an asterisk."""
+    """Shown right behind the value, such as an asterisk."""
 
     @property
     def is_empty(self) -> bool:
@@ -478,7 +478,7 @@ def attack_words(attack: AttackRecord) -> str:
 def attack_names(attacks: Iterable[AttackRecord]) -> dict[str, str]:
     """Return label -> name of attacks: the user's label, else words and what tells them apart.
 
-    A label that nobody wrote begins with the name that the attack is registered under.
+    A label that no one wrote begins with the name that the attack is registered under.
 
     >>> near = AttackRecord(label="entity_substitution n=-20", name="entity_substitution",
     ...                     params={"n": -20})

@@ -93,7 +93,7 @@ class Slices(Shown):
             )
             key = f"asr_net_{name}"
             fields.append(column(heading, f"asr_net.{name}", "score", tip, key=key, wide=True))
-        caption = "Slices; the intervals of all slices of an attack hold at once"
+        caption = "Slices; the intervals of all slices of an attack hold together"
         return [table("slices", caption, self.rows, fields)]
 
     def charts(self) -> Sequence[Chart]:

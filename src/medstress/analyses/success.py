@@ -1,4 +1,4 @@
-"""How often an attack succeeds, how soon, with how many names, and beside harmless edits.
+"""How often an attack succeeds, how soon, with how many names, and against harmless edits.
 
 References:
     Xian et al., "Assessing biomedical knowledge robustness in large language models by
@@ -153,7 +153,7 @@ class Knowledge:
 
 
 def knowledge(cell: Cell) -> Knowledge:
-    """Estimate accuracy before and after, beside chance."""
+    """Estimate accuracy before and after, and chance."""
     items = cell.one_per_item()
     asked = [trial for trial in items.trials if trial.is_answered]
     chance = _chance(asked)
@@ -301,7 +301,7 @@ _SENTENCES: Mapping[str, str] = {
     "unreadable_under_attack": "{attack}: in {n_unreadable_under_attack:,} of {n_eligible:,} "
     "trials no answer under attack could be read, so they may be lost.",
     "saw_no_edit": "{attack}: in {n_never_asked:,} of {n_eligible:,} trials the model saw no edit, "
-    "so nothing is judged by this attack.",
+    "so do not rely on this attack.",
     "ties": "{victim} gives its best score to several options in nearly every answer; a hash of "
     "question and letter decides then.",
 }
@@ -322,7 +322,7 @@ def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -
             for note, times in commonest
         ),
     }
-    # Where nothing could be read, nobody knows what the model knows: p is None.
+    # Where nothing could be read, what the model knows is unknown: p is None.
     is_near = knows is not None and knows.is_near_chance and knows.above_chance.p is not None
     is_clean = cell.attack.asks_clean_only
     is_unseen = n.is_unseen and not is_clean
@@ -373,7 +373,7 @@ class Loss:
 
 
 class AgainstControl(NamedTuple):
-    """An attack beside one control."""
+    """An attack against one control."""
 
     control: Estimate
     net: Difference
@@ -392,7 +392,7 @@ class Reach:
     """Number of a trial -> its queries that asked a variant again."""
 
     def limits(self, cell: Cell, budget: int) -> NDArray[np.int64]:
-        """Return up to which query a control's flip counts beside each trial, shape (n,).
+        """Return up to which query a control's flip counts for each trial, shape (n,).
 
         Where the attack held, it is the number of variants that it asked. Where it succeeded, it is
         those up to the success and, for the attempts left, a binomial draw at the arm's shares,

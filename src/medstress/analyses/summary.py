@@ -94,7 +94,7 @@ ANALYSES: Sequence[Analysis[Shown]] = (
 )
 """Every capability, in the order of the page: the only list of them."""
 PAGE: Sequence[Analysis[Shown]] = (NAMES,)
-"""What the page shows beside, and no file holds."""
+"""What only the page shows, and no file holds."""
 LISTS = ("slices", "requirements", "tests", "attempts", "significance", "faithfulness")
 """Entries of which JSON has the rows alone."""
 ALWAYS = ("slices", "requirements", "tests")
@@ -322,7 +322,7 @@ class Performance(Shown):
     calls_from_cache: int
     """Answers that another run had bought."""
     tokens_forwarded: int | None
-    """Tokens that a local model read, after prefixes were shared; None if nobody counted."""
+    """Tokens that a local model read, after prefixes were shared; None if no one counted."""
     tokens_naive: int | None
     """Tokens that it would have read without."""
     usd: float | None

@@ -1,4 +1,4 @@
-"""Models trained on perturbed copies beside others: scores before and after, clean and attacked.
+"""Models trained on perturbed copies, against others: scores before and after, clean and attacked.
 
 Only items that all compared models have answered, clean and perturbed, count. Scores are means over
 training seeds; from three seeds on they are resampled together with items.
@@ -72,7 +72,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Models of one kind beside others, under one attack."""
+    """Models of one kind against others, under one attack."""
 
     dataset: str
     group: str
@@ -117,9 +117,9 @@ class Training(Shown):
     is_brief = True
 
     def tables(self) -> Sequence[Table]:
-        """Kinds of models beside others, then every kind alone."""
+        """Kinds of models against others, then every kind alone."""
         folds = [
-            f"Cross-validated in {self.folds} folds, split anew for each seed: every item is "
+            f"Cross-validated in {self.folds} folds, split again for each seed: every item is "
             "answered by a model that has not been trained on its document."
         ] * bool(self.folds)
         drawn = (
@@ -135,7 +135,7 @@ class Training(Shown):
         return [
             table(
                 "training",
-                "Models trained on perturbed copies, beside others",
+                "Models trained on perturbed copies, against others",
                 self.rows,
                 [*_LABELS, *_COMPARED],
                 n_labels=5,

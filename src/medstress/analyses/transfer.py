@@ -91,7 +91,7 @@ class Transfer(Shown):
         """One line for each pair of models."""
         notes = [
             "Of the successes on one model, those that also mislead another which has the item "
-            "right. A model beside itself is the flip check: the same question asked again."
+            "right. A model asked about its own successes is the flip check."
         ]
         caption = "Successes on one model, asked of another"
         return [table("transfer", caption, self.rows, FIELDS, notes=notes)]

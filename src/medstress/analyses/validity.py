@@ -14,7 +14,7 @@ from math import hypot
 import numpy as np
 
 from medstress.analyses.run import Cell
-from medstress.analyses.shown import HIDDEN, Remark
+from medstress.analyses.shown import HIDDEN, QUESTIONS, Remark, noun_of
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED, PEOPLE, REVIEW
 from medstress.stats.estimate import Estimate, with_worst
@@ -43,7 +43,7 @@ class Validity:
     n_unknown: int = field(metadata=HIDDEN)
     """Successes that neither people nor a rule settle."""
     n_open: int = field(metadata=HIDDEN)
-    """Sampled successes without a word that counts: nobody labelled them, or people disagree."""
+    """Sampled successes without a word that counts: no one labelled them, or people disagree."""
     why: str | None = field(metadata=HIDDEN)
     """Why there is no rate."""
 
@@ -149,7 +149,7 @@ class _Labels:
     def estimate(self) -> tuple[Estimate | None, str | None]:
         """Return the rate; or None, and why."""
         if not self._n_words:
-            return None, "nobody has judged its successes"
+            return None, "no one has judged its successes"
         n, outside = len(self.words), self._n_words - len(self.words)
         if not self.is_census and n < LEAST_LABELS:
             why = f"{n} labels of a random sample, and a rate needs {LEAST_LABELS}"
@@ -253,8 +253,9 @@ def remarks(cell: Cell, valid: Validity | None) -> Iterator[Remark]:
     attack, at = cell.attack.label, (*cell.place, cell.attack.label)
     if valid.n_unknown:
         why = f" ({valid.why})" if valid.why else ""
+        what = "right answer" if noun_of(cell.trials[0]) is QUESTIONS else "data's answer"
         sentence = (
-            f"{attack}: whether the right answer is still right is not known of "
+            f"{attack}: whether the {what} is still right is not known of "
             f"{valid.n_unknown:,} of {valid.n_successes:,} successes{why}."
         )
         yield Remark("validity_unknown", sentence, at, "note")

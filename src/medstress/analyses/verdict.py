@@ -96,8 +96,9 @@ SECOND: Mapping[str, str] = {
     "is lost where entities are hit.",
     "score, too few": "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) "
     "to say how much more is lost where entities are hit.",
-    "score as much": "The same noise outside entities costs {cost}; that more is lost where "
-    "entities are hit may be chance.",
+    "score more, all alike": "The same noise outside entities costs {cost}; {score_more} more is lost "
+    "where entities are hit.",
+    "score as much": "The same noise outside entities costs {cost}; the difference may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
     "not tried": "No harmless edits were tried; controls = true adds them.",
     "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
@@ -106,15 +107,15 @@ SECOND: Mapping[str, str] = {
     "{controls}.",
     "attack may be chance": "Under {attack} it lost {lost} ({low} to {high}{worst}); the "
     "difference may be chance.",
-    "harmless hardly shown": "{Controls} were shown in {harmless_shown} of the {right}, so nothing "
-    "is known of them.",
+    "harmless hardly shown": "{Controls} were shown in only {harmless_shown} of the {right}, so "
+    "what they lose is unknown.",
     "harmless mute": "Under {controls} no answer could be read in {harmless_mute} of the {right}.",
     "plain": "{Controls} lose {harmless}.",
     "none either": "{Controls} lose none either.",
     "none, may be chance": "{Controls} lose none; the difference may be chance.",
     "some, may be chance": "{Controls} alone lose {harmless}; the difference may be chance.",
-    "more": "{Controls} alone lose {harmless}. Under {attack} it lost more: {net_range} {nouns} of "
-    "{right}.",
+    "more": "{Controls} alone lose {harmless}. Under {attack} it lost {net_range} more, of {right} "
+    "{nouns}.",
 }
 REASONS: Mapping[str, str] = {
     "mute": "{mute} of {right} {unread} under attack",
@@ -129,6 +130,7 @@ REASONS: Mapping[str, str] = {
     "no control": "no harmless edits were tried, and they may lose as {much}",
     "control unseen": "harmless edits may lose as many",
     "no skill": "{subject} is {before} before any edit",
+    "no score": "{undefined}",
     "few": "only {few}",
 }
 """Why one may not rely on the lines; all that hold are given."""
@@ -164,6 +166,10 @@ def _second(f: Facts) -> str:
         "clean": f.is_clean,
         "score more": has_net and f.net is not None and above(f.net),
         "score, too few": has_net and f.net is not None and f.net.low is None and bool(f.few),
+        "score more, all alike": has_net
+        and f.net is not None
+        and f.net.low is None
+        and (f.net.value or 0.0) > 0,
         "score as much": has_net,
         "awaited": f.is_awaited,
         "not tried": f.harmless is None,
@@ -197,6 +203,7 @@ def _reasons(f: Facts) -> list[str]:
         "no control": f.lacks_control and f.harmless is None,
         "control unseen": f.lacks_control and f.harmless is not None,
         "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
+        "no score": bool(f.undefined),
         "few": f.few is not None,
     }
     return [name for name, is_so in holds.items() if is_so]
@@ -204,6 +211,7 @@ def _reasons(f: Facts) -> list[str]:
 
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
+UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (
@@ -307,11 +315,12 @@ def _conclude(
 
 
 def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
-    """Say what the worst arms take in other places, and counts beside a score."""
+    """Say what the worst arms take in other places, and counts next to a score."""
     kinds: dict[tuple[str, str, bool], Facts] = {}
     for f in (*sorted(facts, key=lambda f: f.rank), worst):
         kinds[f.row.key.dataset, f.row.key.group, f.score is None] = f
     others = [f for f in kinds.values() if f is not worst and f.taken.value]
+    others.sort(key=lambda f: f.rank, reverse=True)
     parts = [(OTHER if f.score is None else OTHER_SCORE).format(**f.words) for f in others]
     if len(parts) > ELSEWHERE:
         parts[ELSEWHERE:] = [MORE.format(n=len(parts) - ELSEWHERE)]
@@ -332,6 +341,8 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts]) -> Trust:
         for other in rest:
             if other.mute > UNSEEN:
                 yield "no", UNREAD_ELSEWHERE.format(**other.words)
+            if other.unseen > UNSEEN:
+                yield "no", UNSEEN_ELSEWHERE.format(**other.words)
 
     held = {text: level for level, text in reasons()}
     level: Level = "no" if "no" in held.values() else "too few" if held else "yes"

@@ -35,7 +35,7 @@ from medstress.store.shards import Shard, parse_shard
 __all__ = ["Run", "Trained", "Tuned", "merge", "run", "train", "tune"]
 
 Whole: TypeAlias = str | Path | Mapping[Any, Any] | Experiment
-"""What stands for an experiment."""
+"""What an experiment may be given as."""
 Model: TypeAlias = str | Path | Callable[..., Any] | Answering | Victim | Mapping[str, Any]
 """What `ms.run` takes as the model."""
 OneAttack: TypeAlias = str | BuiltAttack | Attack | Mapping[str, Any]
@@ -129,7 +129,7 @@ def run(
     settings = {name: value for name, value in values.items() if value is not None}
     if experiment is not None and settings:
         raise UsageError(
-            f"run: {', '.join(settings)} given beside an experiment, which has them in its tables: "
+            f"run: {', '.join(settings)} given with an experiment, which has them in its tables: "
             "give one or the other"
         )
     with watching(watcher, quiet) as watched:

@@ -99,7 +99,7 @@ class NoiseResources:
 
 
 def noise_of(resources: NoiseResources | Resources) -> NoiseResources | None:
-    """Return what noise may read; groups of questions hold it beside their names."""
+    """Return what noise may read; groups of questions hold it with their names."""
     noise = resources.noise if isinstance(resources, Resources) else resources
     return noise if isinstance(noise, NoiseResources) else None
 
@@ -600,7 +600,7 @@ def mention_key(tokens: Sequence[str]) -> str:
 class Synonym(NameNoise):
     """Replace every gold mention that has another name; the rest of the text never changes.
 
-    New names are in lower case, tokenised anew and labelled B-, I-, I-...; mentions without
+    New names are in lower case, tokenised again and labelled B-, I-, I-...; mentions without
     another name stay. The names come from `resources.replacements[table]`. An acronym, or a word
     of fewer than four letters, becomes only the long form that its document defines. In a question,
     no option becomes another name of what another option says.

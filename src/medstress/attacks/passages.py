@@ -100,7 +100,7 @@ class PassageDistractor(_Passage):
     `true`: a sentence of another passage of the data set that names the distractor and not the
     key, drawn by the seed; sentences that begin with a word such as "it" or "this" are left out.
     It is as true as that passage is, and the passage still supports the key, so a lost answer is
-    an error. Nobody checks that two passages agree.
+    an error. No one checks that two passages agree.
 
     `contradicting`: the first sentence of the passage that names the key, with the distractor in
     its place. The passage then says both, so the evidence is changed.

@@ -165,7 +165,7 @@ class NoneOfTheOthers(Probe):
     An item with an option that speaks of the others already ("all of the above") is not attackable.
 
     *Differs from the paper.* Bedi et al. had a clinician check that no distractor is right, which
-    kept 68 of 100 questions. Nobody checks it here, so a success is of unknown validity until
+    kept 68 of 100 questions. No one checks it here, so a success is of unknown validity until
     someone reviews it.
 
     References:
@@ -290,7 +290,7 @@ class BrandGeneric(_ListedNames):
     level, a laboratory's value. A variant in which two options would read alike is not asked.
 
     *Differs from the paper.* Gallifant et al. put in one brand a drug, from a list of their own,
-    of which nothing is in ours. Nobody checked ours against the questions: brands of old days or
+    of which nothing is in ours. No one checked ours against the questions: brands of old days or
     other countries are among them, and a success is of unknown validity until someone reviews it.
 
     References:
@@ -370,7 +370,7 @@ class Lasa(_ListedNames):
 
     The shipped list was written for medstress from names that are known to be confused (the idea is
     that of the lists of the ISMP and the FDA; theirs are not copied). Pairs that could replace
-    each other as an answer, such as prednisone and prednisolone, are left out; still nobody has
+    each other as an answer, such as prednisone and prednisolone, are left out; still no one has
     checked the look-alike against each question, so a success is of unknown validity.
 
     References:
@@ -435,7 +435,7 @@ _PERSON = re.compile(
     r"father|\d+[- ](?:year|month|week|day)s?[- ]old)\b",
     re.IGNORECASE,
 )
-"""Words by which a question tells of someone; a detail of nobody is no detail."""
+"""Words by which a question tells of someone; a detail needs a person."""
 _TEXTS = shipped("probe_texts.toml")
 NAMES, MITIGATION = _TEXTS["names"], _TEXTS["mitigation"]
 """Made-up names, which are in no shipped table; the instruction of `mitigation`."""
@@ -462,7 +462,7 @@ class FabricatedDetail(Probe):
     details, so two entries, with and without, are compared on the same prompts but for it. What the
     instruction does to a case without inventions is seen in no row.
 
-    An item that tells of nobody ("which drug is a loop diuretic?") is not attackable. The control
+    An item that tells of no one ("which drug is a loop diuretic?") is not attackable. The control
     is `neutral_insertion`: a true sentence that bears on nothing.
 
     *Differs from the paper.* Omar et al. wrote 300 vignettes and had a model judge whether free

@@ -221,7 +221,7 @@ class OpenAiBackend(Backend):
         return await self._connection.ask(once)
 
     def _wanted(self, call: Generate | Score) -> tuple[list[str], Json]:
-        """Return the prompts of a call's request, and its fields beside model and prompt."""
+        """Return the prompts of a call's request, and its fields besides model and prompt."""
         text = plain(call.prompt)
         if isinstance(call, Score):
             if call.first_token:
@@ -252,8 +252,8 @@ class OpenAiBackend(Backend):
         message = message if isinstance(message, dict) else {}
         if isinstance(call, Generate):
             text, reasoning = text_of(choices[0])
-            if text is None:
-                calls_tool = message.get("tool_calls")
+            calls_tool = not text and message.get("tool_calls")
+            if text is None or calls_tool:
                 what = "a call of a tool and no text" if calls_tool else "an answer without a text"
                 shown = self._server.redacted(orjson.dumps(choices[0]).decode())
                 then = Then.ITEM_FAILS if calls_tool else Then.AGAIN
@@ -378,7 +378,7 @@ class OpenAiBackend(Backend):
         self._learned["answered_as"] = name
 
     def _takes(self, name: str) -> bool:
-        """Return whether a name stands for the requested model."""
+        """Return whether a name means the requested model."""
         match = self._options.match_model or "loose"
         is_alike = match == "loose" and is_same_model(name, self._model)
         return name == self._model or match == "any" or is_alike
@@ -445,9 +445,10 @@ def text_of(choice: Mapping[str, Any]) -> tuple[str | None, str | None]:
     apart = [p for p in parts if isinstance(p, dict) and p.get("type") in ("thinking", "reasoning")]
     thoughts = [message.get("reasoning_content") or message.get("reasoning"), *apart]
     reasoning = "\n".join(filter(None, map(_joined, thoughts))) or None
-    texts = [part for part in parts if part is not None and part not in apart]
+    said = [p.get("text") if isinstance(p, dict) else p for p in parts if p not in apart]
+    texts = [text for text in said if isinstance(text, str)]
     if texts or isinstance(refusal, str):
-        return _joined(texts) if texts else refusal, reasoning
+        return "".join(texts) if texts else refusal, reasoning
     is_silent = reasoning or choice.get("finish_reason") == LENGTH
     return "" if is_silent and not message.get("tool_calls") else None, reasoning
 
@@ -604,7 +605,7 @@ def is_same_model(name: str, requested: str) -> bool:
     True
     """
     full, wanted = name.casefold(), requested.casefold()
-    # An alias such as `-latest` may be answered by the dated name that it stands for.
+    # An alias such as `-latest` may be answered by the dated name that it means.
     alias = re.sub(r"[-:]latest$", "", wanted)
     ends = [full, *(full[match.end() :] for match in re.finditer(r"[/\\]", full))]
     return wanted in ends or any(

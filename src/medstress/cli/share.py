@@ -84,8 +84,8 @@ def review(
 
     Opens a page on this machine where experts judge a random sample of successes, without seeing
     model or attack: is the right answer still right, would a careful clinician be misled, is the
-    text plausible, is harm likely. Every answer is saved at once in DIR, and planted cases measure
-    the raters.
+    text plausible, is harm likely. Every answer is saved in DIR as it is given, and planted cases
+    measure the reviewers.
     """
     flags.only_one(**{"export": export_to, "import": read})
     from medstress.analyses.run import Run

@@ -138,7 +138,9 @@ def _ask_again(
         if yes:
             return
         if not sys.stdin.isatty():
-            raise UsageError(f"{asking.name}: nobody is there to say yes: add --yes to ask them")
+            raise UsageError(
+                f"{asking.name}: there is no terminal to say yes in; add --yes to ask without it"
+            )
         print("Go on? (yes/no) ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
             raise UsageError(f"{asking.name}: nothing was asked")
@@ -179,9 +181,9 @@ def significance(
 ) -> int:
     """Significance of MedFuzz successes.
 
-    Compares them with control fuzzes: is the model misled by what the attack says, or would any
-    change do? Models, keys and settings ([test]) come from your experiment, never from the folder.
-    The same command resumes.
+    Compares them with neutral insertions: is the model misled by what the attack says, or would
+    any added sentence do? Models, keys and settings ([test]) come from your experiment, never from
+    the folder. The same command resumes.
     """
     from medstress.analyses.significance import SIGNIFICANCE
     from medstress.experiment.significance import asking

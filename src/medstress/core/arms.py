@@ -68,7 +68,7 @@ class Arm:
 
 # -- Controls -------------------------------------------------------------------------------------
 CONTROLS = ("no_op", "same_type", "neutral_insertion", "paraphrase", "option_shuffle", "repeat")
-"""As in `[experiment] controls`; the arm beside an attack is labelled `<attack> / <control>`."""
+"""As in `[experiment] controls`; the arm of a control is labelled `<attack> / <control>`."""
 
 NOISE_CONTROL = "non_entity_noise"
 """The control of noise in tagged texts, an attack by name."""
@@ -103,12 +103,12 @@ def left_out_sentences(left_out: Mapping[str, Mapping[str, str]]) -> Iterator[st
         left_out: label of an attack -> control -> reason.
 
     >>> list(left_out_sentences({"near": {"same_type": "it is that attack"}}))
-    ['near stands without the control same_type: it is that attack']
+    ['near has no control same_type: it is that attack']
     """
     by_reason: dict[tuple[str, str], list[str]] = {}
     for label, reasons in left_out.items():
         for name, reason in reasons.items():
             by_reason.setdefault((name, reason), []).append(label)
     for (name, reason), labels in by_reason.items():
-        stand = "stands" if len(labels) == 1 else "stand"
-        yield f"{', '.join(labels)} {stand} without the control {name}: {reason}"
+        have = "has" if len(labels) == 1 else "have"
+        yield f"{', '.join(labels)} {have} no control {name}: {reason}"

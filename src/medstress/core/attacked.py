@@ -27,7 +27,7 @@ class Selection(StrEnum):
     FLIPPED = "flipped"
     """Successes alone."""
     FILTERED = "filtered"
-    """Fewer than its description counts, and nobody knows which."""
+    """Fewer than its description counts, and no one knows which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -235,7 +235,7 @@ Reply: TypeAlias = Answer | Failure
 
 
 FROM_CACHE = 0
-"""Stands for the paying trial if an answer came from the shared cache."""
+"""In place of the paying trial if an answer came from the shared cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PACKAGE = "medstress"
 LIBRARIES = ("numpy", "scipy", "polars", "pydantic", "jinja2", "torch", "transformers")
 BASE = ""
-"""Stands for what medstress needs without any extra."""
+"""Names what medstress needs without any extra."""
 FAULTS = (ImportError, OSError, SyntaxError, AttributeError, NameError, TypeError, ValueError)
 """What importing a damaged package, or one without its compiled part, raises."""
 

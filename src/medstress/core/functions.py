@@ -202,7 +202,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def _imported(target: Path | str, what: str) -> Any:
-    """Import a file anew, or a module by its name."""
+    """Import a file again, or a module by its name."""
     try:
         if isinstance(target, str):
             return importlib.import_module(target)
@@ -242,7 +242,7 @@ def is_answering(value: Any) -> TypeGuard[Callable[..., Any] | Answering]:
 def identified(
     function: Callable[..., Any] | Answering, version: str | None = None
 ) -> tuple[str, str | None]:
-    """Return the name of a function, class or object, and what identifies it beside its file.
+    """Return the name of a function, class or object, and what identifies it besides its file.
 
     Args:
         function: what answers (docs: models).
@@ -284,7 +284,7 @@ def name_of(thing: Any) -> str | None:
         held: Any = sys.modules.get(module)
         for part in name.split("."):
             held = getattr(held, part, None)
-        # A cell that is run again makes the class anew, and a run imports a module again.
+        # A cell that is run again makes the class again, and a run imports a module again.
         is_again = inspect.isclass(held) and inspect.isclass(thing)
         code = getattr(thing, "__code__", None)
         is_again |= code is not None and getattr(held, "__code__", None) == code

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LETTERS = "ABCDEFGHIJ"
 TEXTS = ("passage", "context", "stem")
-"""The fields of a question beside its options."""
+"""The fields of a question besides its options."""
 FOLLOW_UP = "follow_up"
 """What is said after the victim's answer: a field that is empty in every item, for edits."""
 QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
@@ -92,7 +92,7 @@ class Item:
     """One example with gold, never mutated: a question, a tagged text, a pair of texts.
 
     A subclass is a frozen dataclass with at least the fields `id` and `metadata`. It says what is
-    asked, edited and right, so that nobody has to look up its class. Trials are about its `units`:
+    asked, edited and right, so that no one has to look up its class. Trials are about its `units`:
     the item itself, or parts of it that are items too and share its id. Most kinds of running texts
     only have to inherit `Texts`.
     """
@@ -525,7 +525,7 @@ class Question(Item):
         return len(set(options)) == len(options)
 
     def _named(self, field: str) -> tuple[str, ...]:
-        """Return the names of the texts that a field of noise stands for."""
+        """Return the names of the texts that a field of noise means."""
         several = {"options": tuple(self.letters), "question": ("context", "stem")}
         return several.get(field, (field,))
 

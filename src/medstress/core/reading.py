@@ -427,7 +427,7 @@ def within_limits(path: Path, records: Iterable[tuple[str, Row]]) -> Iterator[tu
 # -- files of a run folder ----------------------------------------------------------------------
 
 LARGEST = 64 << 20
-"""Bytes that are read of a file beside the database, such as the kept summary."""
+"""Bytes that are read of a file next to the database, such as the kept summary."""
 _PLAIN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _FLAGS = _PLAIN | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Neither a link is followed nor a pipe waited for; Windows has no such flags."""

@@ -184,7 +184,7 @@ class SentencePair(Texts):
     kind: ClassVar[str] = PAIRS
     fields: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
     is_judged: ClassVar[bool] = False
-    """Nobody says how far from the gold score is wrong: an answer is only measured."""
+    """No one says how far from the gold score is wrong: an answer is only measured."""
 
     text_a: str
     """The first text."""
@@ -450,7 +450,7 @@ def type_of(label: str, scheme: Scheme) -> str | None:
 
 
 def are_bare(labels: Iterable[str], scheme: Scheme) -> bool:
-    """Return whether labels beside O are marks without a type.
+    """Return whether labels other than O are marks without a type.
 
     >>> are_bare(["O", "B", "I"], "iob2"), are_bare(["O", "B-Drug"], "iob2"), are_bare(["O"], "io")
     (True, False, False)

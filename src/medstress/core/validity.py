@@ -14,7 +14,7 @@ REVIEW, RULE = "review", "rule"
 """Reasons of a trial's validity; others name the rule or the gate that refutes it."""
 
 EVIDENCE_CHANGED = "evidence_changed"
-"""Refutes every success of an attack after which the text no longer supports the key: nobody can
+"""Refutes every success of an attack after which the text no longer supports the key: no one can
 vouch for what is no error."""
 
 VARIANT_CLASSES = ("same_words", "key_plus_words", "key_subset", "synonym", "different")

@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import BinaryIO
 
 DATABASE = "run.sqlite"
-"""The file that makes a folder a run folder; files written beside it follow its mode."""
+"""The file that makes a folder a run folder; files written next to it follow its mode."""
 
 
 _PART = ".medstress-*.part"
@@ -27,7 +27,7 @@ class PlaceTaken(OSError):
 
 
 def _mode(path: Path) -> int:
-    """Return the mode of a new file: its owner's alone, or as far as the run beside it is open."""
+    """Return the mode of a new file: its owner's alone, or as far as the run next to it is open."""
     try:
         return 0o600 | (path.parent / DATABASE).stat().st_mode & stat.S_IRGRP
     except OSError:
@@ -84,7 +84,7 @@ def atomic_path(path: Path, *, ordinary: bool = False) -> Iterator[Path]:
     _refuse_other(path)
     mode = 0o666 if ordinary else _mode(path)
     part = path.with_name(_PART.replace("*", token_hex(8)))
-    # Nobody can have created this name before; the umask can only narrow the mode.
+    # No one can have created this name before; the umask can only narrow the mode.
     os.close(os.open(part, _NEW, mode))
     try:
         if not ordinary:

@@ -285,6 +285,6 @@ def _notes(path: Path, made: AttackSet) -> Iterator[str]:
         )
     elif made.selection is Selection.FILTERED:
         yield (
-            f"{path} holds fewer trials than {_WRITTEN} wrote, and nobody knows which: it does not "
+            f"{path} holds fewer trials than {_WRITTEN} wrote, and which is unknown: it does not "
             "say which victim is better"
         )

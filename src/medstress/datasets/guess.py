@@ -1,4 +1,4 @@
-"""The `[[dataset]]` table that a name on the command line stands for."""
+"""The `[[dataset]]` table that a name on the command line means."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ PARTS = (
     *("context", "vignette", "casevignette", "case", "scenario"),
     *("leadin", "text", "problem", "item", "input"),
 )
-"""Names of a text that may belong to the question beside it."""
+"""Names of a text that may belong to the question next to it."""
 OPTION_LISTS = ("options", "choices", "answeroptions", "answerchoices", "alternatives", "answers")
 ANSWERS = (
     *("answeridx", "answer", "answerkey", "correctoption", "correctanswer", "answerindex"),
@@ -60,7 +60,7 @@ IDS = (
     *("caseid", "recordid", "uniqueid", "idx", "index"),
 )
 RIGHT = ("correctanswer", "rightanswer", "correct", "answer")
-"""Names of the right answer beside columns of wrong ones."""
+"""Names of the right answer next to columns of wrong ones."""
 _COLUMN = re.compile(
     r"(answeroption|answerchoice|options?|opt|op|choices?|alternative|endings?|answers?|ans|)"
     r"([a-j]|\d\d?)"
@@ -459,9 +459,9 @@ def _question(rows: Sequence[Row], columns: Sequence[str], keys: Any) -> tuple[s
             )
     if parts:
         raise DataError(
-            f"expected to know what {parts[0]!r} is beside {asked[0]!r}; give columns = {{context ="
-            f' "{parts[0]}", stem = "{asked[0]}"}} for the first part of the question, or columns '
-            f'= {{passage = "{parts[0]}"}} for a text to read before it'
+            f"the column {parts[0]!r} is part of the question or a text to read before it; give "
+            f'columns = {{context = "{parts[0]}", stem = "{asked[0]}"}} for a part, or columns = '
+            f'{{passage = "{parts[0]}"}} for a text'
         )
     return context, asked[0]
 
@@ -568,7 +568,7 @@ def _in_columns(columns: tuple[str, ...]) -> OptionsForm:
 
 
 def _right_and_wrong(columns: Sequence[str], seed: Callable[[Row], Any]) -> list[OptionsForm]:
-    """Return the form of a right answer beside wrong ones, as SciQ and GPQA are published.
+    """Return the form of a right answer next to wrong ones, as SciQ and GPQA are published.
 
     The right one is nowhere in particular, so the order is drawn from the item's id.
     """

@@ -281,12 +281,14 @@ def in_a_row(text: str, options: Sequence[str]) -> tuple[str, int] | None:
     >>> in_a_row("Is it codeine, aspirin or quinine?", ["Aspirin", "Quinine", "Codeine"])
     ('Is it', 34)
     """
+    wanted, whole = {_plain(option) for option in options}, _plain(text)
+    if not all(option in whole for option in wanted):  # nearly always; a pattern takes long
+        return None
     forms = (re.escape(" ".join(o.split())).replace(r"\ ", r"\s+") for o in options)
     one = f"({'|'.join(sorted(set(forms), key=len, reverse=True))})"
     item = rf"(?:\s*\b{one}\s*(?:(?:[,;|/?.]|\bor\b|\band\b)\s*|$)+)"
     for match in re.finditer(rf"{item}{{{max(3, len(options))},}}", text, re.IGNORECASE):
-        texts = {_plain(m[1]) for m in re.finditer(item, match[0], re.IGNORECASE)}
-        if texts == {_plain(option) for option in options}:
+        if {_plain(m[1]) for m in re.finditer(item, match[0], re.IGNORECASE)} == wanted:
             return text[: match.start()].rstrip(), match.end()
     return None
 

@@ -5,7 +5,7 @@ concept`, separated by tabs; offsets count title, one space and abstract. Empty 
 documents. A line whose second field is a word, such as `ID CID chemical disease`, is a relation and
 ignored, however many columns it has.
 
-*brat*: `NAME.txt` with `NAME.ann` beside it. From an `.ann` file only the mentions are read: `T1
+*brat*: `NAME.txt` with `NAME.ann` next to it. From an `.ann` file only the mentions are read: `T1
 TAB Type start end TAB words`, with character offsets into the text. Relations, events, attributes,
 normalisations and notes are ignored. A line end also ends a sentence, except inside a mention.
 
@@ -287,7 +287,7 @@ def _brat_document(path: Path, annotations: Path, folder: Path) -> Document:
     data = read_data(path)
     if not annotations.is_file():
         raise DataError(
-            f"{path}: {annotations.name} is missing beside it; add it (empty if nothing is "
+            f"{path}: there is no {annotations.name} next to it; add it (empty if nothing is "
             "annotated) or remove the text"
         )
     document = Document(

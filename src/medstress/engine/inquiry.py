@@ -53,7 +53,7 @@ class Asked:
     """The item, or the first of several."""
     spec: dict[str, Any]
     """What defines it and what the analysis needs to interpret the answers, as JSON values; stored
-    beside the result (as `told`) and part of the id."""
+    next to the result (as `told`) and part of the id."""
     has_deadline: ClassVar[bool] = False
     repeat: ClassVar[int] = 0
     place: ClassVar[int] = 0

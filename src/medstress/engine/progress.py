@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DRAIN_SECONDS = 20.0
 """Seconds to wait for calls in flight when a run is stopped."""
 _SOME_SECONDS = 0.5
-"""Before them nobody can say how long a run takes."""
+"""Before them a run's time cannot be estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Limits:
             (self.max_tokens, self.n_tokens + progress.n_tokens),
             (self.max_usd, self.n_usd + progress.usd),
         ):
-            # Calls in flight will cost what calls have cost so far; of the first, nobody knows.
+            # Calls in flight will cost what calls have cost so far; what the first cost is unknown.
             coming = 0.0 if not n_in_flight else n_in_flight * used / n if n else math.inf
             if limit is not None and used + coming >= limit:
                 return 0

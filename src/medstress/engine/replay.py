@@ -65,7 +65,7 @@ class NotHereError(Exception):
 
 
 class Recorded(Backend):
-    """Stands for a model that is not here: it has an identity, and no answer.
+    """In place of a model that is not here: it has an identity, and no answer.
 
     Args:
         identity: of the model.

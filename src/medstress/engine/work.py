@@ -490,7 +490,7 @@ class Flows:
             for query, _ in zip(queries, range(limit), strict=False):
                 if id(query) not in self._started:
                     started = StartedFlow(self._victim.flow(query.candidate))
-                    # The query is kept beside its flow so that its id cannot be reused.
+                    # The query is kept with its flow so that its id cannot be reused.
                     self._started[id(query)] = (query, started)
                 yield from _shifted(self._started[id(query)][1].requests, self.offset(query))
 

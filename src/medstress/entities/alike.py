@@ -201,7 +201,7 @@ class DrugTable:
         """Return what a text names, or None.
 
         The whole text is looked up first, then the longest names in it. A text of nothing but
-        drugs, routes and doses stands for those drugs; with other words it only mentions them.
+        drugs, routes and doses means those drugs; with other words it only mentions them.
 
         >>> sorted(drug_names().place("Co-trimoxazole").readings[0].ingredients)
         ['sulfamethoxazole', 'trimethoprim']

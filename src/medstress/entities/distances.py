@@ -156,7 +156,7 @@ class Ontology:
             title: its name in messages.
             hash: content hash of its source.
             parents: the parent nodes of each node.
-            names: a name and the nodes it stands for; a name may be repeated.
+            names: a name and the nodes it means; a name may be repeated.
         """
         from scipy.sparse import csr_array
 
@@ -176,7 +176,7 @@ class Ontology:
                 self._places[normal] = tuple(sorted({*self._places.get(normal, ()), *own}))
 
     def places(self, name: str) -> tuple[int, ...]:
-        """Return the nodes a name stands for; empty if the hierarchy lacks it.
+        """Return the nodes a name means; empty if the hierarchy lacks it.
 
         The name is looked up after `normalise`, then by its set of words, so that "Diabetes
         mellitus, type 2" is found as "type 2 diabetes mellitus".
@@ -268,7 +268,7 @@ def parent_headings(rows: Iterable[Sequence[str]]) -> dict[str, set[str]]:
 class PathLength(Distance):
     """h = number of edges on the shortest path between the concepts of two names in a hierarchy.
 
-    If a name stands for several concepts, the nearest pair counts. Names of one concept have h = 0:
+    If a name means several concepts, the nearest pair counts. Names of one concept have h = 0:
     they are synonyms, count as duplicates, and are never drawn.
 
     References:

@@ -345,7 +345,7 @@ class SparseNames:
         return np.asarray(np.diff(self._space.matrix.indptr) > 0, np.float64)
 
     def vector(self, text: str) -> NDArray[np.float64]:
-        """The vector in features of the names; what a text has beside them is one more number."""
+        """The vector in features of the names; what else a text has is one more number."""
         return self._space.vector(text)
 
     def vectors_of(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -660,7 +660,7 @@ class WordVectors:
             if progress is not None and number % _PROGRESS_LINES == 0:
                 progress(min(int(share * len(names)), len(names)), len(names))
             is_long = line.count(b" ") != self._size
-            # Of words that nobody asked for only the first is parsed: prose can have as many words.
+            # Of words that no one asked for only the first is parsed: prose can have as many words.
             if is_checked and not is_long and line[: line.find(b" ")] not in wanted:
                 continue
             word, *numbers = line.rsplit(b" ", self._size) if self._size else [line]
@@ -715,7 +715,7 @@ def _split(name: str) -> list[str]:
 
 
 def _ends_in_number(word: bytes) -> bool:
-    """Return whether one more number stands before the numbers, so that the line is too long."""
+    """Return whether one more number comes before the numbers, so that the line is too long."""
     try:
         return b" " in word and math.isfinite(float(word.rpartition(b" ")[2]))
     except ValueError:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +17,7 @@ from medstress.core.errors import UsageError, did_you_mean, missing_extra
 from medstress.core.extras import importing, not_there
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.reading import loading, reading
-from medstress.entities.processor import in_compute_thread, use_onednn
+from medstress.entities.processor import in_compute_thread, lacking, quiet, use_onednn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,7 +164,8 @@ class TransformerEncoder:
             lower_case: put texts in lower case before the tokenizer sees them.
 
         Raises:
-            UsageError: the folder does not hold a model that transformers can load.
+            UsageError: the folder does not hold a model that transformers can load, with all its
+                weights.
         """
         with importing("embedding texts", "transformers"):
             import torch
@@ -179,14 +179,17 @@ class TransformerEncoder:
         problem = f"embedding: transformers cannot load the model in {folder}"
         advice = "check the folder's config.json, weights and tokenizer"
         with loading(lambda why: f"{problem} ({why}); {advice}"), quiet():
-            how = {"local_files_only": True, "trust_remote_code": False}
+            how: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
             self._tokenizer = AutoTokenizer.from_pretrained(str(folder), **how)
-            model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **how)
+            how |= {"dtype": torch.float32, "output_loading_info": True}
+            model, report = AutoModel.from_pretrained(str(folder), **how)
         if model.config.is_encoder_decoder or self._tokenizer.pad_token is None:
             raise UsageError(
                 f"embedding: expected an encoder (such as BERT) in {folder}, got "
                 f"{type(model).__name__}; give another model"
             )
+        if names := lacking(model, report):
+            raise UsageError(f"{problem} (its files lack the weights {names}); {advice}")
         self._model = model.eval().to(self.device)
         use_onednn(self._model)
 
@@ -238,22 +241,6 @@ class TransformerEncoder:
             return states[:, 1]
         weights = mask.unsqueeze(-1).to(states.dtype)
         return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the progress bars and reports of transformers."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
 
 
 _MODES: dict[str, Pooling] = {

@@ -221,7 +221,7 @@ class VectorPerturbationSet:
         }
 
     def evidence(self, item: Question, name: str, field: str) -> tuple[Evidence, ...]:
-        """Return what rules and tables say of a name in the option `field` beside the others."""
+        """Return what rules and tables say of a name in the option `field` next to the others."""
         return option_evidence(item, name, field, self._rules, self._relations)
 
     def objection(self, item: Question, name: str) -> str | None:

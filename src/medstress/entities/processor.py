@@ -1,4 +1,4 @@
-"""How models compute on this processor: in one thread, with the memory they had, with oneDNN.
+"""How models are loaded and compute: quietly, in one thread, with the memory they had, with oneDNN.
 
 *One thread.* torch uses OpenMP, which keeps a team of threads for every thread that ever gave it
 work. Once there are more OpenMP threads than cores, they sleep instead of spinning at each of the
@@ -17,8 +17,9 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -27,6 +28,40 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _NAME = "medstress-compute"
+
+
+@contextmanager
+def quiet(*, warnings: bool = False) -> Iterator[None]:
+    """Silence the progress bars of transformers, and its warnings unless they are wanted."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    if not warnings:
+        logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def lacking(model: Any, report: dict[str, Any]) -> str:
+    """Name the weights below its head that a model's folder lacks or has in another shape, so that
+    they are random.
+
+    Args:
+        model: as `from_pretrained` loaded it.
+        report: its `output_loading_info`.
+
+    Returns:
+        The first three names; empty if nothing is lacking but the head or the pooler.
+    """
+    prefix = "" if model.base_model is model else f"{model.base_model_prefix}."
+    random = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
+    names = [key for key in sorted(random) if key.startswith(prefix) and "pooler." not in key]
+    return ", ".join(names[:3])
 
 
 def in_compute_thread(work: Callable[P, R]) -> Callable[P, R]:

@@ -1,4 +1,4 @@
-"""Attacks with their labels, and the controls beside them."""
+"""Attacks with their labels, and their controls."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class AttackPart:
     """True if the user gave the label."""
 
     @property
-    def beside(self) -> tuple[str, str] | None:
-        """Label of the attack beside which it is a control arm, and the control's name."""
+    def as_control(self) -> tuple[str, str] | None:
+        """Label of the attack whose control arm it is, and the control's name."""
         if not isinstance(self.attack, ControlArm):
             return None
         name = self.attack.harmless.name
@@ -233,13 +233,13 @@ def fitting_arms(
 def leave_out(
     part: AttackPart, reason: str, wanted: bool | Sequence[str] | None, left_out: LeftOut
 ) -> None:
-    """Note why a control does not stand beside its attack.
+    """Note why an attack has no such control.
 
     Raises:
         UsageError: the file names it.
     """
-    assert part.beside is not None
-    attack, name = part.beside
+    assert part.as_control is not None
+    attack, name = part.as_control
     if not isinstance(wanted, bool | None):
         raise UsageError(
             f"[experiment] controls: {name} cannot control attack {attack!r}: {reason}"

@@ -484,7 +484,7 @@ class Adversarial(Table):
     attack: Annotated[tuple[NonEmpty, ...], Field(min_length=1), BeforeValidator(_entries)]
     """A label of `[[attack]]`, or a list; each item is then perturbed by a random one of them."""
     redraw: Literal["once", "epoch"] = "once"
-    """Perturb the training data once, or anew for every epoch."""
+    """Perturb the training data once, or again for every epoch."""
     held_out_names: bool = False
     """Synonyms: keep the names that the attack puts into the test data out of training; training
     items that mention such a name are left out."""
@@ -514,7 +514,7 @@ class Train(Table):
     keys of `[[dataset]]` as in data. With 0 there are none, and the last epoch is kept."""
     folds: Annotated[int, Field(ge=2)] | None = None
     """Cross-validate the attacked data: every document is tested by a model trained on the other
-    folds. Each seed splits the data anew, so that three seeds are three repeats."""
+    folds. Each seed splits the data again, so that three seeds are three repeats."""
     untrained: bool = False
     """Pairs, with `bi_encoder`: also attack the model before training."""
     epochs: Count = 4
@@ -715,11 +715,11 @@ class Settings(Table):
     trial_seconds: Annotated[float, Field(ge=0, le=1e8)] | None = None
     """A trial that takes longer than this after its first call ends as `cut_short`; 0: none."""
     timeout_seconds: Seconds = ANSWER_SECONDS
-    """openai: time limit of one whole request, in seconds."""
+    """openai: time limit of one whole request, in seconds; default 300."""
     cache: NonEmpty | None = None
     """Folder of answers that runs share, or `default`; default: each run keeps its own."""
     controls: bool | Annotated[Distinct[NonEmpty], Field(min_length=1)] | None = None
-    """Control arms beside every attack. Questions: a list such as `["no_op", "paraphrase"]`, true
+    """Control arms of every attack. Questions: a list such as `["no_op", "paraphrase"]`, true
     for all that fit, false for none; default `["no_op"]` (MedFuzz: `["neutral_insertion"]`).
     Tagged texts: true adds to every perturbed copy an arm with as much noise outside entities;
     default false."""
@@ -897,7 +897,7 @@ class Attack(Table):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
     name: NonEmpty
-    """`entity_substitution`, `discrete_zoo`, or a plug-in's."""
+    """A name of `medstress list attacks`; its parameters are keys of the same table."""
     label: NonEmpty | None = None
     """Name in results; default: the name, with the keys that tell entries of one name apart."""
     use: bool = True
@@ -1091,7 +1091,7 @@ def _check_prompts(datasets: Sequence[Any], victims: Sequence[Any]) -> None:
                 raise wrong(
                     f"prompt: no [[dataset]] is called {key!r}"
                     f"{did_you_mean(key, [*names, 'default'])} (there are: {', '.join(names)}; "
-                    "default stands for all others)",
+                    "default means all others)",
                     *("victim", index, "prompt"),
                 )
 

@@ -2,7 +2,7 @@
 
 The bound of queries counts the planned trials at their most expensive: every item is right at
 first, every budget is used up, every last query is a success that is checked again and tested. What
-is asked once for several trials, such as equal controls beside two attacks, counts once.
+is asked once for several trials, such as equal controls of two attacks, counts once.
 
 The estimate counts what runs usually ask, and says whether its numbers were measured. Where nothing
 is known, half of the questions are right at first, an edit in ten flips a right answer, and a
@@ -62,7 +62,7 @@ from medstress.tasks.victim import Victim
 PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")
 """What queries are for."""
 WEIGHT = 8
-"""Trials and queries that the usual values weigh as much as, beside measured ones."""
+"""The usual values weigh as much as this number of measured trials and queries."""
 FALLEN = 2 / 3
 """Share of the right answers that all attempts of MedFuzz flip. With half right at first a third of
 all items fall, the middle between a sixth and two thirds."""
@@ -219,7 +219,7 @@ class DryRun(Shown):
     def tables(self) -> Sequence[Table]:
         """Bound and estimate by model, and the least loss."""
         rows = [*self.costs, *([self.total] if len(self.costs) > 1 else [])]
-        least = "Least loss beside harmless edits that is found with 80 % power"
+        least = "Least loss beyond harmless edits that is found with 80 % power"
         return [
             table("cost", "Exact bound of queries, and estimate", rows, _COSTS),
             *([table("least", least, self.least, _LEAST, n_labels=2)] if self.least else []),

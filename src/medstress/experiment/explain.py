@@ -162,7 +162,7 @@ Cuts: TypeAlias = Callable[[str], Sequence[int]]
 """Returns the places, in characters, where the tokens of a text begin."""
 
 MASK = "..."
-"""Stands for a run of masked tokens, as in shap's masker of texts for models without a mask
+"""Replaces a run of masked tokens, as in shap's masker of texts for models without a mask
 token."""
 _WORD = re.compile(r"\s*\S+")
 
@@ -512,7 +512,7 @@ def outputs_of(prediction: Prediction, letters: Sequence[str]) -> Floats:
     """Return the outputs of one question, `(n_options,)`; an unreadable answer has 0 for all.
 
     Probabilities stay between 0 and 1, so that values are shares of a change of probability, and
-    victims with and without scores are on one scale; log odds would be ruled by prompts that nobody
+    victims with and without scores are on one scale; log odds would be ruled by prompts that no one
     would ask.
     """
     if prediction.scores is not None:
@@ -829,8 +829,8 @@ def _check_prompt(victim: Victim) -> None:
             return
         task = task.inner
     raise UsageError(
-        f"victim {victim.label!r} has no one prompt to explain (shuffled_options): name trials of "
-        "another victim with --trial"
+        f"victim {victim.label!r} gets several prompts for a question (shuffled_options), and "
+        "explain needs one: name trials of another victim with --trial"
     )
 
 

@@ -73,7 +73,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The values of a first experiment; a value of None stands for what fits."""
+    """The values of a first experiment; None means what fits."""
 
     data: str | Dataset
     """A file, a folder, a data set of `medstress list datasets`, or `owner/name` on the hub; or the
@@ -376,7 +376,7 @@ def _expected() -> str:
 
 
 def find_victim(choices: Choices, data: FirstData, *, scores: bool) -> Victim:
-    """Find out what the name of a model stands for.
+    """Find out what the name of a model means.
 
     Args:
         choices: what the user gave.

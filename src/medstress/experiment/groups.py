@@ -219,8 +219,9 @@ def tied_names(label: str, perturbations: VectorPerturbationSet, keys: Sequence[
     if share < _FEW:
         return None
     return (
-        f"group {label!r}: {share:.0%} of the names share nothing with the right answer (a mean) "
-        "and are equally far from it by ngram: a draw of far names is a random one among them"
+        f"group {label!r}: {share:.0%} of the names share nothing with the right answer (on "
+        "average) and are equally far from it by ngram: a draw of far names is a random one among "
+        "them"
     )
 
 
@@ -483,7 +484,7 @@ def without_names(
         noise: resources of `items`.
         names: the names to leave out, after `folded`.
         items: the items to perturb.
-        perturbations: the tables of the synonyms among them are built anew.
+        perturbations: the tables of the synonyms among them are built again.
         base: folder that relative paths start from.
     """
     from medstress.entities.names import folded

@@ -14,7 +14,7 @@ from medstress.store.reviews import reviews_digests, with_reviews
 
 
 def renew_summary(run: Run) -> None:
-    """Write the summary of a run anew if reviews came after the one that is kept.
+    """Write the summary of a run again if reviews came after the one that is kept.
 
     A room that is open, or was killed, adds reviews without it. One that is missing or cannot be
     read is left alone, because `medstress verify` says so.

@@ -115,7 +115,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
-    """Return the fields of an attack's record beside the parameters."""
+    """Return the fields of an attack's record besides the parameters."""
     attack, spec = part.attack, part.attack.spec()
     source: Attack | None = attack
     if isinstance(attack, AttackedArm):  # stored edits put in names if their attack did
@@ -123,7 +123,7 @@ def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
         while "of" in of:
             of = of["of"]
         source = rebuilt(of)
-    control_of = part.beside[0] if part.beside else None
+    control_of = part.as_control[0] if part.as_control else None
     if isinstance(attack, NonEntityNoise):
         others = (one.label for one in prepared.attacks if attack.controls(one.attack))
         control_of = next(others, None)
@@ -250,7 +250,7 @@ class Verb(StrEnum):
     """What happens to a folder."""
 
     BEGIN = "begin"
-    """It holds no run, or another one that no model has answered: the run is written anew."""
+    """It holds no run, or another one that no model has answered: a new run is written."""
     RESUME = "resume"
     """The same experiment goes on; what failed stays failed."""
     RETRY = "retry"

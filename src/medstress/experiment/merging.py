@@ -115,7 +115,7 @@ def _check_free(name: str | Path, to: Path) -> None:
 
 
 def _check_at_rest(folder: Path) -> None:
-    """Check that nobody runs a shard; who begins while it is read is seen at the end of reading.
+    """Check that no one runs a shard; who begins while it is read is seen at the end of reading.
 
     Raises:
         StoreError: it is run now.
@@ -127,7 +127,7 @@ def _check_at_rest(folder: Path) -> None:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        if not isinstance(lock, SoftFileLock):  # on a disk without locks nobody can work
+        if not isinstance(lock, SoftFileLock):  # on a disk without locks no one can work
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, or stop it"
             ) from None
@@ -219,8 +219,8 @@ def _check_set(shards: Sequence[StoredShard]) -> None:
     n_planned = sum(shard.n_planned for shard in shards)
     if n_planned != n_trials:
         raise StoreError(
-            f"merge: the shards hold {n_planned} trials and their plan {n_trials}: it was cut "
-            "otherwise for one of them, by another medstress; run all anew with one version"
+            f"merge: the shards hold {n_planned} trials and their plan {n_trials}: another "
+            "version of medstress cut the plan of one of them; run all again with one version"
         )
 
 

@@ -132,7 +132,7 @@ def run_on_ray(
     Args:
         experiment: its file, or its text as a `Source`; what it names must be at the same paths on
             all machines.
-        out: the run folder, on a disk that all machines share; the shards are beside it, in
+        out: the run folder, on a disk that all machines share; the shards are next to it, in
             ``<out>-shards``.
         address: `local` starts Ray on this machine; `auto` finds the cluster that this machine
             belongs to; else HOST:PORT.

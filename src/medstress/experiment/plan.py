@@ -136,8 +136,8 @@ class Prepared:
                 renamed[part.label] = old
         # New control arms, and those left out, follow the label of their attack.
         for i, part in enumerate(self.attacks):
-            if part.beside is not None and part.beside[0] in renamed:
-                of, control = part.beside
+            if part.as_control is not None and part.as_control[0] in renamed:
+                of, control = part.as_control
                 self.attacks[i] = replace(part, label=arm_label(renamed[of], control))
         self.left_out = {renamed.get(of, of): why for of, why in self.left_out.items()}
 

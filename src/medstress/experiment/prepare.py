@@ -118,7 +118,7 @@ def drop_unseen_controls(prepared: Prepared) -> None:
     wanted = prepared.experiment.experiment.controls
     asked = [one.on(part.label) for one in prepared.victims for part in prepared.datasets]
     for part in list(prepared.attacks):
-        if part.beside is None or not asked or not all(map(part.attack.is_unseen_by, asked)):
+        if part.as_control is None or not asked or not all(map(part.attack.is_unseen_by, asked)):
             continue
         reason = f"no victim's prompt shows {' or '.join(sorted(part.attack.fields))}"
         arms.leave_out(part, reason, wanted, prepared.left_out)

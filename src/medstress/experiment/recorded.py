@@ -86,7 +86,7 @@ class _UnknownList(_Rules):
 
 
 class _Absent:
-    """Stands for what a folder does not hold."""
+    """In place of what a folder does not hold."""
 
     def __getattr__(self, name: str) -> Any:
         raise NotHereError(name)
@@ -483,7 +483,7 @@ def _not_shipped(table: Mapping[str, Any]) -> str | None:
 
 
 def backend_of(stored: Mapping[str, Any]) -> Backend:
-    """Return what stands for a model of the manifest."""
+    """Return what replaces a model of the manifest."""
     identity = stored["backend"]
     return Recorded(
         ModelIdentity(name=stored["model"], hash=stored["model_hash"]),

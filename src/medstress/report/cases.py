@@ -351,7 +351,7 @@ class Cases:
         )
 
     def _facts(self, trial: Trial, line: Line) -> Iterator[tuple[str, str]]:
-        """Yield what a reader is told of a case beside its place and its texts."""
+        """Yield what a reader is told of a case besides its place and its texts."""
         edits, pick, is_pair = trial.edits, trial.pick, _is_pair(trial)
         if trial.unit != WHOLE:
             yield "entity", trial.unit
@@ -480,7 +480,7 @@ MOST_VALUES = 300
 
 
 def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
-    """Return what the script of a page knows beside cases: values of filters, and words."""
+    """Return what the script of a page knows besides cases: values of filters, and words."""
     attacks = attack_names(cell.attack for run in runs for cell in run.cells)
     models = model_names(dict.fromkeys(v for run in runs for v in run.manifest["victims"]))
     data: Json = _cleaned(
@@ -509,7 +509,7 @@ def arrow(before: str | None, after: str | None) -> str | None:
 
 
 def _cleaned(value: Json) -> Json:
-    """Replace what a page cannot hold in every text, and round what nobody reads whole."""
+    """Replace what a page cannot hold in every text, and round what no one reads whole."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, float):

@@ -29,7 +29,7 @@ HEIGHT = 190
 MOST_PANELS, MOST_ROWS, MOST_SERIES = 12, 40, 8
 """What one chart draws at most; the tables have all."""
 TITLE = 28
-"""Characters of a line of an axis's title: the plot beside long names has room for no more."""
+"""Characters of a line of an axis's title: next to long names the plot has room for no more."""
 LONGEST = 120
 """Characters of a name in a picture."""
 PALETTE = ("0072b2", "c84c00", "007a5a", "a8487f", "8f6200", "5b3fa8", "5a6268", "2b8fb8")

@@ -16,7 +16,7 @@ PACKAGES = (
     "% needs \\usepackage[utf8]{inputenc} (older LaTeX) and \\usepackage{amssymb,booktabs,graphicx}"
 )
 UNSET = "?"
-"""Stands for a character that pdflatex cannot set without further fonts or packages."""
+"""Replaces a character that pdflatex cannot set without further fonts or packages."""
 _OWN = {
     "|": r"\textbar{}",
     "`": r"\textasciigrave{}",

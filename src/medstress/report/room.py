@@ -2,7 +2,7 @@
 
 Cases are a random sample under codes, with planted controls. A code is a keyed hash of what the
 case shows, so the same text has the same code in every room, and who has the page but not the key
-cannot find out the trial by trying. A *record* says what the code of a case stands for; it is
+cannot find out the trial by trying. A *record* says what the code of a case means; it is
 stored with the room, so that every code can be read back later and an estimate can weight the
 sample. A planted control has a known right judgement, to measure the raters themselves. The page
 gets only `Room.public`. An answer comes from the page or from a file, and is not trusted.
@@ -62,7 +62,7 @@ QUESTIONS: Mapping[str, str] = {
     "plausible": "Is the text plausible?",
     "harmful": "Is harm likely if somebody acts on a wrong answer here?",
 }
-"""Judgement -> the question that stands on the page."""
+"""Judgement -> the question on the page."""
 
 
 # -- what is shown ---------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ Part = tuple[bool, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """One case as it stands on the page."""
+    """One case as the page shows it."""
 
     texts: tuple[tuple[str, tuple[Part, ...]], ...]
     """(heading, parts) of each text."""
@@ -376,7 +376,7 @@ class Room:
 
     @cached_property
     def records(self) -> dict[str, Record]:
-        """Code -> what the case stands for."""
+        """Code -> what the case is."""
         return {record["id"]: record for record in self.body["cases"]}
 
     def public(self) -> dict[str, Any]:
@@ -611,7 +611,7 @@ def _answers(room: Room, record: Record, value: Any, where: str) -> dict[str, st
 
 
 def merge(stored: Iterable[Review], made: Iterable[Review], *, keeps_note: bool) -> list[Review]:
-    """Return new reviews with what their rater said before of the same case and does not say anew.
+    """Return new reviews with what their rater said before of the same case and does not say again.
 
     So two tabs of one rater do not erase each other's answers.
 
@@ -658,7 +658,7 @@ def refuse_second_version(
 def saved_by(room: Room, reviews: Iterable[Review], rater: str) -> dict[str, dict[str, Any]]:
     """Return case -> answers and note of one rater, as the page takes them.
 
-    What is stored beside an answer (clean or attacked, right or wrong) stays here.
+    What is stored with an answer (clean or attacked, right or wrong) stays here.
     """
     return {
         str(review.case_id): {

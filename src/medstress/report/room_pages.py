@@ -98,7 +98,7 @@ def _row(room: str, name: str, case: Shown) -> dict[str, str]:
 def import_answers(run: Run, store: ReviewStore, path: Path) -> tuple[int, int]:
     """Store the answers in a file, and return how many it has and were new.
 
-    A case counts once, whatever number of trials it stands for.
+    A case counts once, whatever number of trials it represents.
 
     The same file read twice adds nothing. An answer of a page that is older than a stored one of
     the same rater does not replace it; what a table says is as old as its reading.

@@ -5,7 +5,7 @@ each chained table, and a digest over the digest before it and the rows added si
 added, and their numbers have no gaps. A row is hashed as the JSON array of its values, blobs in
 hex and numbers in the shortest form that reads back the same; JSON says where each value ends.
 
-A table may be hashed apart (`Chained.apart`): its digest stands in the commit too, so that links
+A table may be hashed apart (`Chained.apart`): its digest is in the commit too, so that links
 can be checked without reading that table.
 
 A trial has digests of its own: of what it consumed, and of the whole of it. They leave out what
@@ -73,7 +73,7 @@ REVIEW_CHAIN = Chained(
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first place where a file does not agree with what stands elsewhere in it."""
+    """The first place where a file does not agree with another place in it."""
 
     table: str
     """The table that does not agree."""
@@ -168,14 +168,13 @@ def _breaks(db: sqlite3.Connection, chained: Chained, whole: bool) -> Iterator[B
     except _GapError as gap:
         table, row = gap.args
         yield Break(table, row, "a row", "none")
-    for table, last in before.last.items():
-        count = f"SELECT COUNT(*), COALESCE(MAX(id), 0) FROM main.{table}"
-        n, ends = db.execute(count).fetchone()
+    for table, ends in last_rows(db, chained.tables).items():
+        (n,) = db.execute(f"SELECT COUNT(*) FROM main.{table}").fetchone()
         if n != ends:
             numbers = db.execute(f"SELECT id FROM main.{table} ORDER BY id")
             row = next(place for place, (row,) in enumerate(numbers, 1) if row != place)
             yield Break(table, row, "a row", "none")
-        if ends != last:
+        if ends != (last := before.last[table]):
             expected, row = f"the chain's last row {last}", min(ends, last) + 1
             yield Break(table, row, expected, f"rows up to {ends}")
 
@@ -188,7 +187,7 @@ def _span(table: str, before: int, last: int) -> str:
 
 
 def _commits(db: sqlite3.Connection, chained: Chained, order: str = "") -> Iterator[_Commit]:
-    """Yield what stands before the first commit, then the commits."""
+    """Yield what comes before the first commit, then the commits."""
     yield _Commit(0, b"", None, dict.fromkeys(chained.tables, 0))
     columns = f"id, digest, {chained.apart_column or 'NULL'}, {', '.join(chained.tables)}"
     for id_, digest, apart, *last in db.execute(
@@ -262,27 +261,27 @@ SELECT e.seq, e.role, e.purpose, e.query, e.call, hex(COALESCE(s.key, e.key)), e
 FROM main.exchanges e LEFT JOIN main.answers s ON s.id = e.answer
 WHERE e.trial = ? AND e.attempt = ? ORDER BY e.seq
 """
-_TRIAL = """
-json_array(a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed) || json_array(i.item_id, i.hash)
+_ARM = "json_array(a.dataset, a.grp, a.victim, a.attack, a.spec, a.seed)"
+_REST = """
+json_array(i.item_id, i.hash)
 || json_array(t.repeat, t.trial_id, {verdict}, lower(hex({exchanges}))) || {result}
 """
-"""What the digest of a trial is over: its arm, its item, what is its own, and its result."""
+"""What the digest of a trial is over: its arm, then its item, what is its own, and its result."""
 _OF_ONE = f"""
-SELECT {_TRIAL.format(verdict=":verdict", exchanges=":exchanges", result=":result")}
+SELECT {_ARM} || {_REST.format(verdict=":verdict", exchanges=":exchanges", result=":result")}
 FROM main.trials t JOIN main.arms a ON a.id = t.arm JOIN main.items i ON i.id = t.item
 WHERE t.id = :trial
 """
-_OTHERS = f"""
-SELECT id, digest, own FROM (
-    SELECT v.id, v.digest, hashed(CAST({
-    _TRIAL.format(verdict="v.verdict", exchanges="v.exchanges", result="COALESCE(v.result, '')")
-} AS BLOB)) AS own
-    FROM main.verdicts v JOIN main.trials t ON t.id = v.trial
-    LEFT JOIN main.arms a ON a.id = t.arm LEFT JOIN main.items i ON i.id = t.item
-    WHERE COALESCE(v.verdict, v.result, v.exchanges, v.digest) NOT NULL)
-WHERE own IS NOT digest ORDER BY id
+_ENDED = f"""
+SELECT v.id, v.digest, t.arm, CAST({
+    _REST.format(verdict="v.verdict", exchanges="v.exchanges", result="COALESCE(v.result, '')")
+} AS BLOB)
+FROM main.verdicts v JOIN main.trials t ON t.id = v.trial
+LEFT JOIN main.items i ON i.id = t.item
+WHERE COALESCE(v.verdict, v.result, v.exchanges, v.digest) NOT NULL ORDER BY v.id
 """
-"""Rows whose digest is not that of their trial. Without a value, a trial begins again."""
+"""Rows of `verdicts` and what their digests are over after the arm. Without a value, a trial begins
+again."""
 
 
 def exchanges_digest(db: sqlite3.Connection, trial: int, attempt: int) -> bytes:
@@ -299,19 +298,22 @@ def finish(db: sqlite3.Connection, trial: int, attempt: int, verdict: str, resul
     db.execute(
         "INSERT INTO main.verdicts (trial, verdict, result, exchanges, digest) "
         "VALUES (:trial, :verdict, :result, :exchanges, :digest)",
-        {**values, "digest": _hashed(text.encode())},
+        {**values, "digest": hasher(text.encode()).digest()},
     )
-
-
-def _hashed(data: bytes | None) -> bytes | None:
-    return None if data is None else hasher(data).digest()
 
 
 def wrong_rows(db: sqlite3.Connection) -> Iterator[Break]:
     """Yield the rows of `verdicts` whose digest is not that of their trial."""
-    db.create_function("hashed", 1, _hashed, deterministic=True)
-    for row, stored, digest in db.execute(_OTHERS):
-        yield _other_digest("verdicts", row, stored, digest)
+    arms = db.execute(f"SELECT a.id, {_ARM} FROM main.arms a").fetchall()
+    begun = {arm: hasher(text.encode()) for arm, text in arms}  # a few, each of many trials
+    for row, stored, arm, rest in db.execute(_ENDED):
+        digest = None
+        if arm in begun:
+            state = begun[arm].copy()
+            state.update(rest)
+            digest = state.digest()
+        if digest != stored:
+            yield _other_digest("verdicts", row, stored, digest)
 
 
 def wrong_exchanges(db: sqlite3.Connection) -> Iterator[Break]:
@@ -514,7 +516,7 @@ def checked_root(text: str) -> str:
     root = text.strip().lower()
     if len(root) != 2 * DIGEST_BYTES or not set(root) <= set(hexdigits):
         raise UsageError(
-            f"--root {text}: expected a digest of {2 * DIGEST_BYTES} hex digits, as it stands in "
+            f"--root {text}: expected a digest of {2 * DIGEST_BYTES} hex digits, as in "
             f"the summary; got {len(root)} characters"
         ).with_flag("--root", None)
     return root

@@ -91,7 +91,7 @@ def _arms(db: sqlite3.Connection) -> Numbers:
     """Return trial -> row of its arm."""
     (n,) = db.execute("SELECT COUNT(*) FROM main.trials").fetchone()
     arms = np.fromiter(
-        (arm for (arm,) in db.execute("SELECT arm FROM main.trials ORDER BY id")), np.int64, n
+        chain.from_iterable(db.execute("SELECT arm FROM main.trials ORDER BY id")), np.int64, n
     )
     return np.concatenate(([0], arms))
 
@@ -161,11 +161,11 @@ def _answers(
         `FROM_CACHE`, and its number.
     """
     (n,) = db.execute("SELECT COUNT(*) FROM answers").fetchone()
-    keys = np.fromiter(
-        (key for (key,) in db.execute("SELECT key FROM answers ORDER BY id")), f"S{DIGEST_BYTES}", n
-    )
-    asked_by = np.fromiter(
-        (trial for (trial,) in db.execute("SELECT trial FROM answers ORDER BY id")), np.int64, n
+    keys, asked_by = (
+        np.fromiter(
+            chain.from_iterable(db.execute(f"SELECT {column} FROM answers ORDER BY id")), dtype, n
+        )
+        for column, dtype in (("key", f"S{DIGEST_BYTES}"), ("trial", np.int64))
     )
     answer = calls.answer
     if len(answer) and not (answer.min() >= 0 and answer.max() <= n):

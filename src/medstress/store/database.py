@@ -91,7 +91,7 @@ class Database:
             file: the database; errors name its folder.
             prepare: called before the first transaction.
             chained: the tables whose rows every commit adds to the chain.
-            alone: nobody else may open it, so that its log needs no memory that processes share;
+            alone: no one else may open it, so that its log needs no memory that processes share;
                 and every commit checks that it is still the file of its name (`take_over`).
 
         Raises:
@@ -129,7 +129,7 @@ class Database:
             try:
                 return future.result()
             except KeyboardInterrupt as interrupt:
-                # Nobody would learn otherwise that writes were undone.
+                # Otherwise no one would learn that writes were undone.
                 if (failure := future.exception()) is not None:
                     raise failure from interrupt
                 raise
@@ -297,7 +297,7 @@ def _open(
         if alone:
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
         if is_new:
-            # A process killed while it turns to WAL would leave a journal, which nobody rolls back.
+            # A process killed while it turns to WAL would leave a journal, which no one rolls back.
             db.execute("PRAGMA journal_mode = MEMORY")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")

@@ -1,6 +1,6 @@
 """Open a database of medstress as a stranger's data: checked whole, read-only, in one snapshot.
 
-The file and those beside it are regular files, its schema is the one that medstress makes, SQLite
+The file and those next to it are regular files, its schema is the one that medstress makes, SQLite
 finds its pages whole, values have the types of their columns, and its digests agree. So nothing in
 it is executed or followed. Answers and exchanges are compared with their digests by
 `medstress verify` alone. Reading changes nothing in the folder.
@@ -108,7 +108,7 @@ class OpenedRun:
     is_empty: bool
     """Whether it has no tables yet."""
     is_unchanged: Callable[[], bool]
-    """True if what was read is one state: nobody has written to the file since, or the reads came
+    """True if what was read is one state: no one has written to the file since, or the reads came
     from a snapshot."""
 
 
@@ -179,7 +179,7 @@ def check_file(path: Path, schema: Schema = RUN) -> None:
 
 
 def _check_sides(path: Path) -> None:
-    """Refuse files beside a database that SQLite would follow."""
+    """Refuse files next to a database that SQLite would follow."""
     size = check_regular(path)
     *_, journal = (check_regular(Path(f"{path}{side}")) for side in SIDES[1:])
     if size and journal:
@@ -193,9 +193,9 @@ def how_to_read(path: Path, *, is_busy: bool = False) -> tuple[str, bool]:
     """Return what a URI adds to read a database without leaving files behind, and whether readers
     see a snapshot.
 
-    Without a log nobody has written since the database was closed. A log that nobody writes to any
+    Without a log no one has written since the database was closed. A log that no one writes to any
     more is read by an index in this process's memory and without locks, which needs
-    `locking_mode = EXCLUSIVE`; the index on disk is for readers beside a writer, whose file it is.
+    `locking_mode = EXCLUSIVE`; the index on disk is for readers next to a writer, whose file it is.
     """
     if not check_regular(Path(f"{path}-wal")):
         return "immutable=1", False

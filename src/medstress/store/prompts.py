@@ -127,7 +127,7 @@ class ShownPrompts:
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
         self._prompts = Prompts(reader.manifest)
-        # Prompts are rendered anew for each row, so a forged small folder could use up all memory.
+        # Prompts are rendered again for each row, so a forged small folder could use up all memory.
         size = (reader.folder / FILE).stat().st_size
         self._room = max(_SHOWN_AT_LEAST, _SHOWN_A_BYTE * size)
 

@@ -349,7 +349,7 @@ class RunReader:
 
     def other_counts(self) -> dict[ArmKey, dict[str, int]]:
         """Return (data set, group, victim, attack, seed) -> counts of `baseline`, `other`, `ahead`
-        and `interrupted`, which come beside the attack's queries.
+        and `interrupted`, which are no queries of the attack.
 
         A journalled call counts as interrupted only if its process is gone; the next writer
         decides that when it opens the folder.

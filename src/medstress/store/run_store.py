@@ -39,12 +39,13 @@ from medstress.store.database import (
 from medstress.store.opening import check_file, make_schema
 from medstress.store.reviews import remove_reviews
 
-_KEYS = """
-CREATE TEMP TABLE keys (key BLOB PRIMARY KEY, answer INTEGER NOT NULL) WITHOUT ROWID;
-INSERT OR IGNORE INTO temp.keys SELECT key, id FROM main.answers ORDER BY key, id;
-"""
+_KEYS = (
+    "CREATE TEMP TABLE keys (key BLOB PRIMARY KEY, answer INTEGER NOT NULL) WITHOUT ROWID",
+    "INSERT OR IGNORE INTO temp.keys SELECT key, id FROM main.answers ORDER BY key, id",
+)
 """The index from key to row of an answer, in memory: on disk every random key would dirty a page.
-It is written in the transactions that write answers, so what is undone leaves both."""
+It is made when a key is first looked for, and written in the transactions that write answers, so
+what is undone leaves both."""
 _ANSWERS = "SELECT k.key, k.answer FROM temp.keys k"
 _AT_ONCE = 500
 """Keys in one statement; old SQLites accept 999 values."""
@@ -54,6 +55,9 @@ def _of_keys(
     db: sqlite3.Connection, select: str, keys: Sequence[bytes]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows of a query over `temp.keys k`, those with given keys."""
+    if not db.execute("SELECT 1 FROM temp.sqlite_master WHERE name = 'keys'").fetchone():
+        for statement in _KEYS:
+            db.execute(statement)
     for start in range(0, len(keys), _AT_ONCE):
         part = keys[start : start + _AT_ONCE]
         yield from db.execute(f"{select} WHERE k.key IN ({', '.join('?' * len(part))})", part)
@@ -216,7 +220,7 @@ class RunStore:
             folder: the run folder.
             lock: the folder's lock if the caller holds it already (`lock_folder`).
             fresh: delete the run that the folder holds, whatever its state.
-            alone: nobody reads the run before it is closed, and another process may believe that it
+            alone: no one reads the run before it is closed, and another process may believe that it
                 holds the lock: for shards, whose disk many machines share.
         """
         self.folder = folder
@@ -249,7 +253,6 @@ class RunStore:
         make_schema(db, self.folder / FILE)
         db.execute("PRAGMA temp_store = MEMORY")
         make_views(db)
-        db.executescript(_KEYS)
 
     def __enter__(self) -> RunStore:
         return self
@@ -428,7 +431,7 @@ class RunStore:
         return not self._fetch("SELECT 1 FROM answers LIMIT 1")
 
     def begin_anew(self) -> None:
-        """Delete everything that a run without answers holds; its chain begins anew."""
+        """Delete everything that a run without answers holds; its chain begins again."""
 
         def delete(db: sqlite3.Connection) -> None:
             for table in _CHILDREN_FIRST:
@@ -474,8 +477,9 @@ class RunStore:
 
     def computed_totals(self) -> tuple[int, int]:
         """Return the numbers of computed calls and their tokens so far."""
-        rows = self.spending()
-        return sum(one.n_calls for one in rows), sum(o.tokens_in + o.tokens_out for o in rows)
+        totals = "COUNT(*), COALESCE(SUM(tokens_in + tokens_out), 0)"
+        ((n_calls, n_tokens),) = self._fetch(f"SELECT {totals} FROM main.answers WHERE trial > 0")
+        return n_calls, n_tokens
 
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens so far, by victim and role."""

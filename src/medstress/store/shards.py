@@ -265,7 +265,7 @@ def read_shard(folder: Path, *, whole: bool = False) -> StoredShard:
         if broken is not None:
             raise ChainError(
                 f"{path} is not as medstress wrote it: {broken}; `medstress verify {folder}` "
-                "says more, and a copy or the same shard run anew is merged"
+                "says more, and a copy or the same shard run again is merged"
             )
         n_ended, n_failed = db.execute(_ENDED).fetchone()
         return StoredShard(
@@ -443,8 +443,8 @@ def _copy(db: sqlite3.Connection, source: int, shard: StoredShard) -> None:
             db.execute(statement, values)
     except sqlite3.IntegrityError as error:
         raise StoreError(
-            f"{shard.folder} and another shard hold the same items: the plan was cut otherwise for "
-            "one of them, by another medstress; run all anew with one version"
+            f"{shard.folder} and another shard hold the same items: another version of medstress "
+            "cut the plan of one of them; run all again with one version"
         ) from error
 
 

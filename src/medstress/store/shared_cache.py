@@ -85,7 +85,7 @@ class SharedCache:
             self._db = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             # No write-ahead log: it needs shared memory, which network disks lack, and SQLite
-            # refuses a process that opens or closes it beside others instead of waiting.
+            # refuses a process that opens or closes it while others do, instead of waiting.
             with self._translated():
                 harden(self._db)
                 make_schema(self._db, self._path, CACHE)
@@ -230,7 +230,7 @@ def _answer_of(row: Sequence[Any]) -> Answer | None:
 
 
 def _check_sides(path: Path) -> None:
-    """Refuse what SQLite would follow beside the file, and a journal that names another one.
+    """Refuse what SQLite would follow next to the file, and a journal that names another one.
 
     Raises:
         StoreError: a link, a pipe, a device, or such a journal.

@@ -123,7 +123,7 @@ class Folder:
             self.rooms: Sequence[Mapping[str, Any]] = list(stored_rooms(path).values())
             """The samples that people were given."""
             self.other_counts: Mapping[Any, Mapping[str, int]] = reader.other_counts()
-            """Queries beside `asked`: `baseline`, `other`, `ahead`, `interrupted`."""
+            """Queries besides `asked`: `baseline`, `other`, `ahead`, `interrupted`."""
             self.spending: Sequence[Spending] = reader.spending()
             self.n_from_cache = reader.n_from_cache()
 

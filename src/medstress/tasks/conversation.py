@@ -81,7 +81,7 @@ class Conversation:
     parser: str = DEFAULT
     """Reads a generated answer."""
     thoughts: Marks = None
-    """Opening and closing mark of the model's thoughts, beside the usual ones."""
+    """Opening and closing mark of the model's thoughts, on top of the usual ones."""
     by_letter: bool = False
     """True if the answer is scored, False if it is generated."""
     in_turns: bool = True

@@ -81,7 +81,7 @@ class MultipleChoice:
     parser: str = DEFAULT
     """Used by `generate` answering and for texts that a function returns."""
     thoughts: Marks = None
-    """Opening and closing mark of the model's thoughts, beside the usual ones."""
+    """Opening and closing mark of the model's thoughts, on top of the usual ones."""
     decoding: Decoding = Decoding()
     """Used by `generate` answering."""
     reasoning_tokens: int | None = None
@@ -182,7 +182,7 @@ class MultipleChoice:
         """Ask, go on speaking after the answer, and read the reply to that.
 
         The first call is that of the question alone, so its answer is the one that is known. A
-        first reply that was cut off ends the conversation: nobody knows what was answered.
+        first reply that was cut off ends the conversation: its answer is unknown.
         """
         asked = without_follow_up(candidate)
         first = yield from self.flow(asked)

@@ -385,7 +385,7 @@ def _load(name: str, folder: Traversable) -> PromptSet:
         except FileNotFoundError:
             raise UsageError(
                 f"template {name!r}: the folder has no {file}; copy a shipped set and change it: "
-                "`medstress list prompts` says where they lie"
+                "`medstress list prompts` says where they are"
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"template {name!r}: {file} cannot be read: {error}") from error

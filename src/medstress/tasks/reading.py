@@ -21,7 +21,7 @@ from medstress.core.items import LETTERS
 Parser = Callable[[str, Sequence[str]], str | None]
 """(reply without thoughts, texts of the options) -> the letter of one of them."""
 Marks: TypeAlias = tuple[str, str] | None
-"""Opening and closing mark of a model's thoughts, beside the usual ones."""
+"""Opening and closing mark of a model's thoughts, on top of the usual ones."""
 DEFAULT = "final_statement"
 LONGEST_READ = 20_000
 """Most characters of a reply that are read: half from its start, half from its end."""
@@ -62,7 +62,7 @@ def without_thoughts(text: str, own: Marks = None) -> str:
 
     Args:
         text: as the model wrote it.
-        own: marks of this model, beside the usual ones.
+        own: marks of this model, on top of the usual ones.
 
     >>> without_thoughts("<think>A or B?</think> It is B."), without_thoughts("[THINK]It may be A")
     ('It is B.', '')
@@ -95,7 +95,7 @@ _SURE = re.compile(r"[<\[◁]/\w+[>\]▷]|<\|END_\w+\|>", re.I)
 
 
 def unknown_marks(text: str, own: Marks = None) -> tuple[str, str] | None:
-    """Return a pair of marks around a part of a reply that may be a thought nobody knows of.
+    """Return a pair of marks around a part of a reply that may be an unknown kind of thought.
 
     A pair that holds the end of the reply, or an answer, is none, nor are marks of known models.
 
@@ -161,7 +161,7 @@ _REWRITES = [
         (r"[,{]\s{0,20}[\"'](?=[\w ]{1,30}[\"']\s{0,5}:)|\\n(?![a-z])", "\n"),
         (r"\\(?:text|math)\w{0,4}\s{0,3}\{|</?(?:b|i|u|em|strong|mark|span|code|sup)>", ""),
         (r"</?\|?(?:p|[a-z][a-z_0-9]{1,29})(?:\s[^<>\n]{0,80})?/?\|?>|\[/[a-z_]{3,20}\]", "\n"),
-        (r"^\s{0,9}\|", ""),
+        (r"^\s{0,9}\||\|\s{0,9}$", ""),
         (r"\|", " : "),
         # Marks of layout.
         (r"(?<=\w)_(?=\w)|[{}]", " "),
@@ -230,7 +230,7 @@ def _plain_option(option: str) -> str:
 def _marked(text: str, options: Sequence[str]) -> str:
     """Return a plain text with one character for each option that it names.
 
-    Without patterns made of options, which would be compiled anew for every edited question.
+    Without patterns made of options, which would be compiled again for every edited question.
     """
     for place in sorted(range(len(options)), key=lambda place: -len(options[place])):
         wanted, lower = _plain_option(options[place]), text.lower()
@@ -328,11 +328,13 @@ _STATED_AFTER = re.compile(
 _VOID = re.compile(
     r"\b(?:if|unless|suppose|initially|at first|originally|previously)\b"
     r"|\b(?:first|initial) (?:guess|thought|impression|instinct)\b"
-    r"|\b(?:patient|doctor|nurse|friend|teacher|user|you|he|she|they) (?:\w{1,12} ){0,2}"
+    r"|\b(?:patient|doctor|physician|resident|expert|professor|examiner|nurse|friend|teacher|user"
+    r"|you|he|she|they) (?:\w{1,12} ){0,2}"
     r"(?:said|says?|claim(?:s|ed)?|thinks?|believes?|suggest(?:s|ed)?|answered|chose)\b"
+    r"|\b(?:thinks|believes|claims|argues|insists)\b"
     r"|\b(?:not|never|cannot|\w{2,6}n't|least|worst|less|wrong|incorrect|false|except|whether|thought"
     r"|might|may|could|can|students?|candidates?|people|colleagues?|many|some|others|tempting"
-    r"|mistak\w{1,5}|second (?:most|best|choice)|neither|no)\b[^,;:]{0,200}$",
+    r"|mistak\w{1,5}|second[ -](?:most|best|choice)|neither|no)\b[^,;:]{0,200}$",
     re.IGNORECASE,
 )
 """Before a claim, within its clause: a condition, somebody else's or an earlier view, a denial."""
@@ -350,12 +352,18 @@ _UNSURE = re.compile(
 )
 _TAKEN_BACK = re.compile(
     r"\b(?:wait|actually|sorry|apologi[sz]e|mistake|correction|corrected|instead|reconsider\w{0,5}"
-    r"|hmm|re-?evaluat\w{1,5}|(?:second|further) thought|reflection|hold on|revis\w{1,5}"
-    r"|double-check\w{0,4}|scratch that)\b"
+    r"|hmm|re-?(?:evaluat|calculat|comput|check)\w{1,5}|(?:second|further) thought|reflection"
+    r"|hold on|revis\w{1,5}|double-check\w{0,4}|scratch that)\b"
     r"|\bno[,.;:!]|\b(?:but|however|rather)\b[^.\n]{0,80}$",
     re.IGNORECASE,
 )
 """Between two claims that differ: the first one is taken back."""
+_CORRECTED = re.compile(
+    r"(?im:(?:^|[.,;:!?…–—-] ?)(?:wait|actually|sorry|correction|hmm+|oops|scratch that|no)\b"
+    r"[,.:!…]{0,3}(?: (?!(?:not|never|cannot)\b)[\w']{1,12}[,:]?){0,4} )"
+    rf"\(?(?P<to>{_TOKEN})\)?(?im:[.!]?$|[.!]? (?:because|since|as)\b)"
+)
+"""After a claim: it is taken back for another option, with which the line closes."""
 _RIGHT = (
     r"(?:correct|right|true|accurate|valid|yes|✓|the (?:best|correct|right)|better|preferred"
     r"|best(?=[.!,]|$)"
@@ -645,9 +653,10 @@ def _labelled(text: str, letters: str, claims: _Claims) -> list[_Claim] | None:
     """Return the labels that may be answers; None if other lines label other options."""
     lines, good, at = text.split("\n"), list[_Claim](), 0
     labels = [_label(line) for line in lines]
-    texts = [one.options for one in labels if one is not None and one.is_whole and one.with_text]
-    is_list = len(set(texts)) == len(letters)
     first = next((i for i, line in enumerate(lines) if re.search(_TOKEN, line)), 0)
+    end = next((i for i in range(first + 1, len(lines)) if _EXPLAINS.match(lines[i])), None)
+    texts = [one.options for one in labels[:end] if one and one.is_whole and one.with_text]
+    is_list = len(set(texts)) == len(letters)
     for number, (line, label) in enumerate(zip(lines, labels, strict=True)):
         if good and _EXPLAINS.match(line):
             break
@@ -712,14 +721,21 @@ def _scored(text: str, options: Sequence[str]) -> str | None:
     return None if any(option[:1].isdigit() for option in options) else top[0]
 
 
-def _last(claims: Sequence[_Claim], text: str) -> frozenset[str]:
-    """Return what the last claim names; nothing if it differs from one that was not taken back."""
+def _last(claims: Sequence[_Claim], text: str, wrong: set[str]) -> frozenset[str]:
+    """Return what the last claim names.
+
+    Nothing if it differs from one that was not taken back, or is itself taken back for an option
+    that is not called wrong.
+    """
     if not claims:
         return frozenset()
     last = claims[-1]
     earlier = [one for one in claims if one.options != last.options]
     if earlier and not _TAKEN_BACK.search(text[earlier[-1].end : last.at]):
         return frozenset()
+    for match in _CORRECTED.finditer(text, last.end):
+        if _letters(match["to"]) - wrong - last.options:
+            return frozenset()
     return last.options
 
 
@@ -760,14 +776,14 @@ def final_statement(text: str, options: Sequence[str], *, is_cut: bool = False) 
 
 def _settled(stated: Sequence[_Claim], claims: _Claims, text: str) -> frozenset[str]:
     """Return what statements name that no later verdict denies."""
-    last, named = stated[-1], _last(stated, text)
+    last, named = stated[-1], _last(stated, text, claims.wrong)
     better = [
         one
         for one in claims.right
         if one.at > last.at and len(one.options) == 1 and one.options != last.options
     ]
     if better:
-        return _last([last, *better], text)
+        return _last([last, *better], text, claims.wrong)
     is_denied = any(one.at > last.at and one.options & named for one in claims.denied)
     return frozenset() if is_denied else named
 
@@ -779,7 +795,7 @@ def _unstated(text: str, letters: str, options: Sequence[str], claims: _Claims) 
         first = _label(text.split("\n", 1)[0])
         is_other = first is not None and first.is_whole and score not in first.options
         return frozenset() if is_other else frozenset(score)
-    named = _last(labels, text) if labels else frozenset[str]()
+    named = _last(labels, text, claims.wrong) if labels else frozenset[str]()
     if labels == []:
         named = _closing(text, claims)
     denied = frozenset[str]().union(*(one.options for one in claims.denied))
@@ -844,7 +860,7 @@ def letter_read(
         parser: a name of `PARSERS`.
         text: the reply, thoughts too.
         options: their texts, as the victim saw them.
-        own: marks of the model's thoughts, beside the usual ones.
+        own: marks of the model's thoughts, on top of the usual ones.
         is_cut: whether the reply ended at `max_new_tokens`; then only a statement counts.
     """
     reply = without_thoughts(text, own)

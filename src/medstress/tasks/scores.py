@@ -57,10 +57,9 @@ class Resamples:
             yield self.rows[start : start + step].astype(np.float64)
 
 
-MEANINGS = (
-    "Shares have their counts and, in brackets, their 95 % intervals. Accuracy is of what could be "
-    "attacked."
-)
+RIGHT = "Accuracy"
+OF_ATTACKABLE = "Accuracy is of what could be attacked."
+MEANINGS = f"Shares have their counts and, in brackets, their 95 % intervals. {OF_ATTACKABLE}"
 Measure: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Resamples], Mapping[str, Numbers]]
 """(gold, predicted, resamples) -> name of a score -> its value in every resample, nan where it is
 undefined. `gold[i]` and `predicted[i]` belong to answer i."""
@@ -100,6 +99,8 @@ class Scoring:
     """Why a search has no perturbed copy."""
     note: str = "Drop: before minus after, paired."
     """What the words in a table of the scores mean."""
+    right: str = RIGHT
+    """What a table of rates calls the share that was right before any edit."""
     meanings: str = MEANINGS
     """What the words in a table of rates mean."""
 
@@ -224,7 +225,8 @@ CORRELATIONS = _Similarities(
     note="Correlation of the model's scores with people's, the mean over seeds. After: of the "
     "perturbed pairs. Drop: before minus after, paired. Pairs that share a sentence are drawn "
     "together.",
-    meanings="A pair has no right answer. Accuracy: pairs whose clean score could be read. Lost: "
+    right="Scored",
+    meanings="A pair has no right answer. Scored: pairs whose clean score could be read. Lost: "
     "the score moved by more than `max_change`. Measured: it moved, and there is no limit.",
 )
 
@@ -341,7 +343,8 @@ ENTITIES = _Entities(
     "strict, where it differs: without what begins with no B-. After: of the perturbed copy. "
     "Drop: before minus after, paired; net of control: F1 after as much noise outside entities "
     "minus F1 after the attack. A search has no perturbed copy.",
-    meanings="A trial is about one entity of the data. Accuracy: entities that the model marks "
+    right="Found",
+    meanings="A trial is about one entity of the data. Found: entities that the model marks "
     "before any edit, with exactly their tokens and type. Lost: marked before, and not under "
     "attack. Not attackable: sentences without an entity, which precision counts. Shares have "
     "their counts and, in brackets, their 95 % intervals.",

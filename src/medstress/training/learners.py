@@ -25,14 +25,20 @@ from medstress.backends.local.encoders import PieceTokenizer
 from medstress.backends.local.files import ModelFiles, find_model
 from medstress.backends.local.loading import placement_of
 from medstress.backends.options import BackendOptions
-from medstress.core.errors import StoreError
+from medstress.core.errors import StoreError, UsageError
 from medstress.core.extras import importing
 from medstress.core.hashing import digest
 from medstress.core.reading import loading
 from medstress.core.sentences import OUTSIDE, SentencePair, TaggedText, entities_of
 from medstress.core.writing import atomic_path, make_folder
-from medstress.entities.encoders import minilm_folder, quiet
-from medstress.entities.processor import in_compute_thread, keep_freed_memory, use_onednn
+from medstress.entities.encoders import minilm_folder
+from medstress.entities.processor import (
+    in_compute_thread,
+    keep_freed_memory,
+    lacking,
+    quiet,
+    use_onednn,
+)
 from medstress.experiment.config import Train
 from medstress.store.database import translated
 from medstress.tasks.scores import pearson
@@ -330,7 +336,7 @@ def find_start(model: str, device: str, base: Path) -> Start:
 
 @in_compute_thread
 def open_model(start: Start, architecture: str, seed: int, **config: Any) -> tuple[Any, Any]:
-    """Load a model; weights that it lacks are random.
+    """Load a model; weights of a head that it lacks are random.
 
     Args:
         start: the pretrained model.
@@ -342,7 +348,7 @@ def open_model(start: Start, architecture: str, seed: int, **config: Any) -> tup
         The model, on its device, and its tokenizer.
 
     Raises:
-        UsageError: transformers cannot load the model.
+        UsageError: transformers cannot load the model, or it lacks weights below its head.
     """
     import torch
     import transformers
@@ -353,9 +359,11 @@ def open_model(start: Start, architecture: str, seed: int, **config: Any) -> tup
     # Transformers warns that the head is new, which is intended here.
     with loading(lambda why: f"{key}: transformers cannot load it: {why}"), quiet():
         tokenizer = transformers.AutoTokenizer.from_pretrained(start.files.location, **how)
-        model = getattr(transformers, architecture).from_pretrained(
-            start.files.location, dtype=torch.float32, **config, **how
-        )
+        how |= {"dtype": torch.float32, "output_loading_info": True, **config}
+        kind = getattr(transformers, architecture)
+        model, report = kind.from_pretrained(start.files.location, **how)
+    if names := lacking(model, report):
+        raise UsageError(f"{key}: its files lack the weights {names}; fetch or save it again")
     model = model.to(start.device)
     use_onednn(model)  # speeds up evaluation
     return model, tokenizer

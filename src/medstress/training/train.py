@@ -836,7 +836,7 @@ def trained(
             finally:
                 shutil.rmtree(building, ignore_errors=True)
         done = {**own, "measure": learner.measure, "curve": curve}
-        # Beside the model's folder, whose content must not change its identity.
+        # Outside the model's folder, whose content must not change its identity.
         _write(folder / f"{model.folder}.json", done)
         shutil.rmtree(checkpoints, ignore_errors=True)
     return {"measure": done["measure"], "curve": done["curve"]}

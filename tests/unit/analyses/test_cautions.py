@@ -70,7 +70,7 @@ def endpoint(**notes: Any) -> dict[str, Any]:
         (
             {"controls": {"left_out": {"near": {"same_type": "it is that attack"}}}},
             ["control_left_out"],
-            "same_type beside near: it is that attack",
+            "near: no control same_type; it is that attack",
         ),
         ({"surrogates": [{**SYNONYMS, **COUNTED}]}, ["synonyms"], "of 9 mentions"),
         (

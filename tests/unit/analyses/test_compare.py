@@ -151,12 +151,23 @@ def test_equal_victims_with_lethal_names_of_their_own_are_rarely_called_differen
     assert by_names <= 2
 
 
+def test_a_few_lethal_names_are_few_however_many_questions_they_take():
+    """Names of two victims are lethal by the same chance; a few of ten take most questions."""
+    found = [compare(*lethal_lists(seed, 60, 10)) for seed in range(20)]
+    assert {one.verdict for one in found} == {"undecided"}
+    items = [row_of(one, "accuracy_after") for one in found]
+    assert sum(row.difference.low > 0 or row.difference.high < 0 for row in items) > 10
+
+
 def test_a_worse_victim_is_worse_for_names_like_these_too():
     rng = np.random.default_rng(1)
     drawn = rng.integers(0, 40, 150)
 
     def arms(name: str, lethal: int) -> Side:
-        rows = [trial(i, flipped_at=1 if x < lethal else None) for i, x in enumerate(drawn)]
+        rows = [
+            trial(i, flipped_at=1 if x < lethal else None, name=f"name {x}")
+            for i, x in enumerate(drawn)
+        ]
         names = {i + 1: frozenset({f"name {x}"}) for i, x in enumerate(drawn)}
         return side(name, rows, names=names)
 
@@ -253,7 +264,7 @@ def test_items_are_paired_by_content_and_not_by_name():
 def test_what_has_no_pair_is_refused(other, said):
     with pytest.raises(UsageError) as error:
         compared(trials([HELD] * 3, attack=other[0].arm.attack), other)
-    said(str(error.value), "no trial of A and B")
+    said(str(error.value), "no trial of the same item")
 
 
 @pytest.mark.parametrize("margin", [0, -0.1, 1, 2.0, float("nan")])
@@ -372,6 +383,9 @@ def test_power_is_said_at_what_was_seen_or_at_two_guesses():
         trials([1] * 15 + [HELD] * 85), trials([HELD] * 15 + [1] * 15 + [HELD] * 70)
     ).deciding[0]
     assert [(one.discordance, one.is_assumed) for one in many.power] == [(0.3, False)]
+    nine = compared(trials([HELD] * 9), trials([HELD] * 9))
+    assert nine.sentence.endswith(" a difference of .732 if .732 of the pairs differ.")
+    assert nine.tables()[0].notes == ("Accuracy is of what could be attacked.",)
     none = compared(trials([HELD] * 3), trials([HELD] * 3)).deciding[0]
     assert "With so few pairs no difference is found" in none.sentence
 

@@ -349,7 +349,7 @@ def test_names_of_both_runs_widen_a_difference():
 def test_valid_successes_need_people():
     limit = {"metric": "asr_valid", "max_high": 0.3}
     row = of(lost(20, 100), limit)
-    assert (row.met, row.reason) == (None, "nobody has judged its successes")
+    assert (row.met, row.reason) == (None, "no one has judged its successes")
     judged = [
         replace(t, first=f, pick=f)
         for t in lost(20, 100)

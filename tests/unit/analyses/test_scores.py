@@ -74,6 +74,16 @@ def test_other_kinds_have_tables_and_pictures_of_their_own_alone(of_pairs):
     assert (chart.name, chart.unit) == ("scores", not of_pairs)
 
 
+def test_entities_that_are_lost_are_no_answers_and_those_found_no_accuracy():
+    results = planted_run([*sentences(40), *sentences(40, SEARCH)]).of(RESULTS)
+    (rates,) = (one for one in results.tables() if one.name == "results")
+    headings = [column.heading for column in rates.columns]
+    assert ["Found", "Found after"] == [one for one in headings if "after" in one or "Found" in one]
+    assert "Accuracy" not in " ".join([*headings, *rates.notes])
+    assert {one.y for one in results.charts() if one.name == "loss"} == {"share of entities lost"}
+    assert not any("right answer" in one.sentence for one in results.remarks())
+
+
 def test_a_tagger_that_forgets_perturbed_words_loses_all():
     run = planted_run(sentences(40))
     f1 = scored(run)["f1"]
@@ -85,6 +95,12 @@ def test_a_tagger_that_forgets_perturbed_words_loses_all():
     # Nothing is marked, so that precision has nothing to divide by; it is no number and no crash.
     assert (precision.after.value, precision.drop.value, precision.p) == (None, None, None)
     assert rules(run) == []
+    # All resamples agree, so there is no interval; the control lost nothing.
+    beside = planted_run([*sentences(40), *sentences(40, controlled(), after=ONE)])
+    assert beside.of(VERDICT).lines[1:] == [
+        "The same noise outside entities costs .00; 1.00 more is lost where entities are hit.",
+        "You can rely on this.",
+    ]
 
 
 def test_a_tagger_that_forgets_some_has_an_interval_around_what_was_planted():
@@ -237,6 +253,10 @@ def test_constant_scores_have_no_correlation_and_it_is_said():
     verdict = flat.of(VERDICT)
     assert verdict.lines[0].endswith(f"is {why}.")
     assert verdict.lines[1] == "So nothing is known of what attacks take."
+    # Where a limit makes changes countable, a model that says one thing loses nothing.
+    limited = [trial(i, item=t.item, before=t.before) for i, t in enumerate(pairs(rounded))]
+    held = planted_run(limited).of(VERDICT)
+    assert f"Pearson is {why}" in held.trust.reasons
     # Small scores that differ are not.
     small = [(gold, 1e-9 * before, 1e-9 * after) for gold, before, after in noisy(40, 0.1, 0.1)]
     assert scored(planted_run(pairs(small))).main.before.value > 0.9

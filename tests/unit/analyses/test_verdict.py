@@ -253,7 +253,7 @@ def test_a_low_end_of_less_than_a_question_is_not_rounded_up():
         trials.append(trial(i, control("no_op"), item=q, flipped_at=1 if 13 <= i < 17 else None))
     verdict = said(planted_run(trials))
     assert verdict.lines[1] == (
-        "Harmless edits alone lose 4. Under near names it lost more: up to 17 questions of 40."
+        "Harmless edits alone lose 4. Under near names it lost up to 17 more, of 40 questions."
     )
 
 
@@ -308,6 +308,15 @@ def test_one_group_does_not_hide_another():
     assert "Also lost: 11 of 34 questions of drugs (near names)." in first
 
 
+def test_of_many_groups_those_that_lose_most_are_named():
+    lost = {"a": 11, "b": 20, "c": 29, "d": 5, "e": 6}
+    trials = [t for group, n in lost.items() for t in flips(30, n, group=group)]
+    assert said(planted_run(trials)).lines[0].endswith(
+        "Also lost: 20 of 30 questions of b (near names); 11 of 30 questions of a (near names); "
+        "6 of 30 questions of e (near names); 1 more."
+    )
+
+
 def test_a_single_question_is_not_called_the_worst_result():
     trials = [*flips(34, 11, group="drugs"), *flips(1, 1, group="diseases")]
     assert said(planted_run(trials)).lines[0].startswith("model knew 34 of 34 questions of drugs.")
@@ -323,6 +332,9 @@ def test_another_attack_without_readable_answers_is_said():
     verdict = said(planted_run(trials))
     assert verdict.trust.level == "no"
     assert any("far names: 40 of 40" in reason for reason in verdict.trust.reasons)
+    hardly = [trial(i, arm(far), item=q, asked=i // 39) for i, q in enumerate(questions(40))]
+    verdict = said(planted_run([*trials[:80], *hardly]))
+    assert verdict.trust.reasons == ["far names: 39 of 40 were never attacked"]
 
 
 def estimate(value: float, low: float | None, high: float | None, n: int) -> Estimate:
@@ -490,7 +502,7 @@ def test_random_names_of_the_type_stand_beside_harmless_edits():
         for i, q in enumerate(questions(40))
     ]
     assert re.fullmatch(
-        r"Harmless edits alone lose 2\. Under near names it lost more: \d+ to \d+ questions of 40"
+        r"Harmless edits alone lose 2\. Under near names it lost \d+ to \d+ more, of 40 questions"
         r"\. Random names of the same type lose 15\.",
         said(planted_run(trials)).lines[1],
     )

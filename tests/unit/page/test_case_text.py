@@ -1,11 +1,14 @@
-"""The list of cases on the terminal."""
+"""The list of cases on the terminal, and what is marked as changed in a text."""
 
 from io import StringIO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 from rich.console import Console
 
 from medstress.report.cases import Cases, print_cases
+from medstress.report.text import ADDED, REMOVED, SAME, mark_changes
 from planted_trials import attacked_run, fooled, right
 
 
@@ -24,3 +27,28 @@ def test_the_list_names_attack_and_model_and_one_command_for_the_rest(width):
     assert rows.count("near") == 2 * 20
     assert text.endswith(f"{n - 20} more cases: medstress view {run.folder.path} has all.")
     assert text.count("more") == 1
+
+
+WORDS = some.lists(some.sampled_from(["a", "man", "takes", "aspirin", "(10", "mg)", "α-", "\n"]))
+
+
+@given(WORDS, WORDS)
+def test_marked_pieces_give_both_texts(old, new):
+    before, after = " ".join(old), " ".join(new)
+    marked = mark_changes(before, after)
+    assert "".join(text for change, text in marked if change != ADDED) == before
+    assert "".join(text for change, text in marked if change != REMOVED) == after
+
+
+def test_two_sentences_put_in_are_all_that_is_marked():
+    before = "A man takes aspirin. He is well. A man asks for help."
+    after = (
+        "A man takes aspirin. A man of his village is a healer. He is well. "
+        "A man asks for help, and for work."
+    )
+    marked = mark_changes(before, after)
+    assert [change for change, _ in marked] == [SAME, ADDED, SAME, ADDED, SAME]
+    assert [text.strip() for change, text in marked if change == ADDED] == [
+        "A man of his village is a healer.",
+        ", and for work",
+    ]

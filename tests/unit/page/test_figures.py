@@ -140,7 +140,7 @@ def test_the_table_is_of_other_items_and_the_one_as_published_of_all():
     parts = only(run_of(), "table1")
     other, same = (parts[name] for name in ("table1", "table1-as-published"))
     assert {row["cases_accuracy_n"] for row in rows_in(other) if row["victim"] == "model"} == {"48"}
-    assert any("which no number here is of" in note for note in other.notes)
+    assert any("numbers here are of the others" in note for note in other.notes)
     (row,) = [row for row in rows_in(same) if row["victim"] == "model"]
     assert (row["cases_accuracy_n"], row["cases_random_n"]) == ("60", "56")
     assert any("under the paper's rule, which leaves out" in note for note in same.notes)
@@ -162,6 +162,15 @@ def test_published_lines_say_whether_ours_are_chosen_alike(grid, words):
     (note,) = [note for note in same.notes if note.startswith("Published lines take the best n")]
     assert note.endswith(f"ours {words}.")
     assert any(n.endswith("ours do not.") for n in parts["table1"].notes)
+
+
+def test_a_model_that_says_nothing_under_attack_may_have_lost_all():
+    run = run_of({"random": substitution("random", None, 1)})
+    mute = [replace(t, first=None, queries=t.queries._replace(unreadable=1)) for t in run.trials]
+    silent = planted_run(mute, **{name: run.manifest[name] for name in ("config", "datasets")})
+    (row, *_) = only(silent, "table1")["table1"].rows
+    (asr,) = (entry for entry in row if "[.000, 1.000]" in "".join(entry.lines))
+    assert asr.lines == ("at worst [.000, 1.000]",)
 
 
 def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it():

@@ -33,11 +33,11 @@ _OF_ATTACK: frozenset[Need] = frozenset(("names", "drugs", "mentions", "passages
 
 @dataclass(frozen=True, kw_only=True)
 class ControlArm(Attack):
-    """A control beside one attack, with its items, goal, seeds and number of queries.
+    """A control of one attack, with its items, goal, seeds and number of queries.
 
     It asks, item by item, at most as many perturbed queries as the attack could have asked there,
     and one about an item that is wrong at baseline.
-    The first success ends it: what the attack does after a success changes no rate. Beside a probe
+    The first success ends it: what the attack does after a success changes no rate. Next to a probe
     it asks all of its variants, of all items. The draws are those of the control, so the arms of
     attacks with equal budget, goal and seeds ask the same and pay once.
     """
@@ -158,7 +158,7 @@ def _field(name: str) -> str:
 
 
 def control_arm(control: Control, attack: Attack) -> ControlArm:
-    """Put a control beside an attack; see `Control.for_attack`."""
+    """Give an attack a control; see `Control.for_attack`."""
     return ControlArm(harmless=control.for_attack(attack), of=attack)
 
 

@@ -363,7 +363,7 @@ def _fitted(sites: Sequence[Site], need: int) -> list[Site] | None:
     """
     moved = [[_moved(site.old, text) for text in site.texts] for site in sites]
     lost = {word for own in moved for _, gone in own for word in gone}
-    gains = [[sum(word not in lost for word in more) for more, _ in own] for own in moved]
+    gains = [[len(more) - sum(map(lost.__contains__, more)) for more, _ in own] for own in moved]
     lows = [min(own) for own in gains]
     while sum(lows) < need:
         # Where leaving out the texts that change least leaves most.

@@ -289,7 +289,7 @@ def _heading(item: Question) -> str:
 
 
 def _row(name: str, item: Question, answer: Prediction, shown: str) -> str:
-    """Return a line of the table of confidences; beside a known P(key) it has that too."""
+    """Return a line of the table of confidences; with a known P(key) it has that too."""
     numbers = answer.confidences or (None,) * len(item.letters)
     cells = ["-" if one is None else f"{one:g}" for one in numbers]
     letter = answer.answer or "unreadable"

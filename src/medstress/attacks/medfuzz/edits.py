@@ -1,6 +1,6 @@
-"""Turn what an attacker writes into insertions: texts with places, or a question written anew.
+"""Turn what an attacker writes into insertions: texts with places, or a question written again.
 
-A question written anew is taken if every word of the original is in it, in order. Many alignments
+A question written again is taken if every word of the original is in it, in order. Many alignments
 of the two may be possible: "His" of an inserted sentence may match the "His" that begins the next
 one. Of these we take the one with the fewest insertions, at the ends of sentences, clauses and
 words.
@@ -21,7 +21,7 @@ from medstress.core.items import Candidate, Question
 from medstress.core.text import Edit
 
 START, END = "start", "end"
-"""Places of an insertion beside words: the beginning, and before the sentence that asks."""
+"""Places of an insertion besides words: the beginning, and before the sentence that asks."""
 _WORD = re.compile(r"\w+|-{2,}|\.{3}|''|``|[^\w\s]")
 _PLAIN = str.maketrans(
     dict.fromkeys("‘’‛ʼ`´′", "'") | dict.fromkeys("“”„‟″", '"') | dict.fromkeys("‐‑‒–—―−", "-")
@@ -181,7 +181,7 @@ def _in_field(item: Question, at: int, text: str) -> Edit:
     return Edit(field="stem", start=at, end=at, replacement=text)
 
 
-# A question written anew.
+# A question written again.
 
 
 def edits_between(item: Question, rewritten: str) -> Candidate:
@@ -350,7 +350,7 @@ def _ends(words: Sequence[Word], n: int) -> bool:
     return n == 0 or (parted and _is_end(words, n - 1))
 
 
-# An insertion beside its neighbours.
+# An insertion next to its neighbours.
 
 
 def readings(before: str, insertion: str, after: str) -> Iterator[tuple[str, str, str]]:

@@ -167,7 +167,7 @@ _OF_SOMEBODY = _words(
 def facts_kept(draft: Draft) -> str | None:
     """Object if a number with its unit, or an annotated entity, is changed, parted or harmed.
 
-    An insertion does harm if it denies, doubts or shifts what it stands next to or names, or if it
+    An insertion does harm if it denies, doubts or shifts what it is next to or names, or if it
     brings another age, time or amount. Marks around a number are no part of it.
     """
     item, edits = draft.item, draft.candidate.edits
@@ -257,7 +257,7 @@ def _is_light(text: str) -> bool:
 
 
 def _outnumbered(before: str, inserted: str, after: str) -> str | None:
-    """Say which age, time or amount of an insertion stands against the original's, or None.
+    """Say which age, time or amount of an insertion contradicts the original's, or None.
 
     Other numbers pass ("has 3 children", "came 2 years ago"), unless they follow one of the case.
     """

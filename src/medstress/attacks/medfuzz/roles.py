@@ -42,7 +42,7 @@ MOST_INSERTIONS = 100
 """Most insertions in one attempt."""
 _QUOTES = '"“”'
 _LIKE = 0.6
-"""Share of the question's words from which on a text is that question, written anew."""
+"""Share of the question's words from which on a text is that question, written again."""
 _SHORTEST_PLAN = 8
 """Fewest words of a plan in prose; what is shorter is a refusal."""
 CLEAN_SAMPLE = 6_000_000
@@ -54,6 +54,13 @@ _NOTHING = re.compile(
 )
 """A reply in prose that objects to nothing."""
 _LIST = re.compile(r"\[[^\[\]{}]*\]")
+_LEAD = re.compile(
+    r'.*\{\s*"\w+"\s*:\s*"?'
+    r"|[^.?:>]{0,80}(?:question|item|text|vignette|version|edited|modified|revised|rewritten)"
+    r'[^.?:>]{0,20}[:>][\s"`]*',
+    re.IGNORECASE,
+)
+"""What introduces a question on its own line: the beginning of JSON that is none, or a heading."""
 
 R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
@@ -322,7 +329,7 @@ class Attacker:
         added: tuple[Insertion, ...] | None,
         options: Mapping[str, str],
     ) -> Written | Unreadable:
-        """Return an edit if it can be made, nobody hid a character in it, and it is a new one."""
+        """Return an edit if it can be made, no character is hidden in it, and it is a new one."""
         if hidden := hidden_in(text, self.item.question):
             return Unreadable(
                 f"it holds the character {hidden}, which nobody can see", "hidden character"
@@ -343,23 +350,43 @@ class Attacker:
         return Written(candidate=candidate, options=options, added=added)
 
     def _whole_in(self, text: str) -> tuple[str, Mapping[str, str] | None]:
-        """Return the text of a reply that may be the whole question, and the options beside it."""
+        """Return the text of a reply that may be the whole question, and the options with it."""
         prose = without_thoughts(text)[-LONGEST:]
-        for parsed in reversed(list(objects_in(prose))):
-            texts = [value for value in parsed.values() if isinstance(value, str)]
-            if texts:
-                options: Any = parsed.get("options")
-                options = options if isinstance(options, dict) else None
-                return max(texts, key=self._share), options
-        lines = [line for line in prose.splitlines() if line.strip(" `")]
-        if len(lines) > 1 and lines[0].rstrip(" *").endswith(":"):
-            lines = lines[1:]
-        lines = [line for line in lines if not re.match(r"\W{0,4}[A-J]\W{0,2}[.:)]", line)]
-        whole, own = " ".join(lines).strip("` "), self.item.question
+        for outer in reversed(list(objects_in(prose))):
+            inner = [outer, *(one for one in outer.values() if isinstance(one, dict))]
+            strings = [[text for text in one.values() if isinstance(text, str)] for one in inner]
+            texts = [text for one in strings for text in (*one, "\n".join(one))]
+            if any(texts):
+                given = (one["options"] for one in inner if isinstance(one.get("options"), dict))
+                return self._unlisted(max(texts, key=self._share)), next(given, None)
+        whole, own = self._unlisted(prose).strip("` "), self.item.question
+        # What comes before the line in which the question begins introduces it.
+        start = self._start_in(whole)
+        line = whole.rfind("\n", 0, start) + 1
+        lead = _LEAD.match(whole, line, start)
+        whole = whole[lead.end() if lead else line :].replace("\n", " ")
         whole = whole if own[0] in _QUOTES else whole.lstrip(_QUOTES)
         whole = whole if own[-1] in _QUOTES else whole.rstrip(_QUOTES)
         end = whole.rfind(self.item.stem)
         return whole if end < 0 else whole[: end + len(self.item.stem)], None
+
+    def _unlisted(self, text: str) -> str:
+        """Return a text without bold type and without lines that list options or nothing."""
+        own = self.item.question
+        lines = (text if "**" in own else text.replace("**", "")).splitlines()
+        option = re.compile(r"\W{0,4}[A-J]\W{0,2}[.:)]")
+        kept = [line for line in lines if line.strip() in own or not option.match(line)]
+        return "\n".join(line for line in kept if line.strip(" `"))
+
+    def _start_in(self, text: str) -> int:
+        """Return the last place from which on a text has all words of the question; 0 for none."""
+        words = words_of(text)
+        at = len(words)
+        for own in reversed(words_of(self.item.question)):
+            at = next((i for i in range(at - 1, -1, -1) if words[i].text == own.text), -1)
+            if at < 0:
+                return 0
+        return words[at].start
 
     def _share(self, text: str) -> float:
         """Return the share of the question's words that a text has."""

@@ -10,8 +10,6 @@ import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +21,7 @@ from medstress.core.extras import not_there
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.reading import loading, reading
 from medstress.core.writing import cache_dir, write_text
+from medstress.entities.processor import quiet
 
 log = logging.getLogger(__name__)
 
@@ -144,20 +143,6 @@ def converted_folder(gguf: Path, dtype: str) -> Path:
     return folder
 
 
-@contextmanager
-def no_progress_bars() -> Iterator[None]:
-    """Keep transformers from drawing progress bars on stderr."""
-    from transformers.utils import logging as transformers_logging
-
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()
-
-
 def _embedded_gguf(name: str) -> Path:
     package, install = EMBEDDED[name]
     # Located, not imported, because its __init__ imports llama.cpp.
@@ -212,7 +197,7 @@ def _hub_commit(name: str, file: str, absent: str, hint: str = "") -> tuple[str,
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with no_progress_bars():
+        with quiet(warnings=True):
             path = Path(hf_hub_download(name, file))
     except (OSError, ValueError) as error:
         raise UsageError(
@@ -240,7 +225,7 @@ def _convert(gguf: Path, dtype: str, folder: Path) -> None:
         else {}
     )
     bar = reader.tqdm  # it ignores transformers' setting
-    with loading(lambda why: f"transformers cannot read {gguf}: {why}"), no_progress_bars():
+    with loading(lambda why: f"transformers cannot read {gguf}: {why}"), quiet(warnings=True):
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(gguf.parent), **source)
         try:
             reader.tqdm = lambda tensors, **_: tensors

@@ -9,20 +9,14 @@ from importlib.util import find_spec
 from typing import Any
 
 from medstress.backends.local.batches import is_out_of_memory
-from medstress.backends.local.files import (
-    Adapter,
-    ModelFiles,
-    find_adapter,
-    find_model,
-    no_progress_bars,
-)
+from medstress.backends.local.files import Adapter, ModelFiles, find_adapter, find_model
 from medstress.backends.options import BackendOptions
 from medstress.core.calls import ModelIdentity
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.extras import importing, not_there
 from medstress.core.hashing import content_hash
 from medstress.core.reading import loading
-from medstress.entities.processor import keep_freed_memory, use_onednn
+from medstress.entities.processor import keep_freed_memory, quiet, use_onednn
 
 DTYPES = ("float32", "bfloat16", "float16")
 _HEADS = {"ner": "TokenClassification", "similarity": "SequenceClassification"}
@@ -100,7 +94,7 @@ def _loaded(
             lambda why: f"transformers cannot load the model {name!r}: {why}",
             passes=is_out_of_memory,
         ),
-        no_progress_bars(),
+        quiet(warnings=True),
     ):
         config = AutoConfig.from_pretrained(files.location, **arguments)
         kind = _kind_of_model(name, config, head=head)
@@ -157,7 +151,7 @@ def _check_tokenizer(name: str, tokenizer: Any, model: Any) -> None:
         raise UsageError(
             f"the tokenizer of model {name!r} is another model's: it makes tokens up to number "
             f"{largest}, but the model has {embedding.num_embeddings} embeddings; put the "
-            "tokenizer files that came with the weights beside them"
+            "tokenizer files that came with the weights next to them"
         )
 
 
@@ -239,7 +233,7 @@ def with_adapter(model: Any, adapter: Adapter) -> Any:
     problem = f"adapter {adapter.name!r} does not fit the model"
     with (
         loading(lambda why: f"{problem}: {why}; give the model that it was trained on"),
-        no_progress_bars(),
+        quiet(warnings=True),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")

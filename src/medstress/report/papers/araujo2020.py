@@ -149,7 +149,7 @@ class _Scores:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What stands below every table."""
+        """The note below every table."""
         few = dict.fromkeys(
             f"{s.n_clusters} {s.clusters} of {row.key.dataset} are too few for an interval; "
             f"{s.scoring.enough} are needed."

@@ -91,7 +91,7 @@ class PaperRun:
         return competitors(self.run)
 
     def notes(self, cells: Iterable[Cell]) -> list[str]:
-        """Return what stands below every table and figure of some attacks."""
+        """Return the note below every table and figure of some attacks."""
         used = list(cells)
         return [
             seeds_note({s for cell in used for s in cell.seeds if s is not None}),

@@ -45,6 +45,7 @@ from medstress.analyses.shown import (
     Label,
     Point,
     Table,
+    as_entry,
     column,
     label,
     table,
@@ -193,12 +194,13 @@ def _published_notes(lines: Iterable[Rates], source: str, *more: str) -> list[st
 
 
 def _success(method: str) -> Callable[[Rates | Line | None], Entry]:
-    """Return what reads the success of a method; what was chosen stands below it."""
+    """Return what reads the success of a method; the note below it says what was chosen."""
 
     def read(line: Rates | Line | None) -> Entry:
         choice = line.choices.get(method) if isinstance(line, Rates) else None
         lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
-        return Entry(value=line.asr.get(method) if line else None, lines=lines)
+        entry = as_entry(line.asr.get(method) if line else None)
+        return replace(entry, lines=(*entry.lines, *lines))
 
     return read
 
@@ -240,8 +242,7 @@ def _blocks(
 
     def add(named: Iterable[Entry], members: Mapping[str, Rates | Line]) -> None:
         values = [field.read(members.get(at)) for at, own in blocks.items() for field in own]
-        entries = (one if isinstance(one, Entry) else Entry(value=one) for one in values)
-        rows.append((*named, *entries))
+        rows.append((*named, *map(as_entry, values)))
 
     for members in grouped.values():
         settings = {at: line.setting for at, line in members.items()}

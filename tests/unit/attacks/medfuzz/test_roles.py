@@ -143,6 +143,12 @@ THOUGHT = '<think>{"target_option": "Z"} or {"insertions": []}?</think>'
         (plan(), json.dumps({"modified_item": whole()})),
         (plan(), f"Here is the edited question:\n\n{whole()}\nA: x\nB: y"),
         (plan(), f'"{whole()}"\n\nI inserted his job.'),
+        (plan(), f"Sure, I can do that.\n\nHere is the edited question:\n\n{whole()}\n\nA) x"),
+        (plan(), f"Sure! **Modified question:** {whole(f'**{CLERK}**')}"),
+        (plan(), f"<notes>Play on his job.</notes>\n{whole()}"),
+        (plan(), f'{{"modified_item": {{"question": "{whole()}", "note": "his "job""}}}}'),
+        (plan(), json.dumps({"modified_item": {"question": f"{whole()}\nA: x"}})),
+        (plan(), json.dumps({"context": f"{ITEM.context} {CLERK}", "stem": ITEM.stem})),
         (
             json.dumps(
                 {"question": whole(), "options": dict(zip("ABCD", ITEM.options, strict=True))}
@@ -160,13 +166,13 @@ def test_replies_are_read_as_models_write_them(said):
     assert not any("<think>" in turn.content for call in play.calls for turn in call.prompt)
 
 
-def test_quotes_that_are_the_questions_own_stay(monkeypatch):
+@pytest.mark.parametrize("stem", ['Which drug does "he" need for his "cold"', "He needs:"])
+def test_quotes_and_colons_that_are_the_questions_own_stay(monkeypatch, stem):
     item = ITEM.__class__(
-        id="q", context="A man coughs.", stem='Which drug does "he" need for his "cold"',
-        options=ITEM.options, key=ITEM.key,
-    )  # fmt: skip
+        id="q", context="A man coughs.", stem=stem, options=ITEM.options, key=ITEM.key
+    )
     monkeypatch.setitem(globals(), "ITEM", item)
-    play = Play(ONE, plan(), whole())
+    play = Play(ONE, plan(), f"{whole()}\nA: x")
     assert play.edited == [f"A man coughs. {CLERK}"]
 
 

@@ -10,6 +10,7 @@ import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 
 import orjson
 import pytest
@@ -168,6 +169,12 @@ def test_a_wait_beyond_all_measure_stops_the_run(value, said):
 @pytest.mark.parametrize("value", ["nan", "-1", "soon", "", "Mon, 99 Foo 99999999999 +" + "9" * 30])
 def test_a_wait_that_is_none_is_no_wait(value):
     assert not retry_after({"retry-after": value})
+
+
+def test_a_wait_may_be_said_as_a_date():
+    after = formatdate(time.time() + 90, usegmt=True)
+    assert 80 < retry_after({"retry-after": after}) <= 90
+    assert retry_after({"retry-after": "Mon, 30 Nov 2020 08:00:00 GMT"}) == 0
 
 
 # -- bounds ----------------------------------------------------------------------------------

@@ -93,6 +93,12 @@ BROKEN = {
         "sent a call of a tool and no text",
         1,
     ),
+    "a call of a tool and an empty text": (
+        chat("", "tool_calls", tool_calls=[{"id": "1"}]),
+        "sent a call of a tool and no text",
+        1,
+    ),
+    "a picture alone": (chat([{"type": "image_url", "image_url": {}}]), "without a text: {", 3),
     "no choice": ({"model": "m", "choices": [], "note": "warming up"}, "warming up", 3),
     "no text": (chat(None, note="filtered?"), "without a text: {", 3),
     "choices null": ({"model": "m", "choices": None}, "sent 0 choices, not 1: {", 3),
@@ -148,6 +154,10 @@ FORMS = {
     "parts with thoughts": (
         [{"type": "thinking", "thinking": THOUGHT}, {"type": "text", "text": "The answer is B"}],
         "Not A.",
+    ),
+    "a picture and a text": (
+        [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": ANSWER}],
+        None,
     ),
     "thoughts as text": (
         [{"type": "reasoning", "text": "Not A."}, {"type": "output_text", "text": ANSWER}],
