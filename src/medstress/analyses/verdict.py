@@ -96,8 +96,8 @@ SECOND: Mapping[str, str] = {
     "is lost where entities are hit.",
     "score, too few": "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) "
     "to say how much more is lost where entities are hit.",
-    "score more, all alike": "The same noise outside entities costs {cost}; {score_more} more is lost "
-    "where entities are hit.",
+    "score more, all alike": "The same noise outside entities costs {cost}; {score_more} more is "
+    "lost where entities are hit.",
     "score as much": "The same noise outside entities costs {cost}; the difference may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
     "not tried": "No harmless edits were tried; controls = true adds them.",

@@ -78,7 +78,7 @@ def test_entities_that_are_lost_are_no_answers_and_those_found_no_accuracy():
     results = planted_run([*sentences(40), *sentences(40, SEARCH)]).of(RESULTS)
     (rates,) = (one for one in results.tables() if one.name == "results")
     headings = [column.heading for column in rates.columns]
-    assert ["Found", "Found after"] == [one for one in headings if "after" in one or "Found" in one]
+    assert [one for one in headings if "after" in one or "Found" in one] == ["Found", "Found after"]
     assert "Accuracy" not in " ".join([*headings, *rates.notes])
     assert {one.y for one in results.charts() if one.name == "loss"} == {"share of entities lost"}
     assert not any("right answer" in one.sentence for one in results.remarks())
