@@ -87,7 +87,7 @@ release-check: $(VENV)/.release docs
 	$(BIN)/python scripts/release_check.py
 	$(BIN)/pytest $(PARALLEL) -m release tests
 	$(BIN)/python scripts/fuzz.py --inputs 5000 --seed 1
-	mkdir -p build/notebooks && cp notebooks/*.ipynb build/notebooks
+	rm -rf build/notebooks && mkdir -p build/notebooks && cp notebooks/*.ipynb build/notebooks
 	$(BIN)/jupyter-execute build/notebooks/*.ipynb
 	! docker info >/dev/null 2>&1 || { docker build --tag medstress . && \
 	  docker run --rm --network none --cap-drop ALL --security-opt no-new-privileges medstress; }

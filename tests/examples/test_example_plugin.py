@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -76,7 +77,7 @@ def printed():
     """The commands on the attack's page."""
     text = (ROOT / "docs/writing-an-attack.md").read_text("utf-8")
     (block,) = re.findall(r"^```\n(python -m.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [line.split()[1:] for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in block.splitlines()]
 
 
 @pytest.fixture(scope="module")
