@@ -232,8 +232,8 @@ def list_of_options(text: str, options: Sequence[str]) -> tuple[int, int] | None
     >>> text[:start], text[end:]
     ('Which?', '')
     """
-    lower = " ".join(text.split()).casefold()
-    n = sum(" ".join(option.split()).casefold() in lower for option in options)
+    plain = _plain(text)
+    n = sum(_plain(option) in plain for option in options)
     if n < max(2, len(options) / 2):
         return None
     forms = sorted(
@@ -281,6 +281,9 @@ def in_a_row(text: str, options: Sequence[str]) -> tuple[str, int] | None:
     >>> in_a_row("Is it codeine, aspirin or quinine?", ["Aspirin", "Quinine", "Codeine"])
     ('Is it', 34)
     """
+    plain = _plain(text)
+    if not all(_plain(option) in plain for option in options):  # as nearly always
+        return None
     forms = (re.escape(" ".join(o.split())).replace(r"\ ", r"\s+") for o in options)
     one = f"({'|'.join(sorted(set(forms), key=len, reverse=True))})"
     item = rf"(?:\s*\b{one}\s*(?:(?:[,;|/?.]|\bor\b|\band\b)\s*|$)+)"
