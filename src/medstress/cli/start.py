@@ -169,9 +169,11 @@ def run(
     for sentence, is_so in wrong.items():
         if is_so:
             raise UsageError(sentence)
-    from medstress.store.shards import parse_shard
+    part = None
+    if shard is not None:
+        from medstress.store.shards import parse_shard
 
-    part = None if shard is None else parse_shard(shard, os.environ)
+        part = parse_shard(shard, os.environ)
     chosen = {
         "data": data,
         "model": model,
@@ -185,6 +187,9 @@ def run(
     }
     used = {name: value for name, value in chosen.items() if value not in (None, {})}
     source = _experiment(experiment, used, sets)
+    from medstress.experiment.reading import resolve
+
+    resolve(source, sets)  # refuses a wrong file before all else is imported
     from medstress.cli.terminal import display
     from medstress.core.extras import BASE, lacking_of
     from medstress.experiment.kept_summary import keep_summary

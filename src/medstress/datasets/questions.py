@@ -232,8 +232,8 @@ def list_of_options(text: str, options: Sequence[str]) -> tuple[int, int] | None
     >>> text[:start], text[end:]
     ('Which?', '')
     """
-    lower = " ".join(text.split()).casefold()
-    n = sum(" ".join(option.split()).casefold() in lower for option in options)
+    plain = _plain(text)
+    n = sum(_plain(option) in plain for option in options)
     if n < max(2, len(options) / 2):
         return None
     forms = sorted(

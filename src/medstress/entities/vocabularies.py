@@ -8,8 +8,8 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -43,7 +43,8 @@ def shipped_hash(table: str) -> str:
     return content_hash(_shipped_bytes(table).hex())
 
 
-def _shipped_lines(table: str) -> list[str]:
+@cache
+def _shipped_lines(table: str) -> Sequence[str]:
     return gzip.decompress(_shipped_bytes(table)).decode("utf-8").split("\n")[1:-1]
 
 
@@ -57,16 +58,16 @@ def lines_by_first_word(table: str) -> dict[str, list[str]]:
 
     A text has few of these words, so the lines stay unread.
     """
-    by_word: dict[str, list[str]] = {}
+    by_word = defaultdict[str, list[str]](list)
     for line in _shipped_lines(table):
-        first = line[line.rindex("\t") + 1 :] or line.split("\t", 2)[1].partition(" ")[0]
-        by_word.setdefault(first, []).append(line)
+        _, name, _, _, _, first = line.split("\t")
+        by_word[first or name.partition(" ")[0]].append(line)
     return by_word
 
 
 @cache
 def _candidates(table: str) -> Vocabulary:
-    rows = (line.split("\t") for line in _shipped_lines(table) if "\t1\t" in line)
+    rows = (line.split("\t", 4) for line in _shipped_lines(table) if "\t1\t" in line)
     return vocabulary_of(table, [row[1] for row in rows if row[3] == "1"])
 
 
@@ -514,12 +515,7 @@ def concept_rows(
     if source == "none":
         return "none", content_hash("none"), ()
     if source == "default":
-        rows: Iterable[tuple[str, str]] = (
-            (f"{t}:{row[0]}", row[1]) for t in SHIPPED for row in shipped_rows(t)
-        )
-        if needed is not None:
-            rows = _of_needed([*rows], {normalise(name) for name in needed})
-        return "default", content_hash([*map(shipped_hash, SHIPPED)]), rows
+        return "default", content_hash([*map(shipped_hash, SHIPPED)]), _shipped_concepts(needed)
     what = f"synonyms {source!r}"
     path = base / Path(source).expanduser()
     advice = (
@@ -539,17 +535,20 @@ def concept_rows(
     return source, file_hash(path), named
 
 
-def _of_needed(rows: Sequence[tuple[str, str]], needed: Set[str]) -> Iterator[tuple[str, str]]:
-    """Return the rows of the shipped concepts with one of some normalised names."""
-    # Normalising all names would take most of the time: plain letters stay as they are.
-    begins = {name[:3] for name in needed}
-    concepts = {
-        concept
-        for concept, name in rows
-        if (name[:3] in begins or not name[:3].isascii() or not name[:3].isalnum())
-        and normalise(name) in needed
-    }
-    return ((concept, name) for concept, name in rows if concept in concepts)
+def _shipped_concepts(needed: Collection[str] | None) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the shipped concepts, of all or of those with a needed name."""
+    normal = {normalise(name) for name in needed or ()}
+    for table in SHIPPED:
+        rows = [line.split("\t", 2) for line in _shipped_lines(table)]
+        concepts = {
+            concept
+            for concept, name, _ in rows
+            # Names in letters without accents and hyphens are as `normalise` would write them.
+            if name in normal or (("-" in name or not name.isascii()) and normalise(name) in normal)
+        }
+        for concept, name, _ in rows:
+            if needed is None or concept in concepts:
+                yield f"{table}:{concept}", name
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
-from inspect import signature
+from inspect import Signature, signature
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_type_hints
@@ -34,7 +34,6 @@ from medstress.core.errors import UsageError, did_you_mean, fault_of, unknown
 from medstress.core.frames import file_of_rows, is_rows
 from medstress.core.functions import identified, is_answering, name_of
 from medstress.core.sentences import Scheme
-from medstress.datasets.guess import guess_dataset
 
 # -- what all tables share -------------------------------------------------------------------------
 
@@ -90,12 +89,7 @@ class Table(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Show the types of the keys without the limits of their values, a table's own first."""
-        types, own, first = get_type_hints(cls), signature(cls), cls.__annotations__
-        keys = sorted(own.parameters.values(), key=lambda one: one.name not in first)
-        cls.__signature__ = own.replace(
-            parameters=[one.replace(annotation=types.get(one.name, Any)) for one in keys]
-        )
+        cls.__signature__ = _Arguments(vars(cls)["__signature__"])  # type: ignore[assignment]
 
     @property
     def called(self) -> str:
@@ -106,6 +100,24 @@ class Table(BaseModel):
     @classmethod
     def _as_in_a_file(cls, keys: Any) -> Any:
         return as_toml(keys) if isinstance(keys, Mapping) else keys
+
+
+class _Arguments:
+    """The keys of a table as Python shows them, read when somebody looks: a table's own first, with
+    types that do not tell the limits of their values; of an experiment those of its first table."""
+
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
+
+    def __get__(self, _: Any, of: type[Table]) -> Signature:
+        plain: Signature = self._plain.__get__(None, of)
+        types = get_type_hints(of)
+        keys = sorted(plain.parameters.values(), key=lambda one: one.name not in of.__annotations__)
+        shown = [one.replace(annotation=types.get(one.name, Any)) for one in keys]
+        if of is Experiment:
+            flat = signature(Settings).parameters.values()
+            shown = [*flat, *(one for one in shown if one.name != "experiment")]
+        return plain.replace(parameters=shown)
 
 
 def as_toml(value: Any) -> Any:
@@ -823,6 +835,8 @@ def row_keys(value: Any) -> Any:
     keys = {"path": value} if is_rows(value) else value
     if not isinstance(keys, Mapping) or not is_rows(keys.get("path")):
         return value
+    from medstress.datasets.guess import guess_dataset
+
     path = str(file_of_rows(keys["path"]))
     return {**guess_dataset(path), "label": "data", **keys, "path": path}
 
@@ -1032,14 +1046,6 @@ class Experiment(Table):
         return tables
 
 
-def _flat_signature() -> Any:
-    """Return the arguments of `Experiment`: the keys of its first table, and the other tables."""
-    whole = signature(Experiment)
-    tables = [one for one in whole.parameters.values() if one.name != "experiment"]
-    return whole.replace(parameters=[*signature(Settings).parameters.values(), *tables])
-
-
-Experiment.__signature__ = _flat_signature()
 TABLES: dict[str, type[Table]] = {
     name: next(_models(field.annotation)) for name, field in Experiment.model_fields.items()
 }

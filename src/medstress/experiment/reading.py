@@ -16,7 +16,6 @@ from medstress.core.errors import FIRST_COMMAND, UsageError, did_you_mean, setti
 from medstress.core.reading import check_toml, parse_toml, read_text, toml_key, toml_value
 from medstress.core.words import command
 from medstress.core.writing import DATABASE
-from medstress.datasets.guess import ENDINGS
 from medstress.experiment import config
 from medstress.experiment.config import (
     ARRAYS,
@@ -115,11 +114,14 @@ def find_source(experiment: str | Path | Source) -> Source:
         named = f"{path.name}.toml"
         near = f"; did you mean {named!r}?" if named in files else did_you_mean(path.name, files)
         raise UsageError(f"there is no experiment file {path}{near}").with_command(FIRST_COMMAND)
-    if path.suffix.lower() in ENDINGS:
-        raise UsageError(
-            f"{path} holds data; {expected}, or for a first run {setting('data', str(path))} "
-            f"{setting('model', 'NAME')}"
-        ).with_command(command("check", path))
+    if path.suffix != ".toml":
+        from medstress.datasets.guess import ENDINGS
+
+        if path.suffix.lower() in ENDINGS:
+            raise UsageError(
+                f"{path} holds data; {expected}, or for a first run {setting('data', str(path))} "
+                f"{setting('model', 'NAME')}"
+            ).with_command(command("check", path))
     if (path / DATABASE).is_file():
         error = UsageError(f"{path} is the folder of a run; {expected}")
         raise error.with_command(command("summary", path))

@@ -33,7 +33,6 @@ from medstress.core.errors import UsageError, did_you_mean, reason
 from medstress.core.hashing import content_hash
 from medstress.core.items import LETTERS, Question
 from medstress.core.reading import parse_toml
-from medstress.tasks.reading import final_statement
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -200,6 +199,8 @@ def ends_in_answer(exemplar: Exemplar) -> bool:
     last = _SENTENCES.split(exemplar.reasoning.strip())[-1]
     if re.search(rf"\b{re.escape(exemplar.answer_text.strip())}(?!\w)", last, re.IGNORECASE):
         return True
+    from medstress.tasks.reading import final_statement
+
     texts = [text for _, text in exemplar.options]
     return _OPTION.search(last) is not None or final_statement(last, texts) is not None
 

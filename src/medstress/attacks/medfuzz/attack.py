@@ -14,15 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from medstress.attacks.medfuzz.gates import Draft, Objection, objections
-from medstress.attacks.medfuzz.roles import (
-    CLEAN_SAMPLE,
-    Attacker,
-    RoleSession,
-    Written,
-    evidence,
-    key_vote,
-)
 from medstress.attacks.names import GoalText
 from medstress.attacks.protocol import Need, TurnAttack, parameters
 from medstress.core.errors import TrialError, UsageError
@@ -39,10 +30,12 @@ from medstress.tasks.prompt_sets import (
     exemplars_from,
     load_prompts,
 )
-from medstress.tasks.replies import Unreadable
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+    from medstress.attacks.medfuzz.gates import Objection
+    from medstress.attacks.medfuzz.roles import Written
 
 NAME = "medfuzz"
 MAX_SAMPLE = 2**31
@@ -176,6 +169,9 @@ class MedFuzz(TurnAttack):
         Returns:
             The candidate that succeeded, or None.
         """
+        from medstress.attacks.medfuzz.roles import Attacker, RoleSession
+        from medstress.tasks.replies import Unreadable
+
         if ATTACKER not in resources.roles:
             raise TrialError(f"{NAME} asks the role 'attacker': add a [role.attacker] table")
         sample = int(rng.integers(1, MAX_SAMPLE))
@@ -235,6 +231,8 @@ class MedFuzz(TurnAttack):
         self, attempt: int, candidate: Candidate, sample: int, resources: Resources
     ) -> Steps[None]:
         """Note what a judge answers before and after a successful edit; it gates nothing."""
+        from medstress.attacks.medfuzz.roles import CLEAN_SAMPLE, key_vote
+
         judge, item = resources.roles.get(JUDGE), candidate.item
         if judge is None:
             return
@@ -246,6 +244,10 @@ class MedFuzz(TurnAttack):
         self, written: Written, sample: int, resources: Resources
     ) -> Steps[tuple[tuple[Objection, ...], Mapping[str, Any]]]:
         """Return which gates object and why, and who judged evidence."""
+        from medstress.attacks.medfuzz.gates import Draft, Objection, objections
+        from medstress.attacks.medfuzz.roles import evidence
+        from medstress.tasks.replies import Unreadable
+
         rules = self.prompts.rules
         draft = Draft(
             candidate=written.candidate,
