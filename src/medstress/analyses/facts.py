@@ -464,7 +464,7 @@ def _with_result(rows: Sequence[Row]) -> list[tuple[Row, Estimate, Score | None,
     measured = [(row, *_taken(row)) for row in rows]
     measured = [part for part in measured if part[1].value is not None]
     attacked = [part for part in measured if not part[0].cell.attack.asks_clean_only] or measured
-    plain = [part for part in attacked if not _changes_nothing(part[0].cell)] or attacked
+    plain = [part for part in attacked if not changes_nothing(part[0].cell)] or attacked
     # What never reached the model is no result.
     return [part for part in plain if part[0].counts.share_unseen < 1] or plain
 
@@ -479,7 +479,7 @@ def _taken(row: Row) -> tuple[Estimate, Score | None, str]:
     return asr or unknown(""), None, ""
 
 
-def _changes_nothing(cell: Cell) -> bool:
+def changes_nothing(cell: Cell) -> bool:
     """Return whether an arm is a control that the experiment names as an attack, or changes what
     the right answer rests on."""
     is_control = cell.attack.name in (*CONTROLS, NOISE_CONTROL)

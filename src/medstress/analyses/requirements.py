@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Analysis, Cell, Pairs, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
+    HARMLESS,
     HIDDEN,
     Decision,
     Entry,
@@ -149,6 +150,8 @@ class Measured(NamedTuple):
     """Why it cannot be judged."""
     more: Mapping[str, Any] = {}
     """Which control, slice or baseline."""
+    doubt: str | None = None
+    """Why it is not met although no end is beyond the limit."""
 
 
 def requirements_of(run: Run, open_run: OpenRun | None = None) -> Requirements | None:
@@ -209,6 +212,9 @@ def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
     for row in rows:
         if beyond(row) is None:
             return _judged(criterion, row, None, row.why or _why_open(row.estimate))
+    for row in rows:
+        if upper and row.doubt:
+            return _judged(criterion, row, None, row.doubt)
     return _judged(criterion, rows[i], True, None)
 
 
@@ -291,7 +297,7 @@ class _Reader:
             if metric != "accuracy":
                 level = 0.95 if part is None else part.level
                 share = self._with_names(share, cell, reading, level)
-            return Measured(at, share, None, more)
+            return Measured(at, share, None, more, self._doubt(whole) if metric == "asr" else None)
         if metric == "asr_valid" and cell.attack.judged:
             return self._valid(cell, at)
         results = self._run.of(RESULTS)
@@ -300,6 +306,16 @@ class _Reader:
             if score is not None:
                 return Measured(at, score, None, more)
         return Measured(at, None, f"the row has no {metric}", more)
+
+    def _doubt(self, cell: Cell) -> str | None:
+        """Say which harmless edits lose more than the attack; None without such."""
+        results = self._run.of(RESULTS)
+        for row in results.rows if results else ():
+            for name, net in row.loss.asr_net.items() if row.loss and row.cell is cell else ():
+                high = net.ends[1]
+                if name in HARMLESS and high is not None and high < 0:
+                    return f"{HARMLESS[name]} lose more than the attack"
+        return None
 
     def _net(
         self,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from medstress.analyses.attempts import LISTED
-from medstress.analyses.facts import NO_SKILL, VERBS, Facts, above, facts_of
+from medstress.analyses.facts import NO_SKILL, VERBS, Facts, above, changes_nothing, facts_of
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Analysis, Run
-from medstress.analyses.shown import HIDDEN, QUESTIONS, Shown, model_names, noun_of
+from medstress.analyses.shown import HIDDEN, QUESTIONS, Shown, attack_names, model_names, noun_of
 from medstress.analyses.success import UNSEEN
 from medstress.core.trials import Trial
 from medstress.core.words import listed
@@ -212,6 +212,7 @@ def _reasons(f: Facts) -> list[str]:
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
 UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
+NEVER = "{attack} never changed a text"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (
@@ -300,7 +301,7 @@ def _conclude(
     own = [f for f in facts if f.model == worst.model and f is not worst]
     rules = _first(worst), _second(worst)
     first, second = (text.format(**worst.words) for text in (FIRST[rules[0]], SECOND[rules[1]]))
-    trust = _trust(run, worst, own)
+    trust = _trust(run, worst, own, rows)
     is_by_list = worst.taken.value and worst.gated.n_listed and not worst.gated.n_judged
     return Verdict(
         lines=[
@@ -327,7 +328,7 @@ def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
     return ALSO.format(parts="; ".join(parts)) if parts else ""
 
 
-def _trust(run: Run, facts: Facts, rest: Sequence[Facts]) -> Trust:
+def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -> Trust:
     def reasons() -> Iterator[tuple[Level, str]]:
         if not run.is_complete:
             done, planned = len(run.trials), int(run.manifest["n_planned"])
@@ -343,6 +344,12 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts]) -> Trust:
                 yield "no", UNREAD_ELSEWHERE.format(**other.words)
             if other.unseen > UNSEEN:
                 yield "no", UNSEEN_ELSEWHERE.format(**other.words)
+        attacks = attack_names(cell.attack for cell in run.attacks)
+        for row in rows:
+            is_attack = not row.cell.attack.asks_clean_only and not changes_nothing(row.cell)
+            is_elsewhere = row.key.victim == facts.row.key.victim and row is not facts.row
+            if is_attack and is_elsewhere and row.counts.share_unseen == 1:
+                yield "no", NEVER.format(attack=attacks[row.key.attack])
 
     held = {text: level for level, text in reasons()}
     level: Level = "no" if "no" in held.values() else "too few" if held else "yes"

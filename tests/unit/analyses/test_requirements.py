@@ -130,7 +130,11 @@ CASES = {
     "one named": (THREE, {**NET, "control": "same_type"}, False, ""),
     "the other named": (THREE, {**NET, "control": "no_op"}, True, ""),
     "none such named": (THREE, {**NET, "control": "paraphrase"}, None, ""),
-    "controls are not judged": (BY_CONTROL, ASR, True, ""),
+    "harmless edits lose more": (BY_CONTROL, ASR, None, "harmless edits lose more than the attack"),
+    "harmless edits lose as much": (
+        [*lost(5, 100), *lost(6, 100, NO_OP)],
+        *(ASR, True, ""),
+    ),
     "but where they are named": (
         *(BY_CONTROL, {**ASR, "where": {"attack": "nearest / no_op"}}),
         *(False, ""),

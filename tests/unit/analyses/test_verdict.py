@@ -308,6 +308,15 @@ def test_one_group_does_not_hide_another():
     assert "Also lost: 11 of 34 questions of drugs (near names)." in first
 
 
+def test_an_attack_that_never_came_is_a_reason_not_to_rely_on_the_others():
+    silent = arm(replace(NEAR, label="search"))
+    never = [trial(i, silent, item=q, asked=0) for i, q in enumerate(questions(34))]
+    trials = flips(34, 11)
+    assert said(planted_run(trials)).trust.level == "yes"
+    verdict = said(planted_run([*trials, *never]))
+    assert verdict.lines[2] == "Do not rely on this: search never changed a text."
+
+
 def test_of_many_groups_those_that_lose_most_are_named():
     lost = {"a": 11, "b": 20, "c": 29, "d": 5, "e": 6}
     trials = [t for group, n in lost.items() for t in flips(30, n, group=group)]
