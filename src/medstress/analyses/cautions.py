@@ -149,7 +149,7 @@ def _data(run: Run) -> Iterator[Remark]:
             rows = "row was" if len(skipped) == 1 else "rows were"
             facts = {"n": len(skipped), "rows": rows, "dataset": dataset, "first": skipped[0]}
             yield _say("skipped_rows", (dataset,), **facts)
-        yield from (Remark("data_note", note, (dataset,)) for note in part.get("notes", ()))
+        yield from (Remark("data_note", f"{note}.", (dataset,)) for note in part.get("notes", ()))
     for group, part in run.manifest["groups"].items():
         if undefined := part.get("undefined"):
             yield Remark("group_note", undefined, ("", group))
