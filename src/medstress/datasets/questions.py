@@ -76,16 +76,16 @@ NEEDS_FIGURE = "the question needs a figure"
 
 
 _SENTENCES = {
-    "list": "{k:,} of {n:,} questions repeat their options as a list in the text (first: {first}); the "
-    "list is cut, so that an edit leaves no original",
-    "sentence": "{k:,} of {n:,} questions name all options in a sentence (first: {first}), where an "
-    "edit leaves the original readable",
+    "list": "{k:,} of {n:,} questions repeat their options as a list in the text (first: {first}); "
+    "the list is cut, so that an edit leaves no original",
+    "sentence": "{k:,} of {n:,} questions name all options in a sentence (first: {first}), where "
+    "an edit leaves the original readable",
     "padding": "options that are padding, such as {first!r}, are left out: {k:,}",
     "figure": "{k:,} of {n:,} questions need a figure (first: {first}) and are asked without it; "
     'on_bad_row = "skip" leaves them out',
     "left out": "{k:,} of {n:,} questions need a figure (first: {first}) and are left out",
-    "again": "{k:,} of {n:,} questions are asked again under another id, such as {first}; each is an "
-    "item of its own",
+    "again": "{k:,} of {n:,} questions are asked again under another id, such as {first}; each is "
+    "an item of its own",
     "contradicted": "{k:,} of {n:,} questions are asked again with another right answer, such as "
     "{first}; one of the two is wrong",
     "hint": "{k:,} of {n:,} questions have a passage that names an option by its letter, such as "
