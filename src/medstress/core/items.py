@@ -657,5 +657,8 @@ class Candidate:
         return self._edited(FOLLOW_UP, "")
 
     def _edited(self, name: str, text: str) -> str:
-        edits = [edit for edit in self.edits if edit.field == name]
+        edits = self.edits
+        if len(edits) == 1:  # as nearly always: every query asks for every field
+            return apply_edits(text, edits) if edits[0].field == name else text
+        edits = tuple(edit for edit in edits if edit.field == name)
         return apply_edits(text, edits) if edits else text

@@ -522,6 +522,8 @@ NGRAMS = "character 3-5-grams and words, half each, TF-IDF, exact; version 2"
 _LENGTHS = (3, 4, 5)
 _HELD = 20_000
 """Names whose features are held while all are counted."""
+_RECENT = 1_024
+"""Texts whose weights are held."""
 _OF_WORD = "\n"
 """Marks words among the features; no n-gram of a name has it."""
 
@@ -538,6 +540,7 @@ class Ngrams:
         matrix: unit vectors of the names, sparse, shape (n_names, n_features + 1); a row of zeros
             for a name without any character. The last column holds the length of what a text has in
             features that no name has.
+        weights: the unit vector of any text: feature -> weight; empty if it has no character.
     """
 
     def __init__(self, names: Sequence[str], *, is_weighted: bool = True) -> None:
@@ -568,6 +571,8 @@ class Ngrams:
             ends.append(len(values))
         parts = (np.asarray(values), np.asarray(columns), np.asarray(ends))
         self.matrix = csr_array(parts, shape=(len(names), len(self._columns) + 1))
+        # The right answer is compared with every option.
+        self.weights = lru_cache(maxsize=_RECENT)(self._of_text)
 
     def vector(self, text: str) -> NDArray[np.float64]:
         """Return the unit vector of any text, dense, shape (n_features + 1,)."""
@@ -580,8 +585,7 @@ class Ngrams:
         vector[-1] = math.sqrt(rest)
         return vector
 
-    def weights(self, text: str) -> dict[str, float]:
-        """Return the unit vector of any text: feature -> weight; empty if it has no character."""
+    def _of_text(self, text: str) -> Mapping[str, float]:
         return self._weights(_counts(text))
 
     def _weights(self, counts: Mapping[str, int]) -> dict[str, float]:
