@@ -308,12 +308,12 @@ class _Reader:
         return Measured(at, None, f"the row has no {metric}", more)
 
     def _doubt(self, cell: Cell) -> str | None:
-        """Say which harmless edits lose more than the attack; None without such."""
+        """Say which harmless edits lose more than the attack, with the whole budget of both."""
         results = self._run.of(RESULTS)
-        for row in results.rows if results else ():
-            for name, net in row.loss.asr_net.items() if row.loss and row.cell is cell else ():
-                high = net.ends[1]
-                if name in HARMLESS and high is not None and high < 0:
+        losses = [row.loss for row in results.rows if row.cell is cell] if results else []
+        for loss in filter(None, losses):
+            for name in HARMLESS:
+                if name in loss.asr_net and loss.takes_less(name):
                     return f"{HARMLESS[name]} lose more than the attack"
         return None
 

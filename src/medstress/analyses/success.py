@@ -364,6 +364,11 @@ class Loss:
         net, least = self.asr_net[control].ends[0], self.control[control].ends[0]
         return net is not None and net <= 0 and least is not None and least > 0
 
+    def takes_less(self, control: str) -> bool:
+        """Return whether the attack surely takes less than harmless edits: a - c ends below 0."""
+        high = self.asr_net[control].ends[1]
+        return high is not None and high < 0
+
     @property
     def headline(self) -> str | None:
         """The control whose harmless edits are the headline: of those that take as much as the

@@ -212,7 +212,7 @@ def _reasons(f: Facts) -> list[str]:
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
 UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
-NEVER = "{attack} never changed a text"
+NEVER = "{attack} never changed a text{place}"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (
@@ -345,11 +345,17 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
             if other.unseen > UNSEEN:
                 yield "no", UNSEEN_ELSEWHERE.format(**other.words)
         attacks = attack_names(cell.attack for cell in run.attacks)
-        for row in rows:
-            is_attack = not row.cell.attack.asks_clean_only and not changes_nothing(row.cell)
-            is_elsewhere = row.key.victim == facts.row.key.victim and row is not facts.row
-            if is_attack and is_elsewhere and row.counts.share_unseen == 1:
-                yield "no", NEVER.format(attack=attacks[row.key.attack])
+        own = [row for row in rows if row.key.victim == facts.row.key.victim]
+        for row in own:
+            changes = not row.cell.attack.asks_clean_only and not changes_nothing(row.cell)
+            if row.counts.share_unseen < 1 or row is facts.row or not changes:
+                continue
+            # It may have changed texts in other places.
+            is_alone = all(
+                one.counts.share_unseen == 1 for one in own if one.key.attack == row.key.attack
+            )
+            place = "" if is_alone else f" of {row.key.dataset}, {row.key.group}"
+            yield "no", NEVER.format(attack=attacks[row.key.attack], place=place)
 
     held = {text: level for level, text in reasons()}
     level: Level = "no" if "no" in held.values() else "too few" if held else "yes"

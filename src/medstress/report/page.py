@@ -85,7 +85,6 @@ class Browser(NamedTuple):
     data: str
     n_held: int
     n_cases: int
-    is_attacked: bool = True
     is_served: bool = False
 
 
@@ -114,6 +113,7 @@ def page(runs: Sequence[Run], browser: Browser | None = None) -> str:
         sections=sections,
         warnings=[section for section in sections if section.n_warnings],
         browser=browser,
+        is_attacked=not all(c.attack.asks_clean_only for run in runs for c in run.attacks),
         MOST_OTHERS=MOST_OTHERS,
         MOST_PLACES=MOST_PLACES,
     )
@@ -143,7 +143,6 @@ def browser(runs: Sequence[Run]) -> Browser:
         data=as_script(data),
         n_held=len(held),
         n_cases=sum(len(run.trials) for run in runs),
-        is_attacked=any(not t.arm.attack.asks_clean_only for run in runs for t in run.trials),
     )
 
 

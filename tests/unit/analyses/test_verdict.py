@@ -315,6 +315,10 @@ def test_an_attack_that_never_came_is_a_reason_not_to_rely_on_the_others():
     assert said(planted_run(trials)).trust.level == "yes"
     verdict = said(planted_run([*trials, *never]))
     assert verdict.lines[2] == "Do not rely on this: search never changed a text."
+    elsewhere = arm(silent.attack, group="diseases")
+    tried = [trial(i, elsewhere, item=q) for i, q in enumerate(questions(34))]
+    reasons = said(planted_run([*trials, *never, *tried])).trust.reasons
+    assert any(one.startswith("search never changed a text of cases, drugs") for one in reasons)
 
 
 def test_of_many_groups_those_that_lose_most_are_named():
