@@ -4,9 +4,10 @@ import re
 from html import unescape
 
 from medstress.analyses.run import Run
-from medstress.report.page import page
+from medstress.report.page import Browser, page
 from planted_trials import outcomes, planted_run
 
+BROWSER = Browser(data="{}", n_held=1, n_cases=1)
 LIST = re.compile(r'<ul class="remarks">(.*?)</ul>', re.DOTALL)
 
 
@@ -30,3 +31,10 @@ def test_remarks_of_one_rule_are_read_once():
     n_one = sum(part.count("<li") for part in LIST.findall(one))
     n_nine = sum(part.count("<li") for part in LIST.findall(nine))
     assert n_nine - n_behind <= n_one + 3 < n_nine, "read at once, though nothing is lost"
+
+
+def test_only_a_run_that_attacked_speaks_of_a_review():
+    none = outcomes({"none": {"name": "none", "budget": 1}}, lambda i, params: None, n_items=5)
+    clean, attacked = (page([run], BROWSER) for run in (planted_run(none), run_of(1)))
+    assert "medstress review" in attacked
+    assert "medstress review" not in clean
