@@ -421,13 +421,15 @@ def flags_of(query: Predict) -> str | None:
     >>> flags_of(Predict(None, attempt=2)), flags_of(Predict(None))
     ('{"attempt":2}', None)
     """
+    if not query.probe and query.attempt is None and not query.sample:  # as nearly always
+        return None
     values = {
         "probe": query.probe or None,
         "attempt": query.attempt,
         "sample": query.sample or None,
     }
     flags = {name: value for name, value in values.items() if value is not None}
-    return canonical_json(flags) if flags else None
+    return canonical_json(flags)
 
 
 def _shifted(requests: tuple[Request, ...], sample: int) -> tuple[Request, ...]:

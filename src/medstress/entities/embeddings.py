@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -369,9 +369,8 @@ class SparseNames:
         return self._distances(anchor)
 
     def _from(self, anchor: str) -> NDArray[np.float64]:
-        vector = self.vector(anchor)
-        distances = np.asarray(np.maximum(1 - self._space.matrix @ vector, 0), np.float64)
-        distances[(self.lengths == 0) | (not vector.any())] = np.nan
+        distances = np.maximum(1 - self._space.cosines(anchor), 0)
+        distances[(self.lengths == 0) | (not self._space.weights(anchor))] = np.nan
         distances.setflags(write=False)
         return distances
 
@@ -585,11 +584,31 @@ class Ngrams:
         vector[-1] = math.sqrt(rest)
         return vector
 
+    def cosines(self, text: str) -> NDArray[np.float64]:
+        """Return the cosine of any text and every name, shape (n_names,)."""
+        shared, ends = self._by_feature, self._by_feature.indptr
+        rows: list[NDArray[np.int32]] = []
+        products: list[NDArray[np.float64]] = []
+        for feature, value in self.weights(text).items():
+            if (column := self._columns.get(feature)) is not None:
+                names = slice(ends[column], ends[column + 1])
+                rows.append(shared.indices[names])
+                products.append(shared.data[names] * value)
+        cosines = np.zeros(self.matrix.shape[0])
+        if rows:
+            np.add.at(cosines, np.concatenate(rows), np.concatenate(products))
+        return cosines
+
+    @cached_property
+    def _by_feature(self) -> Any:
+        return self.matrix.tocsc()
+
     def _of_text(self, text: str) -> Mapping[str, float]:
         return self._weights(_counts(text))
 
     def _weights(self, counts: Mapping[str, int]) -> dict[str, float]:
-        row = {f: (1 + math.log(n)) * self._inverse.get(f, self._unseen) for f, n in counts.items()}
+        inverse, unseen = self._inverse, self._unseen
+        row = {f: (1 + math.log(n)) * inverse.get(f, unseen) for f, n in counts.items()}
         squares = [0.0, 0.0]
         for feature, value in row.items():
             squares[feature[0] == _OF_WORD] += value * value

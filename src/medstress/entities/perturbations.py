@@ -52,7 +52,9 @@ _IS_DRAWN = {
 """By rule: whether a name with this code may be drawn, shape (n_reasons,)."""
 
 _ITEMS = 256
-"""Items whose codes are kept, at least those of all active trials."""
+"""Items whose codes are kept at least; those of all active trials should be."""
+_CODES_BYTES = 32 << 20
+"""Memory for codes where no name has a distance, as outside a hierarchy; else they are few."""
 _ALLOWED_BYTES = 1 << 20
 
 
@@ -97,7 +99,8 @@ class VectorPerturbationSet:
         self._synonyms = synonyms
         self._rules = NameRules(synonyms)
         self._relations = Relations([synonyms])
-        self._codes = lru_cache(maxsize=_ITEMS)(self._exclusion_codes)
+        n_items = max(_CODES_BYTES // (8 * len(self.names)), _ITEMS)
+        self._codes = lru_cache(maxsize=n_items)(self._exclusion_codes)
         # Indices of allowed names are quickly recomputed from the codes.
         self._allowed = lru_cache(maxsize=max(_ALLOWED_BYTES // (8 * len(self.names)), 1))(
             self._allowed_names

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from medstress.core.calls import Message, Prompt
 from medstress.core.errors import TrialError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash
-from medstress.core.items import LETTERS, Candidate
+from medstress.core.items import LETTERS, Candidate, Question
+from medstress.core.text import Edit, apply_edits
 
 if TYPE_CHECKING:
     import jinja2
@@ -108,26 +109,51 @@ class Template:
         """
         if not self.is_shown:
             return self._prompt("", "")
-        context, stem, passage = candidate.context, candidate.stem, candidate.passage
-        values: dict[str, Any] = {"context": context, "stem": stem, "passage": passage}
-        values["question"] = f"{context} {stem}" if context else stem
-        options = list(zip(candidate.item.letters, candidate.options, strict=True))
         if self.is_jinja:
-            values["options"] = options
+            values = _values(candidate)
+            values["options"] = list(zip(candidate.item.letters, candidate.options, strict=True))
             text, sets = render(self.source, values, name=_named(self.name))
             return self._prompt(text, str(sets.get("system", "")))
-        pieces = _laid_out(self.source, bool(context), bool(passage))
+        item, edits = candidate.item, candidate.edits
+        if len(edits) == 1 and edits[0].field in item.letters:  # as nearly always
+            around = _around(self, item, edits[0].field)
+            if around is not None:
+                text = apply_edits(item.option(edits[0].field), edits)
+                return self._prompt(f"{around[0]}{text}{around[1]}", self.system or "")
+        return self._prompt(self._laid(candidate), self.system or "")
+
+    def _laid(self, candidate: Candidate) -> str:
+        values = _values(candidate)
+        pieces = _laid_out(self.source, bool(values["context"]), bool(values["passage"]))
+        options = list(zip(candidate.item.letters, candidate.options, strict=True))
         if "options" in pieces:
             values["options"] = "\n".join([f"{letter}: {text}" for letter, text in options])
         elif "texts" in pieces:
             values["texts"] = "\n".join([text for _, text in options])
         texts = [*pieces]
         texts[1::2] = [values[place] for place in pieces[1::2]]
-        return self._prompt("".join(texts), self.system or "")
+        return "".join(texts)
 
     def _prompt(self, body: str, system: str) -> Prompt:
         body = body.strip()
         return (Message("system", system.strip()), Message("user", body)) if self.chat else body
+
+
+def _values(candidate: Candidate) -> dict[str, Any]:
+    context, stem = candidate.context, candidate.stem
+    question = f"{context} {stem}" if context else stem
+    return {"context": context, "stem": stem, "question": question, "passage": candidate.passage}
+
+
+_HERE = "\0"
+
+
+@lru_cache(maxsize=2048)
+def _around(template: Template, item: Question, letter: str) -> list[str] | None:
+    """Return what a prompt has before and after an option; None unless it shows it once."""
+    whole = Edit(field=letter, start=0, end=len(item.option(letter)), replacement=_HERE)
+    parts = template._laid(Candidate(item=item, edits=(whole,))).split(_HERE)
+    return parts if len(parts) == 2 else None
 
 
 @lru_cache(maxsize=256)
