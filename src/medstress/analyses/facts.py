@@ -97,9 +97,9 @@ class Facts:
         """What is counted."""
         return noun_of(self.trials[0])
 
-    def distinct(self, kept: Mask) -> int:
-        """Count questions, or entities, over all seeds once."""
-        return len(np.unique(self.row.cell.units[2][kept]))
+    def distinct(self, kept: Mask, level: int = 2) -> int:
+        """Count questions, or entities, over all seeds once; level 0 counts documents."""
+        return len(np.unique(self.row.cell.units[level][kept]))
 
     @cached_property
     def n_all(self) -> int:
@@ -264,15 +264,22 @@ class Facts:
         elif self.score is not None:
             n, noun, least = self.n_documents, self._unit_noun, FEW_DOCUMENTS
         else:
-            n, noun, least = self.n_met if self.is_clean else self.n_right, self.noun, FEW_QUESTIONS
+            cell, noun, least = self.row.cell, self.noun, FEW_QUESTIONS
+            kept = cell.answered | cell.open_clean if self.is_clean else cell.eligible
+            n = self.distinct(kept)
+            if self._has_documents and noun is not PAIRS and n >= least:
+                n, noun = self.distinct(kept, 0), DOCUMENTS
         return (n, noun) if n < least else None
 
     @property
     def _unit_noun(self) -> Noun:
         if self.noun is PAIRS:
             return PAIRS
-        has_documents = any(t.cluster != t.item.id for t in self.trials)
-        return DOCUMENTS if has_documents else TEXTS
+        return DOCUMENTS if self._has_documents else TEXTS
+
+    @cached_property
+    def _has_documents(self) -> bool:
+        return any(t.cluster != t.item.id for t in self.trials)
 
     @property
     def takes_no_harm(self) -> bool:

@@ -114,6 +114,9 @@ RUNS = {
         [t for seed in range(3) for t in flips(4, 4, seed=seed)]
     ),
     "six of six questions": planted_run(flips(6, 6)),
+    "forty questions of two documents": planted_run(
+        [replace(t, cluster=f"d{int(t.item.id[1:]) % 2}") for t in flips(40, 10)]
+    ),
     "six questions, three seeds, perfect": attacked_run({"right": right}, 6, seeds=(0, 1, 2)),
     "harmless edits were not tried": attacked_run({"careful": fooled}, 40, harmless=None),
     "nothing attacked": planted_run(
