@@ -25,14 +25,13 @@ from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
 from medstress.stats.paired import (
     ASSUMED,
-    FEW,
     LEAST_UNITS,
     Difference,
     detectable,
     difference,
     difference_of_names,
-    exact_p,
     mean,
+    p_of_names,
 )
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
@@ -327,10 +326,7 @@ def _of_names(
 
 
 def _p_of_names(arm: Matched, a_held: Mask, b_held: Mask) -> float:
-    """Return the exact binomial p where few names took what one side alone lost; 0 where many did.
-
-    A name that took many items counts once, as does an item that no name took.
-    """
+    """Return `p_of_names` of what one side alone lost; an item that no name took is its own."""
     a, b = (
         {(t.first and t.first.name) or t.item.id for t in (cell.trials[k] for k in places)}
         for cell, places in (
@@ -338,7 +334,7 @@ def _p_of_names(arm: Matched, a_held: Mask, b_held: Mask) -> float:
             (arm.b, arm.pairs.second[a_held & ~b_held]),
         )
     )
-    return exact_p(len(a - b), len(b - a)) if len(a ^ b) < FEW else 0.0
+    return p_of_names(a, b)
 
 
 def _shown(

@@ -5,7 +5,7 @@ Interval and test of a difference come from one method.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, comb, floor, fsum, hypot, sqrt
@@ -121,6 +121,18 @@ def exact_p(b: int, c: int) -> float:
     """
     n, few = b + c, min(b, c)
     return min(1.0, 2 * sum(comb(n, i) for i in range(few + 1)) / 2**n) if n else 1.0
+
+
+def p_of_names(first: Set[str], second: Set[str]) -> float:
+    """Return the exact binomial p of the names that took something in one arm alone.
+
+    A name that took many items counts once. 0 where `FEW` or more differ: other tests decide.
+
+    >>> p_of_names({"x"}, set()), p_of_names({"a", "b", "c", "d", "e", "f"}, {"a"})
+    (1.0, 0.0625)
+    """
+    only = first - second, second - first
+    return exact_p(len(only[0]), len(only[1])) if len(only[0]) + len(only[1]) < FEW else 0.0
 
 
 def tango(b: float, c: float, n: float, z: float) -> tuple[float, float]:
