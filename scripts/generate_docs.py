@@ -265,6 +265,7 @@ def fields_of(room: str, name: str) -> Iterator[tuple[str, str, str]]:
             default = "by `choices`"
         if isinstance(field.value, ast.Name) and field.value.id in constants:
             default = f"`{constants[field.value.id]}`"
+        default = default.replace("Field(default_factory=dict)", "{}")
         meaning = ast.literal_eval(doc.value) if isinstance(doc, ast.Expr) else ""
         yield field.target.id, default, " ".join(str(meaning).split())
 

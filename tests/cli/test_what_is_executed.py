@@ -59,6 +59,8 @@ def test_a_check_executes_nothing_of_the_users_own(bench, workbench, medstress, 
 
 READINGS = (
     ["summary"],
+    ["case"],
+    ["verify"],
     ["report", "--out", "report.html"],
     pytest.param(["figures", "--out", "figures"], marks=pytest.mark.release),
     ["export", "--table", "trials", "--to", "rows.jsonl"],
