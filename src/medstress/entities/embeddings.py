@@ -331,7 +331,7 @@ class SparseNames:
 
     @cached_property
     def _space(self) -> Ngrams:
-        return Ngrams(self.names)
+        return space_of(tuple(self.names))
 
     def prepare(
         self, anchors: Iterable[str], texts: Iterable[str] = (), progress: Progress | None = None
@@ -608,7 +608,10 @@ class Ngrams:
 
     def _weights(self, counts: Mapping[str, int]) -> dict[str, float]:
         inverse, unseen = self._inverse, self._unseen
-        row = {f: (1 + math.log(n)) * inverse.get(f, unseen) for f, n in counts.items()}
+        row = {
+            f: inverse.get(f, unseen) if n == 1 else (1 + math.log(n)) * inverse.get(f, unseen)
+            for f, n in counts.items()
+        }
         squares = [0.0, 0.0]
         for feature, value in row.items():
             squares[feature[0] == _OF_WORD] += value * value
@@ -618,10 +621,16 @@ class Ngrams:
         return {feature: value * scale[feature[0] == _OF_WORD] for feature, value in row.items()}
 
 
+@lru_cache(maxsize=2)
+def space_of(names: tuple[str, ...]) -> Ngrams:
+    """Return the vectors of names; those of the last two vocabularies are kept."""
+    return Ngrams(names)
+
+
 def _counts(name: str) -> Counter[str]:
     text = f" {normalise(name)} "
-    grams = (text[i : i + n] for n in _LENGTHS for i in range(len(text) - n + 1))
-    return Counter(chain(grams, (_OF_WORD + word for word in words(name))))
+    grams = [text[i : i + n] for n in _LENGTHS for i in range(len(text) - n + 1)]
+    return Counter(grams + [_OF_WORD + word for word in words(name)])
 
 
 MEANS = "mean of word vectors, as written else in lower case; version 1"

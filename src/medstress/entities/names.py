@@ -217,3 +217,9 @@ class VariantIndex:
         """Return the indices of the names that equal a text after `normalise`."""
         normals = dict.fromkeys(map(normalise, texts))
         return [index for normal in normals for index in self._by_text.get(normal, ())]
+
+
+@lru_cache(maxsize=2)
+def variant_index(names: tuple[str, ...]) -> VariantIndex:
+    """Return the index of names; those of the last two vocabularies are kept."""
+    return VariantIndex(names)

@@ -25,7 +25,7 @@ from medstress.entities.alike import (
 from medstress.entities.distances import Distance, open_distance
 from medstress.entities.embeddings import Embedder, name_vectors
 from medstress.entities.encoders import Progress
-from medstress.entities.names import DIFFERENT, VariantIndex
+from medstress.entities.names import DIFFERENT, VariantIndex, variant_index
 from medstress.entities.vocabularies import SynonymGroups, Vocabulary
 
 if TYPE_CHECKING:
@@ -252,4 +252,4 @@ class VectorPerturbationSet:
 
     @cached_property
     def _index(self) -> VariantIndex:
-        return VariantIndex(self.names)
+        return variant_index(self.vocabulary.names)
