@@ -49,6 +49,34 @@ def test_what_a_server_does_not_take_is_said_once_and_a_resumed_run_asks_the_sam
     assert verify_folder(bench.out).holds
 
 
+def test_what_a_servers_context_does_not_hold_is_never_a_loss(bench, workbench):
+    bench.write_items(workbench.questions(9))
+    words = "This model's maximum context length is 120 tokens, but you asked for 123"
+
+    def plant(asked):
+        is_edited = "case 5" in asked.prompt and "tora5zumab" not in asked.prompt
+        if "case 4" in asked.prompt or is_edited:
+            return 400, {"error": {"message": words, "code": "context_length_exceeded"}}
+        return None
+
+    with FaultServer(answer=key_of_case, plant=plant) as server:
+        bench.tables["victim"] = [servers_victim(server, name="m")]
+        bench.tables["experiment"].update(max_failed=100)
+        finished = run(bench.write(), bench.out)
+        n = len(server.log)
+        run(bench.write(), bench.out)
+        assert len(server.log) == n, "the same command asks nothing again"
+    assert verify_folder(bench.out).holds
+    row = finished.summary()["results"][0]
+    counts = [row[f"n_{name}"] for name in ("items", "not_attackable", "eligible", "flipped")]
+    assert counts == [9, 2, 7, 0], "nothing to attack in q2; q4 is too long as it is"
+    assert row["n_failed"] * 7 == row["n_trials"] - row["n_not_attackable"], "q5 once it is edited"
+    assert (row["accuracy"]["value"], row["asr"]["value"], row["asr"]["worst"][0]) == (1, 0, 0)
+    assert row["asr"]["worst"][1] > row["asr"]["high"], "q5 may be lost or not"
+    said = [each["sentence"] for each in finished.summary()["warnings"]]
+    assert sum("not attackable" in one and "lower max_new_tokens" in one for one in said) == 4
+
+
 def test_a_server_that_cuts_prompts_is_said_in_the_line_on_trust(bench, workbench, monkeypatch):
     items = workbench.questions(8)
     bench.write_items(

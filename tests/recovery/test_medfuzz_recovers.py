@@ -10,6 +10,7 @@ from conversation_server import ConversationServer
 from fault_server import n_tokens
 from medstress.api.run import Run, run
 from medstress.cli.app import medstress_cli
+from medstress.experiment.verify import verify_folder
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
 from question_rows import write_rows
 from rows import rows_of
@@ -40,6 +41,16 @@ def vague(conversations):
     ]
 
 
+def musing(conversations, speak=attacker):
+    assert not any("Evidence?" in turn["content"] for turns in conversations for turn in turns)
+    said = speak(conversations)
+    return [f"~:Evidence? No:~ {'None.' if '[]' in one else one}" for one in said]
+
+
+def musing_judge(conversations):
+    return musing(conversations, strict)
+
+
 def refusing(conversations):
     refused = [ITEMS[i].stem for i in (2, 5)]
     return [
@@ -60,7 +71,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def of(function):
-    return {"backend": "python", "target": f"models.py:{function}"}
+    own = {"thoughts": ("~:", ":~")} if function.startswith("musing") else {}
+    return {"backend": "python", "target": f"models.py:{function}", **own}
 
 
 def fuzzed(folder, judge=None, attacker="attacker", require=(), **attack):
@@ -141,8 +153,13 @@ def flipped(done):
     return {one.item_id for one in rows_of(done) if one.verdict == "flipped"}
 
 
-def test_what_a_judge_calls_evidence_is_not_asked(folder):
-    done = fuzzed(folder, "strict")
+@pytest.mark.parametrize(
+    ("judge", "attacker"), [("strict", "attacker"), ("musing_judge", "musing")]
+)
+def test_what_a_judge_calls_evidence_is_not_asked(folder, judge, attacker):
+    """Thoughts in marks of a role's own are not read, nor sent back to it."""
+    done = fuzzed(folder, judge, attacker)
+    assert verify_folder(done.folder).holds
     assert flipped(done) == {"tiny-2", "tiny-3"}
     # Item 2 flips at once; of six others the second attempt is lost.
     assert row_of(done, "attempts")["lost_by_reason"] == {"evidence, says the judge": 6}

@@ -130,7 +130,7 @@ class FaultServer:
         lists: the names it lists, where it is not the model's alone; none: it cannot list.
         counts: whether it counts the words it writes, thoughts included; else one token an answer.
         tls: speak TLS with this.
-        plant: status and JSON of the reply to a request; None: as the others say.
+        plant: status, JSON and maybe headers of the reply to a request; None: as the others say.
 
     Attributes:
         log: every request that asked the model something, in order.
@@ -155,7 +155,7 @@ class FaultServer:
     lists: Sequence[str] | None = None
     counts: bool = False
     tls: ssl.SSLContext | None = None
-    plant: Callable[[Asked], tuple[int, Any] | None] = lambda asked: None
+    plant: Callable[[Asked], tuple[Any, ...] | None] = lambda asked: None
 
     def __post_init__(self) -> None:
         pytest.importorskip("openai", reason="needs the extra medstress[openai]")
@@ -212,7 +212,8 @@ class FaultServer:
     def reply(self, asked: Asked) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body for a request; of a `drop` nothing is sent."""
         if planted := self.plant(asked):
-            return planted[0], {}, orjson.dumps(planted[1])
+            status, body, *headers = planted
+            return status, headers[0] if headers else {}, orjson.dumps(body)
         match asked.fault:
             case "429" | "429_retry_after":
                 headers = {"Retry-After": f"{self.retry_after}"} if "_" in asked.fault else {}

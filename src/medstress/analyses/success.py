@@ -7,7 +7,6 @@ References:
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,7 +21,7 @@ from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, p
 from medstress.analyses.shown import FLAT, HIDDEN, Remark
 from medstress.core.arms import MEANINGS
 from medstress.core.hashing import rng_for
-from medstress.core.outcomes import Verdict
+from medstress.core.outcomes import TOO_LONG, Verdict, is_too_long
 from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import WILSON, Ends, Estimate, unknown, wilson_ends
 from medstress.stats.paired import Difference
@@ -33,8 +32,6 @@ EVERY_BUDGET = 1_000
 """Up to this budget `asr_at` lists every one, beyond it those at which the share changes."""
 MOST_OF_A_REASON = 200
 """Characters of an error that a warning gives."""
-_TOO_LONG = re.compile("too long for the context|more than the .* (positions|context)")
-"""What back ends say of a prompt that its model's context does not hold."""
 FAIL_AGAIN = "they fail again as they are: choose a larger context, or fewer attempts"
 UNSEEN = 0.1
 """Share of the eligible trials without an edit above which nothing is judged by an attack."""
@@ -284,20 +281,15 @@ def _mean(cell: Cell, values: Sequence[tuple[int, float]], what: str) -> Estimat
 
 
 def fails_again(reasons: Iterable[str | None]) -> bool:
-    """Return whether all failed trials had prompts that are too long.
-
-    >>> fails_again(["the prompt is too long for the context of 'gpt'"])
-    True
-    >>> fails_again(["the server is busy"])
-    False
-    """
-    return all(reason and _TOO_LONG.search(reason) for reason in reasons)
+    """Return whether all failed trials had prompts that are too long."""
+    return all(map(is_too_long, reasons))
 
 
 _SENTENCES: Mapping[str, str] = {
     "near_chance": "{victim} is not above chance on {dataset}: what it loses cannot be told from "
     "guessing.",
     "failed": "{attack}: {failed:,} of {n_trials:,} trials failed; {advice}.{why}",
+    "too_long": "{attack}: {long:,} of {n_trials:,} trials were not attackable.{why_long}",
     "unreadable_under_attack": "{attack}: in {n_unreadable_under_attack:,} of {n_eligible:,} "
     "trials no answer under attack could be read, so they may be lost.",
     "saw_no_edit": "{attack}: in {n_never_asked:,} of {n_eligible:,} trials the model saw no edit, "
@@ -307,26 +299,34 @@ _SENTENCES: Mapping[str, str] = {
 }
 
 
+def _commonest(notes: Iterable[str | None]) -> str:
+    """Return the commonest of the notes and its number, to end a sentence."""
+    counted = Counter(filter(None, notes)).most_common(1)
+    shown = [f" {n:,} times: {' '.join(note.split())[:MOST_OF_A_REASON]}" for note, n in counted]
+    return "".join(shown)
+
+
 def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -> Iterator[Remark]:
     """Say what a reader of the rates has to know."""
     at = (*cell.place, cell.attack.label)
     notes = [t.note for t in cell.trials if t.verdict is Verdict.FAILED]
-    commonest = Counter(filter(None, notes)).most_common(1)
+    # Those that are known before the run are a note on the data set.
+    long = [t.note for t in cell.trials if t.verdict is Verdict.NOT_ATTACKABLE and t.at != TOO_LONG]
+    long = list(filter(is_too_long, long))
     facts = {
         **cell.labels,
         **asdict(n),
         "failed": n.n_failed + n.n_failed_at_baseline,
         "advice": FAIL_AGAIN if fails_again(notes) else "run again with --retry-failed",
-        "why": "".join(
-            f" {times:,} times: {' '.join(note.split())[:MOST_OF_A_REASON]}"
-            for note, times in commonest
-        ),
+        "why": _commonest(notes),
+        "long": len(long),
+        "why_long": _commonest(long),
     }
     # Where nothing could be read, what the model knows is unknown: p is None.
     is_near = knows is not None and knows.is_near_chance and knows.above_chance.p is not None
     is_clean = cell.attack.asks_clean_only
     is_unseen = n.is_unseen and not is_clean
-    holds = (is_near, facts["failed"], n.n_unreadable_under_attack, is_unseen, n.is_tied)
+    holds = (is_near, facts["failed"], long, n.n_unreadable_under_attack, is_unseen, n.is_tied)
     for (rule, sentence), is_so in zip(_SENTENCES.items(), holds, strict=True):
         if is_so:
             if is_clean and rule == "near_chance":

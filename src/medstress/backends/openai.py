@@ -161,11 +161,7 @@ class OpenAiBackend(Backend):
             UsageError: the server cannot answer such calls, refuses the key, or serves another
                 model.
         """
-
-        async def all_of_them() -> list[Reply]:
-            return [await self._answer(call) for call in calls]
-
-        return self._connection.run(all_of_them())
+        return [self._connection.run(self._answer(call)) for call in calls]
 
     def close(self) -> None:
         """Close all connections."""
@@ -213,7 +209,7 @@ class OpenAiBackend(Backend):
                     self._learn(trouble, sent)
                     if self._body(call, fields) == sent:
                         lacks = "logprobs" in sent and re.search("logprobs|echo", trouble.said)
-                        if lacks and trouble.status < 500 and not self._gives_scores:
+                        if lacks and trouble.status < 500 and not self._learned.get("gives_scores"):
                             raise self._lacking("echo" in sent, trouble.said) from None
                         raise
                 is_repeated = False
@@ -248,8 +244,7 @@ class OpenAiBackend(Backend):
         """Return the answer in the choices of a reply, without counts of tokens."""
         if any(choice.get("finish_reason") == WITHHELD for choice in choices):
             return _withheld(call, f"the content filter of {self._where} withheld the answer")
-        message = choices[0].get("message")
-        message = message if isinstance(message, dict) else {}
+        message = choices[0].get("message") or {}
         if isinstance(call, Generate):
             text, reasoning = text_of(choices[0])
             calls_tool = not text and message.get("tool_calls")
@@ -322,26 +317,14 @@ class OpenAiBackend(Backend):
         words = f" (it says: {said})" if said else ""
         named = f"{self._where} (model {self._model!r})"
         sentence = f"{named} does not return {_LACKS[texts]}, or a server that does{words}"
-        return ServerTrouble(sentence, Then.ITEM_FAILS if self._gives_scores else Then.STOP)
-
-    @property
-    def _gives_scores(self) -> bool:
-        return bool(self._learned.get("gives_scores"))
+        then = Then.ITEM_FAILS if self._learned.get("gives_scores") else Then.STOP
+        return ServerTrouble(sentence, then)
 
     def _choices(self, reply: Json, n: int) -> list[Json]:
         """Return the choices of a reply in order, after checking that they are an answer."""
         choices = reply.get("choices") or []
-        is_list = isinstance(choices, list) and all(isinstance(one, dict) for one in choices)
-        errors = [one["error"] for one in choices if one.get("error")] if is_list else []
-        if error := reply.get("error") or next(iter(errors), None):
-            # Some routers report with status 200 what went wrong behind them.
-            code = str(error.get("code") if isinstance(error, dict) else None)
-            status = int(code) if re.fullmatch("[345][0-9][0-9]", code) else 502
-            raw = orjson.dumps({"error": error}).decode()
-            status = 400 if code == WITHHELD else status
-            raise server.trouble_of_status(self._server, status, raw, {}, self._connection.models)
         # A server that ignores `echo` may also ignore the list of prompts and return one choice.
-        if not is_list or len(choices) not in (n, 1):
+        if len(choices) not in (n, 1):
             shown = self._server.redacted(orjson.dumps(reply).decode())
             sentence = f"{self._where} sent {len(choices)} choices, not {n}: {shown}"
             raise ServerTrouble(sentence, Then.AGAIN)

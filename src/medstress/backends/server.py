@@ -20,6 +20,7 @@ from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequenc
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -55,8 +56,16 @@ _PIECE = 1 << 18
 """Bytes that are decoded at once."""
 _SENT = {"host", "accept", "content-type", "content-length", "connection"}
 """Headers of the client that may be sent; its others would reveal the system and versions."""
-_TOO_LONG = re.compile(r"context.{0,12}(length|size|window)|m context|too long|many tokens", re.I)
-_FILTERED = re.compile(r"content.?(filter|management|policy|moderation)|safety system", re.I)
+_TOO_LONG = re.compile(
+    r"(?i)context.{0,12}(length|size|window)|m context|model length|too long|many tokens(?! per)"
+    r"|inputs?.{0,8}tokens"
+)
+_FILTERED = re.compile(
+    r"(?i)content.?(filter|management|policy|moderation)|safety system"
+    r"|\b(input|prompt|content|message).{0,40}\b(flagged|violat\w+ .{0,20}(polic|guideline|terms))"
+)
+_OF_KEY = re.compile(r"(?i)permission|access to|(your|the|this) (api )?key|account|organi[sz]ation")
+"""Words of a status 403 that is about the key, whatever else it says."""
 _HOST = re.compile(r"[A-Za-z0-9.:_-]{1,200}")
 _ENCODED = "its answer in an encoding that was not requested"
 _RESUME = "run the same command again later to resume"
@@ -133,17 +142,14 @@ class Server:
 
     def redacted(self, text: str) -> str:
         """Return a text on one line, without the key and without parts of it."""
+        key = self.key or ""
         line = "".join(x if x.isprintable() else " " for x in without_keys(text))
-        if self.key:
-            line = line.replace(self.key, KEY_SHOWN)
-            # Servers often show the ends of a wrong key.
-            ends = [self.key[:6].casefold(), self.key[-4:].casefold()]
-            ends = ends if len(self.key) >= SHORTEST_KEY else []
-            line = " ".join(
-                KEY_SHOWN if any(end in word.casefold() for end in ends) else word
-                for word in line.split()
-            )
-        line = " ".join(line.split())
+        words = (line.replace(key, KEY_SHOWN) if key else line).split()
+        # Servers often show the ends of a wrong key.
+        ends = (key[:6].casefold(), key[-4:].casefold()) if len(key) >= SHORTEST_KEY else ()
+        line = " ".join(
+            KEY_SHOWN if any(x in one.casefold() for x in ends) else one for one in words
+        )
         return line[:_WORDS] + ("..." if len(line) > _WORDS else "")
 
 
@@ -188,7 +194,7 @@ def trouble_of_status(
 
     Args:
         server: the server.
-        status: the status, or what a reply with another one gives as its code.
+        status: the status; 200 where only the body speaks of an error, and may give its own.
         raw: the body.
         headers: those of the reply.
         models: names of the models that the server lists.
@@ -196,6 +202,10 @@ def trouble_of_status(
     code, words = _code_and_words(raw)
     words = server.redacted(words)
     shown = f" (it says: {words})" if words else ""
+    is_filtered, is_long = (one.search(f"{code} {words}") for one in (_FILTERED, _TOO_LONG))
+    if status == 200:
+        given = re.search(r"\b[345]\d\d\b", code)
+        status = int(given[0]) if given else 400 if is_filtered or is_long else 502
     sentence, then, wait = f"{server.where} answered {status}", Then.STOP, 0.0
     if 300 <= status < 400:
         host = "no readable address"
@@ -205,7 +215,7 @@ def trouble_of_status(
             host = server.redacted(to) if _HOST.fullmatch(to) else host
         sentence += f", which points to {host}; medstress follows no redirect: set base_url to the "
         sentence += "final address, with the right http:// or https:// and path"
-    elif status in (401, 403):
+    elif status == 401 or (status == 403 and (not is_filtered or _OF_KEY.search(words))):
         # Without the server's words, which may show parts of the key.
         problem = "is wrong or missing" if status == 401 else "may not be used for this"
         advice = f"check the environment variable {server.key_env}"
@@ -218,18 +228,19 @@ def trouble_of_status(
         unknown = "" if server.model in models else unknown
         only = 'it answers only conversations; for these set prompt = "chat"'
         sentence += f": {unknown}{only}{shown}"
-    elif status == 402 or code == "insufficient_quota":
+    elif status == 402 or "insufficient_quota" in code:
         sentence += f": there is no quota left{shown}; {_RESUME}"
     elif status in (408, 409, 425, 429) or status >= 500:
         sentence, then, wait = sentence + shown, Then.AGAIN, retry_after(headers)
         if wait > LONGEST_WAIT:
             sentence += f" and asks to wait {wait:,.0f} seconds; {_RESUME}"
             then, wait = Then.STOP, 0.0
-    elif code == "content_filter" or _FILTERED.search(words):
+    elif is_filtered:
         sentence = f"the content filter of {server.where} withheld the answer{shown}"
         then, words = Then.UNREADABLE, ""
-    elif code == "context_length_exceeded" or _TOO_LONG.search(words):
-        sentence = f"the prompt is too long for the context of {server.model!r}{shown}"
+    elif is_long:
+        sentence = f"the prompt is too long for the context of {server.model!r}: shorten it, lower "
+        sentence += f"max_new_tokens, or give the server a larger context{shown}"
         then, words = Then.ITEM_FAILS, ""
     else:
         sentence, then = sentence + shown, Then.ITEM_FAILS
@@ -255,7 +266,7 @@ def retry_after(headers: Mapping[str, str]) -> float:
 
 
 def _code_and_words(raw: str) -> tuple[str, str]:
-    """Return the code and the message in an error's body, whatever its shape."""
+    """Return code and type, and the message, in an error's body, whatever its shape."""
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -264,10 +275,8 @@ def _code_and_words(raw: str) -> tuple[str, str]:
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
         return "", inner if isinstance(inner, str) else raw
-    code, words = (
-        inner.get("code") or inner.get("type"),
-        inner.get("message") or inner.get("detail"),
-    )
+    codes = inner.get("code"), inner.get("type")
+    words = inner.get("message") or inner.get("detail")
     if isinstance(words, list) and all(isinstance(one, dict) for one in words):
         # FastAPI's: the fields, and what is wrong. What was sent is repeated, but not shown.
         words = "; ".join(f"{one.get('loc')}: {one.get('msg')}" for one in words)
@@ -275,7 +284,7 @@ def _code_and_words(raw: str) -> tuple[str, str]:
         words = raw if words else ""
     if isinstance(param := inner.get("param"), str) and param not in words:
         words += f" ({param})"
-    return code if isinstance(code, str) else "", words
+    return " ".join(str(code) for code in codes if isinstance(code, str | int)), words
 
 
 def _trouble_of_client(error: BaseException, server: Server, models: list[str]) -> ServerTrouble:
@@ -540,18 +549,18 @@ class Connection:
     async def _json(self, path: str, body: Json | None = None) -> Json:
         """Make one HTTP request within one deadline; return the reply without the keys.
 
-        A list is returned as `data`, as some servers send the rows of a list of models.
+        A list is returned as `data`, as some servers send the rows of a list of models. An error
+        in a reply with status 200, as some routers report what went wrong behind them, is one with
+        its own status.
         """
         import httpx2
         import openai
 
-        where, seconds, how = self.server.where, self._patience.answer, {"cast_to": httpx2.Response}
+        where, seconds = self.server.where, self._patience.answer
+        ask = self._client.get if body is None else partial(self._client.post, body=body)
         try:
             async with asyncio.timeout(seconds):
-                if body is None:
-                    content = (await self._client.get(path, **how)).content
-                else:
-                    content = (await self._client.post(path, body=body, **how)).content
+                response = await ask(path, cast_to=httpx2.Response)
         except TimeoutError:
             sentence = f"{where} did not send its whole answer within {seconds:g} seconds"
             sentence += " (timeout_seconds)"
@@ -562,12 +571,19 @@ class Connection:
             raise _trouble_of_client(error, self.server, self.models) from None
         try:
             # Written again, so that no escape hides a key.
-            reply = orjson.loads(without_keys(orjson.dumps(orjson.loads(content)).decode()))
+            content = orjson.dumps(orjson.loads(response.content)).decode()
+            reply = orjson.loads(without_keys(content))
         except (TypeError, ValueError, RecursionError):  # not JSON, or nested too deep
             reply = None
-        if isinstance(reply, dict | list):
-            return reply if isinstance(reply, dict) else {"data": reply}
-        raise ServerTrouble(f"{where} sent something that is not a JSON object", Then.AGAIN)
+        reply = {"data": reply} if isinstance(reply, list) else reply
+        if not isinstance(reply, dict):
+            raise ServerTrouble(f"{where} sent something that is not a JSON object", Then.AGAIN)
+        choices = reply.get("choices")
+        for part in (reply, *(choices if isinstance(choices, list) else ())):
+            if isinstance(part, dict) and part.get("error"):
+                raw = orjson.dumps(part).decode()
+                raise trouble_of_status(self.server, 200, raw, response.headers, self.models)
+        return reply
 
     def greet(self) -> bool:
         """List the server's models in `models`, without a request to a model.

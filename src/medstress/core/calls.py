@@ -39,6 +39,9 @@ class Decoding:
     max_new_tokens: int = 128
     temperature: float = 0.0
     """0 is greedy."""
+    thoughts: tuple[str, str] | None = field(default=None, compare=False)
+    """Opening and closing mark of thoughts, on top of the usual ones, which are cut from what a
+    role writes. Not part of the call."""
 
 
 @dataclass(frozen=True, slots=True)

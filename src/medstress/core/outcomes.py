@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,6 +16,17 @@ TARGETS = "ABCDEFGHIJ"
 """The letters a targeted goal may name."""
 TOO_LONG = "context"
 """`at` of a trial on an item that its model cannot read, because it is too long."""
+_TOO_LONG = re.compile("too long for the context|more than the .* (positions|context)")
+"""What back ends say of a prompt that its model's context does not hold."""
+
+
+def is_too_long(reason: str | None) -> bool:
+    """Return whether a call failed because its prompt was too long.
+
+    >>> is_too_long("the prompt is too long for the context of 'gpt'"), is_too_long("it is busy")
+    (True, False)
+    """
+    return bool(reason and _TOO_LONG.search(reason))
 
 
 class Outcome(StrEnum):

@@ -279,8 +279,9 @@ class StoredAttack(LeavesOut, Attack):
         return self.of.spec()
 
     def obstacle(self, item: Any, resources: Any) -> str | None:
-        """Return the stored reason: names and distances decide it."""
-        return self.result.get("note") if self.verdict == Verdict.NOT_ATTACKABLE else None
+        """Return the stored reason: names and distances decide it, unless a call failed."""
+        is_barred = self.verdict == Verdict.NOT_ATTACKABLE and not any(c.error for c in self.calls)
+        return self.result.get("note") if is_barred else None
 
     def goal_for(self, item: Any) -> Goal:
         """Return that of the attack; which options count for a control is stored."""

@@ -17,7 +17,7 @@ from medstress.core.calls import Reply
 from medstress.core.errors import BudgetExhausted
 from medstress.core.hashing import content_hash, rng_for
 from medstress.core.items import Edited, Item
-from medstress.core.outcomes import TOO_LONG, Outcome, Prediction, Verdict
+from medstress.core.outcomes import TOO_LONG, Outcome, Prediction, Verdict, is_too_long
 from medstress.core.queries import Ask, CleanAnswer, Consult, Note, Predict, Replies, Step
 from medstress.core.text import WHOLE
 from medstress.engine.referee import AnswerRecorder, Judge, OneAnswer, Referee, TrialResult
@@ -180,6 +180,8 @@ def conduct(trial: Trial) -> TrialFlow:
         )
     if result.before is None:
         result.verdict, result.at = guard.failure or Verdict.FAILED, "baseline"
+        if is_too_long(result.note):  # as a server says that does not tell before
+            result.verdict, result.at = Verdict.NOT_ATTACKABLE, None
         return result
     result.n_ties += result.before.is_tied
     if result.before.rationale is not None:

@@ -14,8 +14,11 @@ from medstress.core.calls import (
     Answer,
     Backend,
     BegunTrial,
+    Call,
     Exchange,
     Failure,
+    Generate,
+    Generated,
     ModelIdentity,
     PlannedTrial,
     Reply,
@@ -29,6 +32,7 @@ from medstress.core.outcomes import Prediction, Verdict
 from medstress.core.queries import Consult, Predict
 from medstress.core.registry import place_of
 from medstress.core.text import edit_rows
+from medstress.tasks.reading import without_thoughts
 from medstress.tasks.victim import Victim
 
 if TYPE_CHECKING:
@@ -442,7 +446,10 @@ def _shifted(requests: tuple[Request, ...], sample: int) -> tuple[Request, ...]:
 def consult(
     step: Consult, purpose: Purpose = Purpose.ATTACK
 ) -> Generator[CallRound, tuple[Reply, ...], tuple[Answer, ...]]:
-    """Ask another role; equal calls of one step get different sample indices."""
+    """Ask another role; equal calls of one step get different sample indices.
+
+    Of what it writes, thoughts in marks of its own are cut.
+    """
     replies = yield CallRound(
         role=step.role,
         purpose=purpose,
@@ -454,7 +461,15 @@ def consult(
         ),
         candidate=None,
     )
-    return answers_of(replies)
+    return tuple(map(_said, step.calls, answers_of(replies)))
+
+
+def _said(call: Call, answer: Answer) -> Answer:
+    """Return an answer without the thoughts that are in marks of the role's own."""
+    own = call.decoding.thoughts if isinstance(call, Generate) else None
+    if own is None or not isinstance(answer, Generated):
+        return answer
+    return replace(answer, text=without_thoughts(answer.text, own))
 
 
 class StartedFlow:

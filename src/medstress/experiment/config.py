@@ -265,6 +265,9 @@ class Model(Table, BackendKeys):
     reasons before it answers needs more."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """generate answering; 0 is greedy."""
+    thoughts: tuple[NonEmpty, NonEmpty] | None = None
+    """Opening and closing mark of its reasoning, which is not the answer, such as
+    `["<notes>", "</notes>"]`; usual ones are known."""
     labels: Annotated[dict[str, str], Field(min_length=1)] | None = None
     """tagged texts: the model's type -> the data's type where they differ, such as
     `{CHEMICAL = "Chemical"}`."""
@@ -315,9 +318,6 @@ class Victim(Model):
         "final_statement"
     )
     """How an answer is read from text."""
-    thoughts: tuple[NonEmpty, NonEmpty] | None = None
-    """Opening and closing mark of its reasoning, which is not the answer, such as
-    `["<notes>", "</notes>"]`; usual ones are known."""
     reasoning_tokens: Count | None = None
     """Most tokens of the reasoning turn in a conversation; default: the attack's
     `reasoning_tokens`."""

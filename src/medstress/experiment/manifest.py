@@ -104,7 +104,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "roles": {
             part.name: {
                 **_model(part.backend, roles[part.name]),
-                "decoding": [part.decoding.max_new_tokens, part.decoding.temperature],
+                "decoding": part.described,
             }
             for part in prepared.roles
         },

@@ -153,8 +153,13 @@ class RolePart:
     @property
     def hash(self) -> str:
         """Hash of model and decoding."""
-        decoding = [self.decoding.max_new_tokens, self.decoding.temperature]
-        return content_hash([self.backend.identity.hash, decoding])
+        return content_hash([self.backend.identity.hash, self.described])
+
+    @property
+    def described(self) -> list[Any]:
+        """Its decoding as the manifest has it: tokens, temperature and marks, if it has its own."""
+        own = self.decoding
+        return [own.max_new_tokens, own.temperature, *(own.thoughts or ())]
 
     @property
     def label(self) -> str:
@@ -239,7 +244,11 @@ def _same(table: config.Model) -> dict[str, Any]:
 
 def decoding_of(table: config.Role) -> Decoding:
     """Return how a role generates."""
-    return Decoding(max_new_tokens=table.max_new_tokens, temperature=table.temperature)
+    return Decoding(
+        max_new_tokens=table.max_new_tokens,
+        temperature=table.temperature,
+        thoughts=table.thoughts,
+    )
 
 
 # -- what attacks ask ------------------------------------------------------------------------------

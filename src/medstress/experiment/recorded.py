@@ -189,11 +189,15 @@ class Bench:
             RolePart(
                 name=name,
                 backend=backend_of(one),
-                decoding=Decoding(max_new_tokens=most, temperature=temperature),
+                decoding=Decoding(
+                    max_new_tokens=most,
+                    temperature=temperature,
+                    thoughts=(marks[0], marks[1]) if marks else None,
+                ),
                 is_shared=True,
             )
             for name, one in (run.manifest.get("roles") or {}).items()
-            for most, temperature in (one["decoding"],)
+            for most, temperature, *marks in (one["decoding"],)
         ]
         self.lacks: dict[Place | str, str] = {}
         self.unknown: dict[str, str] = {}

@@ -36,8 +36,9 @@ _THOUGHT = (
     rf"[a-z_:]{{0,20}}(?:{'|'.join(_NAMES)})"
     rf"(?:(?!_{_ENDED}\b)[a-z_]){{0,20}}"
 )
+_ATTRIBUTES = r"(?:\s[\w:-]{1,20}=[^<>\n]{0,80}(?<!/))?"
 _OPENED = re.compile(
-    rf"[<\[◁#](?i:\|?(?!end_){_THOUGHT}\|?[>\]▷](?!\s?:)|unused94>|\|inner_prefix\|>|\|im_start\|>think"
+    rf"[<\[◁#](?i:\|?(?!end_){_THOUGHT}{_ATTRIBUTES}\|?[>\]▷](?!\s?:)|unused94>|\|inner_prefix\|>|\|im_start\|>think"
     r"|\|?channel\|?>\s{0,5}(?:analysis|commentary|thought)|#{0,5} {1,3}Thinking\b)"
 )
 _CLOSED = re.compile(

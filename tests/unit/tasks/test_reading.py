@@ -77,6 +77,10 @@ def test_the_letter_after_the_thoughts_is_the_answer(parser):
         ("Here is my thought process: A?\nHere is my response: C", "C"),
         ("[Reasoning]: it acts fast.\n[Answer]: C", "[Reasoning]: it acts fast.\n[Answer]: C"),
         ("<notes>A", "<notes>A"),
+        ('<think type="long">A? The answer is A', ""),
+        ('<think type="long" id=1>A?</think>C', "C"),
+        ('C <think type="none"/>', 'C <think type="none"/>'),
+        ("C <reason for it>", "C <reason for it>"),
     ],
 )
 def test_what_is_said_comes_after_all_thoughts(text, said):

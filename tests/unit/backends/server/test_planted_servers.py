@@ -23,6 +23,7 @@ from medstress.core.calls import (
     Scored,
 )
 from medstress.core.errors import UsageError
+from medstress.core.outcomes import is_too_long
 
 pytestmark = needs("openai")
 
@@ -124,6 +125,10 @@ STOPS = {
         "there is no quota left",
     ),
     "a wrong key, said with status 200": ({"error": {"code": 401, "message": "x"}}, "the key is"),
+    "a key without permission": (
+        {"error": {"code": 403, "message": "Your key has no permission under the content policy"}},
+        "the key may not be used for this",
+    ),
     "no quota, by name": (
         {"error": {"code": "insufficient_quota", "message": "x"}},
         "there is no quota left",
@@ -182,6 +187,20 @@ FILTERED = {
     ),
     "status 400, in words alone": unless(lambda body: False, "blocked by our content filter"),
     "status 200 with an error": always({"error": {"code": "content_filter", "message": "no"}}),
+    "status 400, a prompt that is flagged": unless(
+        lambda body: False,
+        "Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
+    ),
+    "status 403, of OpenRouter": unless(
+        lambda body: False,
+        'Your chosen model requires moderation and your input was flagged for "violence".',
+        403,
+    ),
+    "status 403, of xAI": unless(
+        lambda body: False,
+        {"code": "no", "error": "Content violates usage guidelines. API key ID: 12, check: BIO"},
+        403,
+    ),
 }
 
 
@@ -255,10 +274,21 @@ def test_a_server_without_log_probabilities_stops_a_run_of_letters():
     assert "(it says: logprobs is not supported)" in str(told)
 
 
-def test_a_prompt_that_is_too_long_changes_nothing_although_fields_are_named():
-    words = "max_tokens or max_completion_tokens is too large: maximum context length is 8, seed"
-    (reply,), server, endpoint = ask(unless(lambda body: False, words), PLAIN)
-    assert "too long for the context" in reply.error
+LONG = {
+    "vLLM": "max_tokens or max_completion_tokens is too large: maximum context length is 8, seed",
+    "vLLM, decoder": "The decoder prompt (length 9) is longer than the maximum model length of 8.",
+    "llama.cpp": {"error": {"code": 400, "message": "no", "type": "exceed_context_size_error"}},
+    "llama.cpp, words": "the request exceeds the available context size, try increasing it",
+    "OpenAI": {"error": {"code": "context_length_exceeded", "message": "no"}},
+    "TGI": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8. Given: 9",
+}
+
+
+@pytest.mark.parametrize(("name", "status"), [*((name, 400) for name in LONG), ("OpenAI", 200)])
+def test_a_prompt_that_is_too_long_changes_nothing_although_fields_are_named(name, status):
+    (reply,), server, endpoint = ask(unless(lambda body: False, LONG[name], status), PLAIN)
+    assert "too long for the context of 'm': shorten it, lower max_new_tokens" in reply.error
+    assert is_too_long(reply.error)
     assert len(server.log) == 1
     assert endpoint.keys() == {"url", "model", "structured", "answered_as"}
 

@@ -223,9 +223,15 @@ def test_a_server_that_fails_is_spoken_of_at_once_and_only_once(caplog):
     assert warning.endswith("; each request is tried up to 4 times")
 
 
-def test_retry_after_is_honoured_by_every_request():
+def in_a_200(asked: Asked) -> Any:
+    error = {"error": {"code": 429, "message": "slow down"}}
+    return (200, error, {"Retry-After": "0.4"}) if asked.number == 0 else None
+
+
+@pytest.mark.parametrize("plant", [lambda asked: None, in_a_200])
+def test_retry_after_is_honoured_by_every_request(plant):
     with (
-        FaultServer(faults=first("429_retry_after"), retry_after=0.4) as server,
+        FaultServer(faults=first("429_retry_after"), retry_after=0.4, plant=plant) as server,
         backend_of(server) as backend,
     ):
         backend.answer([LETTER, LETTER])
