@@ -33,6 +33,9 @@ _SPANS = (
 )
 """Lists of [start, end, type], or of objects with a start, as doccano, Prodigy, GLiNER and Label
 Studio write."""
+_PASSAGES = r'"passages"\s*:\s*\['
+_OFFSETS = r'"offsets"\s*:\s*\[\s*\['
+"""BigBio writes a list of [start, end] for each passage and entity, BioC one number."""
 
 
 class BadRowError(DataError):
@@ -225,7 +228,7 @@ def label_of_type(types: Types | None, present: Collection[str], path: Path) -> 
 
 
 def refuse_other_formats(path: Path) -> None:
-    """Refuse BioC and lists of spans, naming the program that converts them.
+    """Refuse BioC, BigBio and lists of spans, naming the program that converts them.
 
     Raises:
         UsageError: the file, or the first of a folder that may be one, begins as one of them.
@@ -238,16 +241,22 @@ def refuse_other_formats(path: Path) -> None:
     with path.open("rb") as stream:
         head = stream.read(_LOOKED_AT).decode("utf-8", "replace")
     is_xml = re.search(r"<!DOCTYPE collection|<collection[\s>]", head) is not None
-    if is_xml or re.search(r'"passages"\s*:\s*\[', head):
+    has_passages = re.search(_PASSAGES, head) is not None
+    is_bigbio = has_passages and re.search(_OFFSETS, head) is not None
+    if is_xml or (has_passages and not is_bigbio):
         form = "bioc_xml" if is_xml else "bioc_json"
         raise UsageError(
             f"{path} is BioC, which medstress does not read: convert each document d of "
             f'bconv.load("{path.name}", fmt="{form}") to brat with the package bconv, '
             'bconv.dump(d, d.id + ".txt", fmt="txt") and bconv.dump(d, d.id + ".ann", fmt="brat")'
         )
-    if re.search(_SPANS, head):
+    if is_bigbio or re.search(_SPANS, head):
+        form, text = "lists spans of texts", "each text"
+        if is_bigbio:
+            form = "is BigBio"
+            text = "the passages of each document, joined by spaces, and the offsets of entities"
         raise UsageError(
-            f"{path} lists spans of texts, which medstress does not read: convert each text with "
+            f"{path} {form}, which medstress does not read: convert {text} with "
             "spaCy, spacy.training.offsets_to_biluo_tags(nlp.make_doc(text), spans), and write "
             'rows of tokens and labels, which scheme = "iobes" reads'
         )

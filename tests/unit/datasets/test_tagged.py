@@ -191,6 +191,11 @@ def test_a_bad_row_is_named(write, row, where):
 
 
 BIOC = '{"source": "x", "documents": [{"id": "1", "passages": [{"offset": 0}]}]}'
+BIGBIO = {
+    **{"id": "1", "document_id": "7", "events": [], "coreferences": [], "relations": []},
+    "passages": [{"id": "2", "type": "title", "text": ["On aspirin"], "offsets": [[0, 10]]}],
+    "entities": [{"id": "3", "type": "Drug", "text": ["aspirin"], "offsets": [[3, 10]]}],
+}
 
 
 @pytest.mark.parametrize(
@@ -198,6 +203,8 @@ BIOC = '{"source": "x", "documents": [{"id": "1", "passages": [{"offset": 0}]}]}
     [
         (BIOC, "x.json", 'bconv.load("x.json", fmt="bioc_json")'),
         ("<?xml version='1.0'?><collection><source/></collection>", "x.iob", 'fmt="bioc_xml"'),
+        (json.dumps(BIGBIO), "x.jsonl", "x.jsonl is BigBio, which"),
+        (json.dumps([BIGBIO], indent=1), "x.json", "offsets_to_biluo_tags"),
         ('{"text": "a b", "entities": [[0, 1, "Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('{"text": "a b", "label": [[0,1,"Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('{"text": "a", "spans": [{"start": 0, "end": 1}]}', "x.jsonl", "offsets_to_biluo_tags"),
