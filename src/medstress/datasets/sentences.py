@@ -54,6 +54,7 @@ from medstress.core.tables import (
     shown,
     wrong,
 )
+from medstress.core.words import plural
 from medstress.datasets.source import (
     DatasetOptions,
     Loaded,
@@ -203,9 +204,11 @@ def _read(
     items, skipped = collect(path, placed, raise_error, options.on_bad_row)
     notes = []
     if repaired:
+        what = "that continued or ended no entity (an I- becomes B-)"
+        if options.scheme == "iobes":
+            what = "that continued no entity (it begins there) or left one open (it ends before)"
         notes.append(
-            f"{path}: repaired {len(repaired):,} labels that continued or ended no entity (an I- "
-            f"becomes B-), the first in {repaired[0]}"
+            f"{path}: repaired {plural(len(repaired), 'label')} {what}, the first in {repaired[0]}"
         )
     if not any(document_of(item.metadata) for item in items):
         notes.append(

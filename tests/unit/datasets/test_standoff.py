@@ -284,7 +284,7 @@ def test_several_splits_of_bc5cdr_are_read_one_after_the_other(write, tmp_path):
     assert [item.tokens[0] for item in both.items] == ["Aspirin", "Salicylic", "c", "Heparin"]
     assert [item.metadata.get("document") for item in both.items] == [*[None] * 3, "devel-1"]
     assert "devel.tsv, line 6: expected a token" in both.skipped[0]
-    assert "train.tsv: repaired 1 labels that continued or ended no entity" in both.notes[0]
+    assert "train.tsv: repaired 1 label that continued or ended no entity" in both.notes[0]
     turned = read("bc5cdr", tmp_path, split="devel+train", **options)
     assert [item.id for item in turned.items] == ["devel-1", "train-1", "train-2", "train-3"]
     alone = [

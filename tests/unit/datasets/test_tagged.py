@@ -104,6 +104,16 @@ def test_labels_are_repaired_where_asked_and_it_is_said(write):
         "first in line 4",
     )
     assert "got 'X-Drug'" in refused(write("a\tX-Drug\n"), on_bad_labels="repair")
+    # An entity without its end tag, before O and before another, and an end tag without its entity.
+    path = write("a\tB-Drug\nb\tI-Drug\nc\tO\n\nd\tB-Drug\ne\tB-Drug\nf\tE-Drug\ng\tE-Drug\n")
+    assert "line 3: expected 'I-Drug' or 'E-Drug'" in refused(path, scheme="iobes")
+    loaded = read(path, scheme="iobes", on_bad_labels="repair")
+    first, second = labels_of(loaded)
+    assert (first, second) == (("B-Drug", "I-Drug", "O"), ("B-Drug", "B-Drug", "I-Drug", "B-Drug"))
+    assert loaded.notes[0] == (
+        f"{path}: repaired 3 labels that continued no entity (it begins there) or left one open "
+        "(it ends before), the first in line 3"
+    )
 
 
 # -- labels without a type, and numbers -----------------------------------------------------------
