@@ -1,5 +1,6 @@
 """`medstress run`: what it refuses, what a misbehaving victim does to it, and what it prints."""
 
+import os
 import re
 import tomllib
 
@@ -28,6 +29,17 @@ def test_the_default_folder_is_runs_and_the_name(bench, medstress, tmp_path):
     assert told.code == 0
     assert (tmp_path / "runs" / "bench" / "run.sqlite").is_file()
     assert told.out.splitlines()[-1] == "run: runs/bench   next: medstress report runs/bench"
+
+
+def test_an_experiment_is_read_once_so_that_it_may_come_through_a_pipe(medstress):
+    tables = {"experiment": "name='p'", "[dataset]": "name='sample'", "[victim]": "backend='mock'"}
+    tables["[attack]"] = "name='none'"
+    reads, writes = os.pipe()
+    os.write(writes, "".join(f"[{name}]\n{key}\n" for name, key in tables.items()).encode())
+    os.close(writes)
+    told = medstress("run", f"/dev/fd/{reads}", "--dry-run")
+    os.close(reads)
+    assert (told.code, told.err) == (0, "")
 
 
 # -- the dry run ----------------------------------------------------------------------------------

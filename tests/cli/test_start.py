@@ -14,6 +14,11 @@ HEAVY = {"numpy", "scipy", "polars", "pydantic", "torch", "transformers", "rich"
         (["--help"], 0, HEAVY, 30),
         (["summary", "nowhere"], 2, {"polars", "scipy", "altair", "filelock"}, 120),
         (["check", "broken.csv"], 2, {"numpy", "polars", "scipy", "jinja2"}, 85),
+        (["check", "nowhere.csv"], 2, HEAVY - {"pydantic"}, 35),
+        *(
+            ([command, "nowhere.toml", *more], 2, HEAVY - {"pydantic"}, 40)
+            for command, *more in (["run"], ["tune"], ["train"], ["perturb", "--to", "x.jsonl"])
+        ),
     ],
 )
 def test_a_command_loads_what_it_needs(tmp_path, arguments, code, lacking, most):

@@ -91,6 +91,7 @@ def check(
         raise UsageError(
             f"check: {data} is an experiment, and check looks at data; to check it type {again}"
         )
+    _refuse_missing(data)
     from medstress.cli.terminal import display, screen
     from medstress.experiment.first import Choices, check_data, skips_rows
 
@@ -189,7 +190,7 @@ def run(
     source = _experiment(experiment, used, sets)
     from medstress.experiment.reading import resolve
 
-    resolve(source, sets)  # refuses a wrong file before all else is imported
+    resolve(source, sets)  # refuses a wrong experiment before all else is imported
     from medstress.cli.terminal import display
     from medstress.core.extras import BASE, lacking_of
     from medstress.experiment.kept_summary import keep_summary
@@ -222,12 +223,18 @@ def run(
     return _ended(ended, junit, outcome.nothing_asked)
 
 
+def _refuse_missing(data: str) -> None:
+    """Refuse data that are no file and no name before all else is imported."""
+    from medstress.datasets.guess import guess_dataset
+
+    if not Path(data).expanduser().exists():
+        guess_dataset(data)
+
+
 # -- run -------------------------------------------------------------------------------------------
 
 
-def _experiment(
-    experiment: str | None, chosen: Mapping[str, Any], sets: Sequence[str]
-) -> Path | Source:
+def _experiment(experiment: str | None, chosen: Mapping[str, Any], sets: Sequence[str]) -> Source:
     """Return the experiment of `medstress run`: its file, or what the flags stand for.
 
     Raises:
@@ -241,7 +248,9 @@ def _experiment(
                 f"run: give EXPERIMENT.toml or {flag}, not both; to change a key of the file: "
                 "--set TABLE.KEY=VALUE"
             ).with_command(shlex.join(["medstress", "run", experiment]))
-        return Path(experiment)
+        from medstress.experiment.reading import find_source
+
+        return find_source(Path(experiment))
     if not chosen:
         raise UsageError(
             "run: expected EXPERIMENT.toml, or --data FILE --model NAME, for which --dry-run "
@@ -256,6 +265,7 @@ def _experiment(
 
     if "base_url" in chosen and lacking_of("openai"):
         raise missing_extra("the back end for servers (--base-url)", "openai")
+    _refuse_missing(chosen["data"])
     from medstress.experiment.first import Choices, compose
 
     source = compose(Choices(**chosen), sets)
@@ -265,7 +275,7 @@ def _experiment(
 
 
 def _dry_run(
-    source: Path | Source,
+    source: Source,
     out: str | None,
     shard: Shard | None,
     to: str | None,
@@ -277,7 +287,7 @@ def _dry_run(
     from medstress.experiment.dry_run import dry_run, dry_run_remarks
     from medstress.experiment.plan import take_shard
     from medstress.experiment.prepare import opened_victims, prepare
-    from medstress.experiment.reading import Source, written
+    from medstress.experiment.reading import written
     from medstress.experiment.run import run_folder
 
     with display(quiet=quiet) as watcher:
@@ -294,7 +304,7 @@ def _dry_run(
     text = written(prepared.experiment, prepared.base, file, common["limit"], prepared.given)
     if to is not None:
         write_file("--to", to, text, new=True)
-    if isinstance(source, Source):
+    if not source.path:
         print(text)
     show_dry_run(costs, notes)
     if to is not None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from medstress.analyses.run import Run
     from medstress.analyses.shown import Shown
     from medstress.experiment.follow_ups import Asking
+    from medstress.experiment.reading import Source
 
 _study = partial(flags.app.command, cls=flags.Command, rich_help_panel="Study")
 _TUNED = "folder of the report; the split's run is in DIR/tuning (default: runs/<name>-tuned)"
@@ -42,6 +43,7 @@ def tune(
     Chooses n of every attack with sampler = pdws, for n < 0 and for n > 0, on a split of the items
     ([tune] in the file), and runs the chosen n on the rest. The same command resumes.
     """
+    source = _source(experiment)
     from medstress.analyses.run import Run
     from medstress.cli.terminal import display, show, show_dry_run
     from medstress.experiment.dry_run import dry_run_remarks
@@ -53,11 +55,11 @@ def tune(
     with display(quiet=quiet) as watcher:
         common: dict[str, Any] = {"limit": limit, "overrides": sets, "watcher": watcher}
         if dry_run:
-            plan = plan_tuning(Path(experiment), **common)
+            plan = plan_tuning(source, **common)
             with opened_victims(plan.prepared, watcher.note):
                 costs, notes = tuning_costs(plan), list(dry_run_remarks(plan.prepared))
         else:
-            tuned = tune_experiment(Path(experiment), out, Wish(fresh=fresh), **common)
+            tuned = tune_experiment(source, out, Wish(fresh=fresh), **common)
     if dry_run:
         for i, (what, dry) in enumerate(costs, 1):
             print(f"{what}:")
@@ -90,29 +92,36 @@ def train(
     Trains models on the original data, and on the data and a perturbed copy ([train] in the file),
     and attacks both with the same seeds. The same command resumes, even within an epoch.
     """
-    from medstress.analyses.run import Run
-    from medstress.api.run import train as trained_on
+    source = _source(experiment)
     from medstress.cli.terminal import display, show, show_dry_run
     from medstress.experiment.dry_run import dry_run_remarks
-    from medstress.training.train import RESULT_FILE, plan_training, training_costs, training_lines
+    from medstress.experiment.kept_summary import keep_summary
+    from medstress.training import train as training
 
     with display(quiet=quiet) as watcher:
         common: dict[str, Any] = {"limit": limit, "overrides": sets, "watcher": watcher}
         if dry_run:
-            plan = plan_training(Path(experiment), **common)
+            plan = training.plan_training(source, **common)
         else:
-            trained = trained_on(Path(experiment), out, **common)
+            folder = training.train_experiment(source, out, **common)
     if dry_run:
-        for line in training_lines(plan):
+        for line in training.training_lines(plan):
             print(one_line(line))
-        show_dry_run(training_costs(plan), list(dry_run_remarks(plan.prepared)))
+        show_dry_run(training.training_costs(plan), list(dry_run_remarks(plan.prepared)))
         return 0
-    folder = trained.run.folder
-    code = show(Run.open(folder))
+    trained = keep_summary(folder)
+    code = show(trained)
     if trained.is_complete:
-        print(f"models: {folder / 'models'}   comparison: {folder / RESULT_FILE}")
+        print(f"models: {folder / 'models'}   comparison: {folder / training.RESULT_FILE}")
     print(f"run: {quoted(folder)}   next: {command('report', folder)}")
     return code
+
+
+def _source(experiment: str) -> Source:
+    """Read the experiment file; one that is missing is refused before all else is imported."""
+    from medstress.experiment.reading import find_source
+
+    return find_source(Path(experiment))
 
 
 def _ask_again(
@@ -251,11 +260,12 @@ def perturb(
     Writes every item as every attack and seed of an experiment perturbs it, as `medstress run`
     would ask it.
     """
+    source = _source(experiment)
     from medstress.cli.terminal import display
     from medstress.experiment.perturb import perturb as perturbed
 
     with display(quiet=quiet) as watcher:
-        made = perturbed(Path(experiment), to, limit=limit, overrides=sets, watcher=watcher)
+        made = perturbed(source, to, limit=limit, overrides=sets, watcher=watcher)
     for note in made.notes:
         print(f"! {one_line(note)}")
     rows, edits = plural(made.n_rows, "row"), plural(made.n_edits, "edit")

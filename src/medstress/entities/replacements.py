@@ -141,12 +141,13 @@ class ConceptNames:
         return preferred if len(preferred) == 1 else concepts
 
 
-@cache
-def shipped_names() -> ConceptNames:
-    """Return the shipped table of other names."""
+def shipped_names(needed: Collection[str]) -> ConceptNames:
+    """Return the concepts of the shipped table of other names that list a needed name."""
+    wanted = set(map(folded, needed))
     return ConceptNames(
-        (Concept(kind, label, names.split("|")), keys.split("|"))
-        for _, kind, label, names, keys in shipped_rows(OTHER_NAMES)
+        (Concept(kind, label, names.split("|")), keys)
+        for _, kind, label, names, joined in shipped_rows(OTHER_NAMES)
+        if not wanted.isdisjoint(keys := joined.split("|"))
     )
 
 
@@ -214,12 +215,12 @@ def _looked_up(
     mentions: Mapping[str, str],
     source: str,
     base: Path,
-    shipped: Callable[[], ConceptNames] = shipped_names,
+    shipped: Callable[[Collection[str]], ConceptNames] = shipped_names,
 ) -> Iterator[tuple[str, str, Sequence[Concept]]]:
     """Yield each mention, as it is read, and the concepts that it may name."""
     readable = {mention: join_tokens(mention.split()) for mention in mentions}
     if source == "default":
-        concepts = shipped()
+        concepts = shipped(readable.values())
     else:
         # Also without a final s, so that a file that lists the singular is searched for a plural.
         needed = {name for read in readable.values() for name in (read, read.removesuffix("s"))}
@@ -243,7 +244,7 @@ def abbreviations(
         UsageError: the source is missing or malformed.
     """
     table: Replacements = {}
-    for mention, read, concepts in _looked_up(mentions, source, base, _wide_names):
+    for mention, read, concepts in _looked_up(mentions, source, base, lambda _: _wide_names()):
         names = concepts[0].names if len(concepts) == 1 else ()
         forms: list[str] = []
         if direction != "contract":

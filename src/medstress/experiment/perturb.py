@@ -22,7 +22,7 @@ from medstress.experiment.arms import AttackPart, make_attacks
 from medstress.experiment.config import Experiment
 from medstress.experiment.plan import Prepared
 from medstress.experiment.prepare import prepare
-from medstress.experiment.reading import resolve
+from medstress.experiment.reading import Source, resolve
 
 NEEDS = ("experiment", "dataset", "attack")
 """Tables that `perturb` needs; attacks that draw names also need entity groups."""
@@ -49,7 +49,7 @@ class Written:
 
 
 def perturb(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Source,
     to: str | Path,
     *,
     limit: int | None = None,

@@ -91,6 +91,8 @@ class Source:
     """Folder that relative paths start from; for a recipe the current folder."""
     remark: str = ""
     """What is said of it before it runs; empty for nothing."""
+    path: str = ""
+    """The file or recipe as it was named, for messages; empty for a text that is neither."""
 
 
 def find_source(experiment: str | Path | Source) -> Source:
@@ -106,7 +108,7 @@ def find_source(experiment: str | Path | Source) -> Source:
     path, name = Path(experiment), str(experiment)
     if name in recipes.names() and not path.is_file():
         text, base = recipes.text_of(name), Path.cwd().resolve()
-        return Source(text=text, name=f"{name}{recipes.SUFFIX}", base=base)
+        return Source(text=text, name=f"{name}{recipes.SUFFIX}", base=base, path=name)
     expected = "expected an experiment file (TOML)"
     if not os.path.lexists(path):
         files = [p.name for p in path.parent.glob("*.toml")]
@@ -127,7 +129,7 @@ def find_source(experiment: str | Path | Source) -> Source:
         raise error.with_command(command("summary", path))
     if path.is_dir():
         raise UsageError(f"{path} is a folder; {expected}").with_command(FIRST_COMMAND)
-    return Source(text=read_text(path), name=path.name, base=path.resolve().parent)
+    return Source(text=read_text(path), name=path.name, base=path.resolve().parent, path=name)
 
 
 def resolve(
@@ -154,14 +156,8 @@ def resolve(
     """
     if isinstance(experiment, str | Path | Source):
         source = find_source(experiment)
-        # A file by its path, which messages show.
-        named = source.name if isinstance(experiment, Source) else str(experiment)
-        name, text, base, raw = (
-            source.name,
-            source.text,
-            source.base,
-            parse_toml(source.text, named),
-        )
+        name, text, base = source.name, source.text, source.base
+        raw = parse_toml(text, source.path or name)
     elif isinstance(experiment, Mapping | Experiment):
         name, text, base, raw = "experiment", "", Path.cwd(), plain_tables(experiment)
     else:

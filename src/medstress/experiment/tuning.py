@@ -224,7 +224,7 @@ def plan_tuning(
 
 
 def tune_experiment(
-    experiment: str | Path | Mapping[str, Any] | config.Experiment,
+    experiment: str | Path | Mapping[str, Any] | config.Experiment | Source,
     out: str | Path | None = None,
     wish: Wish = RUN,
     *,
