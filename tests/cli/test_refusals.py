@@ -48,11 +48,15 @@ def test_a_refusal_ends_with_the_command_to_type(bench, medstress, arguments, co
     assert shlex.split(command)[1] in (*program().commands, "--help")
 
 
-def test_a_bad_row_ends_with_the_check_of_its_file(bench, workbench, refused):
+def test_a_bad_row_ends_with_the_check_of_its_file(bench, workbench, medstress, refused):
     rows = workbench.questions(3)
     rows[1]["answer_idx"] = "Z"
     bench.write_items(rows)
     assert refused().next == f"medstress check {bench.root / 'items.jsonl'}"
+    # Which does not propose itself.
+    (bench.root / "none.csv").write_text("id,question\n", encoding="utf-8")
+    told = medstress("check", bench.root / "none.csv")
+    assert (told.code, "next: medstress check" in told.err) == (2, False)
 
 
 def test_where_no_item_is_attackable_nothing_is_asked(bench, workbench, refused):

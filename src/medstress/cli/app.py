@@ -168,6 +168,8 @@ def with_next_command(
     following = shlex.join(["medstress", *mended]) if mended else command_of(error)
     if following is None or mended == list(arguments) or sentence.endswith(following):
         return sentence
+    if not mended and arguments[:1] == ["check"] and following.startswith("medstress check "):
+        return sentence  # it was just typed
     is_whole = sentence.endswith((".", "?", "!"))
     return f"{sentence} Next: {following}" if is_whole else f"{sentence}; next: {following}"
 

@@ -54,7 +54,7 @@ def guess_dataset(value: str) -> dict[str, Any]:
         raise UsageError(f"{value}: {_unread(path)}")
     if value in registry.installed("datasets"):
         return {"name": value}
-    inside = sorted(path.parent.glob("*"))
+    inside = sorted(one for one in path.parent.glob("*") if one.exists())
     near = [str(one) for one in inside if one.is_dir() or one.suffix.lower() in ENDINGS]
     is_file = ":" not in value and path.suffix.lower() in (*TABLES, *TEXTS, *_SPREADSHEETS)
     if value.endswith("/") or (is_file and not path.parent.is_dir()):

@@ -49,7 +49,7 @@ from medstress.experiment.groups import (
 from medstress.experiment.perturb import check_perturbed_alone
 from medstress.experiment.plan import Portion, Prepared
 from medstress.experiment.prepare import opened_victims, prepare
-from medstress.experiment.reading import Source
+from medstress.experiment.reading import NEEDS, Source
 from medstress.experiment.run import execute, locked, run_folder
 from medstress.stats.trainings import ASSUMED, ENOUGH_SEEDS, least_gain
 from medstress.store.database import translated
@@ -568,7 +568,12 @@ def plan_training(
     """
     watcher = watcher or Watcher()
     prepared = prepare(
-        experiment, limit=limit, overrides=overrides, watcher=watcher, complete=_put_victim
+        experiment,
+        limit=limit,
+        overrides=overrides,
+        watcher=watcher,
+        complete=_put_victim,
+        needs=("train", *NEEDS),
     )
     table = prepared.experiment.train
     assert table is not None
@@ -603,7 +608,7 @@ def _put_victim(raw: dict[str, Any]) -> None:
         return [row for row in rows if isinstance(row, dict) and row.get("use", True)]
 
     if "train" not in raw:
-        raise UsageError("experiment: the table [train] is missing")
+        return  # which is refused with the name of the file
     if used("victim"):
         raise UsageError(
             "medstress train attacks the models that it trains; remove [[victim]], or attack "
