@@ -186,6 +186,18 @@ def test_a_kept_summary_that_is_no_file_of_ours_is_read_by_nobody(
     assert most_held() - held < 300 << 20
 
 
+@pytest.mark.usefixtures("at_once")
+def test_what_a_command_is_given_has_an_end(run_of, medstress, tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    for words in (("check", pipe), ("review", run_of, "--import", pipe)):
+        told = medstress(*words)
+        assert told.code == 2
+        assert f"{pipe}: expected a file, got something else" in told.err
+    told = medstress("run", "/dev/zero", "--dry-run")
+    assert (told.code, "at most 16,777,216 characters" in told.err) == (2, True)
+
+
 # -- modes -----------------------------------------------------------------------------------------
 
 

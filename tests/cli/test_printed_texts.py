@@ -17,6 +17,7 @@ from medstress.report.terminal import print_table
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rsure \u202egnp.exe"
 NAME = f"=1+1|{HOSTILE}"
+GIVEN = "entities.recogniser=given"
 
 
 def test_whatever_is_printed_steers_no_terminal(capsys):
@@ -36,10 +37,12 @@ def test_whatever_is_printed_steers_no_terminal(capsys):
 
 
 @pytest.fixture(scope="module")
-def hostile(small_run_with):
-    """The folder of a run whose data set and attack have names of a stranger."""
+def hostile(small_run_with, workbench):
+    """The folder of a run whose data set, attack and questions have texts of a stranger."""
 
     def change(made):
+        rows = workbench.questions(6)
+        made.write_items({**row, "stem": f"{row['stem']} {HOSTILE}"} for row in rows)
         made.tables["dataset"][0]["label"] = NAME
         made.tables["attack"][0]["label"] = f"@SUM(1) 随机 ж {HOSTILE}"
 
@@ -68,6 +71,8 @@ def test_no_file_steers_a_terminal_and_exported_names_are_never_computed(
         ("summary", "{run}", "--markdown", "{out}/s.md", "--junit", "{out}/s.xml"),
         ("figures", "{run}", "--out", "{out}/f", "--format", "svg"),
         ("review", "{run}", "--export", "{out}/room.html"),
+        ("perturb", "{run}/../experiment.toml", "--to", "{out}/perturbed.jsonl"),
+        ("check", "{run}/../items.jsonl", "--set", GIVEN, "--to", "{out}/typed.jsonl"),
         ("export", "{run}", "--table", "exchanges", "--to", "{out}/exchanges.csv"),
         ("export", "{run}", "--table", "trials", "--to", "{out}/trials.csv"),
         ("export", "{run}", "--table", "trials", "--to", "{out}/trials.jsonl"),

@@ -8,8 +8,9 @@ from typing import Any
 
 from .mutate import toml_text
 
-DONE, FAILED_TRIALS, REFUSED = 0, 1, 2
+DONE, FAILED_TRIALS, REFUSED, MISSED = 0, 1, 2, 3
 """Documented codes. The second: more failed trials than `max_failed`; never with the word bug."""
+CODES = frozenset({DONE, FAILED_TRIALS, REFUSED})
 Write = Callable[[Path], Sequence[str]]
 
 
@@ -32,7 +33,7 @@ class Case:
     """What is wrong, in a few words."""
     write: Write
     """Writes the files into an empty folder; returns the arguments of `medstress`."""
-    codes: frozenset[int] = frozenset({DONE, FAILED_TRIALS, REFUSED})
+    codes: frozenset[int] = CODES
     rows: Rows | None = None
     """What is counted, where rows are."""
 

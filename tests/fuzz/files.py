@@ -7,7 +7,7 @@ from typing import Any
 
 from medstress.datasets.questions import question_from_row
 
-from .case import IOB, PAIRS, QUESTION, Case, Rows, command, pairs, questions, tagged
+from .case import CODES, IOB, MISSED, PAIRS, QUESTION, Case, Rows, command, pairs, questions, tagged
 from .mutate import (
     TEXTS,
     TOML_RAW,
@@ -119,7 +119,8 @@ def _case(
 ) -> Case:
     # A dry run checks everything and is fast; a run finds what only running shows.
     more = ("--dry-run",) if rng.random() < 0.67 else ("--limit", "1")
-    return Case(name=name, write=command(experiment, files, *more), rows=rows)
+    codes = CODES | {MISSED} if "require" in experiment else CODES
+    return Case(name=name, write=command(experiment, files, *more), rows=rows, codes=codes)
 
 
 def _one_of(rng: Random, rows: list[Any]) -> tuple[str, bytes]:

@@ -123,9 +123,12 @@ def read_text(path: Path) -> str:
 
     Raises:
         UsageError: it cannot be read, or is not UTF-8.
+        TooLargeError: it has no end, such as a device, or is longer than any text that is written.
     """
-    with reading(lambda why: f"cannot read {path}: {why}"):
-        return path.read_text("utf-8")
+    with reading(lambda why: f"cannot read {path}: {why}"), path.open(encoding="utf-8") as stream:
+        text = stream.read(MAX_LINE + 1)
+    check_most(path, len(text), MAX_LINE, "characters", "give another file")
+    return text
 
 
 def read_json(path: Path, expected: str = "JSON") -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from medstress.core import registry
 from medstress.core.errors import MedstressError, UsageError, did_you_mean
-from medstress.core.reading import TooLargeError
+from medstress.core.reading import TooLargeError, check_file
 from medstress.core.tables import ENDINGS as TABLES
 from medstress.core.tables import columns_of, read_table, source_of
 from medstress.datasets.layouts import ANSWERS, OPTION_LISTS, QUESTIONS, called
@@ -50,6 +50,8 @@ def guess_dataset(value: str) -> dict[str, Any]:
     if name is not None:
         return {"name": name, "path": value}
     if path.exists():
+        if not path.is_dir():
+            check_file(path)
         refuse_other_formats(path)
         raise UsageError(f"{value}: {_unread(path)}")
     if value in registry.installed("datasets"):

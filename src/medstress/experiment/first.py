@@ -7,7 +7,6 @@ shipped gazetteer, unless an override says otherwise, and replaced from the buil
 
 from __future__ import annotations
 
-import json
 import re
 import symtable
 from collections import defaultdict
@@ -24,7 +23,7 @@ from medstress.core import registry
 from medstress.core.arms import CONTROLS, NOISE_CONTROL
 from medstress.core.attacked import NAME
 from medstress.core.errors import DataError, UsageError, did_you_mean, reason, setting
-from medstress.core.frames import refuse_inputs
+from medstress.core.frames import json_text, refuse_inputs
 from medstress.core.hashing import rng_for
 from medstress.core.items import Question
 from medstress.core.reading import read_json, read_text
@@ -730,7 +729,7 @@ def check_data(
         if to is not None and (not unread or skips_rows(overrides)):
             rows = [{**row_from_question(item), **item.metadata} for item in part.questions]
             try:
-                write_text(to, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+                write_text(to, "".join(f"{json_text(row)}\n" for row in rows))
             except OSError as error:
                 raise UsageError(
                     f"cannot write {to}: {error.strerror}; give another {setting('to')}"

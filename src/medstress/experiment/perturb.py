@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias
 from medstress.attacks.noise import Noise
 from medstress.attacks.protocol import never_wrong
 from medstress.core.errors import UsageError, setting
-from medstress.core.frames import refuse_inputs
+from medstress.core.frames import json_text, refuse_inputs
 from medstress.core.hashing import rng_for
 from medstress.core.sentences import TOKENS
 from medstress.core.text import WHOLE
@@ -92,7 +91,7 @@ def perturb(
         raise UsageError(
             f"{setting('to', str(to))}: these attacks can perturb no item, so nothing is written"
         )
-    lines = [json.dumps(values, ensure_ascii=False) for values in _values(rows)]
+    lines = [json_text(values) for values in _values(rows)]
     try:
         write_text(to, "".join(f"{line}\n" for line in lines))
     except OSError as error:

@@ -66,14 +66,25 @@ class Where:
         for number, line in enumerate(self._lines[header + 1 :], header + 2):
             if re.match(r"\s*\[\[?[A-Za-z]", line):
                 break
-            if re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line):
+            if _is_named(line.lstrip().removeprefix('"'), key, ("=",)):
                 return f"{self.file}, line {number}"
         return f"{self.file}, line {header + 1}"
 
     def _header(self, table: str, index: int) -> int | None:
-        pattern = re.compile(rf"\s*\[\[?\s*{re.escape(table)}\s*[\].]")
-        headers = [i for i, line in enumerate(self._lines) if pattern.match(line)]
+        headers = [
+            i
+            for i, line in enumerate(self._lines)
+            if line.lstrip()[:1] == "[" and _is_named(line.lstrip(" \t["), table, ("]", "."))
+        ]
         return headers[index] if index < len(headers) else None
+
+
+def _is_named(line: str, name: str, ends: tuple[str, ...]) -> bool:
+    """Return whether a line begins with a name and what may follow it.
+
+    Not as a pattern: one for a name of a million characters takes seconds to compile.
+    """
+    return line.startswith(name) and line[len(name) :].removeprefix('"').lstrip().startswith(ends)
 
 
 # -- reading ---------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def rendered(name: str, *policy: str, data: Any = None, **values: Any) -> str:
     )
 
 
-_RAW = re.compile("[<\x7f-\x9f\u2028\u2029]")
+_RAW = re.compile("[<\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """What JSON leaves as it is and no page may hold in a script."""
 
 

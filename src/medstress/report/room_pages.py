@@ -20,6 +20,7 @@ from starlette.routing import Route
 from medstress.analyses.run import Run
 from medstress.core.errors import MedstressError, StoreError, UsageError
 from medstress.core.frames import Reader, Writer
+from medstress.core.reading import check_file
 from medstress.core.writing import write_text
 from medstress.experiment import manifest as manifests
 from medstress.report.html import as_script, rendered
@@ -176,6 +177,7 @@ def _check_agrees(
 
 
 def _text(path: Path) -> str:
+    check_file(path)
     try:
         if path.stat().st_size > LARGEST:
             raise UsageError(f"--import {path}: the file is larger than any page or table")
