@@ -415,7 +415,7 @@ def tests_of(run: Run) -> PairedTests | None:
     return PairedTests(rows=adjusted(tests)) if tests else None
 
 
-TESTS = Analysis("tests", tests_of)
+TESTS = Analysis("tests", tests_of, is_quiet=True)
 
 
 def _samplers(cells: Sequence[Cell]) -> Iterator[PairedTest]:

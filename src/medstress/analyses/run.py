@@ -61,6 +61,8 @@ class Analysis(Generic[R_co]):
     """Key in `summary --json`, and anchor in the report."""
     compute: Callable[[Run], R_co | None]
     """Returns the result; None where the run has nothing of the kind."""
+    is_quiet: bool = False
+    """Whether results have only tables that are not brief, and pictures: no remark or decision."""
 
 
 class Run:

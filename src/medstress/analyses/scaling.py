@@ -166,7 +166,7 @@ def scaling_of(run: Run) -> Scaling | None:
     return Scaling(curves=curves, pairs=pairs, exponents=exponents, size=size)
 
 
-SCALING = Analysis("scaling", scaling_of)
+SCALING = Analysis("scaling", scaling_of, is_quiet=True)
 
 
 # Curves over the budget ------------------------------------------------------------------------

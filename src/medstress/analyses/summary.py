@@ -106,15 +106,16 @@ MISSED = 3
 _EXPERIMENT = ("fingerprint", "seeds", "versions", "started", "finished", "complete")
 
 
-def results_of(run: Run, *, page: bool = False) -> Iterator[tuple[str, Shown]]:
+def results_of(run: Run, *, page: bool = False, quiet: bool = True) -> Iterator[tuple[str, Shown]]:
     """Yield name and result of every analysis that applies, in the order of the page.
 
     Args:
         run: the run.
         page: whether those that the page alone shows are among them.
+        quiet: whether those without remarks, decisions and brief tables are; they are not computed.
     """
     for analysis in (*ANALYSES, *(PAGE if page else ())):
-        result = run.of(analysis)
+        result = run.of(analysis) if quiet or not analysis.is_quiet else None
         if result is not None:
             yield analysis.name, result
 
@@ -122,7 +123,10 @@ def results_of(run: Run, *, page: bool = False) -> Iterator[tuple[str, Shown]]:
 def warnings_of(run: Run) -> list[Remark]:
     """Return what a reader has to know: of the run first, then of each result."""
     cautions = run.of(CAUTIONS)
-    shown = [*([cautions] if cautions else []), *(result for _, result in results_of(run))]
+    shown = [
+        *([cautions] if cautions else []),
+        *(result for _, result in results_of(run, quiet=False)),
+    ]
     remarks = {
         (remark.sentence, remark.where): remark
         for result in shown
@@ -158,7 +162,8 @@ def faults_of(run: Run) -> list[Decision]:
 
 def decisions_of(run: Run) -> list[Decision]:
     """Return the criteria of a run, then what may have kept it from measuring."""
-    criteria = [case for _, result in results_of(run) for case in result.decisions()]
+    told = results_of(run, quiet=False)
+    criteria = [case for _, result in told for case in result.decisions()]
     return [*criteria, *faults_of(run)]
 
 
@@ -170,7 +175,8 @@ def exit_code(run: Run) -> int:
     """
     if any(case.outcome == "error" and case.name != COMPLETE for case in faults_of(run)):
         return 1
-    criteria = [case.outcome for _, result in results_of(run) for case in result.decisions()]
+    told = results_of(run, quiet=False)
+    criteria = [case.outcome for _, result in told for case in result.decisions()]
     is_bad = "failed" in criteria or (run.is_complete and "error" in criteria)
     return MISSED if is_bad else 0
 
@@ -288,10 +294,10 @@ def remark_with(remark: Remark, names: Mapping[str, str]) -> Remark:
     )
 
 
-def spoken_of(run: Run, *, page: bool = False) -> Iterator[tuple[str, Spoken]]:
-    """Yield name and result of every analysis that applies, as people read it."""
+def spoken_of(run: Run, *, page: bool = False, quiet: bool = True) -> Iterator[tuple[str, Spoken]]:
+    """Yield name and result of every analysis that applies (`results_of`), as people read it."""
     names = names_in(run)
-    for name, result in results_of(run, page=page):
+    for name, result in results_of(run, page=page, quiet=quiet):
         yield name, Spoken(result, names)
 
 

@@ -79,7 +79,7 @@ def markdown_page(run: Run) -> str:
 def tables_of(run: Run, *, wide: bool = False) -> list[Table]:
     """Return the first table of each result that a first screen shows, or all tables of all."""
     tables: list[Table] = []
-    for _, result in spoken_of(run, page=wide):
+    for _, result in spoken_of(run, page=wide, quiet=wide):
         own = [table for table in result.tables() if table.rows]
         tables += own if wide else own[: int(result.is_brief)]
     return tables

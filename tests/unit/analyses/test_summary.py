@@ -8,7 +8,7 @@ import pytest
 
 from medstress.analyses import summary as module
 from medstress.analyses.results import RESULTS
-from medstress.analyses.run import Run
+from medstress.analyses.run import Analysis, Run
 from medstress.analyses.shown import HIDDEN, Decision, Remark, Shown
 from medstress.analyses.summary import PERFORMANCE, decisions_of, exit_code, summary
 from medstress.core.outcomes import Verdict
@@ -32,18 +32,20 @@ class Judged(Shown):
         ]
 
 
-class Judging:
-    name = "requirements"
-
-    def __init__(self, *outcomes: str) -> None:
-        self.outcomes = list(outcomes)
-
-    def compute(self, run: Run) -> Judged:
-        return Judged(rows=[1, 2], outcomes=self.outcomes)
-
-
 def with_criteria(monkeypatch: pytest.MonkeyPatch, *outcomes: str) -> None:
-    monkeypatch.setattr(module, "ANALYSES", (module.RESULTS, Judging(*outcomes)))
+    judging = Analysis("requirements", lambda _: Judged(rows=[1, 2], outcomes=list(outcomes)))
+    monkeypatch.setattr(module, "ANALYSES", (module.RESULTS, judging))
+
+
+def test_what_the_first_screen_leaves_out_has_nothing_to_say():
+    run = attacked_run({"careful": fooled}, 40)
+    quiet = [run.of(one) for one in module.ANALYSES if one.is_quiet]
+    assert len(quiet) == 2
+    for result in quiet:
+        assert isinstance(result, Shown)
+        assert not result.is_brief
+        assert type(result).remarks is Shown.remarks
+        assert type(result).decisions is Shown.decisions
 
 
 def test_keys_of_format_3(monkeypatch):
