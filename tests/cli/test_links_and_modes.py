@@ -157,7 +157,11 @@ def at_once():
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
     ("name", "how"),
-    [("run.sqlite", "link"), ("run.sqlite-wal", "pipe"), ("reviews.sqlite", "link")],
+    [
+        *product(["run.sqlite"], ["link", "pipe"]),
+        ("run.sqlite-wal", "pipe"),
+        ("reviews.sqlite", "link"),
+    ],
 )
 def test_no_command_follows_or_opens_what_is_no_file(
     run_of, medstress, tmp_path, outside, name, how
@@ -168,6 +172,7 @@ def test_no_command_follows_or_opens_what_is_no_file(
     for arguments in READINGS.values():
         told = medstress(*filled(arguments, run_of, tmp_path / "to"))
         assert (told.code, told.out) == (2, ""), arguments
+        assert f"{name} is " in told.err or "no shard" in told.err, arguments
     assert sorted(run_of.iterdir()) == before
     assert outside.read_bytes() == held
 

@@ -54,9 +54,9 @@ def test_the_report_is_written_into_the_folder_or_where_it_is_asked(medstress, f
     text = page.read_text("utf-8")
     assert text.lstrip().lower().startswith("<!doctype html>")
     assert not re.search(r"""(?:src|href)=["']https?://[^"']+\.(?:js|css|png|svg|woff2?)""", text)
-    other = tmp_path / "page.html"
+    other = tmp_path / "my page.html"
     told = medstress("report", finished.out, "--out", other)
-    assert (told.code, told.out) == (0, f"report: {other}\n")
+    assert (told.code, told.out) == (0, f"report: '{other}'\n")
     assert other.read_text("utf-8") == text
 
 

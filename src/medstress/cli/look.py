@@ -10,7 +10,7 @@ from typing import Annotated
 
 from medstress.cli import flags
 from medstress.core.errors import StoreError
-from medstress.core.words import command
+from medstress.core.words import command, quoted
 
 _look = partial(flags.app.command, cls=flags.Command, rich_help_panel="Look")
 _ID = "a trial's id or its beginning, the id that the report shows, or an item with one attack"
@@ -65,7 +65,7 @@ def report(
 
     page = write_report([Path(folder) for folder in folders], out)
     n = f" ({len(folders)} runs)" if len(folders) > 1 else ""
-    print(f"report: {page}{n}")
+    print(f"report: {quoted(page)}{n}")
     return 0
 
 

@@ -37,7 +37,7 @@ def export(
     """
     from medstress.analyses.exported import export as write
 
-    print(f"{write(Path(folder), table, Path(to))} rows: {to}")
+    print(f"{write(Path(folder), table, Path(to))} rows: {quoted(to)}")
     return 0
 
 
@@ -67,7 +67,7 @@ def figures(
     for one in made:
         if not one.files:
             print(f"not made: {one.title}: {one.reason}", file=sys.stderr)
-    print(f"figures: {Path(out) / INDEX}")
+    print(f"figures: {quoted(Path(out) / INDEX)}")
     return 0
 
 
@@ -141,7 +141,7 @@ def verify(
     if as_json:
         print(json.dumps(verified.as_json(), indent=1))
     elif verified.broken is None:
-        print(f"{folder}: {'verified' if verified.holds else 'not verified'}")
+        print(f"{quoted(folder)}: {'verified' if verified.holds else 'not verified'}")
         for sentence in verified.sentences():
             print(sentence)
     if verified.holds:

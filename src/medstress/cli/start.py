@@ -62,7 +62,7 @@ def demo(
     page = write_report([folder], None)
     code = show(run)
     print(f"All tables and columns: {command('summary', folder, '--wide')}")
-    print(f"report: {page}")
+    print(f"report: {quoted(page)}")
     return code
 
 
@@ -108,7 +108,7 @@ def check(
     _show(checked, screen(), is_skipping=skips_rows(sets))
     if checked.written is not None:
         rows, mentions = checked.written
-        print(f"{plural(rows, 'row')}, {plural(mentions, 'mention')}: {to}")
+        print(f"{plural(rows, 'row')}, {plural(mentions, 'mention')}: {quoted(to)}")
     if checked.n_skipped and not skips_rows(sets):
         unwritten = "" if to is None else " and nothing was written"
         raise DataError(

@@ -269,5 +269,5 @@ def perturb(
     for note in made.notes:
         print(f"! {one_line(note)}")
     rows, edits = plural(made.n_rows, "row"), plural(made.n_edits, "edit")
-    print(f"{rows}, {made.n_changed:,} changed by {edits}: {to}")
+    print(f"{rows}, {made.n_changed:,} changed by {edits}: {quoted(to)}")
     return 0

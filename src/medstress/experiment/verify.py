@@ -282,7 +282,7 @@ def verify_folder(
     Raises:
         StoreError: the folder holds no run, or one that cannot be read.
     """
-    if not (folder / FILE).is_file():
+    if check_regular(folder / FILE) is None:
         raise no_run(folder)
     result = Verification(what=str(folder))
     root = None if root is None else checked_root(root)
