@@ -47,7 +47,7 @@ FLOOR_EXTRAS = ("figures", "openai", "spacy", "xlsx")
 """Extras whose floors are tested with those of the base: those that need no weights."""
 FLOOR_TESTS = ("core", "datasets", "entities", "page", "stats", "store")
 """Folders of tests/unit."""
-NEWEST_EXTRAS = "adapters,llama-cpp,minilm,openai,quantized,spacy"
+NEWEST_EXTRAS = "adapters,figures,llama-cpp,minilm,openai,quantized,spacy,xlsx"
 TESTING = ("hypothesis", "pillow", "pytest", "pytest-timeout", "pytest-xdist", "statsmodels")
 """What these tests need besides the package."""
 MOCK = """\
