@@ -64,6 +64,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 TORCH = (
     *("tests/local_models/", "tests/training/"),
     *("tests/models/test_minilm.py", "tests/models/test_smollm2.py"),
+    "tests/cli/test_damaged_inputs.py",
 )
 """Files whose tests import torch and transformers, which takes eight seconds."""
 

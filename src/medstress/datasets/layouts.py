@@ -442,8 +442,9 @@ def _question(rows: Sequence[Row], columns: Sequence[str], keys: Any) -> tuple[s
         return "", ""
     if not asked:
         raise DataError(
-            "expected a column such as 'question', got the columns "
-            f'{", ".join(columns)}; name it with columns = {{question = "..."}}'
+            "expected a column such as 'question', got "
+            f"{'the columns ' + ', '.join(columns) if columns else 'no column'}; "
+            'name it with columns = {question = "..."}'
         )
     parts = [c for c in called(texts, PARTS) if c not in keys and _is_prose(rows, c)]
     stem = next((column for column in asked if plain_name(column) == "stem"), None)
