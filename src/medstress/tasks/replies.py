@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -146,6 +147,7 @@ def confidences_in(text: str, letters: str) -> tuple[float, ...] | None:
     return tuple(numbers[letter] for letter in letters)
 
 
+@lru_cache(maxsize=64)
 def schema_of(kind: type[Reply], letters: str) -> str:
     """Return the JSON schema of a reply about an item with these option letters.
 
