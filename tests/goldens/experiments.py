@@ -1,7 +1,7 @@
 """The experiments of the goldens: small, of every kind, without torch and without a network.
 
-They use only keys that both editions know, a label for every data set and attack, and word
-vectors from a file; `ngram` alone uses the built-in embedding.
+They have a label for every data set and attack, and word vectors from a file; `ngram` alone uses
+the built-in embedding.
 """
 
 from collections.abc import Sequence

@@ -162,6 +162,8 @@ def with_next_command(
     'a.toml, line 3: budget = 0: expected 1 or more'
     >>> with_next_command("no run in run-c; did you mean 'run-a'?", ["compare", "run-a", "run-c"])
     "no run in run-c; did you mean 'run-a'?"
+    >>> with_next_command("no 'textattack'; did you mean 'attacked'?", ["--attack", "textattack"])
+    "no 'textattack'; did you mean 'attacked'? Next: medstress --attack attacked"
     """
     sentence, flag = sentence.rstrip(), flag_of(error)
     mended = _corrected(sentence, arguments) if flag is None else _with_flag(arguments, *flag)
@@ -183,10 +185,15 @@ def _corrected(sentence: str, arguments: Sequence[str]) -> list[str] | None:
     for i, word in enumerate(arguments):
         key, equals, value = word.rpartition("=")
         name, mended = Path(value).name, word
+        is_other = not equals and word.startswith("-") != right.startswith("-")
         if equals and wrong and get_close_matches(wrong, [right], cutoff=0.6):
             # a key or a name in a value, such as --set attack.bugdet=3
             mended = re.sub(rf"(?<![\w-]){re.escape(wrong)}(?![\w-])", lambda _: right, word)
-        elif name in before and get_close_matches(name, [Path(right).name], cutoff=0.6):
+        elif (
+            not is_other
+            and name in before
+            and get_close_matches(name, [Path(right).name], cutoff=0.6)
+        ):
             is_path = "://" not in word and Path(right).name == right
             mended = key + equals + (str(Path(value).with_name(right)) if is_path else right)
         if mended not in arguments:  # changed, and no second time the same
