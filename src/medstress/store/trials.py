@@ -124,8 +124,12 @@ class Folder:
             """The samples that people were given."""
             self.other_counts: Mapping[Any, Mapping[str, int]] = reader.other_counts()
             """Queries besides `asked`: `baseline`, `other`, `ahead`, `interrupted`."""
-            self.spending: Sequence[Spending] = reader.spending()
             self.n_from_cache = reader.n_from_cache()
+
+    @cached_property
+    def spending(self) -> Sequence[Spending]:
+        """Computed calls and tokens, by victim and role."""
+        return read(self.path, RunReader.spending)
 
     def clean_replies(self, victim: str, n: int) -> list[str]:
         """Return the raw replies of a model, thoughts too, about the first n clean items."""
