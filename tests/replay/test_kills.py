@@ -446,7 +446,7 @@ def of_verify(bench):
     left()
 
 
-def writing(*words, ending="jsonl"):
+def writing(*words, ending="jsonl", flag="--to"):
     """A command that writes one file leaves the old one there."""
 
     def story(bench):
@@ -455,13 +455,13 @@ def writing(*words, ending="jsonl"):
         arguments = [word.format(**places) for word in words]
         (bench.root / "written").mkdir()
         whole, to = bench.root / f"whole.{ending}", bench.root / "written" / f"rows.{ending}"
-        assert medstress_cli([*arguments, "--to", str(whole)]) == 0
+        assert medstress_cli([*arguments, flag, str(whole)]) == 0
         to.write_bytes(b"the rows of an earlier call")
 
         def left():
             assert to.read_bytes() == b"the rows of an earlier call"
 
-        yield [*arguments, "--to", str(to)], left
+        yield [*arguments, flag, str(to)], left
         assert to.read_bytes() == whole.read_bytes()
 
     return story
@@ -495,6 +495,8 @@ STEPS = {
     ),
     "perturb": (writing("perturb", "{experiment}", "--quiet"), WRITTEN),
     "check --to": (writing("check", "{root}/items.jsonl", "--set", GIVEN), WRITTEN),
+    "report": (writing("report", "{out}", ending="html", flag="--out"), WRITTEN),
+    "summary --junit": (writing("summary", "{out}", ending="xml", flag="--junit"), WRITTEN),
     "export": (
         writing("export", "{out}", "--table", "trials", ending="csv"),
         [("medstress.core.frames.neutral", 99, "after"), *WRITTEN],
