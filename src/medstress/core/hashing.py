@@ -35,8 +35,14 @@ def canonical_bytes(value: Any) -> bytes:
 
     Raises:
         ValueError: a number is not finite.
+
+    >>> canonical_bytes({"b": 10**20, "a": [None]})
+    b'{"a":[null],"b":100000000000000000000}'
     """
-    encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    try:
+        encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # a number of more than 64 bits
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     if b"null" in encoded:
         # orjson writes nan and infinities as null; the standard encoder refuses them.
         json.dumps(value, allow_nan=False)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from medstress.analyses.people import JUDGE, is_judgeable
 from medstress.analyses.run import Run
-from medstress.core.errors import UsageError
+from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import digest
 from medstress.core.items import LETTERS, Question
 from medstress.core.outcomes import Verdict
@@ -468,7 +468,12 @@ def classes_of(run: Run) -> tuple[str, ...]:
 def _shown(run: Run, records: Sequence[Record], classes: tuple[str, ...]) -> dict[str, Shown]:
     items, made = run.folder.items, {}
     for record in records:
-        item = items[record["dataset"], record["item"]]
+        item = items.get((record["dataset"], record["item"]))
+        if item is None:
+            raise StoreError(
+                f"{run.folder.path} is damaged: item {record['item']!r} of one of its trials is "
+                "missing; run it again"
+            )
         unit = item.of_unit(record["unit"])
         case = shown(unit, edits_of(record["edits"]), classes, hidden=record["hidden"])
         if case is not None:
