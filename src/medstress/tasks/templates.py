@@ -146,12 +146,15 @@ def _values(candidate: Candidate) -> dict[str, Any]:
 
 
 _HERE = "\0"
+"""Marks the place of an option."""
 
 
 @lru_cache(maxsize=2048)
 def _around(template: Template, item: Question, letter: str) -> list[str] | None:
     """Return what a prompt has before and after an option; None unless it shows it once."""
     whole = Edit(field=letter, start=0, end=len(item.option(letter)), replacement=_HERE)
+    if _HERE in template._laid(Candidate(item=item)):  # a text that holds the mark itself
+        return None
     parts = template._laid(Candidate(item=item, edits=(whole,))).split(_HERE)
     return parts if len(parts) == 2 else None
 

@@ -210,3 +210,11 @@ def test_a_victim_misses_what_its_prompt_does_not_show(prompt, answer_by, shown)
         assert victim.misses({"passage"}) != shown
         assert not victim.misses({"passage", "stem"})
         assert not victim.misses(())
+
+
+def test_a_text_that_holds_the_mark_of_an_edited_place_is_left_alone():
+    item = Question(id="q", stem="What\0treats it?", options=("zinc", "iron"), key="A")
+    edit = Edit(field="B", start=0, end=4, replacement="gold")
+    for prompt in ("question", "qstab"):
+        asked = load_template(prompt).render(Candidate(item=item, edits=(edit,)))
+        assert "What\0treats it?" in asked
