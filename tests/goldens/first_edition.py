@@ -1,4 +1,4 @@
-"""What 0.2 calls things, so that it can make the goldens too: what an experiment says, what it reads.
+"""What 0.2 calls things, so that it makes the goldens too: in experiments, and in what it tells.
 
 Nothing here is used by the version of this repository.
 """

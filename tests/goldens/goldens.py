@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import first_edition
+
 from experiments import GOLDENS, Golden
 
 HERE = Path(__file__).resolve().parent
