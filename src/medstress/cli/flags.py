@@ -122,9 +122,12 @@ def refused(error: typer.TyperException, words: Sequence[str], program: Group) -
             near = did_you_mean(chosen[1], re.findall(r"'([^']*)'", chosen[2]))
             text = f"{name} {chosen[1]!r}: expected one of {chosen[2]}{near}"
         else:
-            expected = fault.removeprefix("Input should be ").partition(", unable")[0]
-            expected = re.sub(r"^greater than or equal to (\S+)$", r"\1 or more", expected)
+            # Typer 0.28 says "0 is not in the range x>=1", 0.29 "Input should be greater than ...".
+            expected = re.sub("^Input should be |, unable.*|^'.*' is not (?=a valid)", "", fault)
+            least = r"^(?:greater than or equal to |\S+ is not in the range x>=)(\S+)$"
+            expected = re.sub(least, r"\1 or more", expected)
             expected = re.sub(r"^less than or equal to (\S+)$", r"\1 or less", expected)
+            expected = re.sub(r"^.* is not in the range (\d+)<=x<=(\d+)$", r"\1 to \2", expected)
             value = next((after for word, after in pairwise(words) if word == name), "")
             text = f"{f'{name} {value}'.strip()}: expected {expected}"
     else:
