@@ -18,7 +18,6 @@ from medstress.analyses.attempts import ATTEMPTS
 from medstress.analyses.cautions import CAUTIONS, unread_models
 from medstress.analyses.results import RESULTS, TESTS, Row
 from medstress.analyses.run import Analysis, Run
-from medstress.analyses.scaling import NAMES, SCALING
 from medstress.analyses.shown import (
     Chart,
     Decision,
@@ -47,13 +46,16 @@ from medstress.store.counts import Price
 FORMAT = 3
 
 
-def _rare(name: str, module: str, has_some: Callable[[Run], bool]) -> Analysis[Shown]:
+def _rare(
+    name: str, module: str, has_some: Callable[[Run], bool] = bool, *, is_quiet: bool = False
+) -> Analysis[Shown]:
     """Return an analysis whose module is imported only where a run has something of its kind.
 
     Args:
         name: of the analysis.
         module: where it is defined, and what it is called there, such as `choice:TUNING`.
         has_some: whether a run may have a result.
+        is_quiet: see `Analysis`.
     """
 
     def compute(run: Run) -> Shown | None:
@@ -63,7 +65,7 @@ def _rare(name: str, module: str, has_some: Callable[[Run], bool]) -> Analysis[S
         made: Analysis[Shown] = getattr(import_module(f"medstress.analyses.{file}"), object_)
         return made.compute(run)
 
-    return Analysis(name, compute)
+    return Analysis(name, compute, is_quiet)
 
 
 def _asked(purpose: str) -> Callable[[Run], bool]:
@@ -79,7 +81,7 @@ ANALYSES: Sequence[Analysis[Shown]] = (
     _rare("requirements", "requirements:REQUIREMENTS", lambda r: bool(r.manifest.get("require"))),
     _rare("slices", "slices:SLICES", lambda r: bool(r.manifest.get("slices"))),
     TESTS,
-    SCALING,
+    _rare("scaling", "scaling:SCALING", is_quiet=True),
     TRANSFER,
     REUSE,
     ATTEMPTS,
@@ -93,7 +95,7 @@ ANALYSES: Sequence[Analysis[Shown]] = (
     _rare("review", "review:REVIEW", lambda run: bool(run.folder.reviews)),
 )
 """Every capability, in the order of the page: the only list of them."""
-PAGE: Sequence[Analysis[Shown]] = (NAMES,)
+PAGE: Sequence[Analysis[Shown]] = (_rare("names", "scaling:NAMES"),)
 """What only the page shows, and no file holds."""
 LISTS = ("slices", "requirements", "tests", "attempts", "significance", "faithfulness")
 """Entries of which JSON has the rows alone."""
