@@ -161,12 +161,9 @@ def _answers(
         `FROM_CACHE`, and its number.
     """
     (n,) = db.execute("SELECT COUNT(*) FROM answers").fetchone()
-    keys, asked_by = (
-        np.fromiter(
-            chain.from_iterable(db.execute(f"SELECT {column} FROM answers ORDER BY id")), dtype, n
-        )
-        for column, dtype in (("key", f"S{DIGEST_BYTES}"), ("trial", np.int64))
-    )
+    columns = [("key", f"S{DIGEST_BYTES}"), ("trial", np.int64)]
+    stored = np.fromiter(db.execute("SELECT key, trial FROM answers ORDER BY id"), columns, n)
+    keys, asked_by = stored["key"].copy(), stored["trial"]
     answer = calls.answer
     if len(answer) and not (answer.min() >= 0 and answer.max() <= n):
         raise ValueError("a call with an answer that is not stored")

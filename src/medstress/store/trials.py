@@ -33,7 +33,7 @@ Span: TypeAlias = tuple[str, int, int]
 """Field, start and end of the text that an edit replaces."""
 R = TypeVar("R")
 _VERDICTS = {one.value: one for one in Verdict}
-MANY = 0.1
+MANY = 0.25
 """Share of the trials from which on all are read at once, not each by a query of its own."""
 
 
