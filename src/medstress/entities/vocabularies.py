@@ -539,15 +539,16 @@ def _shipped_concepts(needed: Collection[str] | None) -> Iterator[tuple[str, str
     """Yield the rows of the shipped concepts, of all or of those with a needed name."""
     normal = {normalise(name) for name in needed or ()}
     for table in SHIPPED:
-        rows = [line.split("\t", 2) for line in _shipped_lines(table)]
-        concepts = {
-            concept
-            for concept, name, _ in rows
+        concepts = set()
+        for line in _shipped_lines(table) if normal else ():
+            concept, name, _ = line.split("\t", 2)
             # Names in letters without accents and hyphens are as `normalise` would write them.
-            if name in normal or (("-" in name or not name.isascii()) and normalise(name) in normal)
-        }
-        for concept, name, _ in rows:
-            if needed is None or concept in concepts:
+            is_plain = "-" not in name and name.isascii()
+            if name in normal or (not is_plain and normalise(name) in normal):
+                concepts.add(concept)
+        for line in _shipped_lines(table):
+            if needed is None or line.partition("\t")[0] in concepts:
+                concept, name, _ = line.split("\t", 2)
                 yield f"{table}:{concept}", name
 
 
