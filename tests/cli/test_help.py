@@ -38,6 +38,7 @@ def test_commands_are_those_of_the_interface_each_with_a_help_that_fits_a_screen
         (["run", "a.toml", "--out"], "run: option '--out' requires an argument"),
         (["run", "a.toml", "--fre"], "run: no such option '--fre'; did you mean '--fresh'?"),
         (["run", "a.toml", "--to", "b.toml"], "--to goes with --dry-run"),
+        (["run", "a.toml", "--junit", "no/b.xml"], "--junit no/b.xml: there is no such folder"),
         (["run", "--data", "q.jsonl"], "run: "),
         (["run", "x.toml", "--model", "mock"], "run: "),
         (["check", "a.csv", "--limit", "0"], "check: --limit 0: expected 1 or more"),

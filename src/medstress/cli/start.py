@@ -162,6 +162,8 @@ def run(
     wrong = {
         "--to goes with --dry-run, which prints what would run": to and not dry_run,
         "--junit: verdicts are of the merged run; give it there, not with --shard": shard and junit,
+        f"--junit {junit}: there is no such folder": junit
+        and not Path(junit).absolute().parent.is_dir(),
         "--shards goes with --ray ADDRESS; for one part give --shard K/N": shards and not ray,
         "--ray: expected --shards N, a few for each worker, and no --shard": ray
         and (shard or not shards),

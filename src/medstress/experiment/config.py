@@ -167,6 +167,9 @@ def wrong(sentence: str, *place: str | int, cause: Exception | None = None) -> P
     )
 
 
+_TYPES = ("bool_type", "int_type", "float_type", "string_type", "tuple_type")
+
+
 @contextmanager
 def refusing(
     of: type[Table], place_of: Callable[[str, str, int], str] | None = None
@@ -185,8 +188,12 @@ def refusing(
         yield
     except ValidationError as failure:
         # An unknown key may be the missing one, misspelt; a value fits one type of several.
-        ranks = {"extra_forbidden": 0, "value_error": 1}
-        error = min(failure.errors(), key=lambda one: ranks.get(one["type"], 2))
+        ranks, errors = {"extra_forbidden": 0, "value_error": 1}, failure.errors()
+        error = min(errors, key=lambda one: ranks.get(one["type"], 2))
+        if error["type"] in _TYPES:
+            others = (one for one in errors if one is not error and one["type"] in _TYPES)
+            also = (one["msg"] for one in others if one["input"] is error["input"])
+            error["msg"] += "".join(text.replace("Input should be", " or") for text in also)
         raise _refused(error, of, place_of) from error.get("ctx", {}).get("cause")
 
 

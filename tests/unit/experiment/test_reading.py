@@ -229,6 +229,10 @@ def test_overrides_set_every_entry_or_the_one_that_is_named(
         ("attack.bugdet=4", "--set attack.bugdet: entity_substitution: unknown key 'bugdet'"),
         ("attack.goal=Z", "--set attack.goal: entity_substitution: goal = 'Z': expected"),
         ("dataset.limit=two", "--set dataset.limit: limit = 'two': expected a whole number"),
+        (
+            "experiment.controls=no",
+            "--set experiment.controls: controls = 'no': expected true or false or a list",
+        ),
         ("victim.use=false", "every [[victim]] entry has use = false"),
     ],
 )
