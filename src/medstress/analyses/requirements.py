@@ -32,7 +32,7 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.analyses.slices import SLICES, Slice
-from medstress.analyses.success import UNSEEN, at_budget, reach, readings
+from medstress.analyses.success import UNSEEN, at_budget, loss, reach, readings
 from medstress.analyses.validity import validity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
@@ -297,7 +297,8 @@ class _Reader:
             if metric != "accuracy":
                 level = 0.95 if part is None else part.level
                 share = self._with_names(share, cell, reading, level)
-            return Measured(at, share, None, more, self._doubt(whole) if metric == "asr" else None)
+            doubt = self._doubt(whole, budget) if metric == "asr" else None
+            return Measured(at, share, None, more, doubt)
         if metric == "asr_valid" and cell.attack.judged:
             return self._valid(cell, at)
         results = self._run.of(RESULTS)
@@ -307,14 +308,12 @@ class _Reader:
                 return Measured(at, score, None, more)
         return Measured(at, None, f"the row has no {metric}", more)
 
-    def _doubt(self, cell: Cell) -> str | None:
-        """Say which harmless edits lose more than the attack, with the whole budget of both."""
-        results = self._run.of(RESULTS)
-        losses = [row.loss for row in results.rows if row.cell is cell] if results else []
-        for loss in filter(None, losses):
-            for name in HARMLESS:
-                if name in loss.asr_net and loss.takes_less(name):
-                    return f"{HARMLESS[name]} lose more than the attack"
+    def _doubt(self, cell: Cell, budget: int | None) -> str | None:
+        """Say which harmless edits lose more than the attack within the budget."""
+        found = loss(self._run, cell, budget)
+        for name in HARMLESS if found else ():
+            if name in found.asr_net and found.takes_less(name):
+                return f"{HARMLESS[name]} lose more than the attack"
         return None
 
     def _net(

@@ -442,14 +442,15 @@ def reach(run: Run, cell: Cell) -> Reach | None:
     )
 
 
-def loss(run: Run, cell: Cell) -> Loss | None:
-    """Compare an attack with its controls at its budget; None without any."""
+def loss(run: Run, cell: Cell, budget: int | None = None) -> Loss | None:
+    """Compare an attack with its controls within a budget, default: its own; None without any."""
     controls = run.controls(cell)
     if not controls:
         return None
     left = reach(run, cell)
     pairs = {name: pair(cell, control) for name, control in controls.items()}
-    full = {n: at_budget(cell, controls[n], pairs[n], cell.budget, left) for n in controls}
+    within = budget or cell.budget
+    full = {n: at_budget(cell, controls[n], pairs[n], within, left) for n in controls}
     return Loss(
         control={name: part.control for name, part in full.items()},
         asr_net={name: part.net.estimate for name, part in full.items()},

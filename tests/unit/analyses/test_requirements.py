@@ -75,6 +75,10 @@ LATER = [trial(i, FIXED, flipped_at=1 + i if i < 8 else None) for i in range(100
 TWO = [*lost(60, 100), *lost(10, 100, NO_OP)]
 THREE = [*TWO, *lost(50, 100, SAME_TYPE)]
 BY_CONTROL = [*lost(0, 100), *lost(60, 100, NO_OP)]
+LATE_CONTROL = [
+    *lost(0, 100),
+    *(trial(i, NO_OP, flipped_at=8 if i < 60 else None) for i in range(100)),
+]
 CASES = {
     "10 of 100": (lost(10, 100), ASR, True, ""),
     "an end decides": (
@@ -134,6 +138,14 @@ CASES = {
     "harmless edits lose as much": (
         [*lost(5, 100), *lost(6, 100, NO_OP)],
         *(ASR, True, ""),
+    ),
+    # 60 are lost to harmless edits at the eighth query, so within one they lose none.
+    "harmless edits lose more later": (LATE_CONTROL, {**ASR, "at_budget": 1}, True, ""),
+    "harmless edits lose more by then": (
+        LATE_CONTROL,
+        {**ASR, "at_budget": 8},
+        None,
+        "harmless edits",
     ),
     "but where they are named": (
         *(BY_CONTROL, {**ASR, "where": {"attack": "nearest / no_op"}}),
