@@ -310,10 +310,10 @@ class _Reader:
 
     def _doubt(self, cell: Cell, budget: int | None) -> str | None:
         """Say which harmless edits lose more than the attack within the budget."""
-        found = loss(self._run, cell, budget)
-        for name in HARMLESS if found else ():
-            if name in found.asr_net and found.takes_less(name):
-                return f"{HARMLESS[name]} lose more than the attack"
+        if found := loss(self._run, cell, budget):
+            for name in HARMLESS:
+                if name in found.asr_net and found.takes_less(name):
+                    return f"{HARMLESS[name]} lose more than the attack"
         return None
 
     def _net(
