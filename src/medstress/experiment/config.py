@@ -1130,11 +1130,15 @@ def unique_labels(
     by_name: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for _, name, parameters in entries:
         by_name[name].append(parameters)
+    differing = {
+        name: {key for key in set().union(*rows) if len({repr(row.get(key)) for row in rows}) > 1}
+        for name, rows in by_name.items()
+    }
     labels = []
     for label, name, parameters in entries:
         parts = [name]
         for key, value in parameters.items() if label is None else ():
-            if value is not None and len({repr(row.get(key)) for row in by_name[name]}) > 1:
+            if value is not None and key in differing[name]:
                 parts.append(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}")
         labels.append(label or " ".join(parts))
     for label, n in Counter(labels).items():
