@@ -15,6 +15,7 @@ from medstress.core.errors import StoreError, UnreachableError, UsageError, sett
 from medstress.core.queries import JUDGE
 from medstress.engine.progress import Progress, Watcher
 from medstress.engine.scheduler import Scheduler
+from medstress.engine.work import VICTIM
 from medstress.experiment import criteria
 from medstress.experiment import manifest as manifests
 from medstress.experiment.config import LIMITS, Experiment
@@ -296,6 +297,8 @@ def execute(
             watcher.note(f"more: {', '.join(opening.more)}")
         if opening.verb is Verb.BEGIN or (is_own and not wish.asks_again):
             is_own = keep_own(store, bench, watcher)  # after a kill, too, it is one's own
+        if is_own:  # a stranger's answers stay there
+            _share_again(store, bench)
         if not wish.asks_again:
             for line in (line for part in bench.datasets for line in part.understood):
                 watcher.announce(line)  # rows that are misread are paid for as well
@@ -332,6 +335,24 @@ def stages_of(bench: Prepared) -> list[Stage]:
     if analysis.transfer or analysis.reuse:
         stages.append(CARRIED)
     return stages
+
+
+def _share_again(store: RunStore, bench: Prepared) -> None:
+    """Give the shared cache what the run holds and a killed process had not given it."""
+    if bench.shared is None:
+        return
+    models = {one.label: one.backend.identity for one in (*bench.victims, *bench.roles)}
+    unused = None if bench.roles else VICTIM
+    for page in store.computed():
+        known = bench.shared.lookup([key for _, _, key, *_ in page])
+        for role, victim, key, answer, seconds in page:
+            by = role or unused
+            model = models.get(victim if by == VICTIM else f"role.{by}")
+            if key not in known and model is not None:
+                bench.shared.keep(model, {key: answer}, seconds)
+        if len(known) == len(page):
+            break  # it has the earlier ones, too
+    bench.shared.flush()
 
 
 def _open(store: RunStore, bench: Prepared, wish: Wish, absent: UsageError | None) -> Opening:

@@ -384,8 +384,8 @@ def _check_plan(plan: TuningPlan) -> None:
 def _check_part(plan: TuningPlan, folder: Path) -> None:
     """Check, before anything is asked, that the folder holds no run of another kind."""
     part = REPORT if (folder / SPLIT_FOLDER / FILE).is_file() else None
-    if (folder / FILE).is_file():
-        part = (stored_manifest(folder).get("tuning") or {}).get("part", "none")
+    if manifest := stored_manifest(folder):
+        part = (manifest.get("tuning") or {}).get("part", "none")
     if part not in (None, SAME_ITEMS if plan.same_items else REPORT):
         other = "a run that was not tuned" if part == "none" else "a run tuned with another share"
         raise StoreError(f"{folder} holds {other}. {another_folder()}")
@@ -403,10 +403,11 @@ def _chosen(plan: TuningPlan, split: Path) -> Chosen | None:
 
 def _check_choices(folder: Path, choices: Sequence[ChosenN]) -> None:
     """Refuse a folder whose report has another n: its trials would be mixed with others."""
-    if not (folder / FILE).is_file():
+    manifest = stored_manifest(folder)
+    if not manifest:
         return
     now = {(one.place, template_of(one.template), one.regime): one.n for one in choices}
-    for one in Chosen.read(stored_manifest(folder)["tuning"]).choices:
+    for one in Chosen.read(manifest["tuning"]).choices:
         n = now.get((one.place, template_of(one.template), one.regime))
         if n != one.n:
             raise StoreError(

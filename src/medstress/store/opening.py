@@ -481,10 +481,12 @@ def no_run(folder: Path) -> StoreError:
     return error.with_command(FIRST_COMMAND)
 
 
-def never_began(folder: Path) -> StoreError:
-    """Return the error for a folder whose run holds nothing yet."""
-    error = StoreError(f"the run in {folder} was never started")
-    return error.with_command(command("run", "EXPERIMENT.toml", "--out", folder))
+class NeverBeganError(StoreError):
+    """The run in a folder holds nothing yet."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"the run in {folder} was never started")
+        self.with_command(command("run", "EXPERIMENT.toml", "--out", folder))
 
 
 def _runs_in(folder: Path) -> Iterator[Path]:

@@ -23,8 +23,8 @@ from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import VICTIM, Counts, Spending, count, read_spending
 from medstress.store.database import FILE, INQUIRIES, make_views
 from medstress.store.opening import (
+    NeverBeganError,
     interpreting,
-    never_began,
     no_run,
     open_for_reading,
     restrict,
@@ -154,7 +154,7 @@ class RunReader:
         self.db = self._opened.db
         try:
             if self._opened.is_empty:
-                raise never_began(folder)
+                raise NeverBeganError(folder)
             with interpreting(path):
                 make_views(self.db)
                 restrict(self.db)
@@ -183,7 +183,7 @@ class RunReader:
         rows = self.db.execute("SELECT * FROM manifest")
         values = {key: json.loads(value) for key, value in rows}
         if not values:
-            raise never_began(self.folder)
+            raise NeverBeganError(self.folder)
         return values
 
     def commits_after(self, digest: str) -> int | None:
@@ -425,14 +425,17 @@ def read(folder: Path, question: Callable[[RunReader], R]) -> R:
 
 
 def stored_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run folder; empty if the folder holds no run.
+    """Return the manifest of a run folder; empty if the folder holds no run, or one without rows.
 
     Raises:
         StoreError: see `read`.
     """
     if check_regular(folder / FILE) is None:
         return {}
-    return read(folder, lambda reader: reader.manifest)
+    try:
+        return read(folder, lambda reader: reader.manifest)
+    except NeverBeganError:  # its first process was killed before its first commit
+        return {}
 
 
 def _raw(body: str) -> str:

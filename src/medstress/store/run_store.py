@@ -49,6 +49,12 @@ what is undone leaves both."""
 _ANSWERS = "SELECT k.key, k.answer FROM temp.keys k"
 _AT_ONCE = 500
 """Keys in one statement; old SQLites accept 999 values."""
+_COMPUTED = f"""
+SELECT s.id, (SELECT role FROM main.exchanges WHERE trial = t.id AND answer = s.id), a.victim,
+       s.key, s.body, s.tokens_in, s.tokens_out, s.seconds
+FROM main.answers s JOIN main.trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
+WHERE s.id < ? ORDER BY s.id DESC LIMIT {_AT_ONCE}
+"""
 
 
 def _of_keys(
@@ -480,6 +486,19 @@ class RunStore:
         totals = "COUNT(*), COALESCE(SUM(tokens_in + tokens_out), 0)"
         ((n_calls, n_tokens),) = self._fetch(f"SELECT {totals} FROM main.answers WHERE trial > 0")
         return n_calls, n_tokens
+
+    def computed(self) -> Iterator[list[tuple[str | None, str, bytes, Answer, float]]]:
+        """Yield pages of (role, victim, key, answer, seconds) of computed answers, newest first.
+
+        The role is None where no trial has used the answer yet.
+        """
+        last = 2**62
+        while rows := self._fetch(_COMPUTED, last):
+            last = rows[-1][0]
+            yield [
+                (role, victim, key, decode_answer(body, t_in, t_out), seconds)
+                for _, role, victim, key, body, t_in, t_out, seconds in rows
+            ]
 
     def spending(self) -> list[Spending]:
         """Return computed calls and tokens so far, by victim and role."""

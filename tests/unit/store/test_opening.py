@@ -16,7 +16,7 @@ import pytest
 from medstress.core.errors import StoreError
 from medstress.store.database import FILE
 from medstress.store.opening import ChainError, open_for_reading
-from medstress.store.reader import RunReader, read
+from medstress.store.reader import RunReader, read, stored_manifest
 from medstress.store.run_store import RunStore
 from medstress.store.whole_check import check_whole
 
@@ -95,6 +95,7 @@ def test_an_empty_file_is_a_run_that_was_never_started(tmp_path):
     (tmp_path / FILE).touch()
     with pytest.raises(StoreError, match="was never started"):
         RunReader(tmp_path)
+    assert stored_manifest(tmp_path) == {}
     RunStore(tmp_path).close()
 
 
