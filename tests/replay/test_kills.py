@@ -29,8 +29,11 @@ from medstress.core.errors import StoreError
 from medstress.experiment.verify import verify_folder
 from medstress.report.room import make_room
 from medstress.store.reviews import ReviewStore, stored_reviews
+from medstress.store.shared_cache import FILE as CACHED
+from medstress.store.shared_cache import SharedCache
 from medstress.testing import tiny_questions
 from question_rows import write_rows
+from workbench import questions
 
 # -- between answers -------------------------------------------------------------------------------
 
@@ -114,6 +117,7 @@ class Case:
     """Whether the command is about a finished run."""
     roles: tuple[tuple[str, str], ...] = ()
     names: str | None = None
+    wrap: tuple[str, ...] = ()
     settings: tuple[tuple[str, object], ...] = (("controls", False),)
     tune: tuple[tuple[str, object], ...] = ()
     least: int = 60
@@ -136,7 +140,7 @@ class Case:
             "experiment": {"name": "killed", "seeds": [0], **dict(self.settings)},
             "dataset": [{"name": kind, "path": self.data}],
             "entities": [names] if self.names else [],
-            "victim": [{**backend, "target": f"models.py:{self.target}"}],
+            "victim": [{**backend, "target": f"models.py:{self.target}", "wrap": [*self.wrap]}],
             **{f"role.{n}": {**backend, "target": f"models.py:{one}"} for n, one in self.roles},
             "attack": list(self.attacks),
             **({"tune": dict(self.tune)} if self.tune else {}),
@@ -160,6 +164,11 @@ CASES = {
         attacks=({**NAMES, "sampler": "random"}, {**NAMES, "sampler": "nearest"}),
         words=("run", "e.toml", "--out", "{out}", "--shard", "1/2"),
         settings=(("controls", ["no_op"]), TWO_SEEDS),
+    ),
+    "run, wrapped": Case(
+        **QUESTIONS,
+        attacks=({**NAMES, "sampler": "random"}, {**NAMES, "sampler": "nearest"}),
+        wrap=("majority", "instructed"),
     ),
     "run of repeats": Case(
         data="cases.jsonl", target="lucky", batch=3, attacks=({"name": "repeat", "budget": 12},)
@@ -215,6 +224,8 @@ CASES = {
     ),
 }
 IN_CI = ("run", "run --shard", "tune", "explain", "test")
+WEEKLY = {"run": (14, 7), "run of conversations": (1, 20), "test": (1, 20)}
+"""Folders of a case, and kills of each, of `make kills`; of others one and four."""
 
 
 def traps():
@@ -277,16 +288,21 @@ def kill_once(process, enough, seconds=240.0):
 
 
 @pytest.mark.parametrize(
-    ("name", "n_kills"),
+    ("name", "n_kills", "seed"),
     [
-        *(pytest.param(name, 1, marks=pytest.mark.kills(name)) for name in IN_CI),
-        *(pytest.param(name, 4, marks=pytest.mark.kills) for name in CASES),
+        *(pytest.param(name, 1, "", marks=pytest.mark.kills(name)) for name in IN_CI),
+        *(
+            pytest.param(name, n, seed, marks=[pytest.mark.kills, pytest.mark.timeout(1800)])
+            for name in CASES
+            for folders, n in [WEEKLY.get(name, (1, 4))]
+            for seed in range(folders)
+        ),
     ],
 )
 def test_killed_between_answers_a_command_asks_again_only_what_was_in_flight(
-    workbench, inputs, tmp_path, name, n_kills
+    workbench, inputs, tmp_path, name, n_kills, seed
 ):
-    case, luck = CASES[name], random.Random(name)
+    case, luck = CASES[name], random.Random(f"{name}{seed}")
     whole = prepared(workbench, inputs, tmp_path, case)
     assert whole.total() > case.least
     for number in range(n_kills):
@@ -388,6 +404,21 @@ def of_run(bench):
     assert bench.summary(merged)["root"] == bench.summary(bench.root / "whole")["root"]
 
 
+def of_tune(bench):
+    """Both runs go on, which were killed before their first commit."""
+    bench.tables["tune"] = {"grid": [-5, 5], "share": 0.5}
+    bench.tables["attack"] = [NAMES]
+    bench.write_items(questions(24))
+    arguments, whole = ["tune", str(bench.write()), "--quiet", "--out"], bench.root / "whole"
+    assert medstress_cli([*arguments, str(whole)]) == 0
+
+    def left():
+        assert not (bench.out / "tune.json").exists()
+
+    yield [*arguments, str(bench.out)], left
+    assert bench.summary()["root"] == bench.summary(whole)["root"]
+
+
 def of_merge(bench):
     """There is no run before it is whole, and the shards stay as they are."""
     assert bench.run() == 0
@@ -446,20 +477,87 @@ def of_verify(bench):
     left()
 
 
-def writing(*words, ending="jsonl", flag="--to"):
-    """A command that writes one file leaves the old one there."""
+def of_demo(bench):
+    """Its run goes on, and there is no half of a page; the model is one that takes no minutes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEMO", str(bench.write()))
+        patch.setattr("medstress.experiment.first.demo", bench.write)
+        assert bench.run(out=bench.root / "whole") == 0
+        n_calls, page = len(bench.received()), bench.out / "report.html"
+
+        def left():
+            assert not page.exists()
+
+        yield ["demo", "--out", str(bench.out), "--quiet"], left
+    assert page.read_text("utf-8").endswith("</html>")
+    assert len(bench.received()) - 2 * n_calls <= 3
+    assert bench.summary()["root"] == bench.summary(bench.root / "whole")["root"]
+
+
+def of_prune(bench):
+    """What is damaged is removed at once or not at all, and what is sound stays."""
+    bench.tables["experiment"]["cache"] = "default"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDSTRESS_CACHE", str(bench.root))
+        assert bench.run() == 0
+        folder, sound = bench.root / "answers", ledger_keys(bench.out)
+        kept = sound - set(sorted(sound)[:3])
+        with closing(sqlite3.connect(folder / CACHED, isolation_level=None)) as db:
+            least = "SELECT key FROM answers ORDER BY key LIMIT 3"
+            db.execute(f"UPDATE answers SET tokens_in = 9 WHERE key IN ({least})")
+            # As a process leaves its files that is killed in mid-commit.
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("DELETE FROM answers")
+            data = held(folder)
+            db.execute("ROLLBACK")
+        for name, one in data.items():
+            (folder / name).write_bytes(one)
+        assert len(data) == 2
+
+        def left():
+            assert ledger_keys(folder, CACHED) in (sound, kept)
+
+        yield ["cache", "prune"], left
+    assert ledger_keys(folder, CACHED) == kept
+
+
+def of_figures(bench):
+    """Every file is that of an earlier call or the new one."""
+    assert bench.run() == 0
+    whole, to = bench.root / "figures", bench.root / "written"
+    arguments = ["figures", str(bench.out), "--format", "svg", "--out"]
+    assert medstress_cli([*arguments, str(whole)]) == 0
+    shutil.copytree(whole, to)
+    new = held(whole)
+    old = {name: data + b"\n" for name, data in new.items()}
+    for name, data in old.items():
+        (to / name).write_bytes(data)
+
+    def left():
+        found = held(to)
+        assert all(found[name] in (old[name], new[name]) for name in new)
+
+    yield [*arguments, str(to)], left
+    assert new.items() <= held(to).items()
+
+
+def writing(*words, ending="jsonl", flag="--to", old=b"the rows of an earlier call"):
+    """A command that writes one file leaves the old one there, or none."""
 
     def story(bench):
         assert bench.run() == 0
         places = {"out": bench.out, "experiment": bench.write(), "root": bench.root}
+        shutil.copytree(bench.out, bench.root / "twin")
         arguments = [word.format(**places) for word in words]
-        (bench.root / "written").mkdir()
-        whole, to = bench.root / f"whole.{ending}", bench.root / "written" / f"rows.{ending}"
+        whole, to = (bench.root / name / f"rows.{ending}" for name in ("whole", "written"))
+        for path in (whole, to):
+            path.parent.mkdir()
         assert medstress_cli([*arguments, flag, str(whole)]) == 0
-        to.write_bytes(b"the rows of an earlier call")
+        if old is not None:
+            to.write_bytes(old)
 
         def left():
-            assert to.read_bytes() == b"the rows of an earlier call"
+            assert (to.read_bytes() if to.exists() else None) == old
 
         yield [*arguments, flag, str(to)], left
         assert to.read_bytes() == whole.read_bytes()
@@ -475,6 +573,7 @@ STEPS = {
         of_run,
         [(f"{STORE}.database.link", 2, "before"), (f"{STORE}.database.link", 6, "after")],
     ),
+    "tune, before a first commit": (of_tune, []),
     "merge": (
         of_merge,
         [
@@ -484,6 +583,13 @@ STEPS = {
             (f"{WRITING}._sync", 1, "after"),
         ],
     ),
+    "demo": (of_demo, [(f"{STORE}.database.link", 3, "before")]),
+    "cache prune": (
+        of_prune,
+        [(f"{STORE}.shared_cache.SharedCache.remove", 1, when) for when in ("before", "after")],
+    ),
+    "figures": (of_figures, [("medstress.report.figures.write_bytes", 3, "after")]),
+    "review --export": (writing("review", "{out}", ending="html", flag="--export"), WRITTEN),
     "review --import": (of_import, [(f"{STORE}.reviews._add", 1, "after")]),
     "verify": (
         of_verify,
@@ -493,6 +599,11 @@ STEPS = {
             (f"{STORE}.chain.exchanges_digest", 1, "before"),
         ],
     ),
+    "run --dry-run": (
+        writing("run", "{experiment}", "--dry-run", "--quiet", ending="toml", old=None),
+        WRITTEN,
+    ),
+    "compare": (writing("compare", "{out}", "{root}/twin", ending="xml", flag="--junit"), WRITTEN),
     "perturb": (writing("perturb", "{experiment}", "--quiet"), WRITTEN),
     "check --to": (writing("check", "{root}/items.jsonl", "--set", GIVEN), WRITTEN),
     "report": (writing("report", "{out}", ending="html", flag="--out"), WRITTEN),
@@ -503,13 +614,40 @@ STEPS = {
     ),
 }
 
+MORE_STEPS = {
+    "demo": [("medstress.report.page.report", 1, "before")],
+    "figures": [(f"{WRITING}._sync", 2, "before")],
+    "tune, before a first commit": [
+        ("medstress.experiment.run._open", n, "before") for n in (1, 2)
+    ],
+    "run, in mid-commit": [
+        (f"{STORE}.database.link", n, when) for n in (1, 2, 4, 6) for when in ("before", "after")
+    ],
+    "merge": [
+        ("medstress.experiment.merging.read_shard", 1, "before"),
+        (f"{STORE}.shards._copy", 2, "after"),
+        (f"{WRITING}._sync", 1, "before"),
+    ],
+}
+"""Of `make kills`."""
+
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.kills(name)) for name in STEPS]
+    ("name", "steps"),
+    [
+        *(
+            pytest.param(name, steps, id=name, marks=pytest.mark.kills(name))
+            for name, (_, steps) in STEPS.items()
+            if steps
+        ),
+        *(
+            pytest.param(name, steps, id=f"{name}, more", marks=pytest.mark.kills)
+            for name, steps in MORE_STEPS.items()
+        ),
+    ],
 )
-def test_killed_at_a_step_a_command_leaves_nothing_half_done(small, workbench, name):
-    story, steps = STEPS[name]
-    told = story(small)
+def test_killed_at_a_step_a_command_leaves_nothing_half_done(small, workbench, name, steps):
+    told = STEPS[name][0](small)
     arguments, left = next(told)
     environment = small.environment() | workbench.temporary(small.root)
     for step in steps:
@@ -522,6 +660,64 @@ def test_killed_at_a_step_a_command_leaves_nothing_half_done(small, workbench, n
         left()
     assert medstress_cli(arguments) == 0
     assert next(told, None) is None
+
+
+# -- answers that runs share -----------------------------------------------------------------------
+
+
+def ledger_keys(folder, file="run.sqlite"):
+    with closing(sqlite3.connect(folder / file)) as db:
+        return {key for (key,) in db.execute("SELECT key FROM answers")}
+
+
+@pytest.mark.kills
+def test_after_a_kill_the_cache_gets_what_the_ledger_holds(small):
+    small.tables["experiment"]["cache"] = "shared"
+    shared, other = small.root / "shared", small.root / "other"
+    kill_once(small.start(delay=0.1), lambda: len(small.received()) >= 9)
+    # As whoever looks at the dead run's files would find them; the cache waits for seconds.
+    assert ledger_keys(small.out) - ledger_keys(shared, CACHED)
+    before = len(small.received())
+    assert small.run() == 0
+    assert len(small.received()) > before
+    assert ledger_keys(shared, CACHED) == ledger_keys(small.out)
+    n = len(small.received())
+    assert small.run(out=other) == 0
+    assert len(small.received()) == n
+    n_cached = small.summary(other)["performance"]["calls_from_cache"]
+    assert n_cached == len(ledger_keys(small.out))
+
+
+def test_a_run_fills_a_cache_with_what_it_computed_here_and_with_no_other(small, monkeypatch):
+    assert small.run() == 0
+    n, other = len(small.received()), small.root / "other"
+    filled = [("shared", small.out), ("shared", other), ("second", other), ("third", small.out)]
+    for cache, out in filled:
+        if cache == "third":  # as of a stranger's run
+            monkeypatch.setenv("MEDSTRESS_STATE", str(small.root / "state"))
+        small.tables["experiment"]["cache"] = cache
+        assert small.run(out=out) == 0
+    assert len(small.received()) == n
+    assert ledger_keys(small.root / "shared", CACHED) == ledger_keys(small.out)
+    assert not any(ledger_keys(small.root / name, CACHED) for name in ("second", "third"))
+    with closing(SharedCache(small.root / "shared")) as cache:
+        (model,) = cache.models()
+        assert (model.model, model.n, cache.damaged()) == ("victim.py:answer", n, [])
+        assert model.seconds_per_call > 0
+
+
+def test_answers_of_a_role_are_kept_under_the_models_own_name(workbench, inputs, tmp_path):
+    case, names = CASES["run of conversations"], ("target", "attacker", "judge")
+    prepared(workbench, inputs, tmp_path, case)
+    tables = case.tables()
+    tables["experiment"]["cache"] = "shared"
+    (tmp_path / "e.toml").write_text(workbench.toml(tables), "utf-8")
+    workbench.finished(tmp_path, case.given("whole"))
+    with closing(SharedCache(tmp_path / "shared")) as cache:
+        found = {model.model: model.n for model in cache.models()}
+    assert found.keys() == {f"models.py:{name}" for name in names}
+    asked = Run(tmp_path / "whole").summary()["performance"]["spending"]
+    assert sorted(found.values()) == sorted(one["calls"] for one in asked)
 
 
 # -- the review room -------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 `bench` and `workbench` of tests/conftest.py give it to tests.
 """
 
-import importlib
 import json
 import multiprocessing
 import os
+import pkgutil
 import shutil
 import signal
 import sqlite3
@@ -28,6 +28,7 @@ from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import Choose, ModelIdentity, Request
 from medstress.engine.trial import FLIP_CHECK_SAMPLE
+from medstress.experiment import first
 from medstress.store.chain import RUN_CHAIN, link, wrong_rows
 from question_rows import write_rows
 from rows import rows_of
@@ -344,7 +345,7 @@ def die(
     os.environ.update(environment)
     tempfile.tempdir = None
     place, _, name = target.rpartition(".")
-    module, left = importlib.import_module(place), n
+    module, left = pkgutil.resolve_name(place), n
     ordinary = getattr(module, name)
 
     def dying(*given: Any, **named: Any) -> Any:
@@ -356,6 +357,8 @@ def die(
         return answer
 
     setattr(module, name, dying)
+    if arguments[0] == "demo":
+        first.demo = lambda: environment["DEMO"]
     medstress_cli(arguments)
 
 

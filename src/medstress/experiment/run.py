@@ -341,7 +341,8 @@ def _share_again(store: RunStore, bench: Prepared) -> None:
     """Give the shared cache what the run holds and a killed process had not given it."""
     if bench.shared is None:
         return
-    models = {one.label: one.backend.identity for one in (*bench.victims, *bench.roles)}
+    models = {victim.label: victim.backend.identity for victim in bench.victims}
+    models |= {part.label: part.backend.identity for part in bench.roles}
     unused = None if bench.roles else VICTIM
     for page in store.computed():
         known = bench.shared.lookup([key for _, _, key, *_ in page])
