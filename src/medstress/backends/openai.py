@@ -23,13 +23,13 @@ from medstress.backends.turns import plain, without_system
 from medstress.core.calls import (
     LENGTH,
     WITHHELD,
+    Answer,
     Backend,
     BackendTraits,
     Call,
     Failure,
     Generate,
     Generated,
-    Message,
     ModelIdentity,
     Reply,
     Score,
@@ -78,11 +78,11 @@ _LACKS = (
     'answer_by = "letter"',
 )
 """What a server does not return, for letters and for texts."""
-_LEARNED = (
-    *("answered_as", "temperature", "left_out", "without_system", "few_alternatives"),
-    *("max_completion_tokens", "gives_scores"),
-)
-"""Entries of `endpoint` that a resumed run takes over."""
+_WINDOW, _PROMPTS, _RATIO = 63, 3, 1.25
+"""A window has more tokens; how many prompts reach it; how much longer the longest of them is."""
+_ANY = 'match_model = "any" (--set victim.match_model=any)'
+_OWN = ("victim", "url", "model", "structured")
+"""Entries of `endpoint` that answers do not show."""
 _SHOWN = 8
 """How many listed names a message shows."""
 
@@ -106,7 +106,7 @@ class OpenAiBackend(Backend):
         self._where, self._model = self._server.where, options.model
         self._options = options
         self._learned: Json = {}
-        self._window = Window()
+        self._most, self._lengths = 0, set[int]()
         # Each call's key covers the endpoint (text or conversation). Nothing covers the address,
         # because the same model elsewhere is the same model.
         own = [options.extra_body, sorted(options.omit)]
@@ -138,21 +138,18 @@ class OpenAiBackend(Backend):
         - `gives_scores`: whether it has given any
         - `reads_at_most`: tokens beyond which it cuts prompts without a word
         """
-        window = self._window.tokens
         return {
             "url": self._server.url,
             "model": self._model,
             "structured": self.traits.structured,
             "answered_as": None,
-            **self._learned,
-            **({"reads_at_most": window} if window else {}),
+            **{name: value for name, value in self._learned.items() if value},
         }
 
     def expect(self, endpoint: Mapping[str, Any]) -> None:
         """Go on as the run began: refuse answers from another model, and know what the answers to
         earlier processes showed."""
-        self._learned |= {name: endpoint[name] for name in _LEARNED if endpoint.get(name)}
-        self._window.tokens = endpoint.get("reads_at_most") or self._window.tokens
+        self._learned |= {name: endpoint[name] for name in endpoint.keys() - _OWN}
 
     def answer(self, calls: Sequence[Call]) -> list[Reply]:
         """Answer every call, in order; wait for rate limits and retries.
@@ -168,79 +165,51 @@ class OpenAiBackend(Backend):
         self._connection.close()
 
     async def _answer(self, call: Call) -> Reply:
+        """Make the request of a call, and read its reply."""
         if not isinstance(call, Generate | Score):
             return Failure(error=f"the openai back end cannot answer {call.kind!r} calls")
-        try:
-            return await self._ask(call)
-        except ServerTrouble as trouble:
-            if trouble.then is Then.STOP:
-                raise UsageError(str(trouble)) from None
-            if trouble.then is Then.UNREADABLE:
-                return _withheld(call, str(trouble))
-            return Failure(error=str(trouble))
+        texts = texts_of(call)
 
-    async def _ask(self, call: Generate | Score) -> Reply:
-        """Make the request of a call, and read its reply."""
-        texts, fields = self._wanted(call)
-
-        def read(reply: Json) -> Generated | Scored:
+        def read(reply: Json) -> Answer:
             answered = self._read(call, texts, self._choices(reply, len(texts)))
             n_in, n_out = counted(reply, "prompt_tokens"), counted(reply, "completion_tokens")
-            if n_in is not None and len(texts) == 1:
-                self._window.see(len(texts[0]), n_in)
-            text = answered.text if isinstance(answered, Generated) else ""
-            estimates = sum(map(len, texts)) // _CHARACTERS, len(text) // _CHARACTERS
-            return replace(
-                answered,
-                tokens_in=estimates[0] if n_in is None else n_in,
-                tokens_out=estimates[1] if n_out is None else n_out,
-            )
+            if n_in is None:
+                n_in = sum(map(len, texts)) // _CHARACTERS
+            elif len(texts) == 1:
+                self._see(len(texts[0]), n_in)
+            if n_out is None:
+                n_out = len(answered.text) // _CHARACTERS if isinstance(answered, Generated) else 0
+            return replace(answered, tokens_in=n_in, tokens_out=n_out)
 
         # No tokenizer makes more tokens than a text has bytes.
-        most = sum(len(text.encode()) + _ADDED_TOKENS for text in texts) + fields["max_tokens"]
+        most = sum(len(text.encode()) + _ADDED_TOKENS for text in texts)
+        most += call.decoding.max_new_tokens if isinstance(call, Generate) else call.first_token
         path = "/completions" if isinstance(call.prompt, str) else "/chat/completions"
 
-        async def once(is_repeated: bool) -> Generated | Scored:
+        async def once(is_repeated: bool) -> Answer:
             while True:
-                sent = self._body(call, fields)
+                sent = self._body(call, texts)
                 try:
                     return await self._connection.once(path, sent, most, read, is_repeated)
                 except ServerTrouble as trouble:
                     self._learn(trouble, sent)
-                    if self._body(call, fields) == sent:
+                    if self._body(call, texts) == sent:
                         lacks = "logprobs" in sent and re.search("logprobs|echo", trouble.said)
                         if lacks and trouble.status < 500 and not self._learned.get("gives_scores"):
                             raise self._lacking("echo" in sent, trouble.said) from None
                         raise
                 is_repeated = False
 
-        return await self._connection.ask(once)
+        try:
+            return await self._connection.ask(once)
+        except ServerTrouble as trouble:
+            if trouble.then == "stop":
+                raise UsageError(str(trouble)) from None
+            if trouble.then == "unreadable":
+                return _withheld(call, str(trouble))
+            return Failure(error=str(trouble))
 
-    def _wanted(self, call: Generate | Score) -> tuple[list[str], Json]:
-        """Return the prompts of a call's request, and its fields besides model and prompt."""
-        text = plain(call.prompt)
-        if isinstance(call, Score):
-            if call.first_token:
-                return [text], {"max_tokens": 1, "temperature": 0.0, "logprobs": _TOP}
-            if not isinstance(call.prompt, str):
-                sentence = "no server gives log probabilities of texts after a conversation"
-                raise ServerTrouble(f'{sentence}: use answer_by = "letter"', Then.STOP)
-            texts = [text, *(text + more for more in call.continuations)]
-            scores = {"max_tokens": 0, "temperature": 0.0, "echo": True, "logprobs": 1}
-            return texts, {**scores, "prompt": texts}
-        fields: Json = {
-            "max_tokens": call.decoding.max_new_tokens,
-            "temperature": call.decoding.temperature,
-            "seed": int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1,
-        }
-        if call.schema:
-            form = {"name": "answer", "strict": True, "schema": orjson.loads(call.schema)}
-            fields["response_format"] = {"type": "json_schema", "json_schema": form}
-        return [text], fields
-
-    def _read(
-        self, call: Generate | Score, texts: Sequence[str], choices: Sequence[Json]
-    ) -> Generated | Scored:
+    def _read(self, call: Generate | Score, texts: list[str], choices: list[Json]) -> Answer:
         """Return the answer in the choices of a reply, without counts of tokens."""
         if any(choice.get("finish_reason") == WITHHELD for choice in choices):
             return _withheld(call, f"the content filter of {self._where} withheld the answer")
@@ -251,7 +220,7 @@ class OpenAiBackend(Backend):
             if text is None or calls_tool:
                 what = "a call of a tool and no text" if calls_tool else "an answer without a text"
                 shown = self._server.redacted(orjson.dumps(choices[0]).decode())
-                then = Then.ITEM_FAILS if calls_tool else Then.AGAIN
+                then: Then = "item_fails" if calls_tool else "again"
                 raise ServerTrouble(f"{self._where} sent {what}: {shown}", then)
             ended = LENGTH if choices[0].get("finish_reason") == LENGTH else None
             return Generated(text=text, finish_reason=ended, reasoning=reasoning)
@@ -267,20 +236,28 @@ class OpenAiBackend(Backend):
         self._learned["gives_scores"] = True
         return scored
 
-    def _body(self, call: Generate | Score, fields: Json) -> Json:
-        """Return the body of a request, as the server is known to take it."""
+    def _body(self, call: Generate | Score, texts: list[str]) -> Json:
+        """Return the body of a call's request, as the server is known to take it."""
         learned, prompt = self._learned, call.prompt
-        body: Json = {"model": self._model, **fields}
+        body: Json = {"model": self._model, "max_tokens": 1, "temperature": 0.0, "prompt": prompt}
+        if isinstance(call, Generate):
+            body["max_tokens"] = call.decoding.max_new_tokens
+            body["temperature"] = call.decoding.temperature
+            body["seed"] = int.from_bytes(digest([call.canonical(), call.sample])[:4], "big") >> 1
+            if call.schema:
+                form = {"name": "answer", "strict": True, "schema": orjson.loads(call.schema)}
+                body["response_format"] = {"type": "json_schema", "json_schema": form}
+        elif call.first_token:
+            body["logprobs"] = _FEW if learned.get("few_alternatives") else _TOP
+        else:
+            body |= {"prompt": texts, "max_tokens": 0, "echo": True, "logprobs": 1}
         if objection := learned.get("temperature"):
             body["temperature"] = objection["sent"]
-        if body.get("logprobs") == _TOP and learned.get("few_alternatives"):
-            body["logprobs"] = _FEW
-        if isinstance(prompt, str):
-            body.setdefault("prompt", prompt)
-        else:
-            turns: Sequence[Message] = [turn for turn in prompt if turn.content]
+        if not isinstance(prompt, str):
+            turns = tuple(turn for turn in prompt if turn.content)
             turns = without_system(turns) if learned.get("without_system") else turns
             body["messages"] = [{"role": m.role, "content": m.content} for m in turns]
+            del body["prompt"]
             if learned.get("max_completion_tokens"):
                 body["max_completion_tokens"] = body.pop("max_tokens")
             if "logprobs" in body:
@@ -312,12 +289,26 @@ class OpenAiBackend(Backend):
             if name in sent and words.search(said):
                 learned["left_out"] = {name: said, **learned.get("left_out", {})}
 
+    def _see(self, n_characters: int, n_tokens: int) -> None:
+        """Notice a server that cuts long prompts without a word, as Ollama does beyond `num_ctx`.
+
+        Its counts of tokens stop at the window while prompts grow: the highest count is that of
+        several prompts whose lengths differ far more than those of equally many tokens do.
+        """
+        if n_tokens > self._most:
+            self._most, self._lengths = n_tokens, set()
+        if n_tokens == self._most > max(self._learned.get("reads_at_most") or 0, _WINDOW):
+            self._lengths.add(n_characters)
+            is_cut = max(self._lengths) >= _RATIO * min(self._lengths)
+            is_window = is_cut and len(self._lengths) >= _PROMPTS
+            self._learned["reads_at_most"] = n_tokens if is_window else None
+
     def _lacking(self, texts: bool, said: str = "") -> ServerTrouble:
         """Return the error for scores that did not come; if they never did, it stops the run."""
         words = f" (it says: {said})" if said else ""
         named = f"{self._where} (model {self._model!r})"
         sentence = f"{named} does not return {_LACKS[texts]}, or a server that does{words}"
-        then = Then.ITEM_FAILS if self._learned.get("gives_scores") else Then.STOP
+        then: Then = "item_fails" if self._learned.get("gives_scores") else "stop"
         return ServerTrouble(sentence, then)
 
     def _choices(self, reply: Json, n: int) -> list[Json]:
@@ -327,11 +318,11 @@ class OpenAiBackend(Backend):
         if len(choices) not in (n, 1):
             shown = self._server.redacted(orjson.dumps(reply).decode())
             sentence = f"{self._where} sent {len(choices)} choices, not {n}: {shown}"
-            raise ServerTrouble(sentence, Then.AGAIN)
+            raise ServerTrouble(sentence, "again")
         self._check_name(reply.get("model"))
         for choice in choices:
             if (ended := choice.get("finish_reason")) not in ENDS:
-                then = Then.AGAIN if ended in ("error", "abort") else Then.ITEM_FAILS
+                then: Then = "again" if ended in ("error", "abort") else "item_fails"
                 shown = self._server.redacted(str(ended))
                 raise ServerTrouble(f"{self._where} ended the answer with {shown!r}", then)
         return sorted(choices, key=lambda choice: choice.get("index") or 0)
@@ -346,25 +337,21 @@ class OpenAiBackend(Backend):
         if not name or not isinstance(name, str) or name == before:
             return  # the same, or the server does not name its model
         if before:
-            raise ServerTrouble(
-                f"{self._where} answered as {name!r}, and as {before!r} before: the answers of two "
-                "models must not be mixed; name the exact version in model",
-                Then.STOP,
-            )
-        if not self._takes(name):
-            raise ServerTrouble(
-                f"{self._where} was asked for the model {self._model!r} and answered as {name!r}: "
-                f'set model = {name!r} if you mean that one, or match_model = "any" '
-                "(--set victim.match_model=any) if the server calls the requested model so",
-                Then.STOP,
-            )
-        self._learned["answered_as"] = name
+            sentence = f"answered as {name!r}, and as {before!r} before: the answers of two models "
+            sentence += "must not be mixed; name the exact version in model"
+        elif not self._takes(name):
+            sentence = f"was asked for the model {self._model!r} and answered as {name!r}: set "
+            sentence += f"model = {name!r} if you mean that one, or {_ANY} if the server calls the "
+            sentence += "requested model so"
+        else:
+            self._learned["answered_as"] = name
+            return
+        raise ServerTrouble(f"{self._where} {sentence}", "stop")
 
     def _takes(self, name: str) -> bool:
         """Return whether a name means the requested model."""
-        match = self._options.match_model or "loose"
-        is_alike = match == "loose" and is_same_model(name, self._model)
-        return name == self._model or match == "any" or is_alike
+        match, model = self._options.match_model or "loose", self._model
+        return name == model or match == "any" or (match == "loose" and is_same_model(name, model))
 
     def greet(self) -> None:
         """Check that the server is there and lists the model, before anything is charged.
@@ -372,7 +359,7 @@ class OpenAiBackend(Backend):
         Raises:
             UsageError: it refuses, or its whole list has no such model; suggests one that it has.
         """
-        names = self._connection.models if self._connection.greet() else []
+        names = self._connection.greet()
         # `transformers serve` loads any folder, and lists only what is in its cache.
         if not names or self._model.startswith("/") or any(map(self._takes, names)):
             return
@@ -383,12 +370,12 @@ class OpenAiBackend(Backend):
         more = ", ..." if len(names) > _SHOWN else ""
         raise UsageError(
             f"{self._where} lists no model {self._model!r}{hint} (it lists: "
-            f"{', '.join(names[:_SHOWN])}{more}); set model to one of these, or match_model = "
-            '"any" (--set victim.match_model=any) if it also answers to names that it does not list'
+            f"{', '.join(names[:_SHOWN])}{more}); set model to one of these, or {_ANY} if it "
+            "also answers to names that it does not list"
         )
 
 
-def _withheld(call: Generate | Score, reason: str) -> Generated | Scored:
+def _withheld(call: Generate | Score, reason: str) -> Answer:
     """Return the answer to a call that a filter or the model refuses: unreadable, with why."""
     if isinstance(call, Generate):
         return Generated(text="", finish_reason=WITHHELD, note=reason)
@@ -414,6 +401,21 @@ def open_backend(options: BackendOptions) -> OpenAiBackend:
 
 
 # -- texts -----------------------------------------------------------------------------------
+def texts_of(call: Generate | Score) -> list[str]:
+    """Return the prompts of a call's request; for scored texts the prompt, then one with each text.
+
+    Raises:
+        UsageError: texts after a conversation are to be scored.
+    """
+    text = plain(call.prompt)
+    if isinstance(call, Generate) or call.first_token:
+        return [text]
+    if not isinstance(call.prompt, str):
+        sentence = "no server gives log probabilities of texts after a conversation"
+        raise UsageError(f'{sentence}: use answer_by = "letter"')
+    return [text, *(text + more for more in call.continuations)]
+
+
 def text_of(choice: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Return the text of a choice, None if there is none, and the reasoning that is apart from it.
 
@@ -451,34 +453,6 @@ def counted(reply: Mapping[str, Any], key: str) -> int | None:
     usage = reply.get("usage")
     value = usage.get(key) if isinstance(usage, Mapping) else None
     return value if type(value) is int and 0 <= value <= _MAX_COUNT else None
-
-
-class Window:
-    """Notices a server that cuts long prompts without a word, as Ollama does beyond `num_ctx`.
-
-    Its counts of tokens stop at the window while prompts grow: the highest count is that of several
-    prompts whose lengths differ far more than those of equally many tokens do.
-
-    Attributes:
-        tokens: the window, where there is one.
-    """
-
-    LEAST, PROMPTS, RATIO = 64, 3, 1.25
-    """The smallest window; how many prompts reach it; how much longer the longest of them is."""
-
-    def __init__(self) -> None:
-        self.tokens: int | None = None
-        self._most = 0
-        self._lengths: set[int] = set()
-
-    def see(self, n_characters: int, n_tokens: int) -> None:
-        """Notice a prompt of so many characters that the server counted as so many tokens."""
-        if n_tokens > max(self._most, self.tokens or 0):
-            self._most, self._lengths, self.tokens = n_tokens, set(), None
-        if n_tokens == self._most >= self.LEAST:
-            self._lengths.add(n_characters)
-            is_cut = max(self._lengths) >= self.RATIO * min(self._lengths)
-            self.tokens = n_tokens if is_cut and len(self._lengths) >= self.PROMPTS else None
 
 
 # -- scores ----------------------------------------------------------------------------------
@@ -556,9 +530,8 @@ def text_scores(choices: Sequence[Mapping[str, Any]], sent: Sequence[str]) -> Sc
         shared = takewhile(lambda two: two[0] == two[1], zip(alone, tokens, strict=False))
         added.append(values[len(list(shared)) :])
     of_texts = added[1:]
-    if len(added) != len(sent) or not all(of_texts):
-        return None
-    if not all(isinstance(value, int | float) for values in of_texts for value in values):
+    are_numbers = [isinstance(value, int | float) for values in of_texts for value in values]
+    if len(added) != len(sent) or not all(of_texts) or not all(are_numbers):
         return None
     sums = tuple(min(math.fsum(values), 0.0) for values in of_texts)
     return Scored(log_probs=sums, n_tokens=tuple(map(len, of_texts)))

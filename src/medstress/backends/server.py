@@ -19,21 +19,18 @@ import zlib
 from collections.abc import AsyncIterable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import orjson
 
 from medstress.backends.options import ANSWER_SECONDS
-from medstress.core.calls import Generated, Scored
+from medstress.core.calls import Answer
 from medstress.core.errors import UnreachableError, UsageError, did_you_mean
 from medstress.core.extras import importing
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
-A = TypeVar("A", bound=Generated | Scored)
 Json: TypeAlias = dict[str, Any]
 
 LARGEST_ANSWER = 8 << 20
@@ -67,7 +64,6 @@ _FILTERED = re.compile(
 _OF_KEY = re.compile(r"(?i)permission|access to|(your|the|this) (api )?key|account|organi[sz]ation")
 """Words of a status 403 that is about the key, whatever else it says."""
 _HOST = re.compile(r"[A-Za-z0-9.:_-]{1,200}")
-_ENCODED = "its answer in an encoding that was not requested"
 _RESUME = "run the same command again later to resume"
 _keys: set[str] = set()
 
@@ -95,10 +91,9 @@ def key_of(name: str | None) -> str | None:
         return None
     key = os.environ.get(name, "").strip()
     if not re.fullmatch(r"[!#-\[\]-~]+", key):  # no quotes, back slashes and spaces
-        problem = "holds characters that no key has" if key else "is not set"
-        raise UsageError(
-            f"api_key_env = {name!r}: that environment variable {problem}; set it to the key"
-        )
+        sentence = f"api_key_env = {name!r}: that environment variable "
+        sentence += "holds characters that no key has" if key else "is not set"
+        raise UsageError(f"{sentence}; set it to the key")
     remember_key(key)
     return key
 
@@ -154,17 +149,9 @@ class Server:
 
 
 # -- what can go wrong -----------------------------------------------------------------------
-class Then(Enum):
-    """What to do after an error."""
-
-    AGAIN = "again"
-    """Retry."""
-    ITEM_FAILS = "item_fails"
-    """Fail this call; others may succeed."""
-    UNREADABLE = "unreadable"
-    """Take it as an answer that cannot be read: a content filter withheld it."""
-    STOP = "stop"
-    """Stop the run."""
+Then: TypeAlias = Literal["again", "item_fails", "unreadable", "stop"]
+"""What to do after an error: retry; fail this call, as others may succeed; take it as an answer
+that cannot be read, as a content filter withheld it; stop the run."""
 
 
 @dataclass(eq=False)
@@ -206,7 +193,8 @@ def trouble_of_status(
     if status == 200:
         given = re.search(r"\b[345]\d\d\b", code)
         status = int(given[0]) if given else 400 if is_filtered or is_long else 502
-    sentence, then, wait = f"{server.where} answered {status}", Then.STOP, 0.0
+    sentence, wait = f"{server.where} answered {status}", 0.0
+    then: Then = "stop"
     if 300 <= status < 400:
         host = "no readable address"
         with suppress(ValueError):  # nothing else in it can be trusted
@@ -218,32 +206,30 @@ def trouble_of_status(
     elif status == 401 or (status == 403 and (not is_filtered or _OF_KEY.search(words))):
         # Without the server's words, which may show parts of the key.
         problem = "is wrong or missing" if status == 401 else "may not be used for this"
-        advice = f"check the environment variable {server.key_env}"
-        if not server.key_env:
-            advice = 'name the environment variable that holds it: api_key_env = "..."'
-        sentence += f": the key {problem}; {advice}"
+        check = f"check the environment variable {server.key_env}"
+        name = 'name the environment variable that holds it: api_key_env = "..."'
+        sentence += f": the key {problem}; {check if server.key_env else name}"
     elif status == 404:
         hint = did_you_mean(server.model, models[:MOST_NAMES])
-        unknown = f"it knows no model {server.model!r}{hint}, or "
-        unknown = "" if server.model in models else unknown
+        unknown = "" if server.model in models else f"it knows no model {server.model!r}{hint}, or "
         only = 'it answers only conversations; for these set prompt = "chat"'
         sentence += f": {unknown}{only}{shown}"
     elif status == 402 or "insufficient_quota" in code:
         sentence += f": there is no quota left{shown}; {_RESUME}"
     elif status in (408, 409, 425, 429) or status >= 500:
-        sentence, then, wait = sentence + shown, Then.AGAIN, retry_after(headers)
+        sentence, then, wait = sentence + shown, "again", retry_after(headers)
         if wait > LONGEST_WAIT:
             sentence += f" and asks to wait {wait:,.0f} seconds; {_RESUME}"
-            then, wait = Then.STOP, 0.0
+            then, wait = "stop", 0.0
     elif is_filtered:
         sentence = f"the content filter of {server.where} withheld the answer{shown}"
-        then, words = Then.UNREADABLE, ""
+        then, words = "unreadable", ""
     elif is_long:
         sentence = f"the prompt is too long for the context of {server.model!r}: shorten it, lower "
         sentence += f"max_new_tokens, or give the server a larger context{shown}"
-        then, words = Then.ITEM_FAILS, ""
+        then, words = "item_fails", ""
     else:
-        sentence, then = sentence + shown, Then.ITEM_FAILS
+        sentence, then = sentence + shown, "item_fails"
     return ServerTrouble(sentence, then, words, wait, status)
 
 
@@ -267,10 +253,9 @@ def retry_after(headers: Mapping[str, str]) -> float:
 
 def _code_and_words(raw: str) -> tuple[str, str]:
     """Return code and type, and the message, in an error's body, whatever its shape."""
-    try:
+    body: Any = raw
+    with suppress(orjson.JSONDecodeError):
         body = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return "", raw
     body = body[0] if isinstance(body, list) and body else body
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
@@ -303,12 +288,12 @@ def _trouble_of_client(error: BaseException, server: Server, models: list[str]) 
     if not is_slow and any(isinstance(cause, ssl.SSLError) for cause in causes):
         sentence = f"{where} cannot be asked over TLS ({last}): write http:// in base_url, or name "
         sentence += "the certificate that you trust in the environment variable SSL_CERT_FILE"
-        return ServerTrouble(sentence, Then.STOP)
+        return ServerTrouble(sentence, "stop")
     if is_slow or any(isinstance(cause, httpx2.ConnectError) for cause in causes):
         how = " in time" if is_slow else f" ({last})"
         sentence = f"{where} cannot be reached{how}: is it running, and is base_url right?"
-        return ServerTrouble(sentence, Then.AGAIN, unreachable=True)
-    return ServerTrouble(f"{where} dropped the connection ({last})", Then.AGAIN)
+        return ServerTrouble(sentence, "again", unreachable=True)
+    return ServerTrouble(f"{where} dropped the connection ({last})", "again")
 
 
 # -- limits ----------------------------------------------------------------------------------
@@ -329,8 +314,7 @@ class Patience:
 async def _or_later(changed: asyncio.Event, seconds: float) -> None:
     """Wait for something to change, for at most so many seconds."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await changed.wait()
+        await asyncio.wait_for(changed.wait(), seconds)
 
 
 @dataclass(slots=True)
@@ -394,8 +378,7 @@ class RateLimits:
         if not is_long and (self.requests is None or len(self._made) < self.requests):
             return 0.0
         # Strictly after the minute, so that a window with both its ends stays within the limit.
-        first = min(ended for ended, _ in self._made)
-        return (first if first < math.inf else now) + self.minute - now + 1e-3
+        return min([now, *(ended for ended, _ in self._made)]) + self.minute - now + 1e-3
 
 
 # -- requests --------------------------------------------------------------------------------
@@ -439,9 +422,8 @@ class Connection:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        finally:
+            future.cancel()  # which ends what nobody waits for any more
 
     def close(self) -> None:
         """End the requests under way and close all connections."""
@@ -470,21 +452,20 @@ class Connection:
         """
         if self._has_begun:
             await self._first_is_over.wait()
-        self._has_begun, attempts = True, self._patience.attempts
+        self._has_begun = True
         try:
             async for attempt in self._attempts():
                 with attempt:
                     return await once(attempt.retry_state.attempt_number > 1)
             raise AssertionError("an attempt returns or raises")
         except ServerTrouble as trouble:
-            if trouble.then is Then.AGAIN:
-                trouble.sentence += f" (asked {attempts} times)"
-                trouble.then = Then.ITEM_FAILS
+            if trouble.then == "again":
+                trouble.sentence += f" (asked {self._patience.attempts} times)"
                 self._n_unreachable += trouble.unreachable
                 if trouble.unreachable and self._n_unreachable >= _UNREACHABLE:
                     trouble.sentence += f"; {_RESUME}, with --retry-failed"
-                    trouble.then = Then.STOP
-            if trouble.then is Then.STOP:
+                    trouble.then = "stop"
+            if trouble.then == "stop":
                 self._stopped = self._stopped or trouble.sentence
             raise
         finally:
@@ -508,13 +489,13 @@ class Connection:
             before_sleep=say,
             stop=t.stop_after_attempt(patience.attempts),
             wait=lambda state: jitter(state) + getattr(state.outcome.exception(), "wait", 0.0),  # type: ignore[union-attr]
-            retry=t.retry_if_exception(lambda e: getattr(e, "then", None) is Then.AGAIN),
+            retry=t.retry_if_exception(lambda e: getattr(e, "then", None) == "again"),
             reraise=True,
         )
 
     async def once(
-        self, path: str, body: Json, tokens: int, read: Callable[[Json], A], is_repeated: bool
-    ) -> A:
+        self, path: str, body: Json, tokens: int, read: Callable[[Json], Answer], is_repeated: bool
+    ) -> Answer:
         """Make one HTTP request to the model, when there is room for it.
 
         Args:
@@ -529,7 +510,7 @@ class Connection:
             used = counted[1]
             try:
                 if self._stopped:
-                    raise ServerTrouble(self._stopped, Then.STOP)
+                    raise ServerTrouble(self._stopped, "stop")
                 self.counters["requests"] += 1
                 self.counters["requests_repeated"] += is_repeated
                 answer = read(await self._json(path, body))
@@ -542,7 +523,7 @@ class Connection:
                 raise
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 sentence = f"{self.server.where} sent an answer of an unexpected form"
-                raise ServerTrouble(sentence, Then.AGAIN) from None
+                raise ServerTrouble(sentence, "again") from None
             finally:
                 self._limits.end(counted, used)
 
@@ -557,27 +538,26 @@ class Connection:
         import openai
 
         where, seconds = self.server.where, self._patience.answer
-        ask = self._client.get if body is None else partial(self._client.post, body=body)
+        ask, sent = (self._client.post, {"body": body}) if body else (self._client.get, {})
         try:
             async with asyncio.timeout(seconds):
-                response = await ask(path, cast_to=httpx2.Response)
+                response = await ask(path, cast_to=httpx2.Response, **sent)
         except TimeoutError:
             sentence = f"{where} did not send its whole answer within {seconds:g} seconds"
             sentence += " (timeout_seconds)"
             if body is not None:
                 self.counters["requests_late"] = self.counters.get("requests_late", 0) + 1
-            raise ServerTrouble(sentence, Then.AGAIN, unreachable=True) from None
+            raise ServerTrouble(sentence, "again", unreachable=True) from None
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError) as error:
             raise _trouble_of_client(error, self.server, self.models) from None
-        try:
+        reply = None
+        with suppress(TypeError, ValueError, RecursionError):  # not JSON, or nested too deep
             # Written again, so that no escape hides a key.
             content = orjson.dumps(orjson.loads(response.content)).decode()
             reply = orjson.loads(without_keys(content))
-        except (TypeError, ValueError, RecursionError):  # not JSON, or nested too deep
-            reply = None
         reply = {"data": reply} if isinstance(reply, list) else reply
         if not isinstance(reply, dict):
-            raise ServerTrouble(f"{where} sent something that is not a JSON object", Then.AGAIN)
+            raise ServerTrouble(f"{where} sent something that is not a JSON object", "again")
         choices = reply.get("choices")
         for part in (reply, *(choices if isinstance(choices, list) else ())):
             if isinstance(part, dict) and part.get("error"):
@@ -585,31 +565,28 @@ class Connection:
                 raise trouble_of_status(self.server, 200, raw, response.headers, self.models)
         return reply
 
-    def greet(self) -> bool:
+    def greet(self) -> list[str]:
         """List the server's models in `models`, without a request to a model.
 
         Returns:
-            Whether these are all, so that another name is unknown.
+            Their names if these are all, so that another name is unknown; else none.
 
         Raises:
             UsageError: the server cannot be reached, is not trusted, or refuses the key.
         """
         try:
-            return self.run(self._list())
+            page = self.run(self._json("/models"))
         except ServerTrouble as trouble:
             if trouble.unreachable:
                 raise UnreachableError(str(trouble)) from None
-            if trouble.then is Then.STOP and trouble.status != 404:
+            if trouble.then == "stop" and trouble.status != 404:
                 raise UsageError(str(trouble)) from None
-            return False
-
-    async def _list(self) -> bool:
-        page = await self._json("/models")
+            return []
         rows = page.get("data") or page.get("models")
         rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
         names = (row.get("id") or row.get("name") for row in rows)
         self.models = [name for name in names if isinstance(name, str)]
-        return bool(self.models) and not any(page.get(mark) for mark in _MORE)
+        return [] if any(page.get(mark) for mark in _MORE) else self.models
 
 
 def _open_client(server: Server, max_in_flight: int, connect: float) -> Any:
@@ -638,7 +615,7 @@ def _open_client(server: Server, max_in_flight: int, connect: float) -> Any:
         try:
             content = await bounded(response.stream, coding)
         except ValueError as error:
-            raise ServerTrouble(f"{server.where} sent {error}", Then.AGAIN) from None
+            raise ServerTrouble(f"{server.where} sent {error}", "again") from None
         await response.stream.aclose()
         response.stream = httpx2.ByteStream(content)
         # JSON is UTF-8; a server may name a charset that does not even fit its own reply.
@@ -646,10 +623,9 @@ def _open_client(server: Server, max_in_flight: int, connect: float) -> Any:
 
     host = urlsplit(server.url).hostname or ""
     is_local = host in ("localhost", "::1") or host.startswith("127.")
-    n = max_in_flight
     http_client = httpx2.AsyncClient(
         timeout=httpx2.Timeout(None, connect=connect),
-        limits=httpx2.Limits(max_connections=n, max_keepalive_connections=n),
+        limits=httpx2.Limits(max_connections=max_in_flight),
         # Only the address in the experiment file is ever contacted.
         follow_redirects=False,
         event_hooks={"request": [send_only_what_is_needed], "response": [bound_the_answer]},
@@ -670,11 +646,11 @@ async def bounded(stream: AsyncIterable[bytes], coding: str) -> bytes:
     """
     coding = coding.strip().lower()
     is_packed = coding in ("gzip", "x-gzip", "deflate")
-    if not is_packed and coding not in ("", "identity"):
-        raise ValueError(_ENCODED)
     decoder = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)  # gzip or deflate, as it begins
     content = bytearray()
     try:
+        if not is_packed and coding not in ("", "identity"):
+            raise zlib.error
         async for chunk in stream:
             rest = chunk
             while rest and len(content) <= LARGEST_ANSWER:
@@ -684,4 +660,4 @@ async def bounded(stream: AsyncIterable[bytes], coding: str) -> bytes:
                 raise ValueError(f"an answer of more than {LARGEST_ANSWER >> 20} MiB")
         return bytes(content + decoder.flush())
     except zlib.error:
-        raise ValueError(_ENCODED) from None
+        raise ValueError("its answer in an encoding that was not requested") from None
