@@ -55,6 +55,10 @@ NO_ROW = "no row of the run is what `where` asks for"
 NOTHING = "nothing could be counted"
 NO_BASELINE = "the baseline "
 """Begins every reason that lies in the run that a criterion compares with."""
+FOR_NAMES = (
+    "Intervals of criteria hold for names like those that were drawn too, those of the results for "
+    "exactly these names."
+)
 FEW_DIFFER = f"attack and control differ on {{n}} items, and fewer than {LEAST_UNITS} may be chance"
 NO_UPPER_NET = "noise lowers what is net of a control, so an upper limit says nothing"
 
@@ -111,7 +115,12 @@ class Requirements(Shown):
 
     def tables(self) -> Sequence[Table]:
         """One line a criterion."""
-        return [table("requirements", "Criteria", self.rows, FIELDS, n_labels=1)]
+        notes = (
+            [FOR_NAMES]
+            if any(r.estimate and "two-way" in r.estimate.method for r in self.rows)
+            else []
+        )
+        return [table("requirements", "Criteria", self.rows, FIELDS, n_labels=1, notes=notes)]
 
     def remarks(self) -> Iterator[Remark]:
         """Say which criteria are missed or not judged, and that the run was extended."""

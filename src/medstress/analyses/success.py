@@ -286,8 +286,8 @@ def fails_again(reasons: Iterable[str | None]) -> bool:
 
 
 _SENTENCES: Mapping[str, str] = {
-    "near_chance": "{victim} is not above chance on {dataset}: what it loses cannot be told from "
-    "guessing.",
+    "near_chance": "{victim} is not shown to be above chance on {dataset}: what it loses cannot be "
+    "told from guessing.",
     "failed": "{attack}: {failed:,} of {n_trials:,} trials failed; {advice}.{why}",
     "too_long": "{attack}: {long:,} of {n_trials:,} trials were not attackable.{why_long}",
     "unreadable_under_attack": "{attack}: in {n_unreadable_under_attack:,} of {n_eligible:,} "

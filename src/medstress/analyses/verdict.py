@@ -57,6 +57,9 @@ class Verdict(Shown):
     rules: Sequence[str] = field(metadata=HIDDEN)
     """Which rule chose each line."""
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
     @property
     def others(self) -> list[OfModel]:
         """The models that the lines do not speak of."""
@@ -100,7 +103,7 @@ SECOND: Mapping[str, str] = {
     "lost where entities are hit.",
     "score as much": "The same noise outside entities costs {cost}; the difference may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
-    "not tried": "No harmless edits were tried; controls = true adds them.",
+    "not tried": "No harmless edits were tried; --set experiment.controls=true adds them.",
     "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
     "{controls}.",
     "attack no more": "Under {attack} it lost {lost} ({low} to {high}{worst}): no more than under "
@@ -228,6 +231,7 @@ NOTHING: Mapping[str, str] = {
     "failed": "Every call of {model} failed.",
     "unread": "Not one answer of {model} could be read.",
     "wrong": "{model} {verb} none of the {met}, so it had nothing to lose.",
+    "wrong so far": "No question that {model} {verb} has ended yet.",
     "undefined": "{word} of {model}{when} is {undefined}.",
     "nothing": "Nothing was measured of {model}.",
 }
@@ -289,7 +293,7 @@ def _conclude(
     """Return the lines on some rows: those of the whole run, or of one model."""
     facts = list(facts_of(run, rows, every))
     if not facts:
-        return _nothing(rows, victim)
+        return _nothing(run, rows, victim)
     # Drops of a score and counts of answers cannot be compared: a score goes first. A drop on few
     # texts may be the largest there is, and says least.
     scored = [f for f in facts if f.score is not None]
@@ -330,10 +334,8 @@ def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
 
 def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -> Trust:
     def reasons() -> Iterator[tuple[Level, str]]:
-        if not run.is_complete:
-            done, planned = len(run.trials), int(run.manifest["n_planned"])
-            text = INCOMPLETE if done < planned else NOT_COMPLETE
-            yield "no", text.format(done=done, planned=planned)
+        for text in _unfinished(run):
+            yield "no", text
         for rule in _reasons(facts):
             yield "too few" if rule == "few" else "no", REASONS[rule].format(**facts.words)
         for endpoint in run.manifest.get("endpoints") or ():
@@ -362,6 +364,12 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
     return Trust(level=level, reasons=list(held))
 
 
+def _unfinished(run: Run) -> Iterator[str]:
+    if not run.is_complete:
+        done, planned = len(run.trials), int(run.manifest["n_planned"])
+        yield (INCOMPLETE if done < planned else NOT_COMPLETE).format(done=done, planned=planned)
+
+
 def _third(trust: Trust, first_rule: str, facts: Facts | None = None) -> str:
     if trust.level == "yes":
         return RELY
@@ -371,7 +379,7 @@ def _third(trust: Trust, first_rule: str, facts: Facts | None = None) -> str:
     return text.format(reasons="; ".join(trust.reasons[:SHOWN]))
 
 
-def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
+def _nothing(run: Run, rows: Sequence[Row], victim: str | None) -> Verdict:
     """Say why nothing was measured."""
     trials = [trial for row in rows for trial in row.cell.trials]
     attackable = [t for t in trials if t.is_answered or t.is_open_clean]
@@ -388,7 +396,8 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
     elif len(attackable) in counts.values():
         rule = next(name for name, n in counts.items() if n == len(attackable))
     elif any(row.counts.n_already_wrong for row in rows):
-        rule = "wrong"
+        # Those that are wrong before any edit end first.
+        rule = "wrong" if run.is_complete else "wrong so far"
     else:
         rule = "undefined" if undefined else "nothing"
     noun = noun_of(trials[0]) if trials else QUESTIONS
@@ -405,10 +414,11 @@ def _nothing(rows: Sequence[Row], victim: str | None) -> Verdict:
         when=" after the edits" if undefined and undefined[0].main.before.value is not None else "",
     )
     second = NOTHING_KNOWN if rule == "undefined" else NOTHING_ATTACKED
+    trust = Trust(level="no", reasons=[*_unfinished(run), NOTHING_MEASURED])
     return Verdict(
-        lines=[first, second, DO_NOT.format(reasons=NOTHING_MEASURED)],
+        lines=[first, second, _third(trust, rule)],
         arm=None,
-        trust=Trust(level="no", reasons=[NOTHING_MEASURED]),
+        trust=trust,
         rules=[rule, "clean", "no"],
     )
 

@@ -60,6 +60,13 @@ _NOUNS = {
     "generate": "conversation",
 }
 """What one answer is for, by kind of call."""
+_GIVEN = {
+    "tag": "sentences, each a list of words",
+    "compare": "pairs of texts",
+    "classify": "pairs of texts",
+    "generate": 'conversations, each a list of {"role", "content"}',
+}
+"""What a function is given besides prompts, by kind of call."""
 _LABEL = re.compile(r"O|[BIESLU](?:-\S+)?")
 
 PythonVictim: TypeAlias = Callable[[list[Any]], Any]
@@ -124,8 +131,9 @@ class PythonBackend(Backend):
         except KeyboardInterrupt:
             raise
         except BaseException as error:
+            given = f"; it was given {_GIVEN[calls[0].kind]}" if calls[0].kind in _GIVEN else ""
             raise PermanentBackendError(
-                f"python victim {self.identity.name!r} raised {describe_error(error)}"
+                f"python victim {self.identity.name!r} raised {describe_error(error)}{given}"
             ) from error
         try:
             if hasattr(answers, "tolist"):

@@ -674,7 +674,8 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
         tokens_in=earlier.tokens_in / n if is_alike and is_same_data else None,
         tokens_out=earlier.tokens_out / n if is_alike else None,
         calls_per_second=1 / (earlier.seconds / workers / n + own) if earlier.seconds else None,
-        source=f"measured over {n:,} calls in {place}",
+        source=f"measured over {n:,} calls in {place}"
+        + ("" if asked else ", where nothing was edited: what an edit loses is assumed"),
     )
 
 

@@ -150,6 +150,9 @@ RUNS = {
         [trial(i, item=q, verdict=Ended.NOT_ATTACKABLE) for i, q in enumerate(questions(12))]
     ),
     "no trial has ended": planted_run([], complete=False, n_planned=12),
+    "only wrong ones have ended": planted_run(
+        [trial(i, verdict=Ended.ALREADY_WRONG) for i in range(12)], complete=False, n_planned=40
+    ),
 }
 
 
@@ -422,7 +425,7 @@ def test_a_drop_that_may_be_chance_is_called_that():
         "F1 of tagger falls from .93 to .92 under swap noise (40 texts; .90 to .94); the drop may "
         "be chance."
     )
-    assert lines[1] == "No harmless edits were tried; controls = true adds them."
+    assert lines[1] == "No harmless edits were tried; --set experiment.controls=true adds them."
 
 
 def test_a_search_stands_beside_the_score():
@@ -504,7 +507,7 @@ def test_pairs_lose_a_correlation():
     assert verdict.lines == [
         "The correlation of overlap with people's scores falls from .91 to .17 under keyboard "
         "noise (20 pairs).",
-        "No harmless edits were tried; controls = true adds them.",
+        "No harmless edits were tried; --set experiment.controls=true adds them.",
         "Do not rely on this: no harmless edits were tried, and they may lose as much; only 20 "
         "pairs.",
     ]
