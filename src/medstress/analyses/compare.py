@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-import numpy as np
-
 from medstress.analyses.comparable import (
     FACTORS,
     Differs,
@@ -525,10 +523,21 @@ def _notes(
                 "that end early are over-represented in it."
             )
         cells = [(arm.b, arm.pairs.second) if i else (arm.a, arm.pairs.first) for arm in matched]
-        if lost := sum(len(cell.trials) - len(np.unique(paired)) for cell, paired in cells):
+        lost = [
+            trial.item
+            for cell, paired in ((cell, frozenset(own.tolist())) for cell, own in cells)
+            for j, trial in enumerate(cell.trials)
+            if j not in paired
+        ]
+        if lost:
+            hashes = {
+                item.id: item.hash for item in (first, second)[1 - i].run.folder.items.values()
+            }
+            n_other = sum(hashes.get(item.id, item.hash) != item.hash for item in lost)
+            why = f" ({n_other:,} have the same id, and another text or other names marked)"
             yield (
-                f"{_TRIALS.count(lost)} of {name} without a counterpart on the same item "
-                "and seed: left out."
+                f"{_TRIALS.count(len(lost))} of {name} without a counterpart on the same item "
+                f"and seed{why if n_other else ''}: left out."
             )
         used = {id(cell) for cell, _ in cells}
         alone = [", ".join((*c.place, c.attack.label)) for c in side.cells() if id(c) not in used]
