@@ -861,11 +861,11 @@ def _no_answer(
     """Return the error about a file in which no column says the answer."""
     if not candidates:
         likely = (c for c in columns if plain_name(c) not in IDS and _is_likely(c, cases))
+        named = f'name it with columns = {{answer = "{next(likely, "...")}"}}'
         return DataError(
             "expected a column with the right option, such as 'answer', got besides question and "
-            f"options {', '.join(columns) or 'no column'}; name it with columns = "
-            f'{{answer = "{next(likely, "...")}"}}, or take a split that is published with its '
-            "answers"
+            f"options {', '.join(columns) or 'no column'}; {named if columns else 'add one'}, or "
+            "take a split that is published with its answers"
         )
     filled = [
         (column, case)

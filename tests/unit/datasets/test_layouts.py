@@ -256,7 +256,8 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
         {},
         "answer_idx = .*answer_text = ",
     ),
-    "no answers": ([{"question": Q, **lettered()}], {}, "columns = .answer"),
+    "no answers": ([{"question": Q, **lettered(), "right": "A"}], {}, "columns = .answer"),
+    "nothing besides": ([{"question": Q, **lettered()}], {}, "no column; add one"),
     "no options": ([{"question": Q, "answer": "A"}], {}, "columns = .options"),
     "no question": ([{"words": Q, **lettered(), "answer": "A"}], {}, "columns = .question"),
     "a case beside the question": (
