@@ -161,10 +161,17 @@ def test_a_killed_process_goes_on_and_ends_with_the_same_models(workplace, encod
 DIES = """
 import os, signal, sys, torch
 import medstress.store.database as database
+from medstress.backends.local.encoders import TokenClassificationBackend as Tagger
 from medstress.cli.app import medstress_cli
 
 torch.set_num_threads(1)
-link, left = database.link, int(sys.argv[1])
+out, left, link, answer = sys.argv[1], int(sys.argv[2]), database.link, Tagger.answer
+
+
+def logged(self, calls):
+    with open(f"{out}.log", "a") as log:
+        log.write("".join(f"{self.identity.hash} {call!r}\\n" for call in calls))
+    return answer(self, calls)
 
 
 def dying(db, chained):
@@ -175,24 +182,37 @@ def dying(db, chained):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-database.link = dying
-sys.exit(medstress_cli(["train", "e.toml", "--out", "broken", "--quiet"]))
+database.link, Tagger.answer = dying, logged
+sys.exit(medstress_cli(["train", "e.toml", "--out", out, "--quiet"]))
 """
-"""Kills itself in its n-th commit."""
+"""Logs what models are asked, and kills itself in its n-th commit; in none with n = 0."""
 
 
 @pytest.mark.kills
 def test_a_training_that_is_killed_while_it_attacks_goes_on_there(workplace, encoder):
     (workplace / "e.toml").write_text(TOML.format(model=encoder, epochs=1))
+    weights = workplace / "broken" / "models" / "original-0" / "model.safetensors"
+    trained_at = set()
+
+    def train(out, n):
+        command = [sys.executable, "-c", DIES, out, str(n)]
+        return subprocess.run(command, cwd=workplace, check=False).returncode
+
     for n in (1, 2, 3, 4):
-        command = [sys.executable, "-c", DIES, str(n)]
-        assert subprocess.run(command, cwd=workplace, check=False).returncode == -signal.SIGKILL
+        assert train("broken", n) == -signal.SIGKILL
         assert (workplace / "broken" / "run.sqlite").exists()
-    for name in ("broken", "whole"):
-        assert medstress_cli(["train", "e.toml", "--out", name, "--quiet"]) == 0
+        trained_at.add(weights.stat().st_mtime_ns)
+    assert train("broken", 0) == train("whole", 0) == 0
+    assert trained_at == {weights.stat().st_mtime_ns}
     broken, whole = (ms.open(name).summary() for name in ("broken", "whole"))
     assert broken["root"] == whole["root"] is not None
     assert broken["training"] == whole["training"]
+    asked, of_whole = (
+        (workplace / f"{n}.log").read_text().splitlines() for n in ("broken", "whole")
+    )
+    assert set(asked) == set(of_whole)
+    interrupted = sum(row["queries"]["interrupted"] for row in broken["results"])
+    assert len(asked) - len(of_whole) <= interrupted
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,13 @@ class Facts:
         )
 
     @property
+    def is_noise_first(self) -> bool:
+        """Whether a score surely falls, and noise outside entities may make it fall as much."""
+        low, net = self.taken.ends[0], self.net
+        is_sure = self.score is not None and not self.may_be_chance and low is not None and low > 0
+        return is_sure and net is not None and net.low is not None and not above(net)
+
+    @property
     def is_noisy(self) -> bool:
         """Whether harmless edits, and the attack too, surely take most of what was right."""
         lows = [share.ends[0] for share in (self.harmless, self.taken) if share is not None]
@@ -445,9 +452,14 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
         among = [part[0] for part in of_all if (part[2] is None) == (score is None)]
         n, place = max(1, len(among)), row.cell.place
         level = sidak(n)
-        # The control that says most, of those with trials of both.
-        of_controls = row.loss.control if row.loss else {}
-        control = next((n for n in HARMLESS if n in of_controls and of_controls[n].n), None)
+        # Of the controls with trials of both the one that takes most if some take as much as the
+        # attack, else the first. Random names of the type are an attack of their own.
+        tried = {n: c for n, c in row.loss.control.items() if c.n} if row.loss else {}
+        names = [name for name in HARMLESS if name in tried]
+        harmless = [name for name in names if name != "same_type"]
+        as_much = [name for name in harmless if row.loss and row.loss.takes_as_much(name)]
+        first = next(iter(names), None)
+        control = max(as_much, key=lambda name: tried[name].ends[0] or 0.0, default=first)
         is_planned = any(arm_label(row.key.attack, n) in run.manifest["attacks"] for n in HARMLESS)
         yield Facts(
             row=row,

@@ -14,7 +14,15 @@ from medstress.analyses.attempts import LISTED
 from medstress.analyses.facts import NO_SKILL, VERBS, Facts, above, changes_nothing, facts_of
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Analysis, Run
-from medstress.analyses.shown import HIDDEN, QUESTIONS, Shown, attack_names, model_names, noun_of
+from medstress.analyses.shown import (
+    HIDDEN,
+    PAIRS,
+    QUESTIONS,
+    Shown,
+    attack_names,
+    model_names,
+    noun_of,
+)
 from medstress.analyses.success import UNSEEN
 from medstress.core.trials import Trial
 from medstress.core.words import listed
@@ -71,11 +79,13 @@ MOST_OTHERS = 4
 KNEW = "{model} {verb} {right} of {met}"
 FELL = "{subject} falls from {before} to {after} under {attack} ({size})"
 HEADLINE = "harmless first"
+NOISE_FIRST = "noise outside entities first"
 FIRST: Mapping[str, str] = {
     "clean": KNEW + " ({low} to {high}).",
     "score same": "{subject} stays at {before} under {attack} ({size}).",
     "score up": "{subject} rises from {before} to {after} under {attack} ({size}).",
     "score may be chance": FELL + "; the drop may be chance.",
+    NOISE_FIRST: "{subject} falls by {cost} under the same noise outside entities.",
     "score": FELL + ".",
     "judge objected": KNEW + ". The judge objected to every edit ({objected} of {objected}), so "
     "nothing is known of them.",
@@ -101,8 +111,11 @@ SECOND: Mapping[str, str] = {
     "to say how much more is lost where entities are hit.",
     "score more, all alike": "The same noise outside entities costs {cost}; {score_more} more is "
     "lost where entities are hit.",
+    NOISE_FIRST: "Under {attack} it falls from {before} to {after} ({size}); the difference may be "
+    "chance.",
     "score as much": "The same noise outside entities costs {cost}; the difference may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
+    "no control fits": "No control fits {nouns}.",
     "not tried": "No harmless edits were tried; --set experiment.controls=true adds them.",
     "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
     "{controls}.",
@@ -130,6 +143,8 @@ REASONS: Mapping[str, str] = {
     "guesses": "the model may be guessing ({needed} of {met_n} would show that it does not)",
     "open": "{open} of {met_n} {open_have} no readable answer before any edit",
     "tied": "the model gives its best score to several options",
+    "noise as much": "the same noise outside entities may cost as much",
+    "control mute": "under {controls} {harmless_mute} of {right} have no readable answer",
     "no control": "no harmless edits were tried, and they may lose as {much}",
     "control unseen": "harmless edits may lose as many",
     "no skill": "{subject} is {before} before any edit",
@@ -147,6 +162,7 @@ def _first(f: Facts) -> str:
         "score same": is_score and f.words["before"] == f.words["after"],
         "score up": is_score and (f.taken.value or 0.0) < 0,
         "score may be chance": is_score and f.may_be_chance,
+        NOISE_FIRST: f.is_noise_first,
         "score": is_score,
         "judge objected": f.unseen >= 1 and f.gated.always_objected,
         "never shown": f.unseen >= 1,
@@ -173,8 +189,10 @@ def _second(f: Facts) -> str:
         and f.net is not None
         and f.net.low is None
         and (f.net.value or 0.0) > 0,
+        NOISE_FIRST: f.is_noise_first,
         "score as much": has_net,
         "awaited": f.is_awaited,
+        "no control fits": f.noun is PAIRS,
         "not tried": f.harmless is None,
         "attack none": f.is_harmless_first and not loses,
         "attack no more": f.is_harmless_first and f.takes_no_more,
@@ -203,6 +221,8 @@ def _reasons(f: Facts) -> list[str]:
         "guesses": f.may_guess,
         "open": f.open_clean > UNSEEN,
         "tied": f.row.counts.is_tied,
+        "noise as much": f.is_noise_first,
+        "control mute": f.harmless_mute > UNSEEN,
         "no control": f.lacks_control and f.harmless is None,
         "control unseen": f.lacks_control and f.harmless is not None,
         "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
@@ -213,6 +233,7 @@ def _reasons(f: Facts) -> list[str]:
 
 
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
+HARM_ELSEWHERE = "{controls} alone lose {harmless} of {right_nouns}"
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
 UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
 NEVER = "{attack} never changed a text{place}"
@@ -321,15 +342,20 @@ def _conclude(
 
 def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
     """Say what the worst arms take in other places, and counts next to a score."""
-    kinds: dict[tuple[str, str, bool], Facts] = {}
-    for f in (*sorted(facts, key=lambda f: f.rank), worst):
-        kinds[f.row.key.dataset, f.row.key.group, f.score is None] = f
-    others = [f for f in kinds.values() if f is not worst and f.taken.value]
-    others.sort(key=lambda f: f.rank, reverse=True)
+    others = [f for f in _worst_elsewhere(worst, facts) if f.taken.value]
     parts = [(OTHER if f.score is None else OTHER_SCORE).format(**f.words) for f in others]
     if len(parts) > ELSEWHERE:
         parts[ELSEWHERE:] = [MORE.format(n=len(parts) - ELSEWHERE)]
     return ALSO.format(parts="; ".join(parts)) if parts else ""
+
+
+def _worst_elsewhere(worst: Facts, facts: Sequence[Facts]) -> list[Facts]:
+    """Return the worst arm of every other place and kind of count, the worst first."""
+    kinds: dict[tuple[str, str, bool], Facts] = {}
+    for f in (*sorted(facts, key=lambda f: f.rank), worst):
+        kinds[f.row.key.dataset, f.row.key.group, f.score is None] = f
+    others = (f for f in kinds.values() if f is not worst)
+    return sorted(others, key=lambda f: f.rank, reverse=True)
 
 
 def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -> Trust:
@@ -341,6 +367,10 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
         for endpoint in run.manifest.get("endpoints") or ():
             if endpoint["victim"] == facts.row.key.victim and endpoint.get("reads_at_most"):
                 yield "no", CUT_PROMPTS.format(tokens=endpoint["reads_at_most"])
+        if not facts.is_harmless_first:
+            for other in _worst_elsewhere(facts, rest):
+                if other.is_harmless_first:
+                    yield "no", HARM_ELSEWHERE.format(**other.words)
         for other in rest:
             if other.mute > UNSEEN:
                 yield "no", UNREAD_ELSEWHERE.format(**other.words)

@@ -69,6 +69,12 @@ def flips(
     return trials
 
 
+def shuffled(n: int) -> list[Any]:
+    """Return trials of a control that takes everything."""
+    where = control("option_shuffle", arm())
+    return [trial(i, where, item=q, flipped_at=1) for i, q in enumerate(questions(n))]
+
+
 NONE = AttackRecord(label="none", name="none", budget=1)
 
 
@@ -119,6 +125,19 @@ RUNS = {
     ),
     "six questions, three seeds, perfect": attacked_run({"right": right}, 6, seeds=(0, 1, 2)),
     "harmless edits were not tried": attacked_run({"careful": fooled}, 40, harmless=None),
+    "harmless edits take all of another group": planted_run(
+        [*flips(40, 2), *flips(40, 0, 40, group="diseases")]
+    ),
+    "one kind of harmless edit takes all": planted_run([*flips(40, 0), *shuffled(40)]),
+    "harmless edits that cannot be read": planted_run(
+        [
+            *flips(80, 40, None),
+            *(
+                trial(i, control("no_op", arm()), item=q, asked=8, unreadable=8 * (i < 40))
+                for i, q in enumerate(questions(80))
+            ),
+        ]
+    ),
     "nothing attacked": planted_run(
         [
             trial(
@@ -418,6 +437,18 @@ def test_tagged_texts_lose_a_score():
     ]
 
 
+def test_noise_outside_entities_that_takes_as_much_comes_first():
+    main = score(
+        500, (0.95, 0.93, 0.97), (0.0, 0.0, 0.01), (0.95, 0.93, 0.97), (0.0, -0.01, 0.01), 0.0005
+    )
+    assert with_score(tagged_run(500), main).lines == [
+        "F1 of tagger falls by .95 under the same noise outside entities.",
+        "Under swap noise it falls from .95 to .00 (500 documents; .00 to .01); the difference may "
+        "be chance.",
+        "Do not rely on this: the same noise outside entities may cost as much.",
+    ]
+
+
 def test_a_drop_that_may_be_chance_is_called_that():
     main = score(40, (0.93, 0.91, 0.95), (0.92, 0.90, 0.94), (0.01, -0.01, 0.03), None, 0.4)
     lines = with_score(tagged_run(40, documents=False), main).lines
@@ -507,7 +538,7 @@ def test_pairs_lose_a_correlation():
     assert verdict.lines == [
         "The correlation of overlap with people's scores falls from .91 to .17 under keyboard "
         "noise (20 pairs).",
-        "No harmless edits were tried; --set experiment.controls=true adds them.",
+        "No control fits pairs.",
         "Do not rely on this: no harmless edits were tried, and they may lose as much; only 20 "
         "pairs.",
     ]
