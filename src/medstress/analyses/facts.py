@@ -217,9 +217,10 @@ class Facts:
     @property
     def is_noise_first(self) -> bool:
         """Whether a score surely falls, and noise outside entities may make it fall as much."""
-        low, net = self.taken.ends[0], self.net
-        is_sure = self.score is not None and not self.may_be_chance and low is not None and low > 0
-        return is_sure and net is not None and net.low is not None and not above(net)
+        if self.score is None or self.net is None or self.few or self.may_be_chance:
+            return False
+        low = self.net.value if self.net.low is None else self.net.low  # all resamples may agree
+        return above(self.taken) and (low or 0.0) <= 0
 
     @property
     def is_noisy(self) -> bool:
