@@ -54,6 +54,23 @@ class DatasetPart:
         return self.loaded.items
 
 
+_kept: dict[Any, Loaded] = {}
+"""The file that was read last: `run --data` looks at it, composes an experiment, and runs that."""
+
+
+def _loaded(name: str, options: DatasetOptions) -> Loaded:
+    path = options.path
+    stat = path.stat() if path is not None and path.is_file() else None
+    key = stat and (name, repr(options), stat.st_mtime_ns, stat.st_size)
+    if key in _kept:
+        return _kept.pop(key)
+    loaded: Loaded = registry.load("datasets", name)(options)
+    _kept.clear()
+    if key is not None:
+        _kept[key] = loaded
+    return loaded
+
+
 def load_datasets(
     tables: Sequence[config.Dataset], base: Path, limit: int | None
 ) -> list[DatasetPart]:
@@ -76,7 +93,7 @@ def load_datasets(
         shown = places.get("path") or table.hub or table.name
         check = shlex.join(["medstress", "check", str(shown)])
         try:
-            loaded: Loaded = registry.load("datasets", table.name)(options)
+            loaded = _loaded(table.name, options)
         except DataError as error:
             sentence = str(error) if are_flags_said() else speak_of_rows(str(error), Path(shown))
             if sentence != str(error):

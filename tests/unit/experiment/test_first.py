@@ -7,9 +7,12 @@ import tomllib
 
 import pytest
 
+from medstress.core import registry
 from medstress.core.errors import DataError, UsageError
 from medstress.core.reading import parse_toml
+from medstress.experiment import data
 from medstress.experiment import first as module
+from medstress.experiment.config import Dataset
 from medstress.experiment.first import Choices, compose, read_data
 from medstress.experiment.reading import check_experiment
 
@@ -229,3 +232,22 @@ def test_a_hub_model_is_looked_up_in_the_cache_alone(here, monkeypatch):
     monkeypatch.setattr(hub.constants, "HF_HUB_CACHE", str(here / "hub"))
     assert tables(first(model="owner/name")).victim[0].answer_by == "head"
     assert 'model = "owner/other"' in first(model="owner/other").text
+
+
+def test_a_file_that_was_looked_at_is_not_read_again_unless_it_changed(tmp_path, monkeypatch):
+    path = tmp_path / "q.csv"
+    path.write_text("question,A,B,answer\nWhy?,a,b,A\n")
+    tables = [Dataset(name="table", path=str(path))]
+    load, reads = registry.load, []
+
+    def counted(kind, name):
+        reads.append(name)
+        return load(kind, name)
+
+    monkeypatch.setattr(registry, "load", counted)
+    first, second = (data.load_datasets(tables, tmp_path, None)[0] for _ in range(2))
+    assert (first.questions, len(reads)) == (second.questions, 1)
+    data.load_datasets(tables, tmp_path, None)
+    path.write_text("question,A,B,answer\nWhy not?,a,b,B\n")
+    assert data.load_datasets(tables, tmp_path, None)[0].questions[0].stem == "Why not?"
+    assert len(reads) == 3
