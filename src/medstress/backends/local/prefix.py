@@ -273,12 +273,11 @@ def _trie_attention(model: Any, tries: Sequence[Trie]) -> Iterator[Layers]:
                 start,
                 stop,
                 torch.from_numpy(above).to(model.device),
-                torch.zeros(hidden.shape, dtype=model.dtype)
+                torch.zeros(hidden.shape)
                 .masked_fill_(torch.from_numpy(hidden), -torch.inf)
                 .to(model.device),
             )
-            for start, stop, above, unseen in trie.blocks(_BLOCK)
-            for hidden in [np.pad(unseen, ((0, 0), (trie.n_past, 0)))]  # all see what is kept
+            for start, stop, above, hidden in trie.blocks(_BLOCK)
         ]
         for trie in tries
     ]
@@ -320,7 +319,6 @@ def _attend(
         `(1, n_nodes, n_heads, value_size)`, and no attention weights.
     """
     import torch
-    from torch.nn.functional import scaled_dot_product_attention
 
     if any(how.get(name) is not None for name in _UNSUPPORTED):
         raise TypeError("this architecture's attention has arguments that are not supported")
@@ -331,9 +329,8 @@ def _attend(
     row = _row.get()
     number = len(row.layers)
     row.layers.append((key[0], value[0]))
-    # By shared keys: (n_kv_heads, heads that share them, n_nodes, head_size).
+    # Heads that share keys are lines of one product, so products are fewer and larger.
     lines = (query[0] * (size**-0.5 if scaling is None else scaling)).unflatten(0, (n_kv_heads, -1))
-    shared = (-1, lines.shape[1], -1, -1)
     attended = query.new_empty(n_nodes, n_heads, value.shape[-1])
     first = 0
     for trie, blocks in zip(row.tries, row.blocks, strict=True):
@@ -344,15 +341,16 @@ def _attend(
         for start, stop, above, mask in blocks:
             seen, mask = above.to(query.device), mask.to(query.device)
             keys, values = (
-                torch.cat([old, new[:, seen], new[:, start:stop]], 1)[:, None].expand(shared)
+                torch.cat([old, new[:, seen], new[:, start:stop]], 1)
                 for old, new in zip(kept, own, strict=True)
             )
-            asked = lines[:, :, first + start : first + stop]
-            if softcap is None:
-                answers = scaled_dot_product_attention(asked, keys, values, mask, scale=1.0)
-            else:
-                products = softcap * torch.tanh(asked @ keys.mT / softcap) + mask
-                answers = torch.softmax(products, -1, dtype=torch.float32).to(values.dtype) @ values
+            asked = lines[:, :, first + start : first + stop].flatten(1, 2)
+            products = asked @ keys.mT
+            if softcap is not None:
+                products = softcap * torch.tanh(products / softcap)
+            products.unflatten(1, (-1, stop - start))[..., past:].add_(mask)
+            weights = torch.softmax(products, -1, dtype=torch.float32).to(values.dtype)
+            answers = (weights @ values).unflatten(1, (-1, stop - start))
             attended[first + start : first + stop] = answers.flatten(0, 1).transpose(0, 1)
         first += n
     return attended[None], None
