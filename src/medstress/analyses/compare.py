@@ -372,6 +372,8 @@ def _verdict(row: Contrast) -> Decision:
 def _why_undecided(row: Contrast, margin: float | None) -> str:
     """Return why a row shows nothing, by the first rule that it does not pass."""
     low, high = row.decisive.low, row.decisive.high
+    if row.doubt:
+        return row.doubt
     if low is None or high is None:
         return "there is no interval"
     if low <= 0 <= high:
@@ -461,6 +463,8 @@ class _Words(NamedTuple):
         text = f"{self.shown(verdict, why)} {self.place(row)}: {clause} ({change}; {pairs})."
         if row.n_open:
             text += f" A failed call leaves {PAIRS.count(row.n_open)} open."
+        if row.doubt and verdict != "undecided":
+            text += f" {row.doubt[0].upper()}{row.doubt[1:]}."
         if row.power and verdict not in ("better", "worse"):
             text += f" {_power(row.power)}"
         return replace(row, verdict=verdict, sentence=text, why=why)

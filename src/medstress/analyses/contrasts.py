@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from medstress.analyses.run import Cell, Metric, Pairs, Reading, Run, pair
 from medstress.analyses.scores import Scored, scored
 from medstress.analyses.shown import HIDDEN, PAIRS, TEXTS, Noun, OfAttack, noun_of
-from medstress.analyses.success import reach, readings
+from medstress.analyses.success import doubt, reach, readings
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, negated
@@ -108,6 +108,8 @@ class Contrast:
     noun: Noun = field(metadata=HIDDEN)
     n_differ: int | None = field(default=None, metadata=HIDDEN)
     """Items (documents) on which A and B differ; None where the measure is no share."""
+    doubt: str | None = field(default=None, metadata=HIDDEN)
+    """Why something is not claimed although the intervals show it."""
     why: str = field(default="", metadata=HIDDEN)
     """Why nothing is decided; empty where something is."""
 
@@ -193,14 +195,37 @@ def contrasts(
         return
     i, j = judged.pairs.first, judged.pairs.second
     common = judged.where(np.asarray(a.eligible[i] & b.eligible[j]))
+    doubts = _doubts(arm) if is_of_models else {}
     for share in shares:
         kept = common if share == "asr" else judged
-        yield _of_share(kept, share, margin, decides=share == wanted)
+        row = _of_share(kept, share, margin, decides=share == wanted)
+        yield row if share == "accuracy" else _doubted(row, doubts)
     controls = arm.first.controls(a), arm.second.controls(b)
     for name in controls[0]:
         if name in controls[1]:
             cells = controls[0][name], controls[1][name]
             yield _of_net(common, name, cells, margin, decides=wanted == "asr_net")
+
+
+def _doubts(arm: Matched) -> dict[str, frozenset[Claim]]:
+    """Return why the attack says too little of a model, and what is not claimed then.
+
+    Where harmless edits lose more of B's answers nothing speaks for it, and of A's nothing for
+    equality.
+    """
+    sides: Sequence[tuple[str, Run, Cell, frozenset[Claim]]] = (
+        ("A", arm.first, arm.a, frozenset({"equivalent"})),
+        ("B", arm.second, arm.b, frozenset({"equivalent", "no worse", "better"})),
+    )
+    found = ((doubt(run, cell, arm.budget), name, claims) for name, run, cell, claims in sides)
+    return {f"{why} in {name}": claims for why, name, claims in found if why is not None}
+
+
+def _doubted(row: Contrast, doubts: Mapping[str, frozenset[Claim]]) -> Contrast:
+    for why, claims in doubts.items():
+        if row.claims & claims:
+            row = replace(row, claims=row.claims - claims, doubt=why)
+    return row
 
 
 def _ended(cell: Cell) -> Mask:
@@ -306,6 +331,8 @@ def _of_names(
 ) -> Difference:
     """Return what decides: the difference for names like these, where there are names.
 
+    Its intervals reach at least as far as those for exactly these names.
+
     Args:
         gain: for exactly these names.
         values: of the pairs, whose mean it is.
@@ -317,12 +344,28 @@ def _of_names(
         return gain
     like = difference_of_names(values, units[0], names.drawn, names.n, reach=reach)
     if like.p is not None and gain.p is not None:
-        return replace(like, p=max(like.p, gain.p))
+        # Where nearly all pairs agree, the interval over items and names is too short.
+        one, other = like.estimate, gain.estimate
+        low, high = _wider((one.low, one.high), (other.low, other.high))
+        return replace(
+            like,
+            estimate=replace(
+                one, low=low, high=high, method=f"{one.method}, at least {other.method}"
+            ),
+            interval90=_wider(like.interval90, gain.interval90),
+            p=max(like.p, gain.p),
+        )
     if names.n > 1 and len(np.unique(units[0])) > 1:
         # No two pairs differ, so that names add nothing to what items leave open.
         method = f"{gain.estimate.method}; all pairs agree, whatever their names"
         return replace(gain, estimate=replace(gain.estimate, method=method))
     return like
+
+
+def _wider(*intervals: Ends) -> Ends:
+    """Return the ends that reach as far as all intervals."""
+    lows, highs = zip(*intervals, strict=True)
+    return min(x for x in lows if x is not None), max(x for x in highs if x is not None)
 
 
 def _p_of_names(arm: Matched, a_held: Mask, b_held: Mask) -> float:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from medstress.analyses.results import RESULTS
 from medstress.analyses.run import Analysis, Cell, Pairs, Reading, Run, contrast, pair
 from medstress.analyses.shown import (
-    HARMLESS,
     HIDDEN,
     Decision,
     Entry,
@@ -32,7 +31,7 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.analyses.slices import SLICES, Slice
-from medstress.analyses.success import UNSEEN, at_budget, loss, reach, readings
+from medstress.analyses.success import UNSEEN, at_budget, doubt, reach, readings
 from medstress.analyses.validity import validity
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
@@ -49,6 +48,8 @@ LIMITS = ("max_high", "min_low")
 SHARES = ("accuracy", "accuracy_after", "asr")
 OF_CONTROLS = ("control", "asr_net")
 OF_SUCCESSES = ("asr_valid",)
+MOST_LOST = (("max_high", "asr"), ("max_high", "asr_valid"), ("min_low", "accuracy_after"))
+"""Limits on what may be lost: not met where harmless edits lose more than the attack."""
 PLACES = ("dataset", "group", "victim", "attack")
 NOT_COMPLETE = "the run is not complete"
 NO_ROW = "no row of the run is what `where` asks for"
@@ -222,7 +223,7 @@ def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
         if beyond(row) is None:
             return _judged(criterion, row, None, row.why or _why_open(row.estimate))
     for row in rows:
-        if upper and row.doubt:
+        if row.doubt:
             return _judged(criterion, row, None, row.doubt)
     return _judged(criterion, rows[i], True, None)
 
@@ -287,7 +288,18 @@ class _Reader:
     def _of_cell(
         self, criterion: Criterion, whole: Cell, at: Mapping[str, str], part: Slice | None = None
     ) -> Measured:
-        """Read a metric in a row, or in one of its slices."""
+        """Read a metric in a row, or in one of its slices, and what makes it doubtful."""
+        read = self._read(criterion, whole, at, part)
+        limits = ((name, criterion["metric"]) for name in LIMITS if name in criterion)
+        if read.why is not None or not any(limit in MOST_LOST for limit in limits):
+            return read
+        cell, level = (whole, 0.95) if part is None else (part.cell, part.level)
+        why = doubt(self._run, cell, criterion.get("at_budget"), whole, level)
+        return read._replace(doubt=why)
+
+    def _read(
+        self, criterion: Criterion, whole: Cell, at: Mapping[str, str], part: Slice | None
+    ) -> Measured:
         metric, budget = criterion["metric"], criterion.get("at_budget")
         cell = whole if part is None else part.cell
         more = {} if part is None else {"slice": {"by": part.by, "value": part.value}}
@@ -306,8 +318,7 @@ class _Reader:
             if metric != "accuracy":
                 level = 0.95 if part is None else part.level
                 share = self._with_names(share, cell, reading, level)
-            doubt = self._doubt(whole, budget) if metric == "asr" else None
-            return Measured(at, share, None, more, doubt)
+            return Measured(at, share, None, more)
         if metric == "asr_valid" and cell.attack.judged:
             return self._valid(cell, at)
         results = self._run.of(RESULTS)
@@ -316,14 +327,6 @@ class _Reader:
             if score is not None:
                 return Measured(at, score, None, more)
         return Measured(at, None, f"the row has no {metric}", more)
-
-    def _doubt(self, cell: Cell, budget: int | None) -> str | None:
-        """Say which harmless edits lose more than the attack within the budget."""
-        if found := loss(self._run, cell, budget):
-            for name in HARMLESS:
-                if name in found.asr_net and found.takes_less(name):
-                    return f"{HARMLESS[name]} lose more than the attack"
-        return None
 
     def _net(
         self,

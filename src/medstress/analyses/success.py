@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair, share_of
-from medstress.analyses.shown import FLAT, HIDDEN, Remark
+from medstress.analyses.shown import FLAT, HARMLESS, HIDDEN, Remark
 from medstress.core.arms import MEANINGS
 from medstress.core.hashing import rng_for
 from medstress.core.outcomes import TOO_LONG, Verdict, is_too_long
@@ -457,6 +457,29 @@ def loss(run: Run, cell: Cell, budget: int | None = None) -> Loss | None:
         loss_bounds={name: part.bounds for name, part in full.items()},
         tests={name: part.net for name, part in full.items()},
     )
+
+
+def doubt(
+    run: Run, cell: Cell, budget: int | None = None, whole: Cell | None = None, level: float = 0.95
+) -> str | None:
+    """Say which harmless edits surely lose more than the attack; None where none do.
+
+    Args:
+        run: the run.
+        cell: the attack, or a slice of it.
+        budget: perturbed queries that count; default: the attack's.
+        whole: the attack; default: `cell`.
+        level: of the interval of a - c, which has to end below 0.
+    """
+    controls, of = run.controls(cell), whole or cell
+    left = reach(run, of) if controls else None
+    for name in (name for name in HARMLESS if name in controls):
+        pairs = pair(cell, controls[name])
+        both = readings(cell, controls[name], pairs, budget or of.budget, left)
+        high = contrast(*both, pairs.units, level).estimate.ends[1]
+        if high is not None and high < 0:
+            return f"{HARMLESS[name]} lose more than the attack"
+    return None
 
 
 def readings(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from medstress.attacks.attacked import AttackedArm
+from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.noise import Synonym, noise_of
 from medstress.attacks.noise_control import NonEntityNoise
 from medstress.attacks.protocol import Attack, declared_by, rebuilt
@@ -117,7 +118,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
 def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
     """Return the fields of an attack's record besides the parameters."""
     attack, spec = part.attack, part.attack.spec()
-    source: Attack | None = attack
+    source: Attack | None = attack.harmless if isinstance(attack, ControlArm) else attack
     if isinstance(attack, AttackedArm):  # stored edits put in names if their attack did
         of = attack.stored.spec
         while "of" in of:

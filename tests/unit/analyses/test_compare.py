@@ -374,6 +374,51 @@ def test_equal_builds_are_equivalent_net_of_a_control():
     assert row.difference.low == pytest.approx(-0.0188, abs=1e-4)
 
 
+# What the attack takes, and what harmless edits take.
+FINE, AT_SPACES = ([HELD] * 100, [HELD] * 100), ([HELD] * 100, [1] * 60 + [HELD] * 40)
+LOSES = ([1] * 4 + [HELD] * 96, [1] * 60 + [HELD] * 40)
+MANY_LOST = ([1] * 30 + [HELD] * 70, [HELD] * 100)
+IN_B = "harmless edits lose more than the attack in B"
+HARMLESS_CASES = {
+    "of neither": (FINE, FINE, 0.1, "equivalent within the margin", ""),
+    "of B": (FINE, AT_SPACES, 0.1, "undecided", f"Undecided, as {IN_B},"),
+    "of both": (AT_SPACES, AT_SPACES, 0.1, "undecided", f"Undecided, as {IN_B},"),
+    "of A": (AT_SPACES, FINE, 0.1, "no worse than the margin", "lose more than the attack in A."),
+    "of B, which loses less": (MANY_LOST, AT_SPACES, None, "undecided", f"Undecided, as {IN_B},"),
+    "of A, which loses less": (AT_SPACES, MANY_LOST, 0.1, "worse", ""),
+    "of B, which loses more": (FINE, LOSES, 0.2, "undecided", f"Undecided, as {IN_B},"),
+}
+
+
+@pytest.mark.parametrize("case", HARMLESS_CASES)
+def test_harmless_edits_that_lose_more_than_the_attack_speak_for_no_model(case):
+    a, b, margin, verdict, words = HARMLESS_CASES[case]
+    found = compared(with_control(*a), with_control(*b), margin=margin)
+    assert (found.verdict, words in found.sentence) == (verdict, True)
+    # What was known before has nothing to do with it.
+    assert row_of(found, "accuracy").verdict != "undecided" or margin is None
+
+
+def test_an_interval_for_names_like_these_is_never_narrower():
+    """Four of 40 questions are lost, each to a name of its own among 160."""
+
+    def arms(name: str, lost: int) -> Side:
+        rows = [trial(i, flipped_at=1 if i < lost else None, name=f"name {i}.0") for i in range(40)]
+        names = {
+            i + 1: frozenset(f"name {i}.{j}" for j in range(1 if i < lost else 4))
+            for i in range(40)
+        }
+        return side(name, rows, names=names)
+
+    found = compare(arms("A", 0), arms("B", 4), margin=0.2)
+    row = found.deciding[0]
+    assert row.names_like_these.low <= row.difference.low == pytest.approx(-0.231, abs=5e-4)
+    assert row.names_like_these.high >= row.difference.high
+    items = difference(np.arange(40) >= 4, np.ones(40, dtype=bool), np.arange(40)[None])
+    assert row.interval90[0] <= items.interval90[0] < -0.2
+    assert (found.verdict, found.fails) == ("undecided", True)
+
+
 def test_power_is_said_at_what_was_seen_or_at_two_guesses():
     few = compared(trials([1] * 2 + [HELD] * 198), trials([HELD] * 200)).deciding[0]
     assert [(one.discordance, one.is_assumed) for one in few.power] == [(0.15, True), (0.4, True)]

@@ -135,6 +135,20 @@ CASES = {
     "the other named": (THREE, {**NET, "control": "no_op"}, True, ""),
     "none such named": (THREE, {**NET, "control": "paraphrase"}, None, ""),
     "harmless edits lose more": (BY_CONTROL, ASR, None, "harmless edits lose more than the attack"),
+    "what is left, though harmless edits lose more": (
+        *(BY_CONTROL, AFTER, None),
+        "harmless edits lose more than the attack",
+    ),
+    "valid successes, though harmless edits lose more": (
+        *(BY_CONTROL, {"metric": "asr_valid", "max_high": 0.2}, None),
+        "harmless edits lose more than the attack",
+    ),
+    # These limits do not say that little is lost.
+    "at most so much is left": (BY_CONTROL, {"metric": "accuracy_after", "max_high": 1}, True, ""),
+    "at least so much is lost": (
+        *([*lost(40, 100), *lost(100, 100, NO_OP)], {"metric": "asr", "min_low": 0.3}),
+        *(True, ""),
+    ),
     "harmless edits lose as much": (
         [*lost(5, 100), *lost(6, 100, NO_OP)],
         *(ASR, True, ""),
@@ -184,10 +198,10 @@ def test_attacks_that_never_happened_meet_nothing(metric):
 
 
 def test_every_slice_has_to_meet_it():
-    def part(subject: str, n_lost: int, start: int) -> list[Trial]:
+    def part(subject: str, n_lost: int, start: int, at: Arm = FIXED) -> list[Trial]:
         return [
             replace(one, item=replace(question(start + i), metadata={"subject": subject}))
-            for i, one in enumerate(lost(n_lost, 100, start=start))
+            for i, one in enumerate(lost(n_lost, 100, at, start=start))
         ]
 
     trials = [*part("a", 2, 0), *part("b", 30, 100)]
@@ -204,6 +218,21 @@ def test_every_slice_has_to_meet_it():
     ]
     assert of(unseen, one, slices=slices).met is None
     assert of(trials, {**ASR, "slice": {"by": "none such"}}, slices=slices).reason == NO_ROW
+    # Harmless edits lose all of this slice, and of both together less than the attack does.
+    trials = [
+        *(one for at, n in ((FIXED, 0), (NO_OP, 40)) for one in part("a", n, 0, at)),
+        *(one for at, n in ((FIXED, 90), (NO_OP, 0)) for one in part("b", n, 100, at)),
+    ]
+    row = of(trials, one, slices=slices)
+    assert (row.met, row.slice) == (None, one["slice"])
+    assert row.reason == "harmless edits lose more than the attack"
+    trials = [
+        *part("a", 2, 0),
+        *part("a", 2, 0, NO_OP),
+        *part("b", 2, 100),
+        *part("b", 60, 100, NO_OP),
+    ]
+    assert of(trials, one, slices=slices).met is True
 
 
 def drawn(n: int, lethal: Sequence[str], names: Sequence[str], at: Arm) -> tuple[list[Trial], Any]:
@@ -306,6 +335,18 @@ def test_a_difference_to_a_baseline_is_paired():
     row = against(ours, planted_run(lost(36, 100)))
     assert row.met is False
     assert row.estimate.value == 0.04
+
+
+@pytest.mark.parametrize("metric", ["asr", "accuracy_after"])
+def test_no_more_is_lost_than_before_but_to_harmless_edits(metric):
+    limit = {"max_high": 0.2} if metric == "asr" else {"min_low": -0.2}
+    criterion = {**limit, "metric": metric, "against": {"run": "before"}}
+    row = against(required(BY_CONTROL, criterion), planted_run(lost(0, 100)))
+    assert (row.met, row.reason) == (None, "harmless edits lose more than the attack")
+    assert row.against == {"run": "before", "victim": "model"}
+    # What they lose of the baseline speaks for this run.
+    row = against(required(lost(0, 100), criterion), planted_run(BY_CONTROL))
+    assert row.met is True
 
 
 def test_the_only_other_model_is_the_baseline():

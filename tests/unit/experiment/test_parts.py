@@ -150,6 +150,18 @@ def test_names_outside_an_ontology_are_told_recorded_and_not_counted_for_the_bud
     said(str(caught.value), "'diseases'")
 
 
+def test_of_controls_random_names_alone_draw_names(tmp_path: Path) -> None:
+    tables = diseases(tmp_path)
+    tables["experiment"]["controls"] = ["no_op", "same_type", "option_shuffle", "repeat"]
+    prepared = prepare(tables)
+    prepared.victims = open_victims(prepared.experiment.victim, prepared.base, print)
+    records = describe(prepared, {})["records"]
+    drawing = [label for label, record in records.items() if record["draws_names"]]
+    attack = "entity_substitution"
+    assert len(records) == 5
+    assert drawing == [attack, f"{attack} / same_type"]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
