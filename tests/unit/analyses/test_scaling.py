@@ -71,13 +71,13 @@ def test_who_overtakes_is_said_where_the_later_lead_is_no_chance(n_ahead, overta
     fast = arm_of_curve(arm(attack("fast")), [1] * 20 + [None] * 60)
     slow = arm_of_curve(arm(attack("slow")), [5] * (20 + n_ahead) + [None] * (60 - n_ahead))
     found = scaling(planted_run([*fast, *slow]))
-    (pair,), (row,) = found.pairs, found.tables()[1].rows
-    shown = dict(zip([one.heading for one in found.tables()[1].columns], row, strict=True))
+    (pair,), shown = found.pairs, found.tables()[1]
     low, high = pair.both.gap.ends
     assert low * high > 0, "one of the leads is clear, whichever overtakes"
     assert pair.both.leads_after == overtakes
-    assert shown["Overtakes"].value == (overtakes and label(overtakes))
-    assert shown["from query"].value.value == (overtakes and 5)
+    assert pair.both.crossover.value == (overtakes and 5)
+    values = {one.heading: entry.value for one, entry in zip(shown.columns, *shown.rows, strict=True)}
+    assert values.get("Overtakes") == (overtakes and label(overtakes))
 
 
 def test_seeds_of_one_item_count_together():
