@@ -204,6 +204,9 @@ def test_every_slice_has_to_meet_it():
     ]
     assert of(unseen, one, slices=slices).met is None
     assert of(trials, {**ASR, "slice": {"by": "none such"}}, slices=slices).reason == NO_ROW
+    both = [one, {**ASR, "slice": {"by": "subject", "value": "b"}}]
+    names = {of(trials, criterion, slices=slices).words.rpartition(", ")[2] for criterion in both}
+    assert names == {"subject = a", "subject = b"}, "one name of two cases in JUnit"
 
 
 def drawn(n: int, lethal: Sequence[str], names: Sequence[str], at: Arm) -> tuple[list[Trial], Any]:
