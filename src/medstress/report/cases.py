@@ -325,7 +325,7 @@ class Cases:
         return frozenset(c.attack.label for c in self.run.cells if c.attack.attempts is not None)
 
     def _in_turns(self, trial: Trial) -> bool:
-        """Return whether its questions were conversations, as a control's are if its attack's are."""
+        """Return whether it asked in conversations; a control does as its attack."""
         return (trial.arm.control_of or trial.arm.attack.label) in self._spoken
 
     def _controls_of(self, trial: Trial) -> Iterator[tuple[str, str]]:

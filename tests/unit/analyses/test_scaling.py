@@ -76,7 +76,9 @@ def test_who_overtakes_is_said_where_the_later_lead_is_no_chance(n_ahead, overta
     assert low * high > 0, "one of the leads is clear, whichever overtakes"
     assert pair.both.leads_after == overtakes
     assert pair.both.crossover.value == (overtakes and 5)
-    values = {one.heading: entry.value for one, entry in zip(shown.columns, *shown.rows, strict=True)}
+    values = {
+        one.heading: entry.value for one, entry in zip(shown.columns, *shown.rows, strict=True)
+    }
     assert values.get("Overtakes") == (overtakes and label(overtakes))
 
 

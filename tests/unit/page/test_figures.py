@@ -186,8 +186,8 @@ def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it():
 
 def test_accuracy_says_that_it_is_of_what_could_be_attacked():
     run = run_of(SMALL, n=30)
-    some = [replace(t, verdict=Verdict.NOT_ATTACKABLE, before=None, first=None) for t in run.trials]
-    mixed = [one if int(one.item.id[1:]) >= 12 else t for t, one in zip(run.trials, some, strict=True)]
+    none: Any = {"verdict": Verdict.NOT_ATTACKABLE, "before": None, "first": None}
+    mixed = [replace(t, **none) if int(t.item.id[1:]) >= 12 else t for t in run.trials]
     fuzz = AttackRecord(label="MedFuzz", name="medfuzz", attempts=1, params={"name": "medfuzz"})
     fuzzed = [trial(t.number, arm(fuzz), verdict=t.verdict) for t in mixed[:30]]
     parts = only(planted_run(mixed, config=run.manifest["config"]), "table1", "rcap")
