@@ -73,10 +73,8 @@ _TAIL = re.compile(
 )
 NEEDS_FIGURE = "the question needs a figure"
 """Begins what is said of a row that is left out for it."""
-
 AGAIN = "asked again under another id"
-
-
+"""Part of what is said of questions that come again."""
 _SENTENCES = {
     "list": "{k:,} of {n:,} questions repeat their options as a list in the text (first: {first}); "
     "the list is cut, so that an edit leaves no original",
