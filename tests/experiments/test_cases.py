@@ -9,6 +9,7 @@ import medstress as ms
 from asked import ask
 from medstress.analyses.run import Run
 from medstress.analyses.shown import control_words
+from medstress.cli.app import medstress_cli
 from medstress.core.outcomes import Verdict
 from medstress.report.cases import OUTCOMES, Cases
 from medstress.report.view import Viewer, protected, routes
@@ -90,33 +91,52 @@ def test_a_control_says_how_it_ended_on_the_same_item(finished):
 MODELS = """
 from medstress.testing import rule_target, scripted_attacker, tiny_questions
 
-ITEMS = tiny_questions(3)
+ITEMS = tiny_questions(9)
 target = rule_target(ITEMS, {"tiny-0": "lighthouse"}, admits=True)
 SCRIPT = ["He works as a clerk.", "He lives and works in an old lighthouse by the sea."]
 attacker = scripted_attacker(ITEMS, SCRIPT)
 """
+MOCK = {"backend": "mock"}
 
 
-def test_attempts_of_medfuzz_hold_plan_reasoning_and_every_turn(tmp_path):
-    (tmp_path / "models.py").write_text(MODELS)
+def fuzzed(folder, victim, **keys):
+    """The folder of a run of MedFuzz; `role` names a function of `MODELS`."""
+    (folder / "models.py").write_text(MODELS)
     rows = [
         {"id": q.id, "context": q.context, "stem": q.stem, "options": q.options, "answer": q.key}
-        for q in tiny_questions(3)
+        for q in tiny_questions(9)
     ]
-    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def role(name):
-        return {"backend": "python", "target": f"{tmp_path / 'models.py'}:{name}"}
+        return {"backend": "python", "target": f"{folder / 'models.py'}:{name}"}
 
     experiment = {
-        "experiment": {"controls": False, "name": "fuzzed", "seeds": [0]},
-        "dataset": {"name": "table", "path": str(tmp_path / "items.jsonl")},
-        "victim": {"name": "rule", **role("target")},
+        "experiment": {"name": "fuzzed", "seeds": [0], **keys},
+        "dataset": {"name": "table", "path": str(folder / "items.jsonl")},
+        "victim": {"name": "rule", **(victim or role("target"))},
         "role": {"attacker": role("attacker")},
         "attack": {"name": "medfuzz", "attempts": 2, "runs": 1, "exemplars": 0},
     }
-    ms.run(experiment, tmp_path / "run")
-    cases = built(tmp_path / "run")
+    ms.run(experiment, folder / "run")
+    return folder / "run"
+
+
+@pytest.mark.parametrize("victim", [{}, MOCK, MOCK | {"answer_by": "letter"}])
+def test_a_control_of_medfuzz_speaks_in_turns_too(tmp_path, victim):
+    folder = fuzzed(tmp_path, victim)
+    asked = built(folder, lambda one: one.arm.is_control and one.queries.asked)
+    assert asked
+    for _, case in asked:
+        assert case.tried == case.continuations == ()
+        assert {role for role, _ in case.sent} == {"system", "user", "assistant"}
+        assert medstress_cli(["case", str(folder), case.id]) == 0
+    assert medstress_cli(["report", str(folder), "--out", str(tmp_path / "page.html")]) == 0
+
+
+def test_attempts_of_medfuzz_hold_plan_reasoning_and_every_turn(tmp_path):
+    folder = fuzzed(tmp_path, {}, controls=False)
+    cases = built(folder)
     ((_, case),) = [one for one in cases if is_lost(one[0])]
     assert [one.number for one in case.attempts] == [0, 1, 2]
     assert all(one.reasoning for one in case.attempts)

@@ -144,12 +144,16 @@ def _state(run: Run) -> Iterator[Remark]:
 
 def _data(run: Run) -> Iterator[Remark]:
     """Say what was left out of the data, and which names synonym attacks found (METHODS 4.5)."""
+    repeats = list(_duplicates(run))
+    repeated = {dataset for remark in repeats for dataset in remark.where}
     for dataset, part in run.manifest["datasets"].items():
         if skipped := part.get("skipped"):
             rows = "row was" if len(skipped) == 1 else "rows were"
             facts = {"n": len(skipped), "rows": rows, "dataset": dataset, "first": skipped[0]}
             yield _say("skipped_rows", (dataset,), **facts)
-        yield from (Remark("data_note", f"{note}.", (dataset,)) for note in part.get("notes", ()))
+        for note in part.get("notes", ()):
+            if dataset not in repeated or not _is_of_repeats(note):
+                yield Remark("data_note", f"{note}.", (dataset,))
     for group, part in run.manifest["groups"].items():
         if undefined := part.get("undefined"):
             yield Remark("group_note", undefined, ("", group))
@@ -159,6 +163,7 @@ def _data(run: Run) -> Iterator[Remark]:
         yield _say("synonyms", at, far=far, **row)
         if row["n_nearest"]:
             yield _say("related_names", at, **row)
+    yield from repeats
 
 
 def _duplicates(run: Run) -> Iterator[Remark]:
@@ -173,6 +178,13 @@ def _duplicates(run: Run) -> Iterator[Remark]:
         if n := texts.total() - len(texts):
             items, repeat = nouns[dataset].count(texts.total()), "repeats" if n == 1 else "repeat"
             yield _say("duplicates", (dataset,), n=n, items=items, dataset=dataset, repeat=repeat)
+
+
+def _is_of_repeats(note: str) -> bool:
+    """Return whether a note of the data says what `_duplicates` says."""
+    from medstress.datasets.questions import AGAIN
+
+    return AGAIN in note
 
 
 def _words(question: Question) -> tuple[object, ...]:
@@ -394,7 +406,6 @@ RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (
     _servers,
     _stored_attacks,
     _data,
-    _duplicates,
     _left_out,
 )
 """In the order in which they are read."""

@@ -404,11 +404,6 @@ class Rates:
         return self.clean.share(self.clean.read("accuracy"))
 
     @property
-    def n_items(self) -> int:
-        """Reported items with a clean answer."""
-        return int(self.clean.answered.sum())
-
-    @property
     def seeds(self) -> set[int]:
         """Seeds of the attacks that draw."""
         return {s for one in self.columns.values() for s in one.cell.seeds if s is not None}

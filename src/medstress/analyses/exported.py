@@ -307,8 +307,8 @@ def review_rows(run: Run, reader: RunReader) -> Iterator[Row]:
     """Yield what people said; a planted case has no trial."""
     for review in run.folder.reviews:
         yield {
-            **{name: getattr(review, name) for name in REVIEWS if name not in JUDGEMENTS},
-            **{name: review.answers.get(name) for name in JUDGEMENTS},
+            name: review.answers.get(name) if name in JUDGEMENTS else getattr(review, name)
+            for name in REVIEWS
         }
 
 

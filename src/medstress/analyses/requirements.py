@@ -93,6 +93,7 @@ class Judged:
         parts += [f"within {self.at_budget} queries"] if self.at_budget is not None else []
         parts += [f"control {self.control}"] if self.control else []
         parts += [f"against {self.against['run']}"] if self.against else []
+        parts += [f"{s['by']} = {s.get('value', 'any')}"] if (s := self.slice) else []
         return ", ".join((*parts, *self.where.values()))
 
     @property

@@ -284,9 +284,13 @@ PAIRS = (
     *place_labels(),
     column("Items", "both.n_items", "count", wide=True),
     column("Largest gap", "both.gap", "score", "first minus second"),
-    column("at", "both.gap_budget", "score", "queries"),
-    column("Overtakes at", "both.crossover", "score", "queries"),
-    column("Leads then", lambda row: row.both.leads_after and label(row.both.leads_after)),
+    column("at query", "both.gap_budget", "number"),
+    column(
+        "Overtakes",
+        lambda row: row.both.leads_after and label(row.both.leads_after),
+        tip="trails at first and leads in the end, beyond chance",
+    ),
+    column("from query", "both.crossover", "number"),
 )
 POINTS = (
     *attack_labels(),

@@ -115,7 +115,7 @@ def write_rows(rows: Iterable[Mapping[str, Any]], to: Path, types: Types) -> int
     Args:
         rows: with the same names each.
         to: the file.
-        types: of the columns, for Parquet.
+        types: of the columns, for Parquet, and for CSV without rows.
 
     Returns:
         The number of rows.
@@ -129,9 +129,10 @@ def write_rows(rows: Iterable[Mapping[str, Any]], to: Path, types: Types) -> int
             frame = frame_of(rows, types)
             write_frame(frame, to)
             return frame.height
-        write = _write_jsonl if form == "jsonl" else _write_csv
         with atomic_stream(to) as file, TextIOWrapper(file, "utf-8", newline="") as stream:
-            return write(rows, stream)
+            if form == "jsonl":
+                return _write_jsonl(rows, stream)
+            return _write_csv(rows, stream, types)
     except OSError as error:
         raise UsageError(
             f"cannot write {to}: {error.strerror}; give another {setting('to')}"
@@ -179,13 +180,14 @@ def _write_jsonl(rows: Iterable[Mapping[str, Any]], stream: IO[str]) -> int:
     return n
 
 
-def _write_csv(rows: Iterable[Mapping[str, Any]], stream: IO[str]) -> int:
+def _write_csv(rows: Iterable[Mapping[str, Any]], stream: IO[str], fields: Iterable[str]) -> int:
     n, writer = 0, None
     for row in rows:
-        if writer is None:
-            writer = Writer(stream, row)
+        writer = writer or Writer(stream, row)
         writer.write({name: text_of(value) for name, value in row.items()})
         n += 1
+    if writer is None:
+        Writer(stream, fields)
     return n
 
 

@@ -73,8 +73,8 @@ _TAIL = re.compile(
 )
 NEEDS_FIGURE = "the question needs a figure"
 """Begins what is said of a row that is left out for it."""
-
-
+AGAIN = "asked again under another id"
+"""Part of what is said of questions that come again."""
 _SENTENCES = {
     "list": "{k:,} of {n:,} questions repeat their options as a list in the text (first: {first}); "
     "the list is cut, so that an edit leaves no original",
@@ -84,8 +84,8 @@ _SENTENCES = {
     "figure": "{k:,} of {n:,} questions need a figure (first: {first}) and are asked without it; "
     'on_bad_row = "skip" leaves them out',
     "left out": "{k:,} of {n:,} questions need a figure (first: {first}) and are left out",
-    "again": "{k:,} of {n:,} questions are asked again under another id, such as {first}; each is "
-    "an item of its own",
+    "again": f"{{k:,}} of {{n:,}} questions are {AGAIN}, such as {{first}}; each is an item of its "
+    "own",
     "contradicted": "{k:,} of {n:,} questions are asked again with another right answer, such as "
     "{first}; one of the two is wrong",
     "hint": "{k:,} of {n:,} questions have a passage that names an option by its letter, such as "

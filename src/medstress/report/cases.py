@@ -320,6 +320,14 @@ class Cases:
                 controls[trial.arm.place, trial.arm.control_of, *trial.pairing].append(trial)
         return controls
 
+    @cached_property
+    def _spoken(self) -> frozenset[str]:
+        return frozenset(c.attack.label for c in self.run.cells if c.attack.attempts is not None)
+
+    def _in_turns(self, trial: Trial) -> bool:
+        """Return whether it asked in conversations; a control does as its attack."""
+        return (trial.arm.control_of or trial.arm.attack.label) in self._spoken
+
     def _controls_of(self, trial: Trial) -> Iterator[tuple[str, str]]:
         """Yield name and outcome of every control, with the trial's seed where there is one."""
         by_name: dict[str, list[Trial]] = defaultdict(list)
@@ -399,7 +407,7 @@ class Cases:
             # It was never asked.
             listing = prompts.listing(*at, item.candidate())
             return _marked(listing, listing) if listing else (), False, (), ()
-        in_turns = trial.arm.attack.attempts is not None
+        in_turns = self._in_turns(trial)
         if trial.pick is not None:
             listings = reader.result(trial.number).get("listings")
             shown = shown_of(trial, listings, prompts, reader.requests)
@@ -425,7 +433,7 @@ class Cases:
     ) -> tuple[tuple[Tried, ...], int]:
         """Return the edits that were asked about before the one that is shown, and how many of
         them are left out."""
-        if trial.arm.attack.attempts is not None or trial.arm.attack.whole_copy:
+        if self._in_turns(trial) or trial.arm.attack.whole_copy:
             return (), 0
         pick, probes = trial.pick, set(reader.result(trial.number).get("probes", ()))
         answers: dict[int, tuple[str, list[Any]]] = {}

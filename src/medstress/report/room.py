@@ -31,6 +31,7 @@ from medstress.core.sentences import TaggedText
 from medstress.core.text import Edit, edit_rows, edits_of
 from medstress.core.trials import Trial
 from medstress.core.validity import EVIDENCE_CHANGED
+from medstress.core.words import plural
 from medstress.experiment import manifest as manifests
 from medstress.store.codec import decode_edits
 from medstress.store.prompts import Prompts
@@ -508,12 +509,12 @@ def stored_room(run: Run, store: ReviewStore, name: str, where: str) -> Room:
 
 def described(body: Mapping[str, Any]) -> str:
     """Return one sentence about a drawn sample."""
-    what = "successes" if body["mode"] == JUDGE else "attacked items"
+    what = ("success", "successes") if body["mode"] == JUDGE else ("attacked item",)
     n = sum(body["planted"].values())
     texts = len(body["cases"]) - n if body["mode"] == JUDGE else len(body["cases"]) // 2
     return (
-        f"{body['drawn']} of {body['population']} {what} (seed {body['seed']}): {texts} different "
-        f"texts, and {n} planted controls"
+        f"{body['drawn']:,} of {plural(body['population'], *what)} (seed {body['seed']}): "
+        f"{plural(texts, 'different text')}, and {plural(n, 'planted control')}"
     )
 
 

@@ -196,7 +196,8 @@ class TwoCurves:
     """The largest budget of both."""
     n_items: int
     crossover: Estimate
-    """The budget from which the one that trails at first leads for good."""
+    """The budget from which the one that trails at first leads for good, at its most beyond the
+    band of `gap`."""
     crossing_share: float | None
     """Share of the resamples in which the same attack overtakes."""
     leads_after: str | None
@@ -247,6 +248,8 @@ def two_curves(
     band = float(np.quantile(np.abs(resampled - observed).max(axis=1), 0.95))
     if band == 0:  # all units look alike: Wilson's end for 0 of n
         band = wilson_ends(0, n)[1]
+    if leader is not None and np.abs(observed[int(crossover.value or 1) - 1 :]).max() <= band:
+        crossover, leader = unknown("the later lead may be chance", n), None
     gap = Estimate(
         value=float(observed[at]),
         n=n,

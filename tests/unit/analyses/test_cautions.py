@@ -14,6 +14,7 @@ from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer
+from medstress.datasets.questions import Cleaning
 from medstress.experiment.manifest import SOURCES
 from planted_trials import (
     always_a,
@@ -170,6 +171,20 @@ def test_repeated_questions_under_new_ids_are_counted():
     twice = [replace(q, id=f"q{i + 100}", stem=q.stem.upper()) for i, q in enumerate(once[:4])]
     run = planted_run(attacked(right, [*once, *twice]))
     assert remarks(run)["duplicates"].sentence.startswith("4 of 14 questions of cases repeat an")
+
+
+def test_what_reading_says_of_repeats_is_not_said_twice():
+    once = questions(10)
+    twice = [*once, replace(once[0], id="again")]
+    cleaning = Cleaning()
+    cleaning.again(twice)
+    (note,) = cleaning.notes(11)
+    for asked, rule in ((twice, "duplicates"), (once, "data_note")):
+        part = {"cases": {"notes": [note, "other"]}}
+        said = planted_run(attacked(right, asked), datasets=part)
+        found = [*said.of(CAUTIONS).remarks()]
+        assert [one.rule for one in found if "under another id" in one.sentence] == [rule]
+        assert "other." in [one.sentence for one in found]
 
 
 def test_letter_mass():

@@ -100,7 +100,7 @@ def test_a_choice_on_few_known_items_is_said(n, is_of_few):
 
 def test_every_column_is_of_the_items_that_did_not_choose():
     (line,) = rates(only_where_it_chooses, False)
-    assert line.n_items == 32
+    assert line.clean.answered.sum() == 32
     assert {name: share.n for name, share in line.asr.items()} == dict.fromkeys(
         ("random", "near", "far"), 32
     )
@@ -111,11 +111,11 @@ def test_every_column_is_of_the_items_that_did_not_choose():
 def test_attacks_as_published_use_the_items_that_their_table_uses():
     attacks = {**GRID, "as published": pdws(-20.0, choices="as_published")}
     lines = rates(only_where_it_chooses, False, attacks)
-    assert [line.n_items for line in lines] == [32, 32]
+    assert [line.clean.answered.sum() for line in lines] == [32, 32]
     own = next(line for line in lines if "as_published" in line.setting.rule)
     assert own.asr["near"].hits == 0
     lines = rates(only_where_it_chooses, True, attacks)
-    assert [line.n_items for line in lines] == [40, 40]
+    assert [line.clean.answered.sum() for line in lines] == [40, 40]
 
 
 def test_of_two_budgets_of_one_n_the_larger_counts():

@@ -218,6 +218,9 @@ def test_every_slice_has_to_meet_it():
     ]
     assert of(unseen, one, slices=slices).met is None
     assert of(trials, {**ASR, "slice": {"by": "none such"}}, slices=slices).reason == NO_ROW
+    both = [one, {**ASR, "slice": {"by": "subject", "value": "b"}}]
+    names = {of(trials, criterion, slices=slices).words.rpartition(", ")[2] for criterion in both}
+    assert names == {"subject = a", "subject = b"}, "one name of two cases in JUnit"
     # Harmless edits lose all of this slice, and of both together less than the attack does.
     trials = [
         *(one for at, n in ((FIXED, 0), (NO_OP, 40)) for one in part("a", n, 0, at)),

@@ -8,6 +8,7 @@ import pytest
 
 from medstress.analyses.run import Run
 from medstress.analyses.scaling import SCALING, Scaling
+from medstress.analyses.shown import label
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.trials import Trial
 from planted_trials import arm, planted_run, trial
@@ -63,6 +64,22 @@ def test_the_attack_that_starts_slowly_overtakes_and_goals_are_not_mixed():
     assert (pair.attack, pair.against, pair.both.leads_after) == ("fast", "slow", "slow")
     assert (pair.both.crossover.value, pair.both.budget, pair.both.n_items) == (5, 8, 100)
     assert pair.both.gap.value == pytest.approx(-0.4)
+
+
+@pytest.mark.parametrize(("n_ahead", "overtakes"), [(1, None), (30, "slow")])
+def test_who_overtakes_is_said_where_the_later_lead_is_no_chance(n_ahead, overtakes):
+    fast = arm_of_curve(arm(attack("fast")), [1] * 20 + [None] * 60)
+    slow = arm_of_curve(arm(attack("slow")), [5] * (20 + n_ahead) + [None] * (60 - n_ahead))
+    found = scaling(planted_run([*fast, *slow]))
+    (pair,), shown = found.pairs, found.tables()[1]
+    low, high = pair.both.gap.ends
+    assert low * high > 0, "one of the leads is clear, whichever overtakes"
+    assert pair.both.leads_after == overtakes
+    assert pair.both.crossover.value == (overtakes and 5)
+    values = {
+        one.heading: entry.value for one, entry in zip(shown.columns, *shown.rows, strict=True)
+    }
+    assert values.get("Overtakes") == (overtakes and label(overtakes))
 
 
 def test_seeds_of_one_item_count_together():

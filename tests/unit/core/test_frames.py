@@ -35,6 +35,11 @@ def test_objects_are_objects_in_jsonl_and_parquet_and_json_text_in_csv(tmp_path)
     assert (first["turns"], second["turns"]) == ("text", '["t"]')
 
 
+def test_a_csv_without_rows_has_its_header(tmp_path):
+    assert write_rows([], tmp_path / "t.csv", TYPES) == 0
+    assert (tmp_path / "t.csv").read_text("utf-8").split() == [",".join(TYPES)]
+
+
 def test_columns_without_values_have_their_types():
     empty: dict[str, Any] = {"id": None, "n": None, "edits": [], "spec": None, "turns": None}
     whole, none = frame_of([empty], TYPES), frame_of([], TYPES)

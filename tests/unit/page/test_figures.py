@@ -12,13 +12,16 @@ import pytest
 
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Point, Table
+from medstress.core.arms import AttackRecord
 from medstress.core.errors import UsageError
+from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.report.figures import HEAD, INDEX, Made, make, weighed, write_figures
 from medstress.report.papers import LAYOUTS
 from medstress.report.papers.layout import PaperRun
 from medstress.report.text import csv_table
-from planted_trials import SWAP, arm, edit, outcomes, planted_run, tagged
+from medstress.tasks.scores import OF_ATTACKABLE
+from planted_trials import SWAP, arm, edit, outcomes, planted_run, tagged, trial
 
 MODEL = {"name": "xl", "model": "google/flan-t5-xl", "backend": "transformers", "parameters": 3e9}
 
@@ -179,6 +182,20 @@ def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it():
     assert {"table1", "table1-choices", "table2", "rcap"} <= used
     for name in used:
         assert any("too few to tell values of n apart" in n for n in parts[name].notes), name
+
+
+def test_accuracy_says_that_it_is_of_what_could_be_attacked():
+    run = run_of(SMALL, n=30)
+    none: Any = {"verdict": Verdict.NOT_ATTACKABLE, "before": None, "first": None}
+    mixed = [replace(t, **none) if int(t.item.id[1:]) >= 12 else t for t in run.trials]
+    fuzz = AttackRecord(label="MedFuzz", name="medfuzz", attempts=1, params={"name": "medfuzz"})
+    fuzzed = [trial(t.number, arm(fuzz), verdict=t.verdict) for t in mixed[:30]]
+    parts = only(planted_run(mixed, config=run.manifest["config"]), "table1", "rcap")
+    parts |= only(planted_run(fuzzed), "figure2", paper="medfuzz2024")
+    for name in ("table1", "rcap", "figure2-accuracy"):
+        (items,) = [note for note in parts[name].notes if note.startswith("Items: ")]
+        assert "12 of 30" in items, name
+        assert parts[name].notes.count(OF_ATTACKABLE) == 1, name
 
 
 def test_what_a_run_lacks_is_named():

@@ -6,7 +6,7 @@ import re
 from medstress.core.items import Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.report.room import shown
+from medstress.report.room import described, shown
 from medstress.report.room_pages import room_page
 
 QUESTION = Question(
@@ -73,3 +73,10 @@ def test_hostile_texts_are_data_and_never_markup():
         page.encode("utf-8")
         data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
         assert data["cases"][0]["options"] == [hostile.replace("\ud800", "?")]
+
+
+def test_one_of_a_kind_is_singular():
+    body = {"mode": "judge", "drawn": 1, "population": 1, "planted": {"unchanged": 1}, "seed": 0}
+    assert described({**body, "cases": ["a", "b"]}) == (
+        "1 of 1 success (seed 0): 1 different text, and 1 planted control"
+    )

@@ -117,9 +117,8 @@ class PaperRun:
     def item_note(self, cells: Iterable[Cell]) -> str:
         """Say how many items were answered and how many were attacked."""
         clean = [cell.one_per_item() for cell in cells]
-        answered = spread([int(cell.answered.sum()) for cell in clean])
         right = spread([int(cell.eligible.sum()) for cell in clean])
-        return f"Items: {answered} answered, {right} right at baseline and so attacked."
+        return f"Items: {answered(clean)} answered, {right} right at baseline and so attacked."
 
     def state(self) -> list[str]:
         """Return what is set below everything: the state, and the root."""
@@ -155,6 +154,17 @@ def spread(numbers: Iterable[int]) -> str:
     if not ordered:
         return "0"
     return f"{ordered[0]:,}" if ordered[0] == ordered[-1] else f"{ordered[0]:,} to {ordered[-1]:,}"
+
+
+def answered(clean: Sequence[Cell]) -> str:
+    """Write how many items were answered, and of how many where some were not.
+
+    Args:
+        clean: cells with one trial an item.
+    """
+    n = spread([int(cell.answered.sum()) for cell in clean])
+    given = spread([len(cell.trials) for cell in clean])
+    return n if n == given else f"{n} of {given}"
 
 
 def renamed(part: Table | Chart, name: str, notes: Sequence[str] = ()) -> Table | Chart:

@@ -9,6 +9,7 @@ from medstress.analyses.attempts import ATTEMPTS, FAITHFULNESS, AtAttempt, Attem
 from medstress.analyses.shown import Point, column, named, table
 from medstress.analyses.significance import SIGNIFICANCE
 from medstress.report.papers.layout import Figure, Layout, Missing, PaperRun, Part, renamed, rows_of
+from medstress.tasks.scores import OF_ATTACKABLE
 
 DIGITISED = (
     "Published points are of GPT-3.5 and GPT-4 on MedQA: we digitised them from the published "
@@ -21,7 +22,7 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
     if attempts is None:
         raise Missing("needs the attack medfuzz")
     cells = [row.cell for row in attempts.rows]
-    notes = [run.item_note(cells), *run.notes(cells), DIGITISED]
+    notes = [run.item_note(cells), OF_ATTACKABLE, *run.notes(cells), DIGITISED]
     (chart,) = attempts.charts()
     digitised = [
         Point(x=k, y=float(row[f"acc_{k}"]), series=f"{row['model']}, digitised", panel=at)

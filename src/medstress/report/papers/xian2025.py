@@ -65,16 +65,17 @@ from medstress.report.papers.layout import (
     PaperRun,
     Part,
     Tex,
+    answered,
     block_table,
     line_of,
     not_ours,
     other_prompt,
     renamed,
     seeds_note,
-    spread,
 )
 from medstress.report.text import ADDED, REMOVED, SAME, mark_changes, number
 from medstress.stats.estimate import Estimate, unknown
+from medstress.tasks.scores import OF_ATTACKABLE
 
 OF_TABLE_2 = 8
 """Queries an item in Table 2."""
@@ -160,10 +161,10 @@ def _rate_tables(
 
 def _rate_notes(run: PaperRun, lines: Sequence[Rates]) -> list[str]:
     """Return the sentences below a table of rates."""
-    counts: dict[tuple[str, str], list[int]] = defaultdict(list)
+    clean: dict[tuple[str, str], list[Cell]] = defaultdict(list)
     for line in lines:
-        counts[line.setting.place.dataset, line.setting.types].append(line.n_items)
-    items = ", ".join(f"{data} {types} {spread(n)}" for (data, types), n in counts.items())
+        clean[line.setting.place.dataset, line.setting.types].append(line.clean)
+    items = ", ".join(f"{data} {types} {answered(of)}" for (data, types), of in clean.items())
     return [
         f"Items: {items}.",
         *run.notes(one.cell for line in lines for one in line.columns.values())[1:],
@@ -284,7 +285,7 @@ def _victims_down(lines: Sequence[Rates], name: str, notes: Sequence[str]) -> Ta
         ("victim", "types", "embedding", "rule"),
         lambda s: s.place.dataset,
         dict.fromkeys((line.setting.place.dataset for line in lines), fields),
-        notes,
+        [*notes, OF_ATTACKABLE],
         "xian2025",
     )
     own = [i for i in range(len(made.rows)) if i not in made.published]
@@ -345,7 +346,7 @@ def _table_rcap(run: PaperRun) -> Iterator[Part]:
             ("victim", "embedding", "rule"),
             lambda s: s.types,
             dict.fromkeys((line.setting.types for line in chosen), fields),
-            [*_rate_notes(run, chosen), *_published_notes(chosen, "xian2024")],
+            [*_rate_notes(run, chosen), OF_ATTACKABLE, *_published_notes(chosen, "xian2024")],
             "xian2024",
         )
         (first, *kinds) = made.heads[0]
