@@ -81,7 +81,8 @@ class Judged:
     """None: not judged."""
     reason: str | None
     """Why it is missed or not judged."""
-    where: Mapping[str, str] = field(metadata=HIDDEN)
+    asked: Criterion = field(metadata=HIDDEN)
+    """The criterion: `slice` and `control` above are those of the worst row."""
     caution: str | None = field(default=None, metadata=HIDDEN)
     """What a reader has to know even where it is met."""
 
@@ -93,8 +94,8 @@ class Judged:
         parts += [f"within {self.at_budget} queries"] if self.at_budget is not None else []
         parts += [f"control {self.control}"] if self.control else []
         parts += [f"against {self.against['run']}"] if self.against else []
-        parts += [f"{s['by']} = {s.get('value', 'any')}"] if (s := self.slice) else []
-        return ", ".join((*parts, *self.where.values()))
+        parts += [f"{s['by']} = {s.get('value', 'any')}"] if (s := self.asked.get("slice")) else []
+        return ", ".join((*parts, *self.asked.get("where", {}).values()))
 
     @property
     def verdict(self) -> str:
@@ -252,7 +253,7 @@ def _judged(
         estimate=at and at.estimate,
         met=met,
         reason=reason,
-        where=dict(criterion.get("where", {})),
+        asked=criterion,
     )
 
 

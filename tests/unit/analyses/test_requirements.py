@@ -221,6 +221,8 @@ def test_every_slice_has_to_meet_it():
     both = [one, {**ASR, "slice": {"by": "subject", "value": "b"}}]
     names = {of(trials, criterion, slices=slices).words.rpartition(", ")[2] for criterion in both}
     assert names == {"subject = a", "subject = b"}, "one name of two cases in JUnit"
+    every = of(trials, {**ASR, "slice": {"by": "subject"}}, slices=slices)
+    assert every.words.endswith("subject = any"), "whichever slice is the worst"
     # Harmless edits lose all of this slice, and of both together less than the attack does.
     trials = [
         *(one for at, n in ((FIXED, 0), (NO_OP, 40)) for one in part("a", n, 0, at)),
