@@ -67,14 +67,18 @@ def test_pairs_are_learnt(is_bi, encoder, pairs, tmp_path):
     assert learner.score(pairs[30:]) > 0.9
 
 
+@pytest.mark.parametrize(
+    "moments",
+    [(3, 4, 6), *(pytest.param((n,), marks=pytest.mark.kills) for n in (1, 6, 7, 12, 13))],
+)
 def test_a_training_killed_again_and_again_ends_with_the_weights_of_an_unbroken_one(
-    encoder, sentences, tmp_path
+    encoder, sentences, tmp_path, moments
 ):
     """In the first and the last step of an epoch, and within one, of six steps each."""
     given = {"dev": sentences[40:], "epochs": 3}
     whole = tagger(encoder)
     curve = train(whole, sentences[:48], tmp_path / "whole", **given)
-    for killed_after in (3, 4, 6):
+    for killed_after in moments:
         steps = 0
 
         def killing(_, last=killed_after):
