@@ -364,11 +364,6 @@ class Loss:
         net, least = self.asr_net[control].ends[0], self.control[control].ends[0]
         return net is not None and net <= 0 and least is not None and least > 0
 
-    def takes_less(self, control: str) -> bool:
-        """Return whether the attack surely takes less than harmless edits: a - c ends below 0."""
-        high = self.asr_net[control].ends[1]
-        return high is not None and high < 0
-
     @property
     def headline(self) -> str | None:
         """The control whose harmless edits are the headline: of those that take as much as the
@@ -442,15 +437,14 @@ def reach(run: Run, cell: Cell) -> Reach | None:
     )
 
 
-def loss(run: Run, cell: Cell, budget: int | None = None) -> Loss | None:
-    """Compare an attack with its controls within a budget, default: its own; None without any."""
+def loss(run: Run, cell: Cell) -> Loss | None:
+    """Compare an attack with its controls at its budget; None without any."""
     controls = run.controls(cell)
     if not controls:
         return None
     left = reach(run, cell)
     pairs = {name: pair(cell, control) for name, control in controls.items()}
-    within = budget or cell.budget
-    full = {n: at_budget(cell, controls[n], pairs[n], within, left) for n in controls}
+    full = {n: at_budget(cell, controls[n], pairs[n], cell.budget, left) for n in controls}
     return Loss(
         control={name: part.control for name, part in full.items()},
         asr_net={name: part.net.estimate for name, part in full.items()},
