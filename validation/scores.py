@@ -15,7 +15,7 @@ from medstress.analyses.scores import Response, Sample
 from medstress.core.sentences import TaggedText
 from medstress.core.trials import Answer
 from medstress.stats.estimate import Estimate, quantile, sidak, wilson_ends
-from medstress.stats.resampling import bootstrapped, item_mean
+from medstress.stats.resampling import bootstrapped, item_mean, swap_p
 from medstress.tasks.scores import CORRELATIONS, ENTITIES
 
 DOCUMENTS, PAIRS = (5, 10, 30, 100), (20, 40, 80)
@@ -107,12 +107,41 @@ def _correlation(rng: np.random.Generator, n: int, name: str, linked: bool) -> l
     gold = half_shared()
     samples = []
     for scores in (gold + half_shared(), gold + half_shared()):
-        answers = [
-            Response(Pair(f"p{i:06}", float(g)), str(at), 0, Answer(None, (float(score),)))
-            for i, (g, at, score) in enumerate(zip(gold, of, scores, strict=True))
-        ]
-        samples.append(Sample(CORRELATIONS, answers))
+        samples.append(of_pairs(gold, scores, of))
     return _ends(samples, name)
+
+
+def of_pairs(gold: np.ndarray, scores: np.ndarray, places: np.ndarray) -> Sample:
+    """The scores of pairs, which are in numbered clusters."""
+    answers = [
+        Response(Pair(f"p{i:06}", float(g)), str(at), 0, Answer(None, (float(score),)))
+        for i, (g, at, score) in enumerate(zip(gold, places, scores, strict=True))
+    ]
+    return Sample(CORRELATIONS, answers)
+
+
+def falls(runs: int) -> list[Cell]:
+    """How often the test of a fall of Pearson's r errs where scores are as good under attack.
+
+    Under attack the scores have errors of their own and are `scale` times as large.
+    """
+    cells, runs = [], min(runs, MOST_RUNS)
+    for n, scale in product(PAIRS, (1.0, 0.3)):
+        rng, rejected = stream("falls", n, scale), 0
+        for _ in range(runs):
+            gold, *errors = rng.normal(size=(3, n))
+            places, (clean, attacked) = np.arange(n), gold + np.array(errors)
+            before, after = (of_pairs(gold, scores, places) for scores in (clean, scale * attacked))
+            fall = (before.value("pearson") or 0.0) - (after.value("pearson") or 0.0)
+
+            def swapped(
+                swaps: np.ndarray, before: Sample = before, after: Sample = after
+            ) -> np.ndarray:
+                return before.swapped(after, swaps)["pearson"]
+
+            rejected += swap_p(fall, swapped, n, CORRELATIONS.seed) <= 0.05
+        cells.append({"test": "fall of r", "pairs": n, "scale": scale, "size": rejected / runs})
+    return cells
 
 
 def _ends(samples: Sequence[Sample], name: str) -> list[Ends]:

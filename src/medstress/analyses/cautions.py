@@ -17,6 +17,7 @@ from medstress.core.arms import Place
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
 from medstress.core.calls import Tagged
+from medstress.core.clusters import sentences_of
 from medstress.core.items import TAGGED, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.sentences import entities_of
@@ -77,8 +78,10 @@ _SENTENCES: Mapping[str, str] = {
     "related_names": "The nearest names of {attack} are related names, no synonyms: a salt, a "
     "subtype or another thing. What is lost to them does not show that the model lacks synonyms; "
     'mode = "strict" asks for those alone.',
-    "duplicates": "{n:,} of {items} of {dataset} {repeat} an earlier one under another id. They "
-    "are counted as if they were independent, so intervals are too narrow.",
+    "duplicates": "{n:,} of {items} of {dataset} {repeat} an earlier one under another id. Rates "
+    "count each of them, intervals and tests only different ones.",
+    "duplicates, other": "{n:,} of {items} of {dataset} {repeat} an earlier one under another id. "
+    "They are counted as if they were independent, so intervals are too narrow.",
     "unread": "Not one answer of {model} could be read, so nothing is measured there. {advice}"
     "{shown}",
     "unreadable_clean": "{model}: {n:,} of {of:,} answers before any edit could not be read{on}. "
@@ -172,12 +175,13 @@ def _duplicates(run: Run) -> Iterator[Remark]:
     nouns: dict[str, Noun] = {}
     for (dataset, _), item in run.folder.items.items():
         is_question = item.kind == Question.kind
-        copies[dataset][_words(item) if is_question else item.hash] += 1
+        copies[dataset][sentences_of(item) if is_question else item.hash] += 1
         nouns[dataset] = QUESTIONS if is_question else ITEMS
     for dataset, texts in copies.items():
         if n := texts.total() - len(texts):
             items, repeat = nouns[dataset].count(texts.total()), "repeats" if n == 1 else "repeat"
-            yield _say("duplicates", (dataset,), n=n, items=items, dataset=dataset, repeat=repeat)
+            rule = "duplicates" if nouns[dataset] is QUESTIONS else "duplicates, other"
+            yield _say(rule, (dataset,), n=n, items=items, dataset=dataset, repeat=repeat)
 
 
 def _is_of_repeats(note: str) -> bool:
@@ -185,11 +189,6 @@ def _is_of_repeats(note: str) -> bool:
     from medstress.datasets.questions import AGAIN
 
     return AGAIN in note
-
-
-def _words(question: Question) -> tuple[object, ...]:
-    texts = (question.question, question.passage, *sorted(question.options))
-    return tuple(" ".join(text.casefold().split()) for text in texts)
 
 
 def unread_models(run: Run) -> dict[str, str]:

@@ -30,6 +30,7 @@ from medstress.stats.paired import (
     detectable,
     difference,
     difference_of_names,
+    half_where_alike,
     mean,
     p_of_names,
 )
@@ -355,11 +356,20 @@ def _of_names(
             interval90=_wider(like.interval90, gain.interval90),
             p=max(like.p, gain.p),
         )
-    if names.n > 1 and len(np.unique(units[0])) > 1:
-        # No two pairs differ, so that names add nothing to what items leave open.
-        method = f"{gain.estimate.method}; all pairs agree, whatever their names"
-        return replace(gain, estimate=replace(gain.estimate, method=method))
+    if names.n > 1 and (n := len(np.unique(units[0]))) > 1 and gain.p is not None:
+        # No two pairs differ: of names like these as many answers are known as names were drawn.
+        one, m = gain.estimate, min(n, names.n)
+        low, high = _wider((one.low, one.high), _alike(values, m, 0.95, reach))
+        method = f"{one.method}, at least {m} independent answers, for {names.n} names were drawn"
+        narrow = _wider(gain.interval90, _alike(values, m, 0.9, reach))
+        estimate = replace(one, low=low, high=high, method=method)
+        return replace(gain, estimate=estimate, interval90=narrow)
     return like
+
+
+def _alike(values: Numbers, n: int, level: float, reach: float) -> tuple[float, float]:
+    centre, half = float(values.mean()), half_where_alike(n, level)
+    return max(centre - half, -reach), min(centre + half, reach)
 
 
 def _wider(*intervals: Ends) -> Ends:
@@ -400,8 +410,15 @@ def _shown(
     }
 
 
-def _names(arm: Matched, metric: str) -> _Names | str:
-    """Return the names of the pairs; or why nothing is said of names like these."""
+_Drawing: TypeAlias = tuple[Run, Cell, Places]
+"""A run, one of its cells, and the places of the trials that a difference rests on."""
+
+
+def _names(arm: Matched, metric: str, *controls: _Drawing) -> _Names | str:
+    """Return the names of the pairs; or why nothing is said of names like these.
+
+    Those of controls that draw names as well count too.
+    """
     if metric == "accuracy":
         return "clean answers rest on no name"
     if not (arm.a.attack.draws_names and arm.b.attack.draws_names):
@@ -410,16 +427,15 @@ def _names(arm: Matched, metric: str) -> _Names | str:
         return "the attack is deterministic: it draws no other names from the same vocabulary"
     if not len(arm.pairs):
         return "no pair"
+    attacks = (arm.first, arm.a, arm.pairs.first), (arm.second, arm.b, arm.pairs.second)
+    drawing = [c for c in controls if c[1].attack.draws_names and c[1].arm.seed is not None]
     sides = [
         [_drawn(run, cell.trials[i], first_only=arm.is_stored) for i in places]
-        for run, cell, places in (
-            (arm.first, arm.a, arm.pairs.first),
-            (arm.second, arm.b, arm.pairs.second),
-        )
+        for run, cell, places in (*attacks, *drawing)
     ]
     if arm.is_stored and any(len(names) > 1 for side in sides for names in side):
         return "a stored edit puts in several names, and which of them decides is unknown"
-    drawn = [one | other for one, other in zip(*sides, strict=True)]
+    drawn = [frozenset[str]().union(*of_pair) for of_pair in zip(*sides, strict=True)]
     # A model that knows nothing is shown no name: then the other's names are all that matter.
     n_names = [len(frozenset().union(*side)) for side in sides if sum(map(bool, side)) > 1]
     return _Names(drawn, min(n_names, default=0))
@@ -462,7 +478,13 @@ def _of_net(
         values.append(gain(a.read, c.read | c.failed, b.read | b.failed, d.read))
     if (a.best != a.read).any() or d.failed.any():
         values.append(gain(a.best, c.read, b.read, d.read | d.failed))
-    units, names = net.pairs.units, _names(net, "asr_net")
+    units = net.pairs.units
+    names = _names(
+        net,
+        "asr_net",
+        (arm.first, controls[0], at[0][pairs.first]),
+        (arm.second, controls[1], at[1][pairs.second]),
+    )
     means = [mean(way, units, 2.0) for way in values]
     ways = [_of_names(m, way, units, names, 2.0) for m, way in zip(means, values, strict=True)]
     return net.contrast(

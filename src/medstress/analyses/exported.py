@@ -55,7 +55,10 @@ COLUMNS: Mapping[str, tuple[Type, str]] = {
     "item_id": (str, "the item's id in its data set"),
     "item_hash": (str, "content hash of the item"),
     "unit": (str, "`item`, or the entity: first token, one past the last, type"),
-    "cluster": (str, "the document; of pairs those that share a sentence; else the item"),
+    "cluster": (
+        str,
+        "the document; one for pairs that share a sentence or a repeated question; else the item",
+    ),
     "victim": (str, "label of the model"),
     "attack": (str, "label of the attack; of a control `attack / control`"),
     "attack_spec": (None, "its parameters"),

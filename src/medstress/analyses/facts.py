@@ -18,6 +18,7 @@ from medstress.analyses.results import Row
 from medstress.analyses.run import Cell, Run
 from medstress.analyses.scores import Score
 from medstress.analyses.shown import (
+    DIFFERENT,
     DOCUMENTS,
     ENTITIES,
     HARMLESS,
@@ -275,8 +276,8 @@ class Facts:
             cell, noun, least = self.row.cell, self.noun, FEW_QUESTIONS
             kept = cell.answered | cell.open_clean if self.is_clean else cell.eligible
             n = self.distinct(kept)
-            if self._has_documents and noun is not PAIRS and n >= least:
-                n, noun = self.distinct(kept, 0), DOCUMENTS
+            if n >= least and noun is not PAIRS and (units := self.distinct(kept, 0)) < n:
+                n, noun = units, DOCUMENTS if self._has_documents else DIFFERENT
         return (n, noun) if n < least else None
 
     @property
@@ -287,7 +288,8 @@ class Facts:
 
     @cached_property
     def _has_documents(self) -> bool:
-        return any(t.cluster != t.item.id for t in self.trials)
+        items = {t.item.id for t in self.trials}  # one of them names questions that are asked again
+        return any(t.cluster not in items for t in self.trials)
 
     @property
     def takes_no_harm(self) -> bool:

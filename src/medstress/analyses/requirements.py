@@ -37,7 +37,7 @@ from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
-from medstress.stats.paired import LEAST_UNITS, difference_of_names
+from medstress.stats.paired import LEAST_UNITS, difference_of_names, half_where_alike
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Criterion = Mapping[str, Any]
@@ -515,11 +515,10 @@ def _for_names(estimate: Estimate, sides: Sequence[_Side], units: Units, level: 
             return estimate
         # All agree, or one name was drawn: as many answers as there are names, or items.
         m, centre = max(min(n_names, len(set(items.tolist()))), 1), float(values.mean())
-        z = quantile(level)
         if is_share:
-            low, high = wilson_ends(centre * m, m, z)
+            low, high = wilson_ends(centre * m, m, quantile(level))
         else:
-            half = z * z / (m + z * z)
+            half = half_where_alike(m, level)
             low, high = centre - half, min(centre + half, 1.0)
         method = f"{m} independent answers, for {n_names} names were drawn ({estimate.method})"
         return replace(estimate, value=centre, low=low, high=high, method=method)

@@ -19,7 +19,6 @@ from medstress.analyses.run import LEDGER, Analysis, Cell, Run, compared
 from medstress.analyses.shown import (
     FLAT,
     HIDDEN,
-    QUESTIONS,
     Chart,
     Field,
     OfAttack,
@@ -35,6 +34,7 @@ from medstress.analyses.shown import (
     noun_of,
     panel,
     place_labels,
+    right_ones,
     table,
 )
 from medstress.analyses.success import Counts, Diversity, Knowledge, Loss, Success
@@ -154,9 +154,9 @@ class Results(Shown):
         )
         if all(point.x == 1 for point in curves):
             curves = []
-        noun = noun_of(self.rows[0].cell.trials[0])
-        lost = f"share of {'right answers' if noun is QUESTIONS else noun.many} lost"
-        counts = f"trials: each {noun.one} once in every seed"
+        one = self.rows[0].cell.trials[0]
+        lost = f"share of {right_ones(one)} lost"
+        counts = f"trials: each {noun_of(one).one} once in every seed"
         return [
             *_score_charts(self.rows),
             Chart("loss", title, "bars", "attack", lost, bars, counts=counts),

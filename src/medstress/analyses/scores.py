@@ -147,8 +147,13 @@ class Sample:
             swaps: shape (n, n_clusters).
         """
         m, of_other = self.n_clusters, swaps.astype(np.uint8)
+        scaled = self.scoring.swappable
         both = [
-            _Columns(a.gold + b.gold, a.predicted + b.predicted, a.at + [at + m for at in b.at])
+            _Columns(
+                a.gold + b.gold,
+                [*scaled(a.predicted), *scaled(b.predicted)],
+                a.at + [at + m for at in b.at],
+            )
             for a, b in zip(self._seeds, other._seeds, strict=True)
         ]
         mixed = np.hstack([1 - of_other, of_other])

@@ -541,12 +541,19 @@ class Noun:
 QUESTIONS, ENTITIES = Noun("question", "questions"), Noun("entity", "entities")
 PAIRS, TEXTS = Noun("pair", "pairs"), Noun("text", "texts")
 DOCUMENTS, ITEMS = Noun("document", "documents"), Noun("item", "items")
+DIFFERENT = Noun("different question", "different questions")
 _NOUNS = {Question.kind: QUESTIONS, SentencePair.kind: PAIRS, TaggedText.kind: ENTITIES}
 
 
 def noun_of(trial: Trial) -> Noun:
     """Return what a trial is about: a question, a pair, an entity of a tagged text, an item."""
     return _NOUNS.get(trial.item.kind, ITEMS)
+
+
+def right_ones(trial: Trial) -> str:
+    """Return what an attack takes: right answers of questions, else entities, pairs or items."""
+    noun = noun_of(trial)
+    return "right answers" if noun is QUESTIONS else noun.many
 
 
 def capital(text: str) -> str:

@@ -26,6 +26,7 @@ from medstress.analyses.shown import (
     attack_labels,
     column,
     panel,
+    right_ones,
     table,
 )
 from medstress.analyses.success import reach, readings
@@ -104,7 +105,7 @@ class Slices(Shown):
             for row in self.rows
             if row.asr.n
         ]
-        y = "share of right answers lost"
+        y = f"share of {right_ones(self.rows[0].cell.trials[0])} lost"
         return [Chart("slices", "Lost under attack, by slice", "dots", "slice", y, points)]
 
     def remarks(self) -> Iterator[Remark]:

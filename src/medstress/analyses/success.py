@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair, share_of
-from medstress.analyses.shown import FLAT, HARMLESS, HIDDEN, Remark
+from medstress.analyses.shown import FLAT, HARMLESS, HIDDEN, Remark, right_ones
 from medstress.core.arms import MEANINGS
 from medstress.core.hashing import rng_for
 from medstress.core.outcomes import TOO_LONG, Verdict, is_too_long
@@ -335,7 +335,7 @@ def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -
     if loss is not None and (name := loss.headline) is not None:
         c, how = loss.control[name], MEANINGS.get(name, "when its control edits the text")
         sentence = (
-            f"Harmless edits alone take {c.hits:,} of {c.n:,} right answers "
+            f"Harmless edits alone take {c.hits:,} of {c.n:,} {right_ones(cell.trials[0])} "
             f"({name.replace('_', ' ')}: {how}); {cell.attack.label} is not shown to take more."
         )
         yield Remark("control_takes_as_much", sentence, at, "note")

@@ -18,14 +18,14 @@ def clusters_of(items: Iterable[Item]) -> dict[str, str]:
 
     Answers on items of one document are not independent, nor are those on pairs that share a
     sentence (18 sentences occur in 34 of the 100 pairs of BIOSSES): if one of two such pairs is
-    hard, so is the other. Pairs that are linked through several sentences are one cluster. White
-    space does not tell texts apart.
+    hard, so is the other. Pairs that are linked through several sentences are one cluster, and so
+    is a question that is asked again under other ids. White space does not tell texts apart.
 
     Args:
         items: of one data set, in any order.
 
     Returns:
-        id -> the item's document if it is known, else its id; for linked pairs the smallest of
+        id -> the item's document if it is known, else its id; for linked items the smallest of
         these names.
 
     >>> from medstress.core.sentences import SentencePair
@@ -35,18 +35,20 @@ def clusters_of(items: Iterable[Item]) -> dict[str, str]:
     """
     every = list(items)
     own = documents_of(every)
-    if not any(item.shared_texts for item in every):
+    holders: dict[str, list[str]] = {}
+    for item in every:
+        for text in sentences_of(item):
+            holders.setdefault(text, []).append(own[item.id])
+    shared = [names for names in holders.values() if len(names) > 1]
+    if not shared:
         return own
     from scipy.cluster.hierarchy import DisjointSet
 
-    # Names are in tuples, so that none is taken for a sentence.
-    linked = DisjointSet({(own[item.id],) for item in every})
-    for item in every:
-        for sentence in sentences_of(item):
-            linked.add(sentence)
-            linked.merge((own[item.id],), sentence)
-    groups = [[node[0] for node in group if isinstance(node, tuple)] for group in linked.subsets()]
-    least = {name: min(group) for group in groups for name in group}
+    linked = DisjointSet(set(own.values()))
+    for first, *others in shared:
+        for name in others:
+            linked.merge(first, name)
+    least = {name: min(group) for group in linked.subsets() for name in group}
     return {item.id: least[own[item.id]] for item in every}
 
 

@@ -398,6 +398,11 @@ class Question(Item):
         return self.letters
 
     @property
+    def shared_texts(self) -> tuple[str]:
+        """All its words, the options in any order: what is asked again is one cluster."""
+        return (" ".join((self.question, self.passage, *sorted(self.options))).casefold(),)
+
+    @property
     def texts(self) -> dict[str, str]:
         """Passage, context, stem and options."""
         return {name: self.text_of(name) for name in (*TEXTS, *self.letters)}

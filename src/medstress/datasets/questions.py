@@ -85,7 +85,7 @@ _SENTENCES = {
     'on_bad_row = "skip" leaves them out',
     "left out": "{k:,} of {n:,} questions need a figure (first: {first}) and are left out",
     "again": f"{{k:,}} of {{n:,}} questions are {AGAIN}, such as {{first}}; each is an item of its "
-    "own",
+    "own, and intervals count only different ones",
     "contradicted": "{k:,} of {n:,} questions are asked again with another right answer, such as "
     "{first}; one of the two is wrong",
     "hint": "{k:,} of {n:,} questions have a passage that names an option by its letter, such as "

@@ -171,6 +171,15 @@ def _upper_end(b: float, c: float, n: float, z: float) -> float:
     return kept
 
 
+def half_where_alike(n: float, level: float = 0.95) -> float:
+    """Return the half width of a difference's interval where `n` independent pairs all agree.
+
+    It is that of Tango's interval, z^2 / (n + z^2).
+    """
+    z = quantile(level)
+    return z * z / (n + z * z)
+
+
 # Means -----------------------------------------------------------------------------------------
 
 
@@ -200,10 +209,9 @@ def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
     square, degrees = float((values**2).mean()), max(m - 1, 1)
 
     def half(level: float) -> float:
-        z = quantile(level)
         if square == 0:
-            return z * z / (effective + z * z)
-        t = float(stdtrit(degrees, (1 + level) / 2))
+            return half_where_alike(effective, level)
+        z, t = quantile(level), float(stdtrit(degrees, (1 + level) / 2))
         return t * max(*errors, z / (effective + z * z))
 
     error = max(*errors, Z / (effective + Z * Z))

@@ -190,10 +190,10 @@ def in_words(units: NDArray[np.int64]) -> str:
     """Say which units are drawn.
 
     >>> in_words(np.array([0, 1, 2])), in_words(np.array([0, 0, 1]))
-    ('3 items', '2 documents')
+    ('3 items', '2 clusters')
     """
     n = int(units.max(initial=-1)) + 1
-    return f"{n} items" if n == len(units) else f"{n} documents"
+    return f"{n} items" if n == len(units) else f"{n} clusters"
 
 
 def item_mean(

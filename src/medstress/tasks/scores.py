@@ -118,6 +118,10 @@ class Scoring:
         """Return what each score is counted over."""
         return dict.fromkeys(self.words, len(gold))
 
+    def swappable(self, predicted: Sequence[Any]) -> Sequence[Any]:
+        """Return what was predicted as a test may swap it with the predictions of another copy."""
+        return predicted
+
     def why_undefined(self, gold: Sequence[Any], predicted: Sequence[Any]) -> str:
         """Return why a score of these answers has no value."""
         return self.undefined
@@ -199,6 +203,14 @@ class _Similarities(Scoring):
     def read(self, item: Any, edits: Any, answer: Answer) -> tuple[Any, Any] | None:
         """The gold score and the model's."""
         return (float(item.score), float(answer.scores[0])) if answer.scores else None
+
+    def swappable(self, predicted: Sequence[Any]) -> Sequence[Any]:
+        """Standardised: a copy whose scores are all lower correlates as well, a mixture does not.
+
+        On the models' own scale the test never rejects a true fall where the scores also shrink.
+        """
+        scores = np.array(predicted)
+        return ((scores - scores.mean()) / (scores.std() or 1.0)).tolist() if len(scores) else []
 
     def why_undefined(self, gold: Sequence[Any], predicted: Sequence[Any]) -> str:
         """Which of the two scores is constant, if there are enough."""

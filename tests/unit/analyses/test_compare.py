@@ -192,6 +192,34 @@ def test_net_of_a_control_rests_on_names_like_these_too():
     assert found.verdict == "undecided"
 
 
+def test_names_that_controls_drew_count_for_the_net_as_well():
+    """One of two names that the control drew took all that B lost to it."""
+    drawing = replace(control("same_type"), attack=replace(NEAR, label="near names / same_type"))
+
+    def arms(name: str, lost: int) -> Side:
+        rows = [trial(i) for i in range(60)]
+        others = [trial(i, drawing, flipped_at=1 if i % 2 < lost else None) for i in range(60)]
+        names = {i + 1: frozenset({f"own {i}"}) for i in range(60)}
+        names |= {i + 61: frozenset({f"name {i % 2}"}) for i in range(60)}
+        return side(name, [*rows, *others], names=names)
+
+    row = compare(arms("A", 0), arms("B", 1), metric="asr_net").deciding[0]
+    assert row.difference.high < -0.3
+    assert row.names_like_these.high > 0
+
+
+@pytest.mark.parametrize("n_names", [4, 200])
+def test_builds_that_agree_on_few_names_may_differ_on_others(n_names):
+    def arms(name: str) -> Side:
+        names = {i + 1: frozenset({f"name {i % n_names}"}) for i in range(200)}
+        return side(name, [trial(i) for i in range(200)], names=names)
+
+    found = compare(arms("A"), arms("B"), margin=0.05)
+    equal = "equivalent within the margin"
+    assert found.verdict == (equal if n_names == 200 else "undecided")
+    assert ("4 independent answers" in found.deciding[0].decisive.method) is (n_names == 4)
+
+
 def mixed(n: int, fates: Sequence[Fate], **how: Any) -> list[Trial]:
     """`n` items that held, then some with other fates."""
     plain, other = trials([HELD] * n), trials([HELD] * n + list(fates), **how)

@@ -55,8 +55,9 @@ def test_resamples_draw_whole_clusters(name):
 def test_swaps_exchange_whole_clusters(name):
     swaps = np.random.default_rng(0).integers(0, 2, size=(20, 6)).astype(bool)
     differences = sample().swapped(sample(OTHERS), swaps)[name]
+    ours, others = ((x - x.mean(1)[:, None]) / x.std(1)[:, None] for x in (SCORES, OTHERS))
     for swap, difference in zip(swaps[:, PLACES], differences, strict=True):
-        one, other = np.where(swap, OTHERS, SCORES), np.where(swap, SCORES, OTHERS)
+        one, other = np.where(swap, others, ours), np.where(swap, ours, others)
         expected = scipy_mean(name, GOLD, one) - scipy_mean(name, GOLD, other)
         assert difference == pytest.approx(expected, abs=1e-9)
 

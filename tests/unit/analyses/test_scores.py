@@ -236,6 +236,13 @@ def test_a_fall_of_the_correlation_is_told_from_none():
     assert rules(alike) == ["may_be_chance"]
 
 
+def test_a_fall_is_found_where_scores_shrink_as_well():
+    # Swapped as they are, large and small scores make mixtures that correlate with nothing.
+    shrunk = [(gold, before, 0.1 * after - 3) for gold, before, after in noisy(80, 0.4, 4.0)]
+    fall = scored(planted_run(pairs(shrunk))).main
+    assert (fall.drop.low > 0, fall.p < 0.01, fall.may_be_chance) == (True, True, False)
+
+
 def test_constant_scores_have_no_correlation_and_it_is_said():
     rows = [(gold, before, 0.5) for gold, before, _ in noisy(40, 0.1, 0.1)]
     run = planted_run(pairs(rows))

@@ -566,3 +566,17 @@ def test_without_harmless_edits_another_control_is_named():
     ]
     lines = said(planted_run(trials)).lines
     assert lines[0].startswith("Random names of the same type alone make model lose 40 ")
+
+
+def test_ten_questions_under_forty_ids_are_ten():
+    def lines(n_questions: int) -> Verdict:
+        lost = [
+            trial(i, flipped_at=1 if i % 2 else None, cluster=f"q{i % n_questions}")
+            for i in range(40)
+        ]
+        return planted_run(lost).of(VERDICT)
+
+    few, many = lines(10), lines(40)
+    assert few.trust.reasons[-1] == "only 10 different questions"
+    assert "only" not in " ".join(many.trust.reasons)
+    assert few.lines[0].startswith("model knew 40 of 40 questions")

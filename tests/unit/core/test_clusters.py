@@ -2,8 +2,10 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from medstress.core.clusters import clusters_by_dataset, clusters_of, documents_of
+from medstress.core.items import Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.datasets.named import load_biosses
 from medstress.datasets.sentences import load_iob
@@ -27,6 +29,20 @@ def test_pairs_that_are_linked_over_sentences_are_one_cluster_named_after_the_le
     expected = {"7": "3", "3": "3", "5": "3", "4": "4", "6": "6", "8": "6", "9": "9"}
     assert clusters_of(pairs) == clusters_of(pairs[::-1]) == expected
     assert documents_of(pairs) == {each.id: each.id for each in pairs}
+
+
+def test_a_question_that_is_asked_again_is_one_cluster_with_the_first():
+    asked: dict[str, Any] = {"stem": "Which drug?", "options": ("Iron", "Zinc"), "key": "A"}
+    rows = [
+        Question(id="b", **asked),
+        Question(id="a", **{**asked, "stem": "which  DRUG?", "options": ("Zinc", "Iron")}),
+        Question(id="c", **{**asked, "passage": "A note."}),
+        Question(id="d", **{**asked, "options": ("Iron", "Gold")}),
+        Question(id="e", **asked, metadata={"document": "x"}),
+        Question(id="f", **{**asked, "stem": "Which dose?"}, metadata={"document": "x"}),
+    ]
+    expected = {"a": "a", "b": "a", "c": "c", "d": "d", "e": "a", "f": "a"}
+    assert clusters_of(rows) == clusters_of(rows[::-1]) == expected
 
 
 def test_documents_of_pairs_are_linked_as_a_whole():
