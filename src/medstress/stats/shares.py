@@ -33,11 +33,10 @@ def number_units(paths: Sequence[tuple[Any, ...]]) -> Units:
     """
     levels = len(paths[0]) if paths else 1
     ordered = sorted(set(paths))
-    # Sorted, the paths of one unit of any level stand together.
-    numbers = np.zeros((levels, len(ordered)), dtype=np.int64)
-    for i, (last, path) in enumerate(pairwise(ordered), start=1):
-        is_new = [path[: depth + 1] != last[: depth + 1] for depth in range(levels)]
-        numbers[:, i] = numbers[:, i - 1] + is_new
+    # Sorted, the paths of one unit of any level follow each other.
+    depths = range(1, levels + 1)
+    is_new = [[path[:d] != last[:d] for d in depths] for last, path in pairwise(ordered)]
+    numbers = np.cumsum([[0] * levels, *is_new], axis=0, dtype=np.int64).T
     places = {path: i for i, path in enumerate(ordered)}
     return numbers[:, np.array([places[path] for path in paths], dtype=np.int64)]
 

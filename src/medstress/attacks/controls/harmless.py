@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, combinations, count, islice, product
 from math import factorial, prod
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 from pydantic import Field
 
@@ -122,8 +122,23 @@ _OPTION_OPENS = re.compile(r"([^\W\d_]{3,})(?![\w-])")
 _FEW = 400
 """Up to so many variants are listed and put in random order; of more they are drawn."""
 
-Place: TypeAlias = tuple[Edit, ...]
-"""The edits of which one may be made at a place."""
+
+class Place(NamedTuple):
+    """A span of a field, and the texts of which one may be put in."""
+
+    field: str
+    start: int
+    end: int
+    texts: tuple[str, ...]
+
+    def edits(self) -> tuple[Edit, ...]:
+        """Return an edit for each text."""
+        return tuple(self.edit(k) for k in range(len(self.texts)))
+
+    def edit(self, k: int) -> Edit:
+        """Return the edit that puts in text `k`."""
+        field, start, end, texts = self
+        return Edit(field=field, start=start, end=end, replacement=texts[k])
 
 
 @parameters
@@ -172,14 +187,14 @@ class NoOp(Control):
 def by_size(places: Sequence[Place]) -> list[int]:
     """Return how many variants there are of one edit, of two and so on.
 
-    >>> gap = tuple(Edit(field="stem", start=1, end=2, replacement=text) for text in _GAPS)
-    >>> by_size([gap, gap, gap]), by_size([gap, gap[:1]])
+    >>> gap, stop = Place("stem", 1, 2, _GAPS), Place("stem", 3, 3, (".",))
+    >>> by_size([gap, gap, gap]), by_size([gap, stop])
     ([9, 27, 27], [4, 3])
     """
     counts = [1] + [0] * min(MOST_PLACES, len(places))
     for place in places:  # the elementary symmetric polynomials of the numbers of edits
         for k in range(len(counts) - 1, 0, -1):
-            counts[k] += counts[k - 1] * len(place)
+            counts[k] += counts[k - 1] * len(place.texts)
     return counts[1:]
 
 
@@ -192,12 +207,12 @@ def variants(
     others have places. What is drawn does not depend on how many are taken.
     """
     counts = by_size(places)
-    is_inside = [place[0].field in edited for place in places]
+    is_inside = [place.field in edited for place in places]
     both = ([i for i, inside in enumerate(is_inside) if inside is side] for side in (True, False))
     pools = [pool for pool in both if pool]
     if sum(counts) <= _FEW and len(pools) == 1:
         subsets = chain(*(combinations(places, k + 1) for k in range(len(counts))))
-        listed = [edits for subset in subsets for edits in product(*subset)]
+        listed = [edits for subset in subsets for edits in product(*map(Place.edits, subset))]
         # A race in which each number of edits is equally likely to win, as in the draws below.
         times = [rng.exponential() * counts[len(edits) - 1] for edits in listed]
         yield from (listed[i] for i in sorted(range(len(listed)), key=times.__getitem__))
@@ -209,7 +224,8 @@ def variants(
             pool = pools[0] if len(pools) == 1 else pools[int(rng.integers(2))]
             chosen.add(pool[int(rng.integers(len(pool)))])
         # Not equally likely where places have unequal numbers of edits, which does no harm.
-        edits = tuple(places[j][int(rng.integers(len(places[j])))] for j in sorted(chosen))
+        drawn = (places[j] for j in sorted(chosen))
+        edits = tuple(place.edit(int(rng.integers(len(place.texts)))) for place in drawn)
         if edits not in seen:
             seen.add(edits)
             yield edits
@@ -226,8 +242,8 @@ def places(item: Question, edited: Collection[str] = ()) -> list[Place]:
     listed: list[Place] = []
     for name in ("context", "stem", *(("passage",) if "passage" in edited else ())):
         text = item.text_of(name)
-        listed += (_place(name, i, *_GAPS) for i in _gaps(text))
-        listed += (_place(name, i, mark) for i, mark in _quotes(text))
+        listed += (Place(name, i, i + 1, _GAPS) for i in _gaps(text))
+        listed += (Place(name, i, i + 1, (mark,)) for i, mark in _quotes(text))
     if opens := _OPENS.match(item.stem):
         listed += _other_case("stem", item.stem, *opens.span(1))
     listed += _full_stop("stem", item.stem)
@@ -236,7 +252,7 @@ def places(item: Question, edited: Collection[str] = ()) -> list[Place]:
         # Of two options that differ in nothing else no edit may make one text.
         if letter in edited and list(plain.values()).count(own) == 1:
             text = item.option(letter)
-            listed += (_place(letter, i, *_GAPS) for i in _gaps(text))
+            listed += (Place(letter, i, i + 1, _GAPS) for i in _gaps(text))
             if opens := _OPTION_OPENS.match(text):
                 listed += _other_case(letter, text, *opens.span(1))
             listed += _full_stop(letter, text)
@@ -247,15 +263,11 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(". ")
 
 
-def _place(field: str, at: int, *texts: str) -> Place:
-    return tuple(Edit(field=field, start=at, end=at + 1, replacement=text) for text in texts)
-
-
 def _other_case(field: str, text: str, start: int, end: int) -> list[Place]:
     """Return the place of the first letter of a word, but not of a word in capitals."""
     if not text[start + 1 : end].islower():
         return []
-    return [_place(field, start, text[start].swapcase())]
+    return [Place(field, start, start + 1, (text[start].swapcase(),))]
 
 
 def _gaps(text: str) -> Iterator[int]:
@@ -291,9 +303,9 @@ def _full_stop(field: str, text: str) -> list[Place]:
     text = text.rstrip()
     stop = _STOP.search(text)
     if stop is not None and stop[1].casefold() not in ABBREVIATIONS:
-        return [(Edit(field=field, start=len(text) - 1, end=len(text), replacement=""),)]
+        return [Place(field, len(text) - 1, len(text), ("",))]
     if _NO_STOP.search(text):
-        return [(Edit(field=field, start=len(text), end=len(text), replacement="."),)]
+        return [Place(field, len(text), len(text), (".",))]
     return []
 
 

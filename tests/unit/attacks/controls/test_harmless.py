@@ -54,7 +54,7 @@ def question(stem, context="", **more):
 
 def singles(item):
     """Context and stem after every single edit."""
-    edits = (edit for place in places(item) for edit in place)
+    edits = (edit for place in places(item) for edit in place.edits())
     found = (Candidate(item=item, edits=(edit,)) for edit in edits)
     return [f"{each.context}|{each.stem}" for each in found]
 
@@ -209,7 +209,7 @@ def test_half_of_a_controls_edits_are_in_the_field_that_the_attack_edits():
 )
 def test_in_an_option_gaps_full_stop_and_first_letter_change(option, texts):
     item = Question(id="q", stem="?", options=("zinc", option), key="A")
-    made = (Candidate(item=item, edits=(e,)) for place in places(item, "B") for e in place)
+    made = (Candidate(item=item, edits=(e,)) for place in places(item, "B") for e in place.edits())
     assert {candidate.options[1] for candidate in made} == texts
     twin = Question(id="q", stem="?", options=(f"{option.swapcase()}", option), key="A")
     assert places(twin, "B") == [], "of two such options an edit could make one"
