@@ -153,7 +153,7 @@ def other_vectors(bench, workbench):
         (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
         (changed_attack, "attack 'pdws' changed (n was -5.0, is -6.0)"),
         (other_vectors, "entity group 'drugs' changed (its names, synonyms or vectors"),
-        (changed_item, "1 items of dataset 'cases' are missing or changed (changed: 'q4')"),
+        (changed_item, "1 item of dataset 'cases' is missing or changed (changed: 'q4')"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

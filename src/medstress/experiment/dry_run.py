@@ -219,7 +219,7 @@ class DryRun(Shown):
     def tables(self) -> Sequence[Table]:
         """Bound and estimate by model, and the least loss."""
         rows = [*self.costs, *([self.total] if len(self.costs) > 1 else [])]
-        least = "Least loss beyond harmless edits that is found with 80 % power"
+        least = "The least loss beyond harmless edits that this run would find (80 % power)"
         return [
             table("cost", "Exact bound of queries, and estimate", rows, _COSTS),
             *([table("least", least, self.least, _LEAST, n_labels=2)] if self.least else []),
@@ -305,10 +305,10 @@ _LEAST = [
         ),
     ),
     column(
-        "if they differ on",
+        "if attack and control differ on",
         lambda least: " or ".join(f"{100 * share:.0f} %" for share in least.discordances),
     ),
-    column("From", "source"),
+    column("Known from", "source"),
 ]
 
 

@@ -22,6 +22,7 @@ from medstress.core.calls import Backend
 from medstress.core.errors import OtherRunError, StoreError, UsageError, another_folder, setting
 from medstress.core.extras import versions
 from medstress.core.hashing import content_hash
+from medstress.core.words import plural
 from medstress.experiment import config
 from medstress.experiment.arms import AttackPart
 from medstress.experiment.data import DatasetPart
@@ -577,8 +578,11 @@ def _lost_items(
         parts += differing(
             _table(old.manifest, "datasets", dataset), _table(new.manifest, "datasets", dataset)
         )
+        if list(of_what) == ["missing"] and new.items[label] < hashes:
+            parts.append("a run may get more items, as by a higher --limit, but never fewer")
         why = f" ({'; '.join(parts)})" if parts else ""
-        lines[f"{len(gone)} items of dataset {dataset!r} are missing or changed{why}"] = None
+        count, are = plural(len(gone), "item"), "is" if len(gone) == 1 else "are"
+        lines[f"{count} of dataset {dataset!r} {are} missing or changed{why}"] = None
     yield from lines
 
 
