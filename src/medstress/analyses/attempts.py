@@ -39,14 +39,15 @@ from medstress.analyses.shown import (
     table,
 )
 from medstress.analyses.success import ToSuccess
+from medstress.core.arms import AttackRecord
 from medstress.core.items import Question
 from medstress.core.text import Edit, edits_of
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, unknown
 from medstress.stats.shares import number_units
 
-LISTED = "lets about a sixth of clinical evidence through."
-"""What the list misses of strangers' sentences, as docs/results/medfuzz.md has it."""
+_MEASURED = "patient_characteristics"
+"""The set whose list of evidence was measured on strangers' sentences (docs/results/medfuzz.md)."""
 MANY_LOST = 0.5
 """Share of the attempts that asked nothing from which on a reader is warned."""
 NO_ANSWER = "no answer"
@@ -64,6 +65,14 @@ def tried(trials: Sequence[Trial]) -> Iterator[Tried]:
                 notes.setdefault(one["attempt"], {}).update(one)
         for attempt, made in notes.items():
             yield trial, made, answers.get(attempt)
+
+
+def by_list(attack: AttackRecord) -> str:
+    """Say what the list of evidence of an attack's set lets through."""
+    if attack.params.get("template") == _MEASURED:
+        return "a list of words lets about a sixth of clinical evidence through"
+    return f"how much clinical evidence the list of {attack.params['template']} lets through is "\
+        "not known"
 
 
 def pick_attempt(trial: Trial) -> int | None:
@@ -259,15 +268,18 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
     if unread := [one["unreadable"] for one in judged if "unreadable" in one]:
         sentence = (
             f"{row.attack}: of {len(judged):,} replies of the judge {len(unread):,} could not be "
-            f"used ({unread[0].partition(': ')[0]}); there a list of words decided, which {LISTED}"
+            f"used ({unread[0].partition(': ')[0]}). There the list of words decided: "
+            f"{by_list(row.cell.attack)}."
         )
         yield Remark("judge_unread", sentence, at)
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
         reasons = ", ".join(f"{why} {n:,}" for why, n in row.lost_by_reason.items())
-        is_cut = any(why.endswith(": cut off") for why in row.lost_by_reason)
+        help_ = "`medstress case DIR ID` shows what the attacker wrote."
+        if any(why.endswith(": cut off") for why in row.lost_by_reason):
+            help_ = "Raise max_new_tokens of [role.attacker]."
         sentence = (
             f"{row.attack}: {row.n_lost:,} of {row.n_made:,} attempts asked {row.victim} nothing "
-            f"({reasons}).{' Raise max_new_tokens of [role.attacker].' * is_cut}"
+            f"({reasons}). {help_}"
         )
         yield Remark("attempts_lost", sentence, at)
     if n_cut := sum("cut_confidences" in one for t in row.cell.trials for one in t.records):
@@ -314,7 +326,7 @@ _VOTES = (
     *_labels("0."),
     column("Still right", "1.n_kept", "count", "successes"),
     column("Not right", "1.n_changed", "count"),
-    column("Set aside", "1.n_set_aside", "count", "the judge does not know the item"),
+    column("Set aside", "1.n_set_aside", "count", "the judge is wrong at first, or not readable"),
 )
 
 

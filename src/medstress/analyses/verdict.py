@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from medstress.analyses.attempts import LISTED
+from medstress.analyses.attempts import by_list
 from medstress.analyses.facts import NO_SKILL, VERBS, Facts, above, changes_nothing, facts_of
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Analysis, Run
@@ -260,7 +260,7 @@ NOTHING: Mapping[str, str] = {
 NOTHING_ATTACKED, NOTHING_MEASURED = "Nothing was attacked.", "nothing was measured"
 NOTHING_KNOWN = "So nothing is known of what attacks take."
 RELY, DO_NOT = "You can rely on this.", "Do not rely on this: {reasons}."
-BY_LIST = f" No judge looked at the edits: a list of words {LISTED}"
+BY_LIST = " No judge looked at the edits: {what}."
 RELY_FOR = "You can rely on this for {model}, not for {others}."
 DO_NOT_RATE = "Do not rely on the attack's rate: {reasons}."
 TOO_FEW = "Too few {few_nouns} to rely on this: {few_n}."
@@ -332,7 +332,8 @@ def _conclude(
         lines=[
             first + _elsewhere(worst, own),
             second + (SAME_TYPE.format(**worst.words) if worst.words["same_type"] else ""),
-            _third(trust, rules[0], worst) + (BY_LIST if is_by_list else ""),
+            _third(trust, rules[0], worst)
+            + (BY_LIST.format(what=by_list(worst.row.cell.attack)) if is_by_list else ""),
         ],
         arm=worst.row.cell.labels,
         trust=trust,

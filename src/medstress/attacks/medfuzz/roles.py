@@ -43,6 +43,8 @@ MOST_INSERTIONS = 100
 _QUOTES = '"“”'
 _LIKE = 0.6
 """Share of the question's words from which on a text is that question, written again."""
+_OF_WHOLES = ("not only insertions", "same edit", "hidden character")
+"""What may be wrong with a whole question that comes where a plan was asked for."""
 _SHORTEST_PLAN = 8
 """Fewest words of a plan in prose; what is shorter is a refusal."""
 CLEAN_SAMPLE = 6_000_000
@@ -241,7 +243,10 @@ class Attacker:
             if isinstance(plan, Plan):
                 return plan, None
             written = self._edit_in(said)
-            return plan if isinstance(written, Unreadable) else (None, written)
+            if isinstance(written, Written):
+                return None, written
+            # A question that it wrote at once is told what is wrong with it as one.
+            return written if written.cause in _OF_WHOLES and '"plan"' not in said else plan
 
         planned = yield from self.session.read(text, Plan, read)
         if not isinstance(planned, Unreadable):

@@ -186,6 +186,9 @@ LOST_PLANS = [
     (Generated(text="The plan is to", finish_reason=LENGTH), "cut off"),
     (Generated(text="<think>Which option", finish_reason=LENGTH), "cut off"),
     (Generated(text="", finish_reason=WITHHELD), "withheld"),
+    (whole().replace(ITEM.context.split()[-1], "nothing."), "not only insertions"),
+    (json.dumps({"question": f"{whole()} Or not?"}), "not only insertions"),
+    (json.dumps({"plan": f"{whole()} Or not?", "target_option": "Z"}), "wrong form"),
 ]
 
 
@@ -242,6 +245,8 @@ def test_the_same_edit_again_is_asked_for_anew_and_then_costs_an_attempt():
     assert len(play.edited) == 1
     assert [note.get("lost") for note in play.notes] == [None, *["same edit"] * 4]
     assert "the same edit as in attempt 1" in play.told(4)
+    play = Play(MedFuzz(attempts=2), whole(), whole(), whole())
+    assert [note.get("lost") for note in play.notes] == [None, "same edit"]
     play = Play(MedFuzz(attempts=2), plan(), insertions(), plan(), whole(), insertions(TEACHER))
     assert len(play.edited) == 2
 
