@@ -37,7 +37,7 @@ COMPARISON = """## `compare --json`: format 3
 | `verdict`, `sentence` | what is shown of B against A after adjustment; in words with numbers |
 | `n_items`, `n_pairs` | items, and pairs of trials with the same item, part, repeat and seed |
 | `n_worst` | trials in which an unreadable or failed answer counts against a model |
-| `n_open` | pairs that a failed call leaves open |
+| `n_open` | pairs that a failed call leaves open, or that saw no edit |
 | `value_a`, `value_b`, `difference` | the measure in A, in B; B minus A for exactly these names |
 | `only_a`, `only_b` | pairs in which only A counts, only B; null where the measure is no share |
 | `names_like_these` | the difference, items and names resampled together; it decides |

@@ -71,8 +71,10 @@ def by_list(attack: AttackRecord) -> str:
     """Say what the list of evidence of an attack's set lets through."""
     if attack.params.get("template") == _MEASURED:
         return "a list of words lets about a sixth of clinical evidence through"
-    return f"how much clinical evidence the list of {attack.params['template']} lets through is "\
+    return (
+        f"how much clinical evidence the list of {attack.params['template']} lets through is "
         "not known"
+    )
 
 
 def pick_attempt(trial: Trial) -> int | None:

@@ -382,7 +382,7 @@ def _why_undecided(row: Contrast, margin: float | None) -> str:
         return f"{ITEMS.count(row.n_differ)} differ, and fewer than {LEAST_UNITS} may be chance"
     if row.p_adjusted is None or row.p_adjusted > LEVEL:
         return f"p is above {decimal(LEVEL)}"
-    return "unreadable or failed answers leave it open"
+    return "answers that are unreadable, failed or were never asked for leave it open"
 
 
 def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
@@ -408,8 +408,8 @@ def _check_decidable(rows: Sequence[Contrast], metric: str | None) -> None:
     if all(row.n_open == row.n_pairs for row in kept):
         n = sum(row.n_open for row in kept)
         raise UsageError(
-            f"nothing can be compared: a call failed in each of the {PAIRS.count(n)} that "
-            "decide; mend what failed and run the same command again"
+            f"nothing can be compared: in each of the {PAIRS.count(n)} that decide a call failed "
+            "or no edit was shown; mend what failed and run the same command again"
         )
 
 

@@ -86,7 +86,7 @@ class Contrast:
     n_worst: int = 0
     """Trials in which an unreadable or failed answer counts against a model."""
     n_open: int = 0
-    """Pairs that a failed call leaves open."""
+    """Pairs that a failed call leaves open, or that no edit was shown."""
     value_a: Estimate
     value_b: Estimate
     only_a: int | None = None
@@ -263,8 +263,10 @@ def _held(reading: Reading, failed: Mask) -> _Good:
 
 
 def _failed(cell: Cell, budget: int | None) -> Mask:
-    """Return which trials a failed call under attack leaves open."""
+    """Return which trials a failed call under attack leaves open, or that no edit was shown."""
     lacks = cell.eligible & cell.mask(lambda t: _lacks_calls(t, budget))
+    if not cell.attack.whole_copy:
+        lacks |= cell.unseen
     return np.asarray(lacks & ~cell.flipped(cell.budget if budget is None else budget))
 
 

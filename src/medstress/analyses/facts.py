@@ -33,7 +33,7 @@ from medstress.analyses.shown import (
 )
 from medstress.analyses.success import UNSEEN
 from medstress.core.arms import CONTROLS, NOISE_CONTROL, arm_label
-from medstress.core.trials import Trial
+from medstress.core.trials import Queries, Trial
 from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.stats.estimate import Estimate, quantile, sidak, unknown, wilson_ends
 from medstress.stats.paired import LEAST_UNITS, Difference, tango
@@ -182,6 +182,16 @@ class Facts:
     def harmless_mute(self) -> float:
         """Share of the attacked without any readable answer under the control."""
         return _share(self.control_cell, lambda cell: cell.mute)
+
+    @cached_property
+    def open(self) -> float:
+        """Share of the attacked that the answers leave open; 0 where most could be read."""
+        return _open(self.row.cell)
+
+    @cached_property
+    def harmless_open(self) -> float:
+        """The same of the control."""
+        return _open(self.control_cell) if self.control_cell else 0.0
 
     @property
     def is_judged(self) -> bool:
@@ -374,6 +384,8 @@ class Facts:
             "harmless_range": self._harmless_range(),
             "harmless_shown": count_of(1 - self.harmless_unseen, n),
             "harmless_mute": count_of(self.harmless_mute, n),
+            "open_attack": count_of(self.open, n),
+            "harmless_open": count_of(self.harmless_open, n),
             "net_range": _range(least, most, n),
             "few_n": f"{few_n:,}",
             "few_nouns": few_noun.many,
@@ -536,6 +548,18 @@ def _share(cell: Cell | None, mask: Callable[[Cell], Mask]) -> float:
     if cell is None or not cell.eligible.any():
         return 0.0
     return int(mask(cell).sum()) / int(cell.eligible.sum())
+
+
+def _open(cell: Cell) -> float:
+    """Return the share of the attacked that may be lost, for all that their answers say.
+
+    0 where at most a tenth of the answers failed or could not be read: then the interval says it.
+    """
+    sums = Queries(*cell.queries[cell.eligible].sum(axis=0).tolist())
+    if sums.unreadable + sums.failed <= UNSEEN * sums.asked:
+        return 0.0
+    read = cell.read("asr")
+    return _share(cell, lambda _: read.most & ~read.hit)
 
 
 def above(estimate: Estimate) -> bool:

@@ -126,6 +126,8 @@ SECOND: Mapping[str, str] = {
     "harmless hardly shown": "{Controls} were shown in only {harmless_shown} of the {right}, so "
     "what they lose is unknown.",
     "harmless mute": "Under {controls} no answer could be read in {harmless_mute} of the {right}.",
+    "harmless open": "Under {controls} answers to {harmless_open} of the {right} failed or could "
+    "not be read.",
     "plain": "{Controls} lose {harmless}.",
     "none either": "{Controls} lose none either.",
     "none, may be chance": "{Controls} lose none; the difference may be chance.",
@@ -135,6 +137,7 @@ SECOND: Mapping[str, str] = {
 }
 REASONS: Mapping[str, str] = {
     "mute": "{mute} of {right} {unread} under attack",
+    "answers open": "under attack, answers to {open_attack} of {right} failed or could not be read",
     "unseen": "{unseen} of {right_nouns} {were} never attacked",
     "noisy": "this model changes its answer whenever the text changes",
     "all changed": "every answer changed, whatever the edit",
@@ -145,6 +148,8 @@ REASONS: Mapping[str, str] = {
     "tied": "the model gives its best score to several options",
     "noise as much": "the same noise outside entities may cost as much",
     "control mute": "under {controls} {harmless_mute} of {right} have no readable answer",
+    "control open": "under {controls} answers to {harmless_open} of {right} failed or could not be "
+    "read",
     "no control": "no harmless edits were tried, and they may lose as {much}",
     "control unseen": "harmless edits may lose as many",
     "no skill": "{subject} is {before} before any edit",
@@ -199,6 +204,7 @@ def _second(f: Facts) -> str:
         "attack may be chance": f.is_harmless_first,
         "harmless hardly shown": f.harmless_unseen > UNSEEN,
         "harmless mute": f.harmless_mute > UNSEEN,
+        "harmless open": f.harmless_open > UNSEEN,
         "plain": not f.is_judged,
         "none either": not loses and f.takes_no_harm,
         "none, may be chance": f.may_be_chance and f.takes_no_harm,
@@ -213,6 +219,7 @@ def _reasons(f: Facts) -> list[str]:
     is_first, is_noisy, takes_less = f.is_harmless_first, f.is_noisy, f.takes_less
     holds = {
         "mute": f.mute > UNSEEN,
+        "answers open": f.open > UNSEEN and f.mute <= UNSEEN,
         "unseen": f.unseen > UNSEEN,
         "noisy": is_first and is_noisy and not takes_less,
         "all changed": is_first and f.is_all_changed and not is_noisy,
@@ -223,6 +230,7 @@ def _reasons(f: Facts) -> list[str]:
         "tied": f.row.counts.is_tied,
         "noise as much": f.is_noise_first,
         "control mute": f.harmless_mute > UNSEEN,
+        "control open": f.harmless_open > UNSEEN and f.harmless_mute <= UNSEEN,
         "no control": f.lacks_control and f.harmless is None,
         "control unseen": f.lacks_control and f.harmless is not None,
         "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,

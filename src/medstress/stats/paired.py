@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, comb, floor, fsum, hypot, sqrt
-from statistics import NormalDist
+from math import ceil, comb, erfc, floor, fsum, hypot, sqrt
+from sys import float_info
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,8 @@ def difference(first: Mask, second: Mask, units: Units, level: float = 0.95) -> 
     levels = [tally(level, only_first, only_second) for level in units]
     f = max(pair_effect(b, c, counts) for counts, b, c in levels)
     b, c, m = int(only_first.sum()), int(only_second.sum()), len(levels[0][0])
-    p = 1.0 if b + c == 0 else 2 * NormalDist().cdf(-abs(b - c) / sqrt(f * (b + c)))
+    z = abs(b - c) / sqrt(f * (b + c)) if b + c else 0.0
+    p = max(erfc(z / sqrt(2)), float_info.min)  # never 0, however far apart
     if 0 < b + c < FEW and m == n:
         p = max(p, exact_p(b, c))
     low, high = tango(b / f, c / f, n / f, quantile(level))

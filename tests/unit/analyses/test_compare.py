@@ -250,11 +250,23 @@ def test_failed_calls_decide_nothing():
     assert (gate.verdict, gate.fails, gate.deciding[0].n_open) == ("undecided", True, 40)
 
 
+def test_an_attack_that_showed_no_edit_says_nothing_of_the_model():
+    """An attacker that refuses is no loss of B, and none that B withstood."""
+    held, refused = trials([HELD] * 40), trials([HELD] * 40, asked=0)
+    for a, b in ((held, refused), (refused, held), (refused, refused)):
+        with pytest.raises(UsageError) as error:
+            compared(a, b, margin=0.05)
+        assert "no edit was shown" in str(error.value)
+    some = [*trials([HELD] * 40), *trials([HELD] * 60, asked=0)[40:]]
+    found = compared(trials([HELD] * 60), some, margin=0.05)
+    assert (found.verdict, found.deciding[0].n_open) == ("undecided", 20)
+
+
 @pytest.mark.parametrize("at", ["baseline", "attack"])
 def test_a_model_none_of_whose_calls_came_back_cannot_be_compared(at, said):
     with pytest.raises(UsageError) as error:
         compared(trials([HELD] * 30), trials([FAILED] * 30, failed_at=at))
-    said(str(error.value), "a call failed in each of the 30 pairs")
+    said(str(error.value), "in each of the 30 pairs that decide a call failed")
 
 
 def test_seeds_of_one_item_are_one_unit():

@@ -580,3 +580,21 @@ def test_ten_questions_under_forty_ids_are_ten():
     assert few.trust.reasons[-1] == "only 10 different questions"
     assert "only" not in " ".join(many.trust.reasons)
     assert few.lines[0].startswith("model knew 40 of 40 questions")
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "failed", "level"), [(1, 1, "yes"), (15, 0, "no"), (0, 15, "no"), (7, 8, "no")]
+)
+def test_answers_that_could_mostly_not_be_read_are_no_evidence(unreadable, failed, level):
+    """Twenty answers each, of attack or control; a few unreadable ones are in the interval."""
+    read = [trial(i, asked=8) for i in range(40)]
+    harmless = [trial(i, control(), asked=8) for i in range(40)]
+    how = {"asked": 20, "unreadable": unreadable, "failed": failed}
+    attack = planted_run([*(trial(i, **how) for i in range(40)), *harmless]).of(VERDICT)
+    other = planted_run([*read, *(trial(i, control(), **how) for i in range(40))]).of(VERDICT)
+    assert (attack.trust.level, other.trust.level) == (level, level)
+    if level == "no":
+        where = "answers to 40 of 40 failed or could not be read"
+        assert attack.trust.reasons == [f"under attack, {where}"]
+        assert other.trust.reasons == [f"under harmless edits {where}"]
+        assert other.lines[1] == f"Under harmless edits {where.replace('of 40', 'of the 40')}."
