@@ -393,7 +393,7 @@ def planted_run(trials: Iterable[Trial], /, **parts: Any) -> Run:
     own = {name: parts.pop(name) for name in list(parts) if name in Planted.__dataclass_fields__}
     attacks = {one.arm.attack.label: dict(one.arm.attack.params) for one in numbered}
     manifest = {
-        "config": {"experiment": {"name": "planted"}},
+        "config": {"experiment": {"name": "planted", "controls": False}},
         "fingerprint": "planted",
         "complete": True,
         "seeds": sorted({t.arm.seed for t in numbered if t.arm.seed is not None}),

@@ -22,6 +22,7 @@ from medstress.analyses.shown import (
     DOCUMENTS,
     ENTITIES,
     HARMLESS,
+    MEANINGLESS,
     PAIRS,
     TEXTS,
     Noun,
@@ -82,6 +83,8 @@ class Facts:
     control_cell: Cell | None
     is_awaited: bool
     """Whether a control is planned and has not been asked."""
+    fits_none: bool
+    """Whether the run would have a control of this attack, if one fitted."""
 
     @property
     def is_clean(self) -> bool:
@@ -317,10 +320,20 @@ class Facts:
         return in_questions(share.value or 0.0, self.n_right)
 
     @property
+    def is_harmless(self) -> bool:
+        """Whether the attack is a control, which the experiment names as an attack."""
+        return self.row.cell.attack.name in MEANINGLESS
+
+    @property
     def lacks_control(self) -> bool:
-        """Whether something is lost, and nothing says how much harmless edits take."""
-        if self.is_clean or (self.taken.value or 0.0) <= 0:
+        """Whether something is lost, and nothing says how much harmless edits take.
+
+        Repeats of the prompt show chance alone: they are the control of a second turn.
+        """
+        if self.is_clean or self.is_harmless or (self.taken.value or 0.0) <= 0:
             return False
+        if self.control == "repeat" and self.row.cell.attack.name != "challenge":
+            return True
         if self.score is not None:
             return self.net is None
         return self.harmless is None or self.harmless_unseen > UNSEEN
@@ -462,16 +475,17 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
     varies = [len({place[i] for place in places}) > 1 for i in (0, 1)]
     attacks = attack_names(cell.attack for cell in run.attacks)
     models = model_names(run.manifest["victims"])
+    wants_controls = run.manifest["config"]["experiment"].get("controls") is not False
     for row, taken, score, score_name in _with_result(rows):
         # Drops of a score and shares of answers are two kinds of results.
         among = [part[0] for part in of_all if (part[2] is None) == (score is None)]
         n, place = max(1, len(among)), row.cell.place
         level = sidak(n)
         # Of the controls with trials of both the one that takes most if some take as much as the
-        # attack, else the first. Random names of the type are an attack of their own.
+        # attack, else the first.
         tried = {n: c for n, c in row.loss.control.items() if c.n} if row.loss else {}
         names = [name for name in HARMLESS if name in tried]
-        harmless = [name for name in names if name != "same_type"]
+        harmless = [name for name in names if name in MEANINGLESS]
         as_much = [name for name in harmless if row.loss and row.loss.takes_as_much(name)]
         first = next(iter(names), None)
         control = max(as_much, key=lambda name: tried[name].ends[0] or 0.0, default=first)
@@ -490,6 +504,7 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
             control=control,
             control_cell=run.controls(row.cell).get(control) if control else None,
             is_awaited=control is None and not run.is_complete and is_planned,
+            fits_none=not is_planned and (wants_controls or changes_nothing(row.cell)),
         )
 
 

@@ -426,6 +426,8 @@ HARMLESS: Mapping[str, str] = {
     "repeat": "repeats of the same prompt",
 }
 """Control -> words, the one that says most first."""
+MEANINGLESS = tuple(name for name in HARMLESS if name != "same_type")
+"""Those whose edits mean nothing; random names of the type are an attack of their own."""
 CONTROL_WORDS: Mapping[str, str] = {**HARMLESS, NOISE_CONTROL: "noise outside entities"}
 """The same for all controls."""
 _ATTACKS: Mapping[str, str] = {

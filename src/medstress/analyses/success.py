@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair, share_of
-from medstress.analyses.shown import FLAT, HARMLESS, HIDDEN, Remark, right_ones
+from medstress.analyses.shown import FLAT, HARMLESS, HIDDEN, MEANINGLESS, Remark, right_ones
 from medstress.core.arms import MEANINGS
 from medstress.core.hashing import rng_for
 from medstress.core.outcomes import TOO_LONG, Verdict, is_too_long
@@ -467,7 +467,7 @@ def doubt(
     """
     controls, of = run.controls(cell), whole or cell
     left = reach(run, of) if controls else None
-    for name in (name for name in HARMLESS if name in controls):
+    for name in (name for name in MEANINGLESS if name in controls):
         pairs = pair(cell, controls[name])
         both = readings(cell, controls[name], pairs, budget or of.budget, left)
         high = contrast(*both, pairs.units, level).estimate.ends[1]

@@ -143,6 +143,8 @@ CASES = {
         *(BY_CONTROL, {"metric": "asr_valid", "max_high": 0.2}, None),
         "harmless edits lose more than the attack",
     ),
+    # Random names of the type are an attack of their own, as in the verdict.
+    "random names lose more": ([*lost(0, 100), *lost(60, 100, SAME_TYPE)], ASR, True, ""),
     # These limits do not say that little is lost.
     "at most so much is left": (BY_CONTROL, {"metric": "accuracy_after", "max_high": 1}, True, ""),
     "at least so much is lost": (

@@ -598,3 +598,24 @@ def test_answers_that_could_mostly_not_be_read_are_no_evidence(unreadable, faile
         assert attack.trust.reasons == [f"under attack, {where}"]
         assert other.trust.reasons == [f"under harmless edits {where}"]
         assert other.lines[1] == f"Under harmless edits {where.replace('of 40', 'of the 40')}."
+
+
+def test_an_attack_without_a_fitting_control_gets_no_advice_to_add_one():
+    lost = [trial(i, flipped_at=1) for i in range(40)]
+    on = {"experiment": {"name": "planted", "controls": True}}
+    verdict = planted_run(lost, config=on).of(VERDICT)
+    assert verdict.lines[1] == "No control fits near names."
+    reason = "no control fits near names, and harmless edits may lose as many"
+    assert verdict.trust.reasons == [reason]
+    off = planted_run(lost).of(VERDICT)
+    assert off.lines[1].endswith("--set experiment.controls=true adds them.")
+
+
+def test_a_control_that_is_the_attack_needs_none_and_repeats_are_none():
+    alone = arm(replace(NEAR, label="no_op", name="no_op"))
+    verdict = planted_run([trial(i, alone, flipped_at=1) for i in range(40)]).of(VERDICT)
+    assert verdict.lines[1:] == ["Nothing but harmless edits was tried.", "You can rely on this."]
+    lost = [trial(i, flipped_at=1) for i in range(40)]
+    repeats = [trial(i, control("repeat"), asked=8) for i in range(40)]
+    verdict = planted_run([*lost, *repeats]).of(VERDICT)
+    assert verdict.trust.reasons == ["harmless edits may lose as many"]
