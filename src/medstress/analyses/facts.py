@@ -197,6 +197,15 @@ class Facts:
         return _open(self.control_cell) if self.control_cell else 0.0
 
     @property
+    def valid(self) -> Estimate | None:
+        """Share validly lost by people's labels, where these surely refute more than a tenth."""
+        of = self.row.validity
+        valid = None if of is None else of.asr_valid
+        high, low = valid.ends[1] if valid else None, self.taken.ends[0]
+        is_less = high is not None and low is not None and high < (1 - UNSEEN) * low
+        return valid if is_less else None
+
+    @property
     def is_judged(self) -> bool:
         """Whether enough was asked and answered to count what the attack takes."""
         return self.unseen <= UNSEEN and self.mute < 1
@@ -398,6 +407,7 @@ class Facts:
             "harmless_shown": count_of(1 - self.harmless_unseen, n),
             "harmless_mute": count_of(self.harmless_mute, n),
             "open_attack": count_of(self.open, n),
+            "valid": count_of(self.valid.value if self.valid else None, n),
             "harmless_open": count_of(self.harmless_open, n),
             "net_range": _range(least, most, n),
             "few_n": f"{few_n:,}",

@@ -36,7 +36,7 @@ def number_units(paths: Sequence[tuple[Any, ...]]) -> Units:
     # Sorted, the paths of one unit of any level follow each other.
     depths = range(1, levels + 1)
     is_new = [[path[:d] != last[:d] for d in depths] for last, path in pairwise(ordered)]
-    numbers = np.cumsum([[0] * levels, *is_new], axis=0, dtype=np.int64).T
+    numbers = np.cumsum(np.array([[False] * levels, *is_new]), axis=0, dtype=np.int64).T
     places = {path: i for i, path in enumerate(ordered)}
     return numbers[:, np.array([places[path] for path in paths], dtype=np.int64)]
 

@@ -9,11 +9,12 @@ import pytest
 from medstress.analyses.run import Cell
 from medstress.analyses.shown import as_json
 from medstress.analyses.validity import Validity, remarks, validity
+from medstress.analyses.verdict import VERDICT
 from medstress.core.trials import Trial
 from medstress.core.trials import Validity as Word
 from medstress.core.validity import Evidence
 from medstress.stats.estimate import wilson, wilson_ends
-from planted_trials import arm, trial
+from planted_trials import arm, control, planted_run, trial
 
 PEOPLE_SAY = {valid: Word(valid, "review") for valid in (True, False)}
 UNKNOWN = Word(None, "rule")
@@ -156,3 +157,12 @@ def test_seeds_and_documents_are_no_further_labels():
     ).asr_valid
     assert width(False) == pytest.approx(one_seed.high - one_seed.low, abs=0.02)  # type: ignore[operator]
     assert width(True) > 1.3 * width(False)
+
+
+@pytest.mark.parametrize(("n_refuted", "doubts"), [(0, False), (2, False), (24, True)])
+def test_a_verdict_does_not_rest_on_successes_that_people_refute(n_refuted, doubts):
+    labels = words((30 - n_refuted, PEOPLE_SAY[True], True), (n_refuted, PEOPLE_SAY[False], True))
+    harmless = [trial(i, control()) for i in (*range(30), *range(1000, 1020))]
+    reasons = planted_run([*labels, *held(20), *harmless]).of(VERDICT).trust.reasons
+    said = "of the 30 lost, people find 6 where the right answer is still right"
+    assert (said in reasons) is doubts
