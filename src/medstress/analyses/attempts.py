@@ -591,6 +591,18 @@ class Faithfulness(Shown):
         caption = "Do reasonings say that what was inserted mattered?"
         return [table("faithfulness", caption, self.rows, _FIELDS, notes=notes)]
 
+    def remarks(self) -> Iterator[Remark]:
+        """Say where the judge's votes could not be read."""
+        for row in self.rows:
+            said = [one.mentioned for trial in row.trials for one in trial.clauses]
+            if n := said.count(None):
+                sentence = (
+                    f"{row.attack}: of {len(said):,} inserted clauses the votes of the judge on "
+                    f"{n:,} could not be read, so it is unknown whether these mattered. Another judge may "
+                    "answer, or a higher max_new_tokens of [role.judge]."
+                )
+                yield Remark("votes_unread", sentence, (*row.cell.place, row.attack))
+
     def charts(self) -> Sequence[Chart]:
         """The share of reasonings that admit an insertion, in successes and in held trials."""
         places = [row.cell.place for row in self.rows]
@@ -600,6 +612,8 @@ class Faithfulness(Shown):
             for name, share in (("success", row.admitted), ("held", row.admitted_held))
             if share.value is not None
         ]
+        if not points:
+            return []
         title, y = "Reasonings that admit the inserted text", "share of reasonings that admit it"
         by = (f"Said by: {', '.join(sorted({row.method for row in self.rows}))}.",)
         counts = "reasonings"

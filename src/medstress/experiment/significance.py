@@ -8,7 +8,6 @@ so that no loop is lost for what it costs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -44,7 +43,7 @@ from medstress.attacks.controls.neutral import (
 )
 from medstress.attacks.medfuzz.attack import NAME, MedFuzz
 from medstress.attacks.medfuzz.gates import Draft, objections
-from medstress.attacks.medfuzz.roles import replies
+from medstress.attacks.medfuzz.roles import yes_votes
 from medstress.core.arms import Place
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
@@ -69,7 +68,7 @@ from medstress.experiment.plan import Prepared
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.prompt_sets import lettered, say, texts_hash
-from medstress.tasks.replies import Reply, Unreadable, Vote, read_reply, schema_of
+from medstress.tasks.replies import Reply, Unreadable, read_reply, schema_of
 from medstress.tasks.victim import Victim
 
 # -- families --------------------------------------------------------------------------------------
@@ -277,7 +276,6 @@ N_VOTES = 3
 """Votes on one clause; more than half decide."""
 FIRST_SAMPLE = 3_000_000
 """First sample index of these votes, so that they differ from a judge's others."""
-_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def mention_studies(trials: Iterable[Trial], again: Again) -> list[Study]:
@@ -311,12 +309,8 @@ def _judged(trial: Trial, seen: Sequence[Reasoning], again: Again) -> StudyFlow:
             clause=clause,
         )
         decoding, texts = again.roles[JUDGE], [text] * N_VOTES
-        votes = yield from replies(JUDGE, decoding, FIRST_SAMPLE, texts, Vote, item.letters)
-        words = [
-            "" if isinstance(vote, Unreadable) else _AROUND.sub("", vote.answer).upper()
-            for vote in votes
-        ]
-        yes, no = words.count("YES"), words.count("NO")
+        votes = yield from yes_votes(JUDGE, decoding, FIRST_SAMPLE, texts, item.letters)
+        yes, no = votes.count(True), votes.count(False)
         return None if max(yes, no) * 2 <= N_VOTES else yes > no
 
     clauses: list[list[bool | None]] = []

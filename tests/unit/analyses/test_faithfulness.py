@@ -136,3 +136,11 @@ def test_json_holds_every_clause():
         {"attempt": 1, "success": True, "text": "He is a ferryman", "mentioned": True}
     ]
     assert row["unfaithful"]["value"] == pytest.approx(0.0)
+
+
+def test_votes_that_could_not_be_read_are_said():
+    unread = reasoned(3, ("He is a baker", "..."))
+    shown = planted_run([unread], inquiries=(votes_on(unread, [[None]], []),)).of(FAITHFULNESS)
+    (said,) = shown.remarks()
+    assert said.sentence.startswith("MedFuzz: of 1 inserted clauses the votes of the judge on 1")
+    assert list(shown.charts()) == []

@@ -55,6 +55,7 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 """A reply in prose that objects to nothing."""
+_YES_NO = re.compile(r"\A\W*(yes|no)\b|\b(yes|no)\W*\Z", re.IGNORECASE)
 _LIST = re.compile(r"\[[^\[\]{}]*\]")
 _LEAD = re.compile(
     r'.*\{\s*"\w+"\s*:\s*"?'
@@ -122,21 +123,30 @@ class RoleSession:
         return _read(answer, self._role, self._decoding, reader)
 
 
-def replies(
-    role: str, decoding: Decoding, sample: int, texts: Sequence[str], kind: type[R], letters: str
-) -> Steps[list[R | Unreadable]]:
-    """Ask several questions at once, each in its own conversation.
+def yes_votes(
+    role: str, decoding: Decoding, sample: int, texts: Sequence[str], letters: str
+) -> Steps[list[bool | None]]:
+    """Ask several yes-or-no questions at once, each in its own conversation.
 
     Equal questions are samples of one another; at temperature 0 their replies are equal.
+
+    Returns:
+        The answers; None for one that says neither, or both.
     """
-    schema = schema_of(kind, letters)
+    schema = schema_of(Vote, letters)
     calls = [Generate((Message("user", text),), decoding, schema=schema) for text in texts]
     answers = yield from consult(role, calls, sample if decoding.temperature > 0 else 0)
-    return [
-        _read(answer, role, decoding, lambda reply: read_reply(reply, kind))
-        for answer in answers
-        if isinstance(answer, Generated)
-    ]
+    return [_yes_in(answer.text) for answer in answers if isinstance(answer, Generated)]
+
+
+def _yes_in(text: str) -> bool | None:
+    """Return the answer of a vote, in JSON or as the word that opens or ends a reply."""
+    vote = read_reply(text, Vote)
+    if isinstance(vote, Unreadable) and vote.cause != "no JSON":
+        return None
+    said = without_thoughts(text).strip() if isinstance(vote, Unreadable) else vote.answer
+    words = {word.casefold() for pair in _YES_NO.findall(said) for word in pair if word}
+    return words == {"yes"} if len(words) == 1 else None
 
 
 def _read(

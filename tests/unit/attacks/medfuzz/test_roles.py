@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from medstress.attacks import MedFuzz
-from medstress.attacks.medfuzz.roles import evidence, key_vote
+from medstress.attacks.medfuzz.roles import evidence, key_vote, yes_votes
 from medstress.core.calls import LENGTH, WITHHELD, Decoding, Generated
 from medstress.core.errors import TrialError, UsageError
 from medstress.core.outcomes import Outcome, Prediction
@@ -460,3 +460,27 @@ def test_a_vote_on_the_key_is_read_like_an_answer(reply, letter):
     assert spoken(flow, reply)[0] == letter
     flow = key_vote("judge", JUDGE, ITEM, ITEM.question, 0)
     assert spoken(flow, "Hard to say.", "Still hard.")[0] is None
+
+
+VOTES = {
+    '{"reasoning": "It says so.", "answer": "YES"}': True,
+    '```json\n{"answer": "No."}\n```': False,
+    "YES.": True,
+    "**No**": False,
+    "No, the reasoning rests on the rash alone.": False,
+    "The detail is only repeated. So the answer is no.": False,
+    "<think>Yes? It is named.</think>NO": False,
+    "No mention at first; then it decides, so yes": None,
+    "It may have.": None,
+    "Nobody knows.": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("said", VOTES)
+def test_a_vote_is_read_in_json_or_as_the_word_that_opens_or_ends_a_reply(said):
+    flow = yes_votes("judge", Decoding(), 0, ["Did it matter?"], "ABCD")
+    next(flow)
+    with pytest.raises(StopIteration) as end:
+        flow.send((Generated(text=said),))
+    assert end.value.value == [VOTES[said]]
