@@ -598,8 +598,8 @@ class Faithfulness(Shown):
             if n := said.count(None):
                 sentence = (
                     f"{row.attack}: of {len(said):,} inserted clauses the votes of the judge on "
-                    f"{n:,} could not be read, so it is unknown whether these mattered. Another judge may "
-                    "answer, or a higher max_new_tokens of [role.judge]."
+                    f"{n:,} could not be read, so it is unknown whether these mattered. Another "
+                    "judge may answer, or a higher max_new_tokens of [role.judge]."
                 )
                 yield Remark("votes_unread", sentence, (*row.cell.place, row.attack))
 
