@@ -22,10 +22,15 @@ def plural(n: int, one: str, many: str | None = None) -> str:
 def quoted(path: object) -> str:
     """Return a path as a shell reads it: as it is, unless a character of it is odd there.
 
-    >>> quoted("runs/a"), quoted("my runs/$(rm)")
-    ('runs/a', "'my runs/$(rm)'")
+    >>> quoted("runs/a"), quoted("my runs/$(rm)"), quoted("a\\nb")
+    ('runs/a', "'my runs/$(rm)'", "$'a\\\\nb'")
     """
-    return shlex.quote(str(path))
+    text = str(path)
+    if text.isprintable():
+        return shlex.quote(text)
+    # What is not seen is written as Bash and Zsh read it.
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in escaped) + "'"
 
 
 def command(*words: object) -> str:
@@ -34,7 +39,7 @@ def command(*words: object) -> str:
     >>> command("summary", "my runs/a")
     "medstress summary 'my runs/a'"
     """
-    return shlex.join(["medstress", *map(str, words)])
+    return " ".join(["medstress", *map(quoted, words)])
 
 
 def listed(names: Sequence[str]) -> str:
