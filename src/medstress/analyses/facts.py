@@ -494,11 +494,8 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
         # Of the controls with trials of both the one that takes most if some take as much as the
         # attack, else the first.
         tried = {n: c for n, c in row.loss.control.items() if c.n} if row.loss else {}
-        names = [name for name in HARMLESS if name in tried]
-        harmless = [name for name in names if name in MEANINGLESS]
-        as_much = [name for name in harmless if row.loss and row.loss.takes_as_much(name)]
-        first = next(iter(names), None)
-        control = max(as_much, key=lambda name: tried[name].ends[0] or 0.0, default=first)
+        first = next((name for name in HARMLESS if name in tried), None)
+        control = (row.loss.headline if row.loss else None) or first
         is_planned = any(arm_label(row.key.attack, n) in run.manifest["attacks"] for n in HARMLESS)
         yield Facts(
             row=row,

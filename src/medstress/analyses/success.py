@@ -368,7 +368,7 @@ class Loss:
     def headline(self) -> str | None:
         """The control whose harmless edits are the headline: of those that take as much as the
         attack the one that surely takes most; None without one."""
-        as_much = [name for name in self.control if self.takes_as_much(name)]
+        as_much = [n for n in MEANINGLESS if n in self.control and self.takes_as_much(n)]
         return max(as_much, key=lambda name: self.control[name].ends[0] or 0.0, default=None)
 
 

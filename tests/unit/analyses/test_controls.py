@@ -174,8 +174,10 @@ def test_when_harmless_edits_are_the_headline(n, lost, lost_by_control, is_headl
 def test_the_headline_is_the_control_that_surely_takes_most():
     trials = [trial(i, flipped_at=1 if i < 10 else None) for i in range(40)]
     trials += [trial(i, control(), flipped_at=1 if i < 9 else None) for i in range(40)]
-    trials += [trial(i, control("same_type"), flipped_at=1 if i < 12 else None) for i in range(40)]
-    assert of(planted_run(trials)).headline == "same_type"
+    trials += [trial(i, control("paraphrase"), flipped_at=1 if i < 12 else None) for i in range(40)]
+    # Random names of the type are an attack of their own.
+    trials += [trial(i, control("same_type"), flipped_at=1 if i < 30 else None) for i in range(40)]
+    assert of(planted_run(trials)).headline == "paraphrase"
 
 
 def test_documents_widen_the_net():
