@@ -38,6 +38,7 @@ PARTS: dict[str, Callable[[int], Any]] = {
     "two_way": drawn_names.two_way,
     "slices": slices.slices,
     "documents": scores.documents,
+    "breaking": scores.breaking,
     "falls": scores.falls,
     "worst": scores.worst,
 }

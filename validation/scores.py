@@ -26,6 +26,8 @@ RECALL, ALIKE, SPURIOUS = (0.8, 0.5), 0.3, 0.2
 marks that are no entity, for each that is one."""
 LINKED = 6
 """Pairs that share a sentence: 1 to so many."""
+BREAKS, BROKEN = 0.02, {"documents": (30, 60, 100), "pairs": (40, 60)}
+"""Share of the documents or pairs that lose all, and how many of either are drawn."""
 MOST_RUNS = 400
 """Of samples whose answers are drawn one by one: seconds each; a coverage has an error of .011."""
 ARMS, ITEMS, LOST = (1, 6, 24), (40, 200, 600), (0.1, 0.3, 0.5)
@@ -118,6 +120,42 @@ def of_pairs(gold: np.ndarray, scores: np.ndarray, places: np.ndarray) -> Sample
         for i, (g, at, score) in enumerate(zip(gold, places, scores, strict=True))
     ]
     return Sample(CORRELATIONS, answers)
+
+
+def breaking(runs: int) -> list[Cell]:
+    """Coverage where few documents or pairs lose all: often none does, and all resamples agree.
+
+    What breaks is marked nowhere, or has a score that says nothing; what does not stays perfect.
+    """
+    cells, runs = [], min(runs, 5 * MOST_RUNS)
+    for of, n in ((of, n) for of, sizes in BROKEN.items() for n in sizes):
+        rng, told, alike = stream("breaking", of, n), [], 0
+        name, after = (
+            ("f1", 2 * (1 - BREAKS) / (2 - BREAKS))
+            if of == "documents"
+            else ("pearson", 1 - BREAKS)
+        )
+        for _ in range(runs):
+            is_lost = rng.random(n) < BREAKS
+            alike += not is_lost.any()
+            if of == "documents":
+                counts = rng.integers(1, LARGEST + 1, n).tolist()
+                kept = [0 if lost else gold for gold, lost in zip(counts, is_lost, strict=True)]
+                both = (
+                    Sample(ENTITIES, [_sentence(i, *one, 0) for i, one in enumerate(found)])
+                    for found in (zip(counts, counts, strict=True), zip(counts, kept, strict=True))
+                )
+            else:
+                gold, noise = rng.normal(size=(2, n))
+                scores = gold, np.where(is_lost, noise, gold)
+                both = (of_pairs(gold, one, np.arange(n)) for one in scores)
+            clean, attacked = both
+            ends = [attacked.estimate(attacked.measured(name), name), clean.fall(attacked, name)]
+            told.append([_of(estimate) for estimate in ends])
+        for i, (score, truth) in enumerate({name: after, f"{name}_drop": 1 - after}.items()):
+            held = _held([both[i] for both in told], truth)
+            cells.append({"score": score, "of": of, "n": n, "alike": alike / runs, **held})
+    return cells
 
 
 def falls(runs: int) -> list[Cell]:

@@ -8,7 +8,7 @@ it has to hold whatever the answers would have been.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from medstress.analyses.run import Cell, Metric, Pairs, Reading, Run, pair
 from medstress.analyses.scores import Scored, scored
+from medstress.analyses.scores import scores as scores_of
 from medstress.analyses.shown import HIDDEN, PAIRS, TEXTS, Noun, OfAttack, noun_of
 from medstress.analyses.success import doubt, reach, readings
 from medstress.core.outcomes import Verdict
@@ -75,6 +76,8 @@ class Contrast:
     a: OfAttack
     b: OfAttack
     metric: str
+    words: str = field(default="", metadata=HIDDEN)
+    """The measure in words, where it is a score."""
     control: str | None = None
     """What `asr_net` is net of."""
     decides: bool
@@ -122,7 +125,7 @@ class Contrast:
     @property
     def measure(self) -> str:
         """The measure in a few words."""
-        words = _WORDS.get(self.metric, self.metric.replace("_", " ").replace("f1", "F1"))
+        words = self.words or _WORDS[self.metric]
         return words.format(control=(self.control or "").replace("_", " "))
 
     def labels(self, name: str, called: Mapping[str, str] | None = None) -> str:
@@ -178,6 +181,7 @@ def contrasts(
         margin: the largest difference that does not matter.
     """
     a, b, both = arm.a, arm.b, arm.pairs
+    sides = (arm.first, a), (arm.second, b)
     scores = scored(arm.first, a, arm.second, b, both)
     shares: tuple[Metric, ...] = ("accuracy_after", "accuracy", "asr")
     if a.attack.asks_clean_only:
@@ -189,14 +193,18 @@ def contrasts(
     wanted = metric or shares[0]
     if scores is not None:
         wanted = metric or (wanted if scores.after is None else f"{scores.scoring.main}_after")
+        # Only a control makes them doubtful.
+        every = [scores_of(run, cell) if run.controls(cell) else None for run, cell in sides]
         for name in scores.shown(wanted):
-            yield _of_score(arm, scores, name, margin, decides=name == wanted)
+            row = _of_score(arm, scores, name, margin, decides=name == wanted)
+            whys = [of.doubt(name) if of and is_of_models else None for of in every]
+            yield _doubted(row, _doubts(whys))
     judged = arm.where(_ended(a)[both.first] & _ended(b)[both.second])
     if not len(judged.pairs):
         return
     i, j = judged.pairs.first, judged.pairs.second
     common = judged.where(np.asarray(a.eligible[i] & b.eligible[j]))
-    doubts = _doubts(arm) if is_of_models else {}
+    doubts = _doubts([doubt(*side, arm.budget) for side in sides]) if is_of_models else {}
     for share in shares:
         kept = common if share == "asr" else judged
         row = _of_share(kept, share, margin, decides=share == wanted)
@@ -208,18 +216,21 @@ def contrasts(
             yield _of_net(common, name, cells, margin, decides=wanted == "asr_net")
 
 
-def _doubts(arm: Matched) -> dict[str, frozenset[Claim]]:
+def _doubts(whys: Iterable[str | None]) -> dict[str, frozenset[Claim]]:
     """Return why the attack says too little of a model, and what is not claimed then.
 
     Where harmless edits lose more of B's answers nothing speaks for it, and of A's nothing for
     equality.
+
+    Args:
+        whys: which harmless edits surely lose more than the attack, in A and in B.
     """
-    sides: Sequence[tuple[str, Run, Cell, frozenset[Claim]]] = (
-        ("A", arm.first, arm.a, frozenset({"equivalent"})),
-        ("B", arm.second, arm.b, frozenset({"equivalent", "no worse", "better"})),
+    sides: Sequence[tuple[str, frozenset[Claim]]] = (
+        ("A", frozenset({"equivalent"})),
+        ("B", frozenset({"equivalent", "no worse", "better"})),
     )
-    found = ((doubt(run, cell, arm.budget), name, claims) for name, run, cell, claims in sides)
-    return {f"{why} in {name}": claims for why, name, claims in found if why is not None}
+    both = zip(whys, sides, strict=True)
+    return {f"{why} in {name}": claims for why, (name, claims) in both if why is not None}
 
 
 def _doubted(row: Contrast, doubts: Mapping[str, frozenset[Claim]]) -> Contrast:
@@ -518,9 +529,13 @@ def _of_score(
     """Return the contrast of a score of the whole data set; a drop is bad for the model."""
     value_a, value_b, change = scores.contrast(metric)
     gain = _signed(change, is_good=not metric.endswith("_drop"))
+    claims = _claims_of(gain, margin)
+    if gain.estimate.value is None and gain.p is not None and (value_a.low or 0.0) > 0:
+        claims = frozenset({"worse"})  # B says nothing where A surely says something
     return arm.contrast(
         metric,
         decides,
+        words=scores.words(metric),
         n_items=scores.n_items,
         n_pairs=scores.n_items,
         noun=PAIRS if noun_of(arm.a.trials[0]) is PAIRS else TEXTS,
@@ -530,7 +545,7 @@ def _of_score(
         names_reason="a score of a whole data set rests on no single name",
         interval90=change.interval90,
         p=change.p,
-        claims=_claims_of(gain, margin),
+        claims=claims,
     )
 
 

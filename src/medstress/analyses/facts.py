@@ -24,7 +24,9 @@ from medstress.analyses.shown import (
     HARMLESS,
     MEANINGLESS,
     PAIRS,
+    QUESTIONS,
     TEXTS,
+    UNLINKED,
     Noun,
     attack_names,
     capital,
@@ -52,8 +54,8 @@ NOISY = 2 / 3
 VERBS: Mapping[Noun, str] = {ENTITIES: "found", PAIRS: "scored"}
 _SUBJECTS: Mapping[str, str] = {
     "f1": "F1 of {model}",
-    "pearson": "The correlation of {model} with people's scores",
-    "spearman": "The rank correlation of {model} with people's scores",
+    "pearson": "the correlation of {model} with people's scores",
+    "spearman": "the rank correlation of {model} with people's scores",
 }
 
 
@@ -242,8 +244,14 @@ class Facts:
         """Whether a score surely falls, and noise outside entities may make it fall as much."""
         if self.score is None or self.net is None or self.few or self.may_be_chance:
             return False
-        low = self.net.value if self.net.low is None else self.net.low  # all resamples may agree
-        return above(self.taken) and (low or 0.0) <= 0
+        return above(self.taken) and (self.net.low or 0.0) <= 0
+
+    @property
+    def is_noise_worse(self) -> bool:
+        """Whether noise outside entities surely makes a score fall by more than the attack."""
+        if self.score is None or self.net is None or self.few or not self.takes_less:
+            return False
+        return (self.taken.value or 0.0) > (self.net.value or 0.0)
 
     @property
     def is_noisy(self) -> bool:
@@ -291,7 +299,8 @@ class Facts:
     def few(self) -> tuple[int, Noun] | None:
         """What there is too little of."""
         if self.score is not None and self.noun is PAIRS:
-            n, noun, least = self.n_right, self.noun, FEW_PAIRS
+            n, least = self.distinct(self.row.cell.eligible, 0), FEW_PAIRS
+            noun = self.noun if n == self.n_right else UNLINKED
         elif self.score is not None:
             n, noun, least = self.n_documents, self._unit_noun, FEW_DOCUMENTS
         else:
@@ -310,8 +319,9 @@ class Facts:
 
     @cached_property
     def _has_documents(self) -> bool:
-        items = {t.item.id for t in self.trials}  # one of them names questions that are asked again
-        return any(t.cluster not in items for t in self.trials)
+        # One of them names questions that are asked again; documents may have any name.
+        items = {t.item.id for t in self.trials if self.noun is QUESTIONS}
+        return any(t.cluster != t.item.id and t.cluster not in items for t in self.trials)
 
     @property
     def takes_no_harm(self) -> bool:
@@ -461,11 +471,11 @@ class Facts:
         subject = _SUBJECTS.get(name, f"{word} of {{model}}").format(model=self.model)
         return {
             "subject": subject,
+            "Subject": capital(subject),
             "before": decimal(before.value, 2),
             "after": decimal(after.value, 2),
             "size": f"{noun.count(n)}{ends}{rest}",
             "cost": decimal(cost, 2),
-            "score_more": decimal(net.value if net else None, 2),
             "score_low": decimal(low, 2),
             "score_high": decimal(high, 2),
         }

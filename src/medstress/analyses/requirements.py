@@ -325,9 +325,10 @@ class _Reader:
             return self._valid(cell, at)
         results = self._run.of(RESULTS)
         rows = [row for row in results.rows if row.cell is cell] if results else []
-        for score in (row.scores.columns.get(metric) for row in rows if row.scores):
-            if score is not None:
-                return Measured(at, score, None, more)
+        for of in (row.scores for row in rows if row.scores and metric in row.scores.columns):
+            limits_loss = ("_drop" if "max_high" in criterion else "_after") in metric
+            why = of.doubt(metric) if limits_loss else None
+            return Measured(at, of.columns[metric], None, more, why)
         return Measured(at, None, f"the row has no {metric}", more)
 
     def _net(

@@ -199,7 +199,11 @@ def _rates(right: str) -> Sequence[Field]:
     """Return the columns of rates; `right` is what had its answer right before any edit."""
     return (
         column(
-            right, "knows.accuracy", "share", "right before any edit, of what could be attacked"
+            right,
+            "knows.accuracy",
+            "share",
+            "right before any edit, of what could be attacked",
+            key=right.lower(),
         ),
         column("Chance", "knows.chance", "number", "accuracy of guessing", wide=True),
         column(
@@ -207,6 +211,7 @@ def _rates(right: str) -> Sequence[Field]:
             "knows.accuracy_after",
             "share",
             "where every lost answer counts as wrong",
+            key=f"{right.lower()}_after",
             wide=True,
         ),
         column("Lost (ASR)", "success.asr", "share", "lost under attack, of what was right"),
@@ -351,7 +356,9 @@ def _score_remarks(rows: Sequence[Row]) -> Iterator[Remark]:
             sentence = f"{word} of {place.victim} may differ under {attack} by chance alone."
             yield Remark("may_be_chance", sentence, at)
         elif main.net_drop.low is not None and main.net_drop.low <= 0:
-            sentence = f"{attack}: its control may take as much of {word}."
+            is_worse = main.net_drop.high is not None and main.net_drop.high < 0
+            how = "takes more" if is_worse else "may take as much"
+            sentence = f"{attack}: its control {how} of {word}."
             yield Remark("control_takes_as_much", sentence, at)
 
 
@@ -383,6 +390,13 @@ class PairedTest:
     only_comparison: int | None = field(default=None, metadata=HIDDEN)
     """Pairs that only the comparison flips."""
     only_against: int | None = field(default=None, metadata=HIDDEN)
+    score: str = field(default="", metadata=HIDDEN)
+    """The score that falls, in words."""
+
+    @property
+    def called(self) -> str:
+        """Its family, and the score that falls."""
+        return f"{self.family.removesuffix(f' {self.score}')} {self.score}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -465,6 +479,7 @@ def _before_after(row: Row) -> Iterator[PairedTest]:
             what = of.scoring.words[name]
             yield PairedTest(
                 family=BEFORE_AFTER + f" {what}" * (name != of.scoring.main),
+                score=what,
                 **row.cell.place._asdict(),
                 comparison=row.name,
                 against="clean",
@@ -496,7 +511,7 @@ _TESTS = (
     named("Attack", "comparison"),
     named("Against", "against"),
     *place_labels(),
-    column("Family", "family", wide=True),
+    column("Family", lambda test: test.called, key="family", wide=True),
     column("Difference", "difference", "score", "of shares lost, or of scores"),
     column("Only attack", "only_comparison", "count", "pairs that it alone flips", wide=True),
     column("Only against", "only_against", "count", wide=True),

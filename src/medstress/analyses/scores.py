@@ -16,17 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medstress.analyses.run import Cell, Pairs, Run
-from medstress.analyses.shown import (
-    FLAT,
-    HIDDEN,
-)
+from medstress.analyses.shown import FLAT, HIDDEN, takes_more
+from medstress.core.arms import NOISE_CONTROL
 from medstress.core.items import QUESTIONS
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
-from medstress.stats.resampling import RESAMPLES, swap_p, unit_weights
+from medstress.stats.resampling import (
+    RESAMPLES,
+    ROUNDING,
+    Drawn,
+    percentiles,
+    swap_p,
+    unit_weights,
+)
 from medstress.stats.shares import Mask, Numbers
 from medstress.stats.trainings import Measured, estimated, minus
 from medstress.tasks.scores import Resamples, Scoring
@@ -37,6 +42,10 @@ CHANCE = 0.05
 """A difference whose p-value lies above it may be chance."""
 Key: TypeAlias = tuple[int | None, str]
 """Seed and id of an item."""
+
+
+def _plain(metric: str) -> str:
+    return metric.removesuffix("_after").removesuffix("_drop")
 
 
 class Response(NamedTuple):
@@ -108,20 +117,30 @@ class Sample:
     def measured(self, name: str) -> Measured:
         """Return a score with its resamples; without these where there are too few clusters."""
         drawn = np.zeros(0) if self.few else self.draws[name]
-        return Measured(value=self.value(name), drawn=drawn)
+        return Measured(value=self.value(name), drawn=drawn, limits=self.scoring.limits)
+
+    def among(self, score: Measured) -> Drawn:
+        """Return what is drawn, and the limits of a score or a difference of scores."""
+        return Drawn(self.n_clusters, f"{self.n_clusters} {self.units}", score.limits)
 
     def estimate(self, score: Measured, name: str, how: str = "bootstrap") -> Estimate:
         """Estimate a score, or a difference of scores, that is counted over these answers."""
         if score.value is None:
             return unknown(f"undefined: {self.why_undefined}")
-        over = f"{how} over {self.n_clusters} {self.units}, {RESAMPLES} resamples, percentile 95 %"
-        return estimated(score, self.counted[name], self.few or over)
+        among = self.among(score)
+        over = f"{how} over {among.what}, {RESAMPLES} resamples, percentile 95 %"
+        return estimated(score, self.counted[name], self.few or over, among=among)
 
     @property
     def why_undefined(self) -> str:
         """Why a score has no value, from the first seed that has none."""
-        reasons = [self.scoring.why_undefined(*seed[:2]) for seed in self._seeds]
+        reasons = self._why_undefined
         return next((one for one in reasons if one != self.scoring.undefined), reasons[0])
+
+    @property
+    def is_undefined(self) -> bool:
+        """Whether there is a reason in every seed why the scores have no value."""
+        return self.scoring.undefined not in self._why_undefined
 
     def fall(self, after: Sample, name: str) -> Estimate:
         """Estimate a score minus that of another sample of the same clusters."""
@@ -160,6 +179,10 @@ class Sample:
         scores = self._measure(both, np.vstack([mixed, 1 - mixed]))
         halves = {name: np.split(values, 2) for name, values in scores.items()}
         return {name: first - rest for name, (first, rest) in halves.items()}
+
+    @cached_property
+    def _why_undefined(self) -> list[str]:
+        return [self.scoring.why_undefined(*seed[:2]) for seed in self._seeds]
 
     @cached_property
     def _values(self) -> Mapping[str, Numbers]:
@@ -234,6 +257,12 @@ class Scores(Mapping[str, Score]):
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def doubt(self, metric: str) -> str | None:
+        """Say that noise outside entities surely takes more of a score; None where it does not."""
+        score = None if metric in self.scores else self.scores.get(_plain(metric))
+        high = None if score is None else score.net_drop.high
+        return takes_more(NOISE_CONTROL) if high is not None and high < 0 else None
 
     @property
     def main(self) -> Score:
@@ -405,23 +434,26 @@ class Scored:
         every = (f"{name}{suffix}" for name in self.scoring.words for suffix in suffixes)
         return [*main, *([wanted] if wanted in every and wanted not in main else [])]
 
+    def words(self, metric: str) -> str:
+        """Return a measure in words."""
+        name = _plain(metric)
+        return f"{self.scoring.words[name]}{metric.removeprefix(name).replace('_', ' ')}"
+
     def contrast(self, metric: str) -> tuple[Estimate, Estimate, Difference]:
         """Return a measure of A, of B, and B minus A; `metric` is one of `shown`."""
         (first, a), (second, b) = (self._measured(sample, metric) for sample in (0, 1))
-        name = metric.removesuffix("_after").removesuffix("_drop")
+        name = _plain(metric)
         value_a, value_b = first.estimate(a, name), second.estimate(b, name)
-        change = first.estimate(minus(b, a), name, "paired bootstrap")
-        if change.value is None:
-            return change, change, Difference(estimate=change, p=None)
-        p: float | None = None if first.few else 1.0
-        ends: Ends = (None, None)
-        if change.low is not None:
-            gap = b.drawn - a.drawn
-            gap = gap[np.isfinite(gap)]
-            fewer = min(int((gap <= 0).sum()), int((gap >= 0).sum()))
-            p = min(1.0, 2 * (1 + fewer) / (1 + len(gap)))
-            low, high = np.quantile(gap, (0.05, 0.95))
-            ends = float(low), float(high)
+        gap = minus(b, a)
+        if gap.value is None:
+            (undefined, is_b) = (first, False) if a.value is None else (second, True)
+            why = f"undefined in {'B' if is_b else 'A'}: {undefined.why_undefined}"
+            # Scores that are constant say as little as a correlation of 0: B lacks all of A's.
+            lacks = is_b and second.is_undefined and self.scoring.is_signed
+            p = _test(a, first)[0] if lacks and not metric.endswith("_drop") else None
+            return value_a, value_b, Difference(estimate=unknown(why), p=p)
+        change = first.estimate(gap, name, "paired bootstrap")
+        p, ends = _test(gap, first)
         return value_a, value_b, Difference(estimate=change, p=p, interval90=ends)
 
     def _measured(self, side: int, metric: str) -> tuple[Sample, Measured]:
@@ -433,6 +465,21 @@ class Scored:
             return after, minus(clean.measured(name), after.measured(name))
         sample = after if metric.endswith("_after") else clean
         return sample, sample.measured(metric.removesuffix("_after"))
+
+
+def _test(score: Measured, sample: Sample) -> tuple[float | None, Ends]:
+    """Return the p-value of a score of 0, and its 90 % interval; None without resamples."""
+    drawn = score.drawn[np.isfinite(score.drawn)]
+    if score.value is None or not drawn.size:
+        return None, (None, None)
+    fewer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    p = min(1.0, 2 * (1 + fewer) / (1 + len(drawn)))
+    low, high = percentiles(drawn)
+    if high - low < ROUNDING:
+        among = sample.among(score)
+        return max(p, among.p(score.value)), among.ends(score.value, 0.9)
+    low, high = np.quantile(drawn, (0.05, 0.95))
+    return p, (float(low), float(high))
 
 
 def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | None:

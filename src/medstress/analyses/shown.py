@@ -447,6 +447,16 @@ _WEIGHTED = ("random", "pdws")
 """Samplers whose words follow from n."""
 
 
+def takes_more(control: str) -> str:
+    """Say that a control takes more than its attack.
+
+    >>> takes_more("no_op")
+    'harmless edits lose more than the attack'
+    """
+    verb = "takes" if control == NOISE_CONTROL else "lose"
+    return f"{CONTROL_WORDS[control]} {verb} more than the attack"
+
+
 def control_words(name: str) -> str:
     """Return what a control does, in a few words.
 
@@ -544,6 +554,7 @@ QUESTIONS, ENTITIES = Noun("question", "questions"), Noun("entity", "entities")
 PAIRS, TEXTS = Noun("pair", "pairs"), Noun("text", "texts")
 DOCUMENTS, ITEMS = Noun("document", "documents"), Noun("item", "items")
 DIFFERENT = Noun("different question", "different questions")
+UNLINKED = Noun("pair that shares no sentence", "pairs that share no sentence")
 _NOUNS = {Question.kind: QUESTIONS, SentencePair.kind: PAIRS, TaggedText.kind: ENTITIES}
 
 

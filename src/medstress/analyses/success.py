@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair, share_of
-from medstress.analyses.shown import FLAT, HARMLESS, HIDDEN, MEANINGLESS, Remark, right_ones
-from medstress.core.arms import MEANINGS
+from medstress.analyses.shown import FLAT, HIDDEN, MEANINGLESS, Remark, right_ones, takes_more
+from medstress.core.arms import MEANINGS, NOISE_CONTROL
 from medstress.core.hashing import rng_for
 from medstress.core.outcomes import TOO_LONG, Verdict, is_too_long
 from medstress.core.trials import Queries, Trial
@@ -467,12 +467,12 @@ def doubt(
     """
     controls, of = run.controls(cell), whole or cell
     left = reach(run, of) if controls else None
-    for name in (name for name in MEANINGLESS if name in controls):
+    for name in (name for name in (*MEANINGLESS, NOISE_CONTROL) if name in controls):
         pairs = pair(cell, controls[name])
         both = readings(cell, controls[name], pairs, budget or of.budget, left)
         high = contrast(*both, pairs.units, level).estimate.ends[1]
         if high is not None and high < 0:
-            return f"{HARMLESS[name]} lose more than the attack"
+            return takes_more(name)
     return None
 
 

@@ -324,9 +324,8 @@ def _recovery(
 
     sample = samples[pairs[0][0]][0]
     method = sample.few or method_of(f"{sample.n_clusters} clusters, paired", len(pairs))
-    limits = (-1.0 if scoring.is_signed else 0.0, 1.0)
     return recovery(
-        mean(0, 0), mean(0, 1), mean(1, 0), mean(1, 1), sample.n_clusters, method, limits
+        mean(0, 0), mean(0, 1), mean(1, 0), mean(1, 1), sample.n_clusters, method, scoring.limits
     )
 
 

@@ -77,15 +77,15 @@ class Verdict(Shown):
 MOST_OTHERS = 4
 """Other models of which terminal and page speak first; the rest take `--wide`, or a click."""
 KNEW = "{model} {verb} {right} of {met}"
-FELL = "{subject} falls from {before} to {after} under {attack} ({size})"
+FELL = "{Subject} falls from {before} to {after} under {attack} ({size})"
 HEADLINE = "harmless first"
-NOISE_FIRST = "noise outside entities first"
+NOISE_FIRST, NOISE_WORSE = "noise outside entities first", "noise outside entities worse"
 FIRST: Mapping[str, str] = {
     "clean": KNEW + " ({low} to {high}).",
-    "score same": "{subject} stays at {before} under {attack} ({size}).",
-    "score up": "{subject} rises from {before} to {after} under {attack} ({size}).",
+    "score same": "{Subject} stays at {before} under {attack} ({size}).",
+    "score up": "{Subject} rises from {before} to {after} under {attack} ({size}).",
     "score may be chance": FELL + "; the drop may be chance.",
-    NOISE_FIRST: "{subject} falls by {cost} under the same noise outside entities.",
+    NOISE_FIRST: "{Subject} falls by {cost} under the same noise outside entities.",
     "score": FELL + ".",
     "judge objected": KNEW + ". The judge objected to every edit ({objected} of {objected}), so "
     "nothing is known of them.",
@@ -109,10 +109,10 @@ SECOND: Mapping[str, str] = {
     "is lost where entities are hit.",
     "score, too few": "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) "
     "to say how much more is lost where entities are hit.",
-    "score more, all alike": "The same noise outside entities costs {cost}; {score_more} more is "
-    "lost where entities are hit.",
+    NOISE_WORSE: "Under {attack} it falls from {before} to {after} ({size}), which is less.",
     NOISE_FIRST: "Under {attack} it falls from {before} to {after} ({size}); the difference may be "
     "chance.",
+    "score less": "The same noise outside entities costs {cost}, more than where entities are hit.",
     "score as much": "The same noise outside entities costs {cost}; the difference may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
     "no control fits": "No control fits {nouns}.",
@@ -150,6 +150,7 @@ REASONS: Mapping[str, str] = {
     "open": "{open} of {met_n} {open_have} no readable answer before any edit",
     "tied": "the model gives its best score to several options",
     "noise as much": "the same noise outside entities may cost as much",
+    "noise more": "the same noise outside entities costs more",
     "control mute": "under {controls} {harmless_mute} of {right} have no readable answer",
     "control open": "under {controls} answers to {harmless_open} of {right} failed or could not be "
     "read",
@@ -194,11 +195,9 @@ def _second(f: Facts) -> str:
         "clean": f.is_clean,
         "score more": has_net and f.net is not None and above(f.net),
         "score, too few": has_net and f.net is not None and f.net.low is None and bool(f.few),
-        "score more, all alike": has_net
-        and f.net is not None
-        and f.net.low is None
-        and (f.net.value or 0.0) > 0,
+        NOISE_WORSE: f.is_noise_first and f.is_noise_worse,
         NOISE_FIRST: f.is_noise_first,
+        "score less": f.is_noise_worse,
         "score as much": has_net,
         "awaited": f.is_awaited,
         "no control fits": f.noun is PAIRS,
@@ -235,7 +234,8 @@ def _reasons(f: Facts) -> list[str]:
         "guesses": f.may_guess,
         "open": f.open_clean > UNSEEN,
         "tied": f.row.counts.is_tied,
-        "noise as much": f.is_noise_first,
+        "noise as much": f.is_noise_first and not f.is_noise_worse,
+        "noise more": f.is_noise_worse,
         "control mute": f.harmless_mute > UNSEEN,
         "control open": f.harmless_open > UNSEEN and f.harmless_mute <= UNSEEN,
         "no control": f.lacks_control and f.harmless is None and not f.fits_none,

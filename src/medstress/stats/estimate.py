@@ -14,6 +14,8 @@ Ends: TypeAlias = tuple[float | None, float | None]
 """Low and high end of an interval; None where there is no interval."""
 
 WILSON = "Wilson 95 %"
+ALIKE = "that look alike"
+"""What methods say of units whose resamples all agree."""
 Z = NormalDist().inv_cdf(0.975)
 """The normal quantile of two-sided 95 %."""
 
@@ -53,7 +55,7 @@ class Estimate:
         """Return the estimate with its interval at another level.
 
         That of a share is Wilson's, and `worst` widens as much. That of a score is resampled; both
-        of its arms grow as normal quantiles do.
+        of its arms grow as normal quantiles do, as their squares at most where units look alike.
 
         Args:
             level: two-sided, in (0, 1).
@@ -65,7 +67,7 @@ class Estimate:
         if value is None or not self.n or self.low is None or self.high is None:
             return self
         if self.hits is None:
-            wider = quantile(level) / Z
+            wider = (quantile(level) / Z) ** (2 if ALIKE in self.method else 1)
             low, high = value - wider * (value - self.low), value + wider * (self.high - value)
             return replace(self, low=max(-2.0, low), high=min(2.0, high))
         low, high = wilson_ends(self.hits / self.effect, self.n / self.effect, quantile(level))

@@ -10,13 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from math import sqrt
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from medstress.stats.estimate import WILSON, Estimate, unknown, wilson_ends
+from medstress.stats.estimate import ALIKE, WILSON, Estimate, quantile, unknown, wilson_ends
 from medstress.stats.shares import Mask, Numbers, tally
 
 RESAMPLES = 2_000
@@ -117,22 +119,60 @@ def percentiles(values: Numbers) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bootstrapped(value: float, drawn: Numbers, n: int, method: str) -> Estimate:
+class Drawn(NamedTuple):
+    """What is drawn, and what a score of it can be: all that is known where all resamples agree.
+
+    With L the lower Wilson end for n of n units, at least a share L of all units looks like these,
+    and the others may have any score. Of two arms in [0, 1] that is Tango's interval where all
+    pairs agree.
+    """
+
+    units: int
+    what: str
+    """The units, for people."""
+    limits: tuple[float, float]
+    """The lowest and the highest score there can be."""
+
+    def ends(self, value: float, level: float = 0.95) -> tuple[float, float]:
+        """Return the interval of a value on which all resamples agree.
+
+        >>> [round(end, 3) for end in Drawn(60, "documents", (-1.0, 1.0)).ends(1.0)]
+        [0.88, 1.0]
+        """
+        alike = wilson_ends(self.units, self.units, quantile(level))[0]
+        low, high = (alike * value + (1 - alike) * end for end in self.limits)
+        return low, high
+
+    def p(self, value: float) -> float:
+        """Return the two-sided p-value of such a value: 0 is an end of the interval at 1 - p."""
+        square = self.units * max(-value / self.limits[1], -value / self.limits[0])
+        return 2 * NormalDist().cdf(-sqrt(square))
+
+
+def bootstrapped(
+    value: float, drawn: Numbers, n: int, method: str, among: Drawn | None = None
+) -> Estimate:
     """Return an estimate with the percentile interval of its resamples.
 
-    Without an interval where all resamples agree: one of no width would say nothing of other units.
+    Where all resamples agree it is that of `among`; without it there is none, as one of no width
+    would say nothing of other units.
 
     Args:
         value: the estimate.
         drawn: the estimate in every resample; values that are not finite are left out.
         n: what it is counted over.
         method: how it was resampled, for people.
+        among: what is drawn; None where the score has no limits.
     """
     finite = drawn[np.isfinite(drawn)]
     low, high = percentiles(finite) if finite.size else (value, value)
-    if high - low < ROUNDING:
+    if high - low >= ROUNDING:
+        return Estimate(value=value, n=n, low=low, high=high, method=method)
+    if among is None:
         method = f"{method}: no interval, as all resamples agree"
         return Estimate(value=value, n=n, low=None, high=None, method=method)
+    low, high = among.ends(value)
+    method = f"{WILSON} over {among.what} {ALIKE} (their bootstrap interval has no width)"
     return Estimate(value=value, n=n, low=low, high=high, method=method)
 
 
@@ -201,8 +241,7 @@ def item_mean(
 ) -> Estimate:
     """Estimate a mean over items of scores in [lowest, 1], by a bootstrap of whole units.
 
-    Where all drawn units look alike the bootstrap has no width. Then, with L the lower Wilson end
-    for n of n units, at least a share L of all units looks like these, and the others are unknown.
+    Where all drawn units look alike it is the interval of `Drawn`.
 
     Args:
         values: one an item, shape (m,).
@@ -225,16 +264,7 @@ def item_mean(
         kinds, drawn = draw_kinds(Counter(np.round(values, 12).tolist()))
         means = np.asarray(drawn @ np.array(kinds) / m)
     method = f"bootstrap over {what}, {RESAMPLES} resamples, percentile 95 %"
-    if np.ptp(means) > ROUNDING:
-        return bootstrapped(value, means, m, method)
-    alike = wilson_ends(n, n)[0]
-    return Estimate(
-        value=value,
-        n=m,
-        low=alike * value + (1 - alike) * lowest,
-        high=alike * value + (1 - alike),
-        method=f"{WILSON} over {what} that look alike (their bootstrap interval has no width)",
-    )
+    return bootstrapped(value, means, m, method, Drawn(n, what, (lowest, 1.0)))
 
 
 # Randomisation tests ---------------------------------------------------------------------------

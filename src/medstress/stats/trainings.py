@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 
 from medstress.stats.estimate import Estimate, unknown
-from medstress.stats.resampling import bootstrapped, random_stream
+from medstress.stats.resampling import Drawn, bootstrapped, random_stream
 from medstress.stats.shares import Numbers
 
 ENOUGH_SEEDS = 3
@@ -35,6 +35,8 @@ class Measured:
     drawn: Numbers
     """The score of every resample, shape (n,), nan where it is undefined; empty where there are too
     few clusters for an interval."""
+    limits: tuple[float, float] = (-np.inf, np.inf)
+    """The lowest and the highest score there can be."""
 
 
 NOTHING = Measured(value=None, drawn=np.zeros(0))
@@ -94,11 +96,20 @@ def minus(first: Measured, second: Measured) -> Measured:
     """Return the difference of two scores, draw by draw; undefined if one of them is."""
     if first.value is None or second.value is None:
         return NOTHING
-    return Measured(value=first.value - second.value, drawn=first.drawn - second.drawn)
+    (low, high), (least, most) = first.limits, second.limits
+    return Measured(
+        value=first.value - second.value,
+        drawn=first.drawn - second.drawn,
+        limits=(low - most, high - least),
+    )
 
 
 def estimated(
-    score: Measured, n: int, method: str, limits: tuple[float, float] = (-np.inf, np.inf)
+    score: Measured,
+    n: int,
+    method: str,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+    among: Drawn | None = None,
 ) -> Estimate:
     """Return a score with the interval of its resamples; without one where there are none.
 
@@ -107,12 +118,13 @@ def estimated(
         n: what it is counted over.
         method: how it was resampled, or why it was not.
         limits: the lowest and the highest possible value, which cut the interval.
+        among: what is drawn; None: no interval where all resamples agree.
     """
     if score.value is None or (score.drawn.size and not np.isfinite(score.drawn).any()):
         return unknown(f"{method}: undefined")
     if not score.drawn.size:
         return Estimate(value=score.value, n=n, low=None, high=None, method=method)
-    return bootstrapped(score.value, np.clip(score.drawn, *limits), n, method)
+    return bootstrapped(score.value, np.clip(score.drawn, *limits), n, method, among)
 
 
 def method_of(what: str, n_seeds: int) -> str:

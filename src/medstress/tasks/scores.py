@@ -85,7 +85,7 @@ class Scoring:
     seed: int = 20_260_203
     """Of the swaps behind p-values."""
     is_signed: bool = False
-    """Whether scores may be below 0."""
+    """Whether scores may be below 0, to -1; they are 1 at most."""
     by_seed: bool = False
     """Whether a score is the mean of each seed's, over the items that all seeds have; else the
     answers of all seeds are scored together."""
@@ -109,6 +109,11 @@ class Scoring:
         for name in ("falls", "shown", "drops"):
             object.__setattr__(self, name, getattr(self, name) or every)
         object.__setattr__(self, "main", self.main or every[0])
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The lowest and the highest score there can be."""
+        return (-1.0 if self.is_signed else 0.0), 1.0
 
     def read(self, item: Any, edits: Any, answer: Answer) -> tuple[Any, Any] | None:
         """Return gold and predicted of an answer about an item with edits; None: no answer."""

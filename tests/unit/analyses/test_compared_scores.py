@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from medstress.analyses.compare import Comparison, Side, compare
+from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
 from planted_trials import NEAR, arm, paired, planted_run, tagged
 
@@ -60,6 +61,52 @@ def test_equal_taggers_are_equivalent_and_undecided():
     assert on(*rows, margin=0.15).verdict == "equivalent within the margin"
 
 
+def test_a_tagger_that_loses_all_is_worse_than_one_that_loses_nothing():
+    """All resamples agree, on the 60 documents of each."""
+    found = on(texts(120, lambda _: True), texts(120, lambda _: False))
+    (row,) = found.deciding
+    assert (row.verdict, found.fails) == ("worse", True)
+    assert (row.value_a.value, row.value_b.value) == (1.0, 0.0)
+    # 60 pairs of which all differ: Tango's interval.
+    assert (row.difference.low, row.difference.high) == pytest.approx((-1.0, -0.8797), abs=1e-4)
+    assert row.p < 0.001
+    turned = on(texts(120, lambda _: False), texts(120, lambda _: True))
+    assert turned.verdict == "better"
+    same = texts(120, lambda _: True), texts(120, lambda _: True)
+    alike = on(*same)
+    assert (alike.verdict, alike.deciding[0].p) == ("undecided", 1.0)
+    assert alike.deciding[0].difference.high == pytest.approx(0.0602, abs=1e-4)
+    assert on(*same, margin=0.05).verdict == "equivalent within the margin"
+    assert on(*same, margin=0.04).fails
+
+
+OUTSIDE = AttackRecord(label="control of swap", name="non_entity_noise", whole_copy=True)
+
+
+def test_noise_outside_entities_that_takes_more_speaks_for_nothing():
+    """B loses 6 of 120 under the attack, and all outside entities."""
+
+    def beside(rows: list[Trial], after: str) -> list[Trial]:
+        at = arm(OUTSIDE, control_of="swap")
+        both = [
+            one for i in range(120) for one in tagged(i, at, ONE, ONE, after, document=f"d{i // 2}")
+        ]
+        return [*rows, *both]
+
+    sound = beside(texts(120, lambda _: True), ONE)
+    broken = beside(texts(120, lambda i: i % 20 > 0), NONE)
+    found = on(sound, broken, margin=0.2)
+    assert (found.verdict, found.fails) == ("worse", True)
+    assert "Noise outside entities takes more than the attack in B." in found.sentence
+    assert on(broken, sound, margin=0.2).verdict == "better"
+    assert on(broken, broken, margin=0.2).verdict == "undecided"
+    # Clean answers are not what noise takes.
+    clean = on(broken, broken, margin=0.2, metric="f1")
+    assert clean.verdict == "equivalent within the margin"
+    unhurt = beside(texts(120, lambda i: i % 20 > 0), ONE)
+    assert on(sound, unhurt, margin=0.2).verdict == "worse by less than the margin"
+
+
 def test_few_documents_decide_nothing():
     found = on(texts(58, lambda _: True), texts(58, lambda i: i > 40))
     assert (found.verdict, found.deciding[0].difference.low) == ("undecided", None)
@@ -86,7 +133,7 @@ def pairs(n: int, noise: float, seed: int) -> list[Trial]:
 def test_a_scorer_whose_correlation_falls_further_is_worse():
     found = on(pairs(60, 0.3, 1), pairs(60, 3.0, 2))
     assert (found.metric, found.verdict, found.fails) == ("pearson_after", "worse", True)
-    assert found.sentence.startswith("B is worse than A under swap: pearson after is ")
+    assert found.sentence.startswith("B is worse than A under swap: Pearson after is ")
     other = on(pairs(60, 0.3, 1), pairs(60, 3.0, 2), metric="spearman_after")
     assert (other.metric, other.verdict) == ("spearman_after", "worse")
 
@@ -95,3 +142,31 @@ def test_equal_scorers_and_few_pairs_are_undecided():
     assert on(pairs(60, 0.5, 1), pairs(60, 0.5, 2)).verdict == "undecided"
     few = on(pairs(39, 0.1, 1), pairs(39, 5.0, 2))
     assert (few.verdict, few.deciding[0].difference.low) == ("undecided", None)
+
+
+def test_scores_that_become_constant_are_worse_than_a_correlation():
+    def flat(n: int, clean: float | None = None) -> list[Trial]:
+        gold = np.linspace(0, 4, n).tolist()
+        return [
+            paired(i, arm(MEASURED), score, score if clean is None else clean, 2.0)
+            for i, score in enumerate(gold)
+        ]
+
+    found = on(pairs(60, 0.3, 1), flat(60))
+    (row,) = found.deciding
+    assert (row.verdict, found.fails, row.value_b.value) == ("worse", True, None)
+    assert row.value_a.value > 0.9
+    assert "undefined in B: the model gives every pair the same score" in found.sentence
+    # Perfect scores agree in every resample.
+    assert on(pairs(60, 0.0, 1), flat(60)).verdict == "worse"
+    assert on(pairs(60, 0.3, 1), flat(60, 2.0), metric="pearson").verdict == "worse"
+    turned = on(flat(60), pairs(60, 0.3, 1))
+    assert (turned.verdict, turned.deciding[0].value_b.value > 0.9) == ("undecided", True)
+    assert "undefined in A: the model gives every pair the same score" in turned.sentence
+    for none in (
+        on(pairs(60, 0.3, 1), flat(60), metric="pearson_drop"),
+        on(pairs(60, 300.0, 1), flat(60)),
+        on(pairs(39, 0.3, 1), flat(39)),
+        on(flat(60), flat(60)),
+    ):
+        assert (none.verdict, none.deciding[0].value_b.value) == ("undecided", None)

@@ -18,7 +18,7 @@ from medstress.analyses.requirements import (
     requirements_of,
 )
 from medstress.analyses.run import Run
-from medstress.core.arms import Arm
+from medstress.core.arms import Arm, AttackRecord
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
@@ -429,6 +429,26 @@ def test_valid_successes_need_people():
     assert of(lost(0, 100), limit).met is True
 
 
+def texts(n: int, after: str, **of_arm: Any) -> list[Trial]:
+    at = arm(**of_arm) if of_arm else arm(SWAP)
+    return [one for i in range(n) for one in tagged(i, at, "B-Drug O", "B-Drug O", f"{after} O")]
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit"),
+    [("f1_after", {"min_low": 0.5}), ("f1_drop", {"max_high": 0.5}), ("asr", {"max_high": 0.5})],
+)
+def test_losing_more_outside_entities_than_within_is_not_judged(metric, limit):
+    outside = AttackRecord(label="control of swap", name="non_entity_noise", whole_copy=True)
+    kept = texts(60, "B-Drug")
+    for lost, met in (("O", None), ("B-Drug", True)):
+        beside = texts(60, lost, attack=outside, control_of="swap")
+        judged = of([*kept, *beside], {"metric": metric, **limit})
+        assert judged.met is met
+        why = None if met else "noise outside entities takes more than the attack"
+        assert judged.reason == why
+
+
 def test_scores_of_data_sets_are_judged_where_there_are_enough_documents():
     def judged(n: int) -> Judged:
         trials = [
@@ -439,6 +459,11 @@ def test_scores_of_data_sets_are_judged_where_there_are_enough_documents():
         return of(trials, {"metric": "f1_after", "min_low": 0.5})
 
     assert judged(60).met is True
+    # Where all documents agree there is an interval too.
+    for after, met, ends in (("B-Drug", True, (0.9398, 1.0)), ("O", False, (0.0, 0.0602))):
+        alike = of(texts(60, after), {"metric": "f1_after", "min_low": 0.5})
+        assert alike.met is met
+        assert (alike.estimate.low, alike.estimate.high) == pytest.approx(ends, abs=1e-4)
     few = judged(12)
     assert few.met is None
     assert "too few" in (few.reason or "")

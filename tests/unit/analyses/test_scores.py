@@ -80,6 +80,9 @@ def test_entities_that_are_lost_are_no_answers_and_those_found_no_accuracy():
     headings = [column.heading for column in rates.columns]
     assert [one for one in headings if "after" in one or "Found" in one] == ["Found", "Found after"]
     assert "Accuracy" not in " ".join([*headings, *rates.notes])
+    # Figures call columns by their keys.
+    assert {one.key for one in rates.columns} >= {"found", "found_after"}
+    assert "accuracy" not in {one.key for one in rates.columns}
     assert {one.y for one in results.charts() if one.name == "loss"} == {"share of entities lost"}
     assert not any("right answer" in one.sentence for one in results.remarks())
 
@@ -95,12 +98,58 @@ def test_a_tagger_that_forgets_perturbed_words_loses_all():
     # Nothing is marked, so that precision has nothing to divide by; it is no number and no crash.
     assert (precision.after.value, precision.drop.value, precision.p) == (None, None, None)
     assert rules(run) == []
-    # All resamples agree, so there is no interval; the control lost nothing.
+    # All resamples agree: with L = 40 / (40 + z^2) at least .912 of all sentences look like these.
+    assert f1.after.low == 0.0
+    assert f1.after.high == pytest.approx(0.0876, abs=1e-4)
+    assert (f1.drop.low, f1.drop.high) == pytest.approx((0.8248, 1.0), abs=1e-4)
+    # The control lost nothing.
     beside = planted_run([*sentences(40), *sentences(40, controlled(), after=ONE)])
     assert beside.of(VERDICT).lines[1:] == [
-        "The same noise outside entities costs .00; 1.00 more is lost where entities are hit.",
+        "The same noise outside entities costs .00: .82 to 1.00 more is lost where entities are "
+        "hit.",
         "You can rely on this.",
     ]
+
+
+def test_a_tagger_that_any_changed_word_breaks_is_not_relied_on():
+    run = planted_run([*sentences(40), *sentences(40, controlled())])
+    assert run.of(VERDICT).lines == [
+        "F1 of model falls by 1.00 under the same noise outside entities.",
+        "Under swap it falls from 1.00 to .00 (40 texts; .00 to .09); the difference may be "
+        "chance.",
+        "Do not rely on this: the same noise outside entities may cost as much.",
+    ]
+    assert rules(run) == ["control_takes_as_much"]
+
+
+@pytest.mark.parametrize("n_lost", [0, 12])
+def test_noise_outside_entities_that_surely_takes_more_is_said(n_lost):
+    attack = [
+        one for i in range(40) for one in tagged(i, NOISE, ONE, ONE, NONE if i < n_lost else ONE)
+    ]
+    run = planted_run([*attack, *sentences(40, controlled())])
+    first, second, third = run.of(VERDICT).lines
+    if n_lost:
+        assert first == "F1 of model falls by 1.00 under the same noise outside entities."
+        assert re.fullmatch(r"Under swap it falls from 1.00 to .82 \(.*\), which is less\.", second)
+        said = [one.sentence for one in run.of(RESULTS).remarks()]
+        assert "swap: its control takes more of F1." in said
+    else:
+        assert first == "F1 of model stays at 1.00 under swap (40 texts; .91 to 1.00)."
+        less = "The same noise outside entities costs 1.00, more than where entities are hit."
+        assert second == less
+    assert third == "Do not rely on this: the same noise outside entities costs more."
+
+
+def test_documents_may_be_called_as_sentences_are():
+    """IOB numbers both."""
+    trials = [
+        one
+        for i in range(60)
+        for one in tagged(i, NOISE, ONE, ONE, NONE if i % 3 else ONE, document=f"s{i // 2}")
+    ]
+    assert {trial.cluster for trial in trials} < {trial.item.id for trial in trials}
+    assert "(30 documents; " in planted_run(trials).of(VERDICT).lines[0]
 
 
 def test_a_tagger_that_forgets_some_has_an_interval_around_what_was_planted():
@@ -188,6 +237,10 @@ def test_every_score_has_a_family_of_its_own():
     families = [test.family for test in run.of(TESTS).rows]
     assert len(families) == len(set(families)) == 6
     assert families[2] == "before_after"
+    (table,) = run.of(TESTS).tables()
+    column = [one.heading for one in table.columns].index("Family")
+    shown = [row[column].value for row in table.rows]
+    assert shown[:3] == [f"before_after {name}" for name in ("Precision", "Recall", "F1")]
 
 
 def test_a_search_has_no_copy_and_takes_clean_sentences_from_other_arms():
@@ -279,3 +332,22 @@ def test_intervals_need_forty_pairs_that_share_no_sentence(n, group, has_interva
     assert of.n_clusters == n // group
     assert (of.main.before.low is not None) is has_interval
     assert (of.main.before.n, of.are_few) == (n, not has_interval)
+
+
+def test_pairs_that_share_sentences_count_once_in_the_verdict_too():
+    """Sixty pairs of five sentences."""
+    run = planted_run(pairs(noisy(60, 0.4, 0.4), group=12))
+    trust = run.of(VERDICT).trust
+    assert "only 5 pairs that share no sentence" in trust.reasons
+    assert trust.level != "yes"
+    alone = planted_run(pairs(noisy(20, 0.4, 0.4)))
+    assert "only 20 pairs" in alone.of(VERDICT).trust.reasons
+
+
+def test_scores_that_agree_before_any_edit_with_nobody_are_named_within_a_sentence():
+    rng = np.random.default_rng(0)
+    rows = [(float(g), float(x), float(y)) for g, x, y in rng.random((400, 3))]
+    reasons = planted_run(pairs(rows)).of(VERDICT).trust.reasons
+    assert any(
+        one.startswith("the correlation of model with people's scores is") for one in reasons
+    )

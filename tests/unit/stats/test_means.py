@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from medstress.stats.paired import difference, difference_of_names, mean
+from medstress.stats.estimate import quantile
+from medstress.stats.paired import difference, difference_of_names, half_where_alike, mean, tango
+from medstress.stats.resampling import Drawn, bootstrapped, item_mean
 from medstress.stats.shares import Numbers
 
 N_ITEMS, N_SEEDS, N_RUNS = 200, 3, 100
@@ -84,3 +86,34 @@ def test_without_two_names_items_or_values_there_is_a_reason(items, names, value
     )
     assert (shown.estimate.low, shown.p) == (None, None)
     assert shown.estimate.method
+
+
+@pytest.mark.parametrize(("n", "level"), [(30, 0.95), (60, 0.9), (500, 0.99)])
+def test_where_all_resamples_agree_a_difference_has_tangos_interval(n, level):
+    drawn, z = Drawn(n, "documents", (-1.0, 1.0)), quantile(level)
+    assert drawn.ends(1.0, level) == pytest.approx(tango(n, 0, n, z), abs=1e-9)
+    assert drawn.ends(-1.0, level) == pytest.approx(tango(0, n, n, z), abs=1e-9)
+    assert drawn.ends(0.0, level)[1] == pytest.approx(half_where_alike(n, level))
+    assert drawn.ends(0.0, level)[0] == -drawn.ends(0.0, level)[1]
+
+
+@pytest.mark.parametrize("limits", [(-1.0, 1.0), (-2.0, 2.0), (-1.0, 2.0)])
+@pytest.mark.parametrize("value", [0.05, -0.05, 0.8])
+def test_p_where_all_resamples_agree_is_that_of_the_interval(limits, value):
+    drawn = Drawn(40, "documents", limits)
+    end = drawn.ends(value, 1 - drawn.p(value))[0 if value > 0 else 1]
+    assert end == pytest.approx(0.0, abs=1e-6)
+    assert drawn.p(0.0) == 1.0
+
+
+def test_shares_and_scores_on_which_all_resamples_agree_have_one_rule():
+    alike = bootstrapped(1.0, np.ones(2_000), 300, "", Drawn(60, "60 documents", (0.0, 1.0)))
+    shown = item_mean(np.ones(60))
+    assert (alike.low, alike.high) == (shown.low, shown.high)
+    assert alike.n == 300
+    # At another level no narrower than the rule makes it.
+    for level in (0.95, 0.99, 0.9995):
+        low, _ = Drawn(60, "", (0.0, 1.0)).ends(1.0, level)
+        assert alike.at(level).low <= low + 1e-12
+        assert alike.at(level).low == pytest.approx(low, abs=0.03)
+    assert bootstrapped(1.0, np.ones(2_000), 300, "").low is None
