@@ -81,10 +81,10 @@ class Judged:
     """None: not judged."""
     reason: str | None
     """Why it is missed or not judged."""
+    caution: str | None = None
+    """What a reader has to know even where it is met."""
     asked: Criterion = field(metadata=HIDDEN)
     """The criterion: `slice` and `control` above are those of the worst row."""
-    caution: str | None = field(default=None, metadata=HIDDEN)
-    """What a reader has to know even where it is met."""
 
     @property
     def words(self) -> str:
@@ -136,7 +136,9 @@ class Requirements(Shown):
             Decision(
                 name=row.words,
                 outcome=outcomes[row.met],
-                sentence=": ".join(filter(None, (f"{row.words} is {row.verdict}", row.reason))),
+                sentence=f"{row.words} is {row.verdict}"
+                + (f": {row.reason}" if row.reason else "")
+                + (f" ({row.caution})" if row.caution else ""),
             )
             for row in self.rows
         ]

@@ -18,6 +18,7 @@ from medstress.analyses.requirements import (
     requirements_of,
 )
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
@@ -453,6 +454,10 @@ def test_a_run_that_was_extended_says_so_beside_every_criterion():
         "items were added 1 time after the first query"
     ] * 2
     assert [remark.rule for remark in computed.remarks()] == ["criterion_extended"] * 2
+    assert [row["caution"] for row in as_json(computed)["rows"]] == [
+        row.caution for row in computed.rows
+    ]
+    assert all("items were added" in case.sentence for case in computed.decisions())
 
 
 def test_one_that_is_missed_or_not_judged_fails_the_run():
