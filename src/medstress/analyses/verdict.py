@@ -64,6 +64,8 @@ class Verdict(Shown):
     """Of a run with several models, the one that loses most first."""
     rules: Sequence[str] = field(metadata=HIDDEN)
     """Which rule chose each line."""
+    behind: Mapping[str, str] | None = field(default=None, metadata=HIDDEN)
+    """Whose cases are behind the first line: the control's where harmless edits come first."""
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -343,6 +345,7 @@ def _conclude(
     rules = _first(worst), _second(worst)
     first, second = (text.format(**worst.words) for text in (FIRST[rules[0]], SECOND[rules[1]]))
     trust = _trust(run, worst, own, rows)
+    own_control = worst.control_cell
     is_by_list = worst.taken.value and worst.gated.n_listed and not worst.gated.n_judged
     return Verdict(
         lines=[
@@ -354,6 +357,7 @@ def _conclude(
         arm=worst.row.cell.labels,
         trust=trust,
         rules=[*rules, trust.level],
+        behind=(own_control if rules[0] == HEADLINE and own_control else worst.row.cell).labels,
     )
 
 
