@@ -252,6 +252,7 @@ def _reasons(f: Facts) -> list[str]:
 
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 HARM_ELSEWHERE = "{controls} alone lose {harmless} of {right_nouns}"
+HARM_OF_OTHER = "{attack}: " + HARM_ELSEWHERE
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
 UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
 NEVER = "{attack} never changed a text{place}"
@@ -393,6 +394,8 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
                 if other.is_harmless_first:
                     yield "no", HARM_ELSEWHERE.format(**other.words)
         for other in rest:
+            if not facts.is_harmless_first and _harm_as_much(other, facts):
+                yield "no", HARM_OF_OTHER.format(**other.words)
             if other.mute > UNSEEN:
                 yield "no", UNREAD_ELSEWHERE.format(**other.words)
             if other.unseen > UNSEEN:
@@ -413,6 +416,16 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
     held = {text: level for level, text in reasons()}
     level: Level = "no" if "no" in held.values() else "too few" if held else "yes"
     return Trust(level=level, reasons=list(held))
+
+
+def _harm_as_much(other: Facts, facts: Facts) -> bool:
+    """Return whether harmless edits of another arm in the place surely take as much as the arm of
+    the lines."""
+    if other.harmless is None or facts.score is not None:
+        return False
+    low, high = other.harmless.ends[0], facts.taken.ends[1]
+    is_same = other.row.cell.place == facts.row.cell.place
+    return is_same and low is not None and high is not None and low >= high
 
 
 def _unfinished(run: Run) -> Iterator[str]:
