@@ -47,6 +47,8 @@ Decision: TypeAlias = Literal[
 ]
 """What a row can show of B, the one to heed first."""
 Places: TypeAlias = NDArray[np.int64]
+Called: TypeAlias = tuple[Mapping[str, str], Mapping[str, str]]
+"""Label of an attack -> its name, in A and in B."""
 Claim: TypeAlias = Literal["better", "worse", "equivalent", "no worse"]
 _WORDS = {
     "accuracy_after": "accuracy after",
@@ -125,10 +127,10 @@ class Contrast:
         words = _WORDS.get(self.metric, self.metric.replace("_", " ").replace("f1", "F1"))
         return words.format(control=(self.control or "").replace("_", " "))
 
-    def labels(self, name: str, called: Mapping[str, str] | None = None) -> str:
+    def labels(self, name: str, called: Called = ({}, {})) -> str:
         """Return a label of the arms: `dataset`, `group`, `victim` or `attack`; or its name."""
         own = getattr(self.a, name), getattr(self.b, name)
-        a, b = ((called or {}).get(label, label) for label in own)
+        a, b = (names.get(label, label) for names, label in zip(called, own, strict=True))
         return str(a) if a == b else f"{a} → {b}"
 
 

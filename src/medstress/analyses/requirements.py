@@ -198,7 +198,7 @@ def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
     cannot be judged leaves it open.
     """
     if not rows:
-        return _judged(criterion, None, None, NO_ROW)
+        return _judged(criterion, None, None, _why_no_row(criterion))
     upper = "max_high" in criterion
     if upper and criterion["metric"] == "asr_net":
         return _judged(criterion, None, None, NO_UPPER_NET)
@@ -230,6 +230,14 @@ def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
         if row.doubt:
             return _judged(criterion, row, None, row.doubt)
     return _judged(criterion, rows[i], True, None)
+
+
+def _why_no_row(criterion: Criterion) -> str:
+    """Return what the run has not, of what a criterion asks for."""
+    if (part := criterion.get("slice")) is None:
+        return NO_ROW if criterion.get("where") else f"no row of the run has {criterion['metric']}"
+    among = " that `where` asks for" if criterion.get("where") else ""
+    return f"no row of the run{among} has a slice {part['by']} = {part.get('value', 'any')}"
 
 
 def _why_open(estimate: Estimate | None) -> str:

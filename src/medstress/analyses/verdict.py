@@ -267,6 +267,7 @@ NOT_COMPLETE = "the run is not complete"
 NOT_MEASURED = "nothing was measured of {models}"
 NOTHING: Mapping[str, str] = {
     "no trial": "No trial has ended yet.",
+    "no attack": "No trial of an attack has ended yet.",
     "not attackable": "0 of {all} could be attacked.",
     "failed": "Every call of {model} failed.",
     "unread": "Not one answer of {model} could be read.",
@@ -454,7 +455,8 @@ def _nothing(run: Run, rows: Sequence[Row], victim: str | None) -> Verdict:
     undefined = [row.scores for row in rows if row.scores is not None and row.scores.has_copy]
     undefined = [scores for scores in undefined if scores.main.drop.value is None]
     if not trials:
-        rule = "no trial"
+        ended = any(victim in (None, trial.arm.place.victim) for trial in run.trials)
+        rule = "no attack" if ended else "no trial"
     elif not attackable:
         rule = "not attackable"
     elif len(attackable) in counts.values():

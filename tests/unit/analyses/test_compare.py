@@ -419,6 +419,17 @@ def test_another_attack_is_refused_unless_attacks_are_compared(said):
     assert compared(a, b, factor="attack", metric="accuracy_after").metric == "accuracy_after"
 
 
+def test_one_label_of_two_attacks_names_both():
+    drawing = {"name": "entity_substitution", "budget": 8}
+    made = [
+        replace(NEAR, label="entity_substitution", params={**drawing, "sampler": sampler})
+        for sampler in ("random", "nearest")
+    ]
+    a, b = (trials([HELD] * 30, attack=attack) for attack in made)
+    found = compared(a, b, factor="attack")
+    assert "under random names → nearest names" in found.sentence
+
+
 def with_control(attack: Sequence[Fate], harmless: Sequence[Fate]) -> list[Trial]:
     """An attack and its control on the same items."""
     where = control(of=arm(NOISE))

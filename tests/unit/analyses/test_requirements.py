@@ -111,7 +111,10 @@ CASES = {
     "missed goes before not judged": ([*lost(30, 100), *unseen(20, 20, FAR)], ASR, False, ""),
     "not judged goes before met": ([*lost(0, 100), *unseen(20, 20, FAR)], ASR, None, ""),
     "clean questions beside an attack": ([*lost(0, 100), *lost(0, 100, NONE)], ASR, True, ""),
-    "clean questions are no attack": (lost(0, 100, NONE), ASR, None, NO_ROW),
+    "clean questions are no attack": (
+        *(lost(0, 100, NONE), ASR, None),
+        "no row of the run has asr",
+    ),
     "accuracy of clean questions": (lost(0, 100, NONE), {**KNOWS, "min_low": 0.5}, True, ""),
     "within 2": (LATER, {**ASR, "max_high": 0.08, "at_budget": 2}, True, ""),
     "within 8": (LATER, {**ASR, "max_high": 0.08, "at_budget": 8}, False, ""),
@@ -220,7 +223,12 @@ def test_every_slice_has_to_meet_it():
         replace(t, queries=t.queries._replace(asked=0), first=None, pick=None) for t in trials
     ]
     assert of(unseen, one, slices=slices).met is None
-    assert of(trials, {**ASR, "slice": {"by": "none such"}}, slices=slices).reason == NO_ROW
+    for asked, words in (
+        ({"by": "none such"}, "none such = any"),
+        ({"by": "subject", "value": "c"}, "subject = c"),
+    ):
+        reason = of(trials, {**ASR, "slice": asked}, slices=slices).reason
+        assert reason == f"no row of the run has a slice {words}"
     both = [one, {**ASR, "slice": {"by": "subject", "value": "b"}}]
     names = {of(trials, criterion, slices=slices).words.rpartition(", ")[2] for criterion in both}
     assert names == {"subject = a", "subject = b"}, "one name of two cases in JUnit"

@@ -169,6 +169,9 @@ RUNS = {
         [trial(i, item=q, verdict=Ended.NOT_ATTACKABLE) for i, q in enumerate(questions(12))]
     ),
     "no trial has ended": planted_run([], complete=False, n_planned=12),
+    "only a control has ended": planted_run(
+        [trial(0, control("no_op"))], complete=False, n_planned=12
+    ),
     "only wrong ones have ended": planted_run(
         [trial(i, verdict=Ended.ALREADY_WRONG) for i in range(12)], complete=False, n_planned=40
     ),
