@@ -77,7 +77,7 @@ to.
 | `results` | a row for each data set, group, victim and attack, over its seeds; rows of controls have `control_of` |
 | `by_seed` | the same rows for each seed: `seed` in place of `seeds`, null for an attack without random numbers |
 | `slices` | `dataset, group, victim, attack, by, value, n_items`, and estimates `accuracy`, `asr`, `asr_net` |
-| `requirements` | `metric, at_budget, bound, control, slice, against, row, estimate, met` (null: not judged), `reason` |
+| `requirements` | `metric, at_budget, bound, control, slice, against, row, estimate, met` (null: not judged), `reason, caution` (the run was extended) |
 | `tests` | `family, dataset, group, victim, comparison, against, difference` (an estimate), `p, p_adjusted, method` |
 | `warnings` | `rule`, `sentence`, `where` |
 | `performance` | [below](#performance) |

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal
 
@@ -385,14 +385,17 @@ def _stored_attacks(run: Run) -> Iterator[Remark]:
 
 
 def _left_out(run: Run) -> Iterator[Remark]:
-    """Say which controls attacks have not, and why."""
+    """Say which controls attacks have not, and why; a warning where the file names the control."""
+    named = run.manifest["config"]["experiment"].get("controls")
     by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
     left_out = (run.manifest.get("controls") or {}).get("left_out") or {}
     for attack, reasons in left_out.items():
         for control, reason in reasons.items():
             by_reason[control, reason].append(attack)
     for (control, reason), attacks in by_reason.items():
-        yield _say("control_left_out", control=control, attacks=listed(attacks), reason=reason)
+        note = _say("control_left_out", control=control, attacks=listed(attacks), reason=reason)
+        is_named = isinstance(named, list) and control in named
+        yield replace(note, level="warning") if is_named else note
 
 
 RULES: Sequence[Callable[[Run], Iterable[Remark]]] = (

@@ -71,7 +71,7 @@ EMBEDDINGS = {"GanjinZero/UMLSBert_ENG": "CODER", "thenlper/gte-base": "GTE-base
 Items: TypeAlias = frozenset[str]
 """Content hashes of items."""
 NO_ITEMS: Items = frozenset()
-Rule: TypeAlias = Literal["given", "tuned", "same items"]
+Rule: TypeAlias = Literal["given", "tuned", "tuned before", "same items"]
 
 
 def method_of(params: Mapping[str, Any]) -> str:
@@ -132,6 +132,8 @@ class Competitor:
 
     setting: Setting
     cell: Cell
+    tuned: tuple[ChosenN, tuple[float, ...]] | None = None
+    """How items that are not in the run chose its n, and what they tried."""
 
     @property
     def method(self) -> str:
@@ -204,8 +206,13 @@ def competitors(run: Run) -> list[Competitor]:
     # Parameters of the same name mean something else in probes.
     specs = [cell.attack.params for cell in cells]
     rules = _rules([spec if method_of(spec) in METHODS else {} for spec in specs])
+    tuning = run.of(TUNING)
     return [
-        Competitor(setting=setting(cell.place, rule), cell=cell)
+        Competitor(
+            setting=setting(cell.place, rule),
+            cell=cell,
+            tuned=None if tuning is None else tuning.chosen_before(cell),
+        )
         for cell, rule in zip(cells, rules, strict=True)
     ]
 
@@ -261,7 +268,8 @@ class Choice:
     tried: tuple[float, ...]
     """All values, ascending."""
     rule: Rule
-    """`given` (one value), `tuned` on other items, or chosen on the `same items`: optimistic."""
+    """`given` (one value), `tuned` on other items, `tuned before` the run on such, or chosen on the
+    `same items`: optimistic."""
     chosen: Competitor
     estimate: Estimate
     """Success on the items that are reported."""
@@ -350,7 +358,7 @@ def choose(
     rates = {value: asr(cell, budget) for value, cell in chose.items()}
     best = min(rates, key=lambda v: (-(rates[v].value or 0.0), abs(v), v))
     eligible = {t.item.hash for c in chose.values() if c for t in c.trials if t.is_eligible}
-    return Choice(
+    made = Choice(
         key=key,
         value=best,
         tried=tuple(sorted(by_value)),
@@ -359,6 +367,18 @@ def choose(
         estimate=by_value[best].share(budget, split),
         tuning=None if is_given else rates[best],
         n_eligible=None if is_given else len(eligible),
+    )
+    if made.chosen.tuned is None or not is_given:
+        return made
+    before, tried = made.chosen.tuned
+    rate = before.tuned_on
+    is_same = before.template["budget"] == budget
+    return replace(
+        made,
+        tried=tried,
+        rule="tuned before",
+        tuning=rate.estimate if is_same else None,
+        n_eligible=rate.n_eligible,
     )
 
 
@@ -452,11 +472,15 @@ def _rates(
         if (choice := choose(group, key, budget, split))
     }
     grouped = {one.label for group in groups.values() for one in group}
-    several = [one.method for one in members]
+    nearest: dict[str, Competitor] = {}
+    # Of arms that differ in the budget alone, the one whose budget is nearest to the table's.
+    for one in sorted(members, key=lambda one: one.budget, reverse=True):
+        if one.label not in grouped:
+            nearest[canonical_json({**one.cell.attack.params, "budget": None})] = one
+    several = [one.method for one in nearest.values()]
     columns = {
         (one.method if several.count(one.method) == 1 else one.label): one
-        for one in members
-        if one.label not in grouped
+        for one in nearest.values()
     } | {name: choice.chosen for name, choice in choices.items()}
     order = [*(m for m in METHODS if m in columns), *sorted(set(columns) - set(METHODS))]
     after = {name: without(columns[name].cell, split) for name in order}
@@ -483,8 +507,8 @@ def _groups(attacks: Sequence[Competitor]) -> dict[str, list[Competitor]]:
 
 
 def has_choice(rates: Iterable[Rates]) -> bool:
-    """Return whether something was chosen in one of the lines."""
-    return any(choice.rule != "given" for line in rates for choice in line.choices.values())
+    """Return whether something was chosen in one of the lines, on the items that it reports."""
+    return any(choice.rule == "same items" for line in rates for choice in line.choices.values())
 
 
 def choice_notes(rates: Iterable[Rates]) -> list[str]:
@@ -500,6 +524,8 @@ def choice_notes(rates: Iterable[Rates]) -> list[str]:
                 f"{name} was chosen on {SHARE:.0%} of the items (drawn by a hash of the item); all "
                 "numbers here are of the others."
             )
+        if "tuned before" in kinds:
+            sentences.append(f"{name} was chosen on other items before the run (medstress tune).")
         if "same items" in kinds:
             sentences.append(
                 f"{name} is the best of its grid on the same items that are reported, as in the "
@@ -508,7 +534,8 @@ def choice_notes(rates: Iterable[Rates]) -> list[str]:
         if "given" in kinds:
             where = "" if len(kinds) == 1 else "Where there is one value, "
             sentences.append(f"{where}{name} was given, not chosen.")
-    few = dict.fromkeys(choice.on_few for choice in choices if choice.is_of_few)
+    # What was tuned before is said below every table: `notes_on`.
+    few = dict.fromkeys(c.on_few for c in choices if c.is_of_few and c.rule != "tuned before")
     return [*sentences, *few]
 
 
@@ -757,6 +784,17 @@ class Tuning(Shown):
             if (key := (cell.place, cell.arm.control_of or cell.attack.label)) in self.cells
         ]
         return list(dict.fromkeys(one.on_few for one in rests_on if one.is_of_few))
+
+    def chosen_before(self, cell: Cell) -> tuple[ChosenN, tuple[float, ...]] | None:
+        """Return how items that are not in the run chose an attack's n, and what they tried."""
+        own = self.cells.get((cell.place, cell.attack.label))
+        if own is None or self.part != REPORT:
+            return None
+        key = own.place, canonical_json(own.template)
+        grids = (grid for grid in self.grids if (grid.place, canonical_json(grid.template)) == key)
+        points = (point.n for grid in grids for point in grid.points)
+        tried = tuple(n for n in points if regime_of(n) == own.regime)
+        return (own, tried) if len(tried) > 1 else None
 
     def tables(self) -> Sequence[Table]:
         """The choices, then every n that was tried."""

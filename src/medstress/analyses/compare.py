@@ -23,6 +23,7 @@ from medstress.analyses.comparable import (
     ways_of_answering,
 )
 from medstress.analyses.contrasts import (
+    Called,
     Contrast,
     Decision,
     Detectable,
@@ -43,6 +44,7 @@ from medstress.analyses.shown import (
     Table,
     as_json,
     attack_names,
+    attack_words,
     column,
     decimal,
     table,
@@ -138,8 +140,7 @@ class Comparison(Shown):
     rows: Sequence[Contrast]
     """Those that decide first."""
     notes: Sequence[str]
-    called: Mapping[str, str] = field(metadata=HIDDEN)
-    """Label of an attack -> its name."""
+    called: Called = field(metadata=HIDDEN)
     title = "B against A"
 
     @property
@@ -255,7 +256,7 @@ def compare(
             "be lost"
         )
     _check_decidable(rows, metric)
-    called = attack_names(cell.attack for one in (first, second) for cell in one.run.attacks)
+    called = _called(first.run, second.run)
     words = _Words(factor, margin, _why_open(first, second), _varying(rows), called)
     rows = [words.settled(row) for row in _adjusted(rows)]
     deciding = [row for row in rows if row.decides]
@@ -422,6 +423,17 @@ def _why_open(first: Side, second: Side) -> str | None:
     return f"the run of {' and that of '.join(names)} is not complete" if names else None
 
 
+def _called(first: Run, second: Run) -> Called:
+    """Return the names of attacks in A and in B, where one label may be of two attacks."""
+    every = attack_names(cell.attack for run in (first, second) for cell in run.attacks)
+    a, b = (attack_names(cell.attack for cell in run.attacks) for run in (first, second))
+    other = {cell.attack.label: cell.attack for cell in second.attacks}
+    shared = [cell.attack for cell in first.attacks if cell.attack.label in other]
+    both = {one.label for one in shared if attack_words(one) != attack_words(other[one.label])}
+    own_a, own_b = ({label: names[label] for label in both} for names in (a, b))
+    return every | own_a, every | own_b
+
+
 def _varying(rows: Sequence[Contrast]) -> frozenset[str]:
     """Return the labels in which rows differ."""
     return frozenset(name for name in LABELS if len({row.labels(name) for row in rows}) > 1)
@@ -434,7 +446,7 @@ class _Words(NamedTuple):
     margin: float | None
     why_open: str | None
     varying: frozenset[str]
-    called: Mapping[str, str]
+    called: Called
 
     def settled(self, row: Contrast) -> Contrast:
         """Return a row with its verdict and its sentence: by which numbers, and what n can see."""
@@ -563,7 +575,7 @@ def _source(side: Side) -> Source:
     )
 
 
-def _fields(rows: Sequence[Contrast], called: Mapping[str, str]) -> list[Field]:
+def _fields(rows: Sequence[Contrast], called: Called) -> list[Field]:
     """Return the columns; labels that all rows share are for wide screens."""
     varying = _varying(rows)
 

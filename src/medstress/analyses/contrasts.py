@@ -48,6 +48,8 @@ Decision: TypeAlias = Literal[
 ]
 """What a row can show of B, the one to heed first."""
 Places: TypeAlias = NDArray[np.int64]
+Called: TypeAlias = tuple[Mapping[str, str], Mapping[str, str]]
+"""Label of an attack -> its name, in A and in B."""
 Claim: TypeAlias = Literal["better", "worse", "equivalent", "no worse"]
 _WORDS = {
     "accuracy_after": "accuracy after",
@@ -128,10 +130,10 @@ class Contrast:
         words = self.words or _WORDS[self.metric]
         return words.format(control=(self.control or "").replace("_", " "))
 
-    def labels(self, name: str, called: Mapping[str, str] | None = None) -> str:
+    def labels(self, name: str, called: Called = ({}, {})) -> str:
         """Return a label of the arms: `dataset`, `group`, `victim` or `attack`; or its name."""
         own = getattr(self.a, name), getattr(self.b, name)
-        a, b = ((called or {}).get(label, label) for label in own)
+        a, b = (names.get(label, label) for names, label in zip(called, own, strict=True))
         return str(a) if a == b else f"{a} → {b}"
 
 
@@ -301,7 +303,11 @@ def _of_share(arm: Matched, metric: Metric, margin: float | None, *, decides: bo
     def way(a_held: Mask, b_held: Mask) -> Difference:
         gain = difference(b_held, a_held, units)
         if not isinstance(names, str) and gain.p is not None:
-            gain = replace(gain, p=max(gain.p, _p_of_names(arm, a_held, b_held)))
+            took = (
+                [(arm.a, pairs.first[b_held & ~a_held])],
+                [(arm.b, pairs.second[a_held & ~b_held])],
+            )
+            gain = replace(gain, p=max(gain.p, _p_of_names(*took)))
         return _of_names(gain, b_held.astype(np.float64) - a_held, units, names)
 
     ways = [way(a.read, b.read)]
@@ -391,14 +397,20 @@ def _wider(*intervals: Ends) -> Ends:
     return min(x for x in lows if x is not None), max(x for x in highs if x is not None)
 
 
-def _p_of_names(arm: Matched, a_held: Mask, b_held: Mask) -> float:
-    """Return `p_of_names` of what one side alone lost; an item that no name took is its own."""
+_Took: TypeAlias = Sequence[tuple[Cell, Places]]
+"""Arms, each with the places of trials that only it lost."""
+
+
+def _p_of_names(first: _Took, second: _Took) -> float:
+    """Return `p_of_names` of what took items on one side alone; an item that no name took is its
+    own."""
     a, b = (
-        {(t.first and t.first.name) or t.item.id for t in (cell.trials[k] for k in places)}
-        for cell, places in (
-            (arm.a, arm.pairs.first[b_held & ~a_held]),
-            (arm.b, arm.pairs.second[a_held & ~b_held]),
-        )
+        {
+            (cell.attack.draws_names and t.first and t.first.name) or t.item.id
+            for cell, places in side
+            for t in (cell.trials[k] for k in places)
+        }
+        for side in (first, second)
     )
     return p_of_names(a, b)
 
@@ -499,6 +511,20 @@ def _of_net(
         (arm.second, controls[1], at[1][pairs.second]),
     )
     means = [mean(way, units, 2.0) for way in values]
+    if not isinstance(names, str) and means[0].p is not None:
+        more, less = values[0] > 0, values[0] < 0
+        of_a, of_b = (at[0][pairs.first], at[1][pairs.second])
+        took = (
+            [
+                (arm.a, pairs.first[more & b.read & ~a.read]),
+                (controls[1], of_b[more & c.read & ~d.read]),
+            ],
+            [
+                (arm.b, pairs.second[less & a.read & ~b.read]),
+                (controls[0], of_a[less & d.read & ~c.read]),
+            ],
+        )
+        means[0] = replace(means[0], p=max(means[0].p, _p_of_names(*took)))
     ways = [_of_names(m, way, units, names, 2.0) for m, way in zip(means, values, strict=True)]
     return net.contrast(
         "asr_net",

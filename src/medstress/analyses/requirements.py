@@ -81,10 +81,10 @@ class Judged:
     """None: not judged."""
     reason: str | None
     """Why it is missed or not judged."""
+    caution: str | None = None
+    """What a reader has to know even where it is met."""
     asked: Criterion = field(metadata=HIDDEN)
     """The criterion: `slice` and `control` above are those of the worst row."""
-    caution: str | None = field(default=None, metadata=HIDDEN)
-    """What a reader has to know even where it is met."""
 
     @property
     def words(self) -> str:
@@ -136,7 +136,9 @@ class Requirements(Shown):
             Decision(
                 name=row.words,
                 outcome=outcomes[row.met],
-                sentence=": ".join(filter(None, (f"{row.words} is {row.verdict}", row.reason))),
+                sentence=f"{row.words} is {row.verdict}"
+                + (f": {row.reason}" if row.reason else "")
+                + (f" ({row.caution})" if row.caution else ""),
             )
             for row in self.rows
         ]
@@ -196,7 +198,7 @@ def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
     cannot be judged leaves it open.
     """
     if not rows:
-        return _judged(criterion, None, None, NO_ROW)
+        return _judged(criterion, None, None, _why_no_row(criterion))
     upper = "max_high" in criterion
     if upper and criterion["metric"] == "asr_net":
         return _judged(criterion, None, None, NO_UPPER_NET)
@@ -228,6 +230,14 @@ def judge(criterion: Criterion, rows: Sequence[Measured]) -> Judged:
         if row.doubt:
             return _judged(criterion, row, None, row.doubt)
     return _judged(criterion, rows[i], True, None)
+
+
+def _why_no_row(criterion: Criterion) -> str:
+    """Return what the run has not, of what a criterion asks for."""
+    if (part := criterion.get("slice")) is None:
+        return NO_ROW if criterion.get("where") else f"no row of the run has {criterion['metric']}"
+    among = " that `where` asks for" if criterion.get("where") else ""
+    return f"no row of the run{among} has a slice {part['by']} = {part.get('value', 'any')}"
 
 
 def _why_open(estimate: Estimate | None) -> str:

@@ -189,7 +189,7 @@ def table(
 
     The first columns of text name a row, unless `n_labels` says how many do.
     """
-    entries = [[as_entry(field.read(row)) for field in fields] for row in rows]
+    entries = [[as_entry(field.read(row), field.column.form) for field in fields] for row in rows]
     if n_labels is None:
         forms = [field.column.form for field in fields]
         n_labels = next((i for i, form in enumerate(forms) if form != "text"), len(forms))
@@ -220,13 +220,14 @@ def decimal(value: float | None, digits: int = 3) -> str:
     return f"\N{MINUS SIGN}{text}" if value < 0 and text.strip(".0") else text
 
 
-def as_entry(value: Value | Entry) -> Entry:
+def as_entry(value: Value | Entry, form: Form = "share") -> Entry:
     """Return a value as an entry of a table; an estimate says its worst ends where it has some."""
     if isinstance(value, Entry):
         return value
     if not isinstance(value, Estimate) or value.worst is None or None in value.worst:
         return Entry(value=value)
-    low, high = map(decimal, value.worst)
+    is_percent = form == "percent"
+    low, high = (f"{100 * (end or 0):.1f}" if is_percent else decimal(end) for end in value.worst)
     return Entry(value=value, lines=(f"at worst [{low}, {high}]",))
 
 

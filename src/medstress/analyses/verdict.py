@@ -64,6 +64,8 @@ class Verdict(Shown):
     """Of a run with several models, the one that loses most first."""
     rules: Sequence[str] = field(metadata=HIDDEN)
     """Which rule chose each line."""
+    behind: Mapping[str, str] | None = field(default=None, metadata=HIDDEN)
+    """Whose cases are behind the first line: the control's where harmless edits come first."""
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -250,6 +252,7 @@ def _reasons(f: Facts) -> list[str]:
 
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 HARM_ELSEWHERE = "{controls} alone lose {harmless} of {right_nouns}"
+HARM_OF_OTHER = "{attack}: " + HARM_ELSEWHERE
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
 UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
 NEVER = "{attack} never changed a text{place}"
@@ -264,6 +267,7 @@ NOT_COMPLETE = "the run is not complete"
 NOT_MEASURED = "nothing was measured of {models}"
 NOTHING: Mapping[str, str] = {
     "no trial": "No trial has ended yet.",
+    "no attack": "No trial of an attack has ended yet.",
     "not attackable": "0 of {all} could be attacked.",
     "failed": "Every call of {model} failed.",
     "unread": "Not one answer of {model} could be read.",
@@ -343,6 +347,7 @@ def _conclude(
     rules = _first(worst), _second(worst)
     first, second = (text.format(**worst.words) for text in (FIRST[rules[0]], SECOND[rules[1]]))
     trust = _trust(run, worst, own, rows)
+    own_control = worst.control_cell
     is_by_list = worst.taken.value and worst.gated.n_listed and not worst.gated.n_judged
     return Verdict(
         lines=[
@@ -354,6 +359,7 @@ def _conclude(
         arm=worst.row.cell.labels,
         trust=trust,
         rules=[*rules, trust.level],
+        behind=(own_control if rules[0] == HEADLINE and own_control else worst.row.cell).labels,
     )
 
 
@@ -389,6 +395,8 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
                 if other.is_harmless_first:
                     yield "no", HARM_ELSEWHERE.format(**other.words)
         for other in rest:
+            if not facts.is_harmless_first and _harm_as_much(other, facts):
+                yield "no", HARM_OF_OTHER.format(**other.words)
             if other.mute > UNSEEN:
                 yield "no", UNREAD_ELSEWHERE.format(**other.words)
             if other.unseen > UNSEEN:
@@ -409,6 +417,16 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
     held = {text: level for level, text in reasons()}
     level: Level = "no" if "no" in held.values() else "too few" if held else "yes"
     return Trust(level=level, reasons=list(held))
+
+
+def _harm_as_much(other: Facts, facts: Facts) -> bool:
+    """Return whether harmless edits of another arm in the place surely take as much as the arm of
+    the lines."""
+    if other.harmless is None or facts.score is not None:
+        return False
+    low, high = other.harmless.ends[0], facts.taken.ends[1]
+    is_same = other.row.cell.place == facts.row.cell.place
+    return is_same and low is not None and high is not None and low >= high
 
 
 def _unfinished(run: Run) -> Iterator[str]:
@@ -437,7 +455,8 @@ def _nothing(run: Run, rows: Sequence[Row], victim: str | None) -> Verdict:
     undefined = [row.scores for row in rows if row.scores is not None and row.scores.has_copy]
     undefined = [scores for scores in undefined if scores.main.drop.value is None]
     if not trials:
-        rule = "no trial"
+        ended = any(victim in (None, trial.arm.place.victim) for trial in run.trials)
+        rule = "no attack" if ended else "no trial"
     elif not attackable:
         rule = "not attackable"
     elif len(attackable) in counts.values():

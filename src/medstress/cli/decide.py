@@ -82,7 +82,7 @@ def compare(
         say(out, lines[0], "bold")
         for table in tables:
             print(flush=True)
-            print_table(out, table)
+            print_table(out, table, whole="compare --json")
         print()
         for line in lines[1:]:
             say(out, line)

@@ -447,7 +447,8 @@ def _show(checked: DataCheck, out: Console, *, is_skipping: bool) -> None:
     fields = [column("Attack", "attack"), column("Group", "group")]
     fields.append(column("Can be attacked", lambda one: f"{one.n:,} of {one.n_items:,}"))
     what = "What can be attacked"
-    print_table(out, table("attackable", what, checked.attackable, fields, n_labels=2))
+    attackable = table("attackable", what, checked.attackable, fields, n_labels=2)
+    print_table(out, attackable, whole="")
     # Attacks with the same reasons or needs share their lines.
     attacks: dict[tuple[Reason, ...], list[str]] = {}
     needs: dict[str, list[str]] = {}

@@ -243,7 +243,7 @@ def show_dry_run(dry: DryRun, notes: Iterable[str] = ()) -> None:
     for line in dry.lines:
         print(line)
     for table in dry.tables():
-        print_table(out, table)
+        print_table(out, table, whole="")
     for line in (*(remark.sentence for remark in dry.remarks()), *notes):
         say(out, line)
 

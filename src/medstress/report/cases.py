@@ -208,7 +208,7 @@ class Cases:
             for trial, text in zip(run.trials, whole, strict=True)
         }
         verdict = run.of(VERDICT)
-        self.headline: Mapping[str, str] = (verdict.arm if verdict else None) or {}
+        self.headline: Mapping[str, str] = (verdict.behind if verdict else None) or {}
         outcomes = {outcome: i for i, outcome in enumerate(OUTCOMES)}
         cells = {(cell.place, cell.attack.label): i for i, cell in enumerate(run.cells)}
         named = tuple(map(self.headline.get, ("dataset", "group", "victim", "attack")))

@@ -35,7 +35,9 @@ _HEADING = 3
 """Lines of a heading."""
 
 
-def print_table(console: Console, table: Table, *, wide: bool = False) -> None:
+def print_table(
+    console: Console, table: Table, *, wide: bool = False, whole: str = "summary --wide"
+) -> None:
     """Print a table with caption and notes.
 
     Where not all fits, values stand above their intervals, and columns for wide screens and labels
@@ -46,6 +48,7 @@ def print_table(console: Console, table: Table, *, wide: bool = False) -> None:
         console: where.
         table: the table.
         wide: whether all columns stand side by side, however wide that is.
+        whole: the command that has all rows; empty where none has.
     """
     console.print(Text(one_line(table.caption), style="bold"))
     left = 0 if wide else max(0, len(table.rows) - MOST_ROWS)
@@ -61,7 +64,7 @@ def print_table(console: Console, table: Table, *, wide: bool = False) -> None:
         else:
             console.print(grid)
     if left:
-        say(console, f"{left:,} more rows: summary --wide has all.")
+        say(console, f"{left:,} more rows" + (f": {whole} has all." if whole else "."))
     for note in table.notes:
         say(console, note)
 

@@ -188,7 +188,8 @@ def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
     """Estimate a mean by its linearised variance.
 
     The standard error is at least z / (N/K + z^2), so that an interval is never of no width; t has
-    n - 1 degrees of freedom for n units of the widest level.
+    n - 1 degrees of freedom for n units of the widest level. Where fewer than 10 values are not 0
+    and no unit repeats, p is at least the exact binomial one of their signs.
 
     Args:
         values: in [-reach, reach], shape (n,).
@@ -217,6 +218,9 @@ def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
 
     error = max(*errors, Z / (effective + Z * Z))
     p = 1.0 if square == 0 else 2 * float(stdtr(degrees, -abs(centre) / error))
+    above, below = int((values > 0).sum()), int((values < 0).sum())
+    if 0 < above + below < FEW and m == n:
+        p = max(p, exact_p(above, below))
     method = f"t interval 95 % of the linearised mean, {n} values of {m} items (documents)"
     return _around(centre, n, half, p, method, reach=reach)
 

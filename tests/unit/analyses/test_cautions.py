@@ -9,7 +9,7 @@ import pytest
 from medstress.analyses.cautions import CAUTIONS, unread_models
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark
-from medstress.analyses.summary import exit_code, faults_of
+from medstress.analyses.summary import exit_code, faults_of, warnings_of
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
@@ -86,6 +86,13 @@ def test_what_the_manifest_says(parts, rules, words):
     assert list(shown) == rules
     assert words in shown[rules[0]].sentence
     assert shown[rules[0]].level == ("note" if rules[0] in NOTES else "warning")
+
+
+def test_a_control_that_the_file_names_and_an_attack_has_not_is_a_warning():
+    left_out = {"near": {"same_type": "it is that attack"}}
+    config = {"experiment": {"name": "planted", "controls": ["no_op", "same_type"]}}
+    run = attacked_run({"careful": fooled}, 40, controls={"left_out": left_out}, config=config)
+    assert [one.rule for one in warnings_of(run)] == ["control_left_out"]
 
 
 def test_unreadable_models_are_named_clean_and_under_attack():

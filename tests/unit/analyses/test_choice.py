@@ -125,6 +125,16 @@ def test_of_two_budgets_of_one_n_the_larger_counts():
     assert (choice.chosen.label, choice.estimate.hits) == ("long", 40)
 
 
+def test_of_two_budgets_of_one_method_the_table_takes_the_nearest():
+    """Random sampling with 1 and with 8 queries is one column of a table of one query."""
+    attacks = {**GRID, "random 8": pdws(None, 8)}
+    outcome = lambda i, params: 1 if params["n"] is None else None  # noqa: E731
+    (line,) = rates_of(of(attacks, outcome), 1)
+    assert (line.columns["random"].label, line.asr["random"].hits) == ("random", 32)
+    (line,) = rates_of(of(attacks, outcome), 8)
+    assert (line.columns["random"].label, line.asr["random"].hits) == ("random 8", 40)
+
+
 def test_learning_rates_of_one_search_are_chosen_and_others_stay_apart():
     attacks = {"slow": zoo(0.1), "fast": zoo(10.0), "many": zoo(0.1, candidates=10)}
     every = of(attacks, lambda i, params: 2 if params["learning_rate"] == 10.0 else None)

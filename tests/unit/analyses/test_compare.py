@@ -208,6 +208,44 @@ def test_names_that_controls_drew_count_for_the_net_as_well():
     assert row.names_like_these.high > 0
 
 
+NETS = {"near names": False, "same_type": False, "no_op": True}
+"""Whose names took what differs, and whether five of them are enough: only edits of a control that
+draws no names are no names."""
+
+
+@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("lethal", [5, 12])
+def test_a_name_counts_once_in_a_net_too(kind, lethal):
+    """A few names took all that B lost to its attack, or A to its control."""
+    own = control("no_op" if kind == "no_op" else "same_type")
+    own = replace(own, attack=replace(own.attack, draws_names=kind != "no_op"))
+
+    def arms(which: str, n_attack: int, n_control: int) -> Side:
+        rows, names = [], {}
+        for at, n, few in ((arm(), n_attack, kind == "near names"), (own, n_control, True)):
+            for i in range(120):
+                name = f"name {i % 40}" if few else f"own {i}"
+                rows.append(trial(i, at, flipped_at=1 if i % 40 < n else None, name=name))
+                names[len(rows)] = frozenset({name})
+        return side(which, rows, names=names)
+
+    a, b = arms("A", 0, 0), arms("B", lethal, 0)
+    if kind != "near names":
+        a, b = arms("A", 0, lethal), arms("B", 0, 0)
+    found = compare(a, b, metric="asr_net")
+    is_shown = NETS[kind] or lethal == 12
+    assert found.verdict == ("worse" if is_shown else "undecided")
+    assert (found.deciding[0].p <= 0.05) is is_shown
+
+
+def test_few_nets_are_counted_exactly():
+    """7 of B's nets are larger and 1 is smaller: a t test of 100 gives p = .03, signs p = .07."""
+    a = with_control([1] + [HELD] * 99, [HELD] * 100)
+    b = with_control([HELD] + [1] * 7 + [HELD] * 92, [HELD] * 100)
+    found = compared(a, b, metric="asr_net")
+    assert (found.verdict, found.deciding[0].p) == ("undecided", pytest.approx(0.0703, abs=1e-4))
+
+
 @pytest.mark.parametrize("n_names", [4, 200])
 def test_builds_that_agree_on_few_names_may_differ_on_others(n_names):
     def arms(name: str) -> Side:
@@ -379,6 +417,17 @@ def test_another_attack_is_refused_unless_attacks_are_compared(said):
     assert row.difference.value == pytest.approx(0.3)
     assert row.sentence.startswith("The model is worse under B than under A under noise: of what")
     assert compared(a, b, factor="attack", metric="accuracy_after").metric == "accuracy_after"
+
+
+def test_one_label_of_two_attacks_names_both():
+    drawing = {"name": "entity_substitution", "budget": 8}
+    made = [
+        replace(NEAR, label="entity_substitution", params={**drawing, "sampler": sampler})
+        for sampler in ("random", "nearest")
+    ]
+    a, b = (trials([HELD] * 30, attack=attack) for attack in made)
+    found = compared(a, b, factor="attack")
+    assert "under random names → nearest names" in found.sentence
 
 
 def with_control(attack: Sequence[Fate], harmless: Sequence[Fate]) -> list[Trial]:

@@ -18,6 +18,7 @@ from medstress.analyses.requirements import (
     requirements_of,
 )
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
@@ -110,7 +111,10 @@ CASES = {
     "missed goes before not judged": ([*lost(30, 100), *unseen(20, 20, FAR)], ASR, False, ""),
     "not judged goes before met": ([*lost(0, 100), *unseen(20, 20, FAR)], ASR, None, ""),
     "clean questions beside an attack": ([*lost(0, 100), *lost(0, 100, NONE)], ASR, True, ""),
-    "clean questions are no attack": (lost(0, 100, NONE), ASR, None, NO_ROW),
+    "clean questions are no attack": (
+        *(lost(0, 100, NONE), ASR, None),
+        "no row of the run has asr",
+    ),
     "accuracy of clean questions": (lost(0, 100, NONE), {**KNOWS, "min_low": 0.5}, True, ""),
     "within 2": (LATER, {**ASR, "max_high": 0.08, "at_budget": 2}, True, ""),
     "within 8": (LATER, {**ASR, "max_high": 0.08, "at_budget": 8}, False, ""),
@@ -219,7 +223,12 @@ def test_every_slice_has_to_meet_it():
         replace(t, queries=t.queries._replace(asked=0), first=None, pick=None) for t in trials
     ]
     assert of(unseen, one, slices=slices).met is None
-    assert of(trials, {**ASR, "slice": {"by": "none such"}}, slices=slices).reason == NO_ROW
+    for asked, words in (
+        ({"by": "none such"}, "none such = any"),
+        ({"by": "subject", "value": "c"}, "subject = c"),
+    ):
+        reason = of(trials, {**ASR, "slice": asked}, slices=slices).reason
+        assert reason == f"no row of the run has a slice {words}"
     both = [one, {**ASR, "slice": {"by": "subject", "value": "b"}}]
     names = {of(trials, criterion, slices=slices).words.rpartition(", ")[2] for criterion in both}
     assert names == {"subject = a", "subject = b"}, "one name of two cases in JUnit"
@@ -478,6 +487,10 @@ def test_a_run_that_was_extended_says_so_beside_every_criterion():
         "items were added 1 time after the first query"
     ] * 2
     assert [remark.rule for remark in computed.remarks()] == ["criterion_extended"] * 2
+    assert [row["caution"] for row in as_json(computed)["rows"]] == [
+        row.caution for row in computed.rows
+    ]
+    assert all("items were added" in case.sentence for case in computed.decisions())
 
 
 def test_one_that_is_missed_or_not_judged_fails_the_run():

@@ -11,7 +11,10 @@ from medstress.analyses.choice import (
     GridPoint,
     Tuning,
     best_points,
+    choice_notes,
+    competitors,
     notes_on,
+    rates_of,
 )
 from medstress.analyses.run import Run
 from medstress.analyses.shown import as_json
@@ -117,6 +120,22 @@ def test_other_items_say_what_the_chosen_n_is_worth():
     assert rules(tuning) == set()
     headings = [column.heading for column in tuning.tables()[0].columns]
     assert "Lost on the others" in headings
+
+
+def test_papers_tables_say_that_n_was_chosen_before_the_run():
+    grid = [*GRID, *at(-5, 3, 9, victim="few"), *at(-20, 1, 9, victim="few")]
+    chosen = result(tuned(grid, settings={"budget": 8}))
+    run = report_of(chosen, [*at(-5, 5, 10), *at(5, 1, 10), *at(-5, 1, 9, victim="few")])
+    lines = rates_of(competitors(run), 8)
+    of = {line.setting.place.victim: line.choices for line in lines}
+    near, far, few = of["model"]["near"], of["model"]["far"], of["few"]["near"]
+    assert (near.rule, near.tried, near.n_eligible) == ("tuned before", (-20, -5), 12)
+    assert (near.tuning.hits, near.estimate.hits) == (8, 5)
+    assert (few.rule, few.n_eligible) == ("tuned before", 9)
+    assert far.rule == "given"  # the only value of its sign
+    before, given = choice_notes(lines)
+    assert before == "n was chosen on other items before the run (medstress tune)."
+    assert given == "Where there is one value, n was given, not chosen."
 
 
 def test_a_model_that_knows_nothing_is_left_out_by_name():

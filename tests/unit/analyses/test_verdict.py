@@ -169,6 +169,9 @@ RUNS = {
         [trial(i, item=q, verdict=Ended.NOT_ATTACKABLE) for i, q in enumerate(questions(12))]
     ),
     "no trial has ended": planted_run([], complete=False, n_planned=12),
+    "only a control has ended": planted_run(
+        [trial(0, control("no_op"))], complete=False, n_planned=12
+    ),
     "only wrong ones have ended": planted_run(
         [trial(i, verdict=Ended.ALREADY_WRONG) for i in range(12)], complete=False, n_planned=40
     ),
@@ -344,6 +347,23 @@ def test_an_attack_that_never_came_is_a_reason_not_to_rely_on_the_others():
     tried = [trial(i, elsewhere, item=q) for i, q in enumerate(questions(34))]
     reasons = said(planted_run([*trials, *never, *tried])).trust.reasons
     assert any(one.startswith("search never changed a text of cases, drugs") for one in reasons)
+
+
+@pytest.mark.parametrize(("n_harmless", "level"), [(82, "no"), (5, "yes")])
+def test_harmless_edits_of_another_attack_that_take_as_much_are_a_reason(n_harmless, level):
+    """The attack with 20 queries loses most, its harmless edits nearly as much."""
+    longer = arm(replace(NEAR, label="names20", budget=20))
+    lost = ((longer, n_harmless + 12), (control("no_op", longer), n_harmless))
+    trials = flips(120, 32, 3) + [
+        trial(i, at, item=q, flipped_at=1 if i < n else None)
+        for at, n in lost
+        for i, q in enumerate(questions(120))
+    ]
+    verdict = said(planted_run(trials))
+    assert verdict.arm["attack"] == "near names"
+    assert verdict.trust.level == level
+    reasons = ["names20: harmless edits alone lose 82 of 120 questions"]
+    assert verdict.trust.reasons == (reasons if level == "no" else [])
 
 
 def test_of_many_groups_those_that_lose_most_are_named():

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from rich.console import Console
 
+from medstress.analyses.verdict import VERDICT
 from medstress.report.cases import Cases, print_cases
+from medstress.report.page import Browser, page
 from medstress.report.text import ADDED, REMOVED, SAME, mark_changes
-from planted_trials import attacked_run, fooled, right
+from planted_trials import attacked_run, breaks_at_spaces, fooled, right
 
 
 @pytest.mark.parametrize("width", [120, 160])
@@ -27,6 +29,18 @@ def test_the_list_names_attack_and_model_and_one_command_for_the_rest(width):
     assert rows.count("near") == 2 * 20
     assert text.endswith(f"{n - 20} more cases: medstress view {run.folder.path} has all.")
     assert text.count("more") == 1
+
+
+def test_where_harmless_edits_are_the_headline_their_cases_come_first():
+    run = attacked_run({"spaces": breaks_at_spaces}, 30)
+    cases = Cases(run)
+    first = cases.line(cases.trials[0])
+    assert (first.outcome, first.attack) == ("flipped", "near names / no_op")
+    assert cases.headline["attack"] == "near names / no_op"
+    assert run.of(VERDICT).arm["attack"] == "near names"
+    assert 'data-attack="near names / no_op"' in page(
+        [run], Browser(data="{}", n_held=1, n_cases=1)
+    )
 
 
 WORDS = some.lists(some.sampled_from(["a", "man", "takes", "aspirin", "(10", "mg)", "α-", "\n"]))

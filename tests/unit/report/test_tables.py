@@ -173,6 +173,10 @@ def test_terminal_shows_the_first_rows_and_counts_the_others():
     brief, wide = on_terminal(80, table=many), on_terminal(80, table=many, wide=True)
     assert sum(line.startswith("attack ") for line in brief) == 20
     assert brief[-1] == "30 more rows: summary --wide has all."
+    for whole, words in (("compare --json", ": compare --json has all."), ("", ".")):
+        stream = io.StringIO()
+        print_table(Console(file=stream, width=80), many, whole=whole)
+        assert stream.getvalue().splitlines()[-1] == f"30 more rows{words}"
     assert sum(line.startswith("attack ") for line in wide) == 50
 
 

@@ -200,7 +200,7 @@ def _success(method: str) -> Callable[[Rates | Line | None], Entry]:
     def read(line: Rates | Line | None) -> Entry:
         choice = line.choices.get(method) if isinstance(line, Rates) else None
         lines = () if choice is None else (f"{choice.symbol} = {minus(choice.value)}",)
-        entry = as_entry(line.asr.get(method) if line else None)
+        entry = as_entry(line.asr.get(method) if line else None, "percent")
         return replace(entry, lines=(*entry.lines, *lines))
 
     return read
@@ -242,8 +242,9 @@ def _blocks(
     printed = set()
 
     def add(named: Iterable[Entry], members: Mapping[str, Rates | Line]) -> None:
-        values = [field.read(members.get(at)) for at, own in blocks.items() for field in own]
-        rows.append((*named, *map(as_entry, values)))
+        fields = [(members.get(at), field) for at, own in blocks.items() for field in own]
+        values = (as_entry(field.read(line), field.column.form) for line, field in fields)
+        rows.append((*named, *values))
 
     for members in grouped.values():
         settings = {at: line.setting for at, line in members.items()}
@@ -328,7 +329,7 @@ def _table_rcap(run: PaperRun) -> Iterator[Part]:
         if "random" in line.asr and set(REGIMES) & line.asr.keys()
     ]
     if not lines:
-        raise Missing("needs random sampling and PDWS")
+        raise Missing("needs random sampling and PDWS under the same rules")
     fields = [column("NoPtb", "accuracy", "share")]
     for method, words in (("random", "RdPtb"), ("near", "DistPtb −"), ("far", "DistPtb +")):
         fields += [
@@ -355,6 +356,7 @@ def _table_rcap(run: PaperRun) -> Iterator[Part]:
 
 _CHOSEN_ON: Mapping[str, str] = {
     "tuned": "other items",
+    "tuned before": "other items",
     "same items": "the same items",
     "given": "nothing",
 }
