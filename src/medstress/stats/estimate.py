@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import erfc, sqrt
 from statistics import NormalDist
+from sys import float_info
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +15,8 @@ Ends: TypeAlias = tuple[float | None, float | None]
 """Low and high end of an interval; None where there is no interval."""
 
 WILSON = "Wilson 95 %"
+LEAST_P = float_info.min
+"""No p-value is 0, however far a statistic lies out."""
 ALIKE = "that look alike"
 """What methods say of units whose resamples all agree."""
 Z = NormalDist().inv_cdf(0.975)
@@ -104,6 +107,15 @@ def negated(estimate: Estimate) -> Estimate:
     worst = None if e.worst is None else (minus(e.worst[1]), minus(e.worst[0]))
     value, low, high = minus(e.value), minus(e.high), minus(e.low)
     return replace(e, value=value, low=low, high=high, worst=worst, hits=None)
+
+
+def p_of(z: float) -> float:
+    """Return the two-sided p-value of a normal statistic.
+
+    >>> round(p_of(1.96), 3), p_of(-50.0) > 0
+    (0.05, True)
+    """
+    return max(erfc(abs(z) / sqrt(2)), LEAST_P)
 
 
 def quantile(level: float) -> float:

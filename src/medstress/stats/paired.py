@@ -8,13 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, comb, erfc, floor, fsum, hypot, sqrt
-from sys import float_info
+from math import ceil, comb, floor, fsum, hypot, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.stats.estimate import WILSON, Ends, Estimate, Z, quantile, unknown, wilson_ends
+from medstress.stats.estimate import (
+    LEAST_P,
+    WILSON,
+    Ends,
+    Estimate,
+    Z,
+    p_of,
+    quantile,
+    unknown,
+    wilson_ends,
+)
 from medstress.stats.shares import Mask, Numbers, Units, linearised_effect, mean_size, tally
 
 FEW = 10
@@ -98,7 +107,7 @@ def difference(first: Mask, second: Mask, units: Units, level: float = 0.95) -> 
     f = max(pair_effect(b, c, counts) for counts, b, c in levels)
     b, c, m = int(only_first.sum()), int(only_second.sum()), len(levels[0][0])
     z = abs(b - c) / sqrt(f * (b + c)) if b + c else 0.0
-    p = max(erfc(z / sqrt(2)), float_info.min)  # never 0, however far apart
+    p = p_of(z)
     if 0 < b + c < FEW and m == n:
         p = max(p, exact_p(b, c))
     low, high = tango(b / f, c / f, n / f, quantile(level))
@@ -217,7 +226,7 @@ def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
         return t * max(*errors, z / (effective + z * z))
 
     error = max(*errors, Z / (effective + Z * Z))
-    p = 1.0 if square == 0 else 2 * float(stdtr(degrees, -abs(centre) / error))
+    p = 1.0 if square == 0 else max(2 * float(stdtr(degrees, -abs(centre) / error)), LEAST_P)
     above, below = int((values > 0).sum()), int((values < 0).sum())
     if 0 < above + below < FEW and m == n:
         p = max(p, exact_p(above, below))
@@ -299,7 +308,7 @@ def difference_of_names(
     def half(at: float) -> float:
         return float(stdtrit(degrees, (1 + at) / 2)) * error
 
-    p = 2 * float(stdtr(degrees, -abs(centre) / error))
+    p = max(2 * float(stdtr(degrees, -abs(centre) / error)), LEAST_P)
     method = (
         f"two-way linearised variance over {n} items (documents where known) and {k} names, t "
         f"interval {100 * level:.4g} %"

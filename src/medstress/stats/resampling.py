@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from math import sqrt
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from medstress.stats.estimate import ALIKE, WILSON, Estimate, quantile, unknown, wilson_ends
+from medstress.stats.estimate import ALIKE, WILSON, Estimate, p_of, quantile, unknown, wilson_ends
 from medstress.stats.shares import Mask, Numbers, tally
 
 RESAMPLES = 2_000
@@ -146,7 +145,7 @@ class Drawn(NamedTuple):
     def p(self, value: float) -> float:
         """Return the two-sided p-value of such a value: 0 is an end of the interval at 1 - p."""
         square = self.units * max(-value / self.limits[1], -value / self.limits[0])
-        return 2 * NormalDist().cdf(-sqrt(square))
+        return p_of(sqrt(square))
 
 
 def bootstrapped(
