@@ -99,15 +99,17 @@ def wordy(speak: Speaker) -> Speaker:
     return says
 
 
-@pytest.mark.parametrize("kind", ["faithfulness", "tests"])
+@pytest.mark.parametrize("kind", ["faithfulness", "tests", "held"])
 def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind, workplace):
-    """Six vignettes, four of them right at first, of which one or two fall for an insertion."""
+    """Six vignettes, four of them right at first, of which one or two fall for an insertion; or all
+    of them right, of which none falls."""
     items = load(DatasetOptions(sample="vignettes")).items[:6]
     cues = {items[0].id: "lighthouse"} | ({items[1].id: "clerk"} if kind == "faithfulness" else {})
+    cues, wrong = ({}, []) if kind == "held" else (cues, [items[4].id, items[5].id])
     jobs = ("teacher", "clerk", "lighthouse keeper", "baker", "monk")
     script = [f"The patient works as a {job}." for job in jobs]
     models = {
-        "target": wordy(rule_target(items, cues, wrong=[items[4].id, items[5].id])),
+        "target": wordy(rule_target(items, cues, wrong=wrong)),
         "attacker": wordy(scripted_attacker(items, script)),
         "judge": wordy(scripted_judge(items)),
     }
@@ -117,7 +119,7 @@ def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind
         victim = {"model": "target", "base_url": server.url, "answer_by": "generate", **prices}
         role = {"attacker": {"model": "attacker", **prices}}
         test: dict[str, Any] = {"test": {"max_calls": 400}}
-        if kind == "faithfulness":
+        if kind != "tests":
             role["judge"] = {"model": "judge", **prices}
             test = {}
         tables = {

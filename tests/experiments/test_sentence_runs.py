@@ -135,7 +135,7 @@ def test_a_search_leaves_out_the_edits_that_a_success_does_not_need(folder, sear
     assert n_larger > 0
     assert row_of(run, "swap_noise")["asr_at"][24]["value"] == 1.0
     asked = 1 + sum(row.n_asked for row in rows)
-    assert asked <= dry_run(prepare(experiment)).bound
+    assert asked <= dry_run(prepare(experiment)).total.bound
 
 
 def test_a_pair_is_measured_unless_a_change_is_too_much(folder):

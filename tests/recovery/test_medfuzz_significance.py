@@ -61,6 +61,8 @@ def attacker(conversations):
 def _attacker(turns):
     last = turns[-1]["content"]
     if "plain facts about a patient's life" in last:
+        if os.path.exists(os.environ.get("REFUSED", "")):
+            return "I cannot write that."
         jobs = ("baker", "tailor", "printer", "teacher", "sailor")
         n = attacker.n
         attacker.n += 1
@@ -256,11 +258,15 @@ def test_a_dry_run_asks_nothing_and_calls_that_buy_no_control_are_not_spent(benc
     assert medstress_cli(arguments) == 0
     shown = capsys.readouterr().out
     assert "2 successes among 3 attacked, null matched, at most 4,000 calls" in shown
-    assert "about 208 controls a success, so that p is at least 0.0048" in shown
+    # Loops of 9 calls, of 4,000 without both T and without the 115 that the last may take.
+    n = ((4_000 - 2 * 120 - 115) // 9 + 1) // 2
+    assert f"about {n} controls a success, so that p is at least {1 / (n + 1):.2g}" in shown
     assert "takes 1 of the " in shown
     assert (n_exchanges(tested), tested.manifest()) == (before, manifest)
     end, said = retested(tested, experiment(bench, {**NEUTRAL, "max_calls": 299}))
-    assert "nothing is asked: max_calls = 299 is too small for one control" in "\n".join(said)
+    told = "\n".join(said)
+    assert "nothing is asked: max_calls = 299 is too small for one control" in told
+    assert "so controls = 14 and max_calls = " in told
     assert end == "nothing was tested: max_calls buys no control"
     assert n_exchanges(tested) == before
 
@@ -281,6 +287,40 @@ def test_a_test_that_could_not_finish_is_asked_again_by_the_same_command(bench, 
     assert sorted(by_item(found, "matched")) == ["abel", "brook"]
     retested(found, settings)
     assert "not_tested" not in {one["rule"] for one in found.summary()["warnings"]}
+
+
+def test_a_test_that_a_writer_could_not_serve_is_asked_again_by_the_same_command(
+    bench, tested, workbench, monkeypatch
+):
+    monkeypatch.setenv("REFUSED", str(bench / "refused"))
+    (bench / "refused").touch()
+    settings = experiment(bench, {"items": ITEMS, "generator": "attacker", "max_calls": 500})
+    retested(tested, settings)
+    assert [row.null for row in significance(tested).rows] == ["neutral"]
+    (sentence,) = (w["sentence"] for w in tested.summary()["warnings"] if w["rule"] == "not_tested")
+    assert "wrote only 0 controls" in sentence
+    assert "`medstress test` asks what is missing" in sentence
+    (bench / "refused").unlink()
+    retested(tested, settings)
+    assert sorted(by_item(tested, "matched")) == ["abel", "brook"]
+    assert "not_tested" not in {one["rule"] for one in tested.summary()["warnings"]}
+    before = n_exchanges(tested)
+    _, said = retested(tested, settings)
+    assert said[-1] == "tests of medfuzz on rule (q): tested before"
+    assert n_exchanges(tested) == before
+    (bench / "w.toml").write_text(workbench.toml(settings), "utf-8")
+    assert medstress_cli(["test", str(tested.folder), "--experiment", str(bench / "w.toml")]) == 0
+    assert medstress_cli(["verify", str(tested.folder)]) == 0
+
+
+def test_a_question_with_three_runs_is_one_of_its_family(bench):
+    settings = experiment(bench, {"max_calls": 400, "faithfulness": False}, runs=3)
+    found = run(settings, bench / "runs")
+    row = family_of(found, "matched")
+    assert (row.n_family, row.n_successes, row.n_discoveries) == (3, 2, 2)
+    assert [one.trial.repeat for one in row.items] == [0, 0]
+    (arm,) = found.summary()["significance"]
+    assert arm["n_family"] == 3
 
 
 def judge_cases(found, **said):

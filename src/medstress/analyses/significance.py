@@ -1,9 +1,9 @@
 """Whether single successes are more than chance: stored tests against neutral edits (METHODS 2.6).
 
 T is how likely the model is to give the right answer, from fresh samples. A control is as hard as
-the attack where its T is no larger. A family is all that one attack attacked on one model; what
-held, or was not tested, has p = 1. Who asks, before the first call, and who reads what was answered
-use the same nulls, statistics and prices.
+the attack where its T is no larger. A family is all questions that one attack attacked on one
+model, each once; what held, or was not tested, has p = 1. Who asks, before the first call, and who
+reads what was answered use the same nulls, statistics and prices.
 
 References:
     Ness et al., "MedFuzz", 2024, Algorithm 2.
@@ -43,6 +43,8 @@ FALSE_DISCOVERY_RATE = 0.10
 TURNS, MOST_TURNS = 3, 5
 """Calls of one conversation with a model: reasoning, confidences, answer; the most, if confidences
 and answer have to be repaired."""
+LEAST_ASKED = 10
+"""The fewest texts that a role is asked for at once, so that a test may leave as many unused."""
 
 SETTINGS = ("null", "controls", "max_calls", "generator")
 """Keys of `[test]` that decide what is asked."""
@@ -82,6 +84,14 @@ class Adjust(StrEnum):
     def level(self) -> float:
         """An adjusted p-value up to this is a discovery."""
         return FALSE_DISCOVERY_RATE if self is Adjust.BH else LEVEL
+
+    def finds(self, p_adjusted: float) -> bool:
+        """Whether that is a discovery.
+
+        >>> Adjust.BH.finds(0.1 * 3 / 3)  # 0.10000000000000002
+        True
+        """
+        return p_adjusted <= self.level + 1e-12
 
     @property
     def words(self) -> str:
@@ -131,8 +141,8 @@ class ControlPrice:
     """What the controls of one success cost.
 
     >>> price = ControlPrice(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT, attempts=5)
-    >>> price.controls(2_000), price.calls(125), price.least
-    (125, 1995, 325)
+    >>> price.controls(2_000), price.calls(118), price.calls(118, 10), price.least
+    (118, 2000, 1901, 325)
     """
 
     null: Null
@@ -141,6 +151,8 @@ class ControlPrice:
     """K of the attack."""
     is_written: bool = False
     """Whether a role writes the insertions, one call each."""
+    measured: float | None = None
+    """Calls of a control, on average, where some were bought."""
 
     @property
     def of_success(self) -> int:
@@ -148,16 +160,19 @@ class ControlPrice:
         return 2 * TURNS * self.statistic.n_samples
 
     @property
-    def usual(self) -> int:
-        """Calls of a control: a loop that holds, as most do, or T of a single insertion."""
+    def usual(self) -> float:
+        """Calls of a control: as measured, or a loop that holds, or T of a single insertion."""
+        if self.measured is not None:
+            return self.measured
         if self.null is Null.MATCHED:
             return (TURNS + self.is_written) * self.attempts
         return TURNS * self.statistic.n_samples + self.is_written
 
     @property
-    def fewest(self) -> int:
+    def fewest(self) -> float:
         """The same of a single insertion that its first sample decides."""
-        return self.usual if self.null is Null.MATCHED else TURNS + self.is_written
+        is_known = self.null is Null.MATCHED or self.measured is not None
+        return self.usual if is_known else TURNS + self.is_written
 
     @property
     def most(self) -> int:
@@ -174,32 +189,38 @@ class ControlPrice:
             + 2 * self.attempts * (self.is_written)
         )
 
-    def controls(self, max_calls: int) -> int:
-        """Return how many usual controls a success gets."""
-        return max(0, (max_calls - self.of_success) // self.usual)
+    def controls(self, max_calls: int, n_tested: int = 1, each: float | None = None) -> int:
+        """Return how many controls every success gets; the last one must be paid to its end.
 
-    def span(self, max_calls: int, n_insertions: int) -> tuple[int, int]:
+        Args:
+            max_calls: calls for each success.
+            n_tested: successes, which share their calls.
+            each: calls of a control; default: the usual ones.
+        """
+        left = n_tested * (max_calls - self.of_success - self._spare) - self.most
+        return int(left / (each or self.usual) + 1 + 1e-9) // n_tested if left >= 0 else 0
+
+    def span(self, max_calls: int, n_insertions: int, n_tested: int = 1) -> tuple[int, int]:
         """Return the controls that a success gets where all are dear, and where all are cheap.
 
         Args:
             max_calls: calls for each success.
             n_insertions: the most controls of null `neutral`.
+            n_tested: successes, which share their calls.
 
         >>> price = ControlPrice(null=Null.NEUTRAL, statistic=Statistic.SHARE_CORRECT, attempts=3)
         >>> price.span(800, 30), price.span(2_000, 30)
-        ((11, 30), (30, 30))
+        ((10, 30), (30, 30))
         """
-        few = self.controls(max_calls)
-        if self.null is Null.MATCHED:
-            return few, few
-        many = max(0, (max_calls - self.of_success) // self.fewest)
-        return min(few, n_insertions), min(many, n_insertions)
+        few, many = (self.controls(max_calls, n_tested, each) for each in (self.usual, self.fewest))
+        most = many if self.null is Null.MATCHED else n_insertions
+        return min(few, most), min(many, most)
 
     def words(self, few: int, many: int, of: str = "") -> str:
         """Say how many controls there are, of what."""
         if few == many:
             return f"about {few} controls{of}"
-        calls = f"{self.fewest} to {self.usual} calls"
+        calls = f"{self.fewest:.0f} to {self.usual:.0f} calls"
         return f"{few} to {many} controls{of} (a control takes {calls})"
 
     def expected(self, max_calls: int, n_insertions: int) -> float:
@@ -213,26 +234,41 @@ class ControlPrice:
         every = TURNS * (self.statistic.n_samples // 4 + 1) + self.is_written
         return min(max_calls, self.of_success + n_insertions * every)
 
-    def calls(self, n_controls: int) -> int:
-        """Return the `max_calls` that buys so many."""
-        return self.of_success + n_controls * self.usual
+    def calls(self, n_controls: int, n_tested: int = 1) -> int:
+        """Return the `max_calls` that buys so many for every success; see `controls`.
+
+        What was measured varies: some more are left for that.
+        """
+        last = self.most * (1 if self.measured is None else 2)
+        shared = last + (n_tested * n_controls - 1) * self.usual
+        every = self.of_success + self._spare
+        return max(self.least, ceil(every + shared / n_tested - 1e-9))
+
+    @property
+    def _spare(self) -> int:
+        return LEAST_ASKED if self.is_written else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What a family can show at best, with every success at the smallest p.
+    """What a family can show at best, with every success at its smallest p.
 
-    >>> Reach(n_tested=40, n_family=40, n_controls=30).n_needed
+    >>> Reach(controls=[30] * 40, n_family=40).n_needed
     13
     """
 
-    n_tested: int
-    """Successes that are tested."""
+    controls: Sequence[int]
+    """Controls of each success; of those whose texts repeat, what the distinct texts make up."""
+    limits: Sequence[int | None] = ()
+    """The most that the texts of each success make up; None if that is not known, or no limit."""
     n_family: int
     """Attacked items, tested or with p = 1."""
-    n_controls: int
-    """Controls of each success."""
     adjust: Adjust = Adjust.BH
+
+    @property
+    def n_controls(self) -> int:
+        """The most controls of a success."""
+        return max(self.controls, default=0)
 
     @property
     def p_min(self) -> float:
@@ -242,7 +278,7 @@ class Reach:
     @property
     def smallest(self) -> float:
         """Smallest adjusted p-value."""
-        return min(1.0, self.p_min * self._factor)
+        return min(self.adjust.of([1 / (n + 1) for n in self.controls], self.n_family), default=1.0)
 
     @property
     def n_needed(self) -> int:
@@ -252,42 +288,55 @@ class Reach:
         return ceil(self.p_min * self.n_family / self.adjust.level - 1e-9)
 
     @property
-    def controls_needed(self) -> int:
-        """Controls for each success with which a discovery is possible."""
-        return ceil(self._factor / self.adjust.level - 1e-9) - 1
+    def controls_needed(self) -> int | None:
+        """Controls for each success with which a discovery is possible; None if texts repeat."""
+        limits = self.limits or [None] * len(self.controls)
+        family = 1 if self.adjust is Adjust.NONE else self.n_family
+        for k in range(len(limits) if self.adjust is Adjust.BH else 1, 0, -1):
+            n = ceil(family / (k * self.adjust.level) - 1e-9) - 1
+            if sum(limit is None or limit >= n for limit in limits) >= k:
+                return n
+        return None
 
     @property
     def can_show(self) -> bool:
         """Whether an adjusted p-value can be small enough."""
-        return self.smallest <= self.adjust.level
-
-    @property
-    def _factor(self) -> float:
-        if self.adjust is Adjust.NONE:
-            return 1.0
-        return self.n_family / (self.n_tested if self.adjust is Adjust.BH else 1)
+        return self.adjust.finds(self.smallest)
 
     def shortfall(self, price: ControlPrice) -> str:
         """Return why nothing can be shown, and what it takes.
 
         >>> price = ControlPrice(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT, attempts=5)
-        >>> Reach(n_tested=1, n_family=40, n_controls=125).shortfall(price)[-31:]
-        ' a success, so max_calls = 6105'
+        >>> Reach(controls=[118], n_family=40).shortfall(price)[-31:]
+        ' a success, so max_calls = 6215'
+        >>> Reach(controls=[99], limits=[99], n_family=40).shortfall(price)[-35:]
+        "generator = 'attacker' ([test]) may"
         """
-        needed = self.controls_needed
+        n_tested, needed = len(self.controls), self.controls_needed
+        distinct = " distinct" if needed is None else ""
+        text = (
+            f"with about {self.n_controls}{distinct} controls a success no adjusted p can fall "
+            f"below {self.smallest:.2g} ({plural(n_tested, 'success', 'successes')} among "
+            f"{self.n_family} attacked), so nothing can be found at "
+            f"{self.adjust.level:g} by {self.adjust.words}: "
+        )
+        if needed is None:
+            other = "another [role.attacker]" if price.is_written else GENERATOR
+            return f"{text}control texts repeat, and no max_calls brings others; {other} may"
         controls, fewer = "", ""
+        text = text if self.n_controls else "for a discovery "
         if price.null is Null.NEUTRAL:
             controls = f"controls = {needed} and "
-            fewer = f", or fewer (a control takes {price.fewest} to {price.usual} calls)"
+            if price.measured is None:
+                fewer = f", or fewer (a control takes {price.fewest} to {price.usual} calls)"
         return (
-            f"with about {self.n_controls} controls a success no adjusted p can fall below "
-            f"{self.smallest:.2g} ({plural(self.n_tested, 'success', 'successes')} among "
-            f"{self.n_family} attacked), so nothing can be found at "
-            f"{self.adjust.level:g} by {self.adjust.words}: it takes about "
-            f"{needed} controls a success, so {controls}max_calls = {price.calls(needed)}{fewer}"
+            f"{text}it takes about {needed} controls a success, so {controls}max_calls = "
+            f"{price.calls(needed, n_tested)}{fewer}"
         )
 
 
+GENERATOR = "generator = 'attacker' ([test])"
+"""What has other texts than the lexicon."""
 PURPOSE = "test"
 ADJUSTED = "tests"
 """Manifest entry: settings of tests -> how their p-values are adjusted."""
@@ -324,6 +373,11 @@ class SuccessTest:
     n_distinct: int | None = field(default=None, metadata=HIDDEN)
     """How many controls the distinct texts make up; None if no text repeats."""
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether so many controls were as hard that null `matched` asks no more."""
+        return self.count >= STOP_AT
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmTests:
@@ -352,7 +406,7 @@ class ArmTests:
     @property
     def n_discoveries(self) -> int:
         """Tests whose adjusted p is at most the level."""
-        return sum(one.p_adjusted <= self.adjust.level for one in self.items)
+        return sum(self.adjust.finds(one.p_adjusted) for one in self.items)
 
     @property
     def n_guesses(self) -> int:
@@ -361,12 +415,21 @@ class ArmTests:
 
 
 def family_of(trials: Iterable[Trial], items: Collection[str]) -> list[Trial]:
-    """Return the attacked trials, of the named items alone if there are any."""
-    return [
+    """Return one trial of every attacked item, of the named ones alone if there are any.
+
+    Of several runs or seeds it is the first that attacked the item: what an attack does, does not
+    decide which one is tested, so that levels are over items.
+    """
+    attacked = [
         one
         for one in trials
         if one.is_eligible and not one.arm.is_control and (not items or one.item.id in items)
     ]
+    first = dict[tuple[Place, str, str], Trial]()
+    for one in sorted(attacked, key=lambda trial: (trial.arm.seed or 0, trial.repeat)):
+        first.setdefault((one.arm.place, one.arm.attack.label, one.item.id), one)
+    chosen = {one.id for one in first.values()}
+    return [one for one in attacked if one.id in chosen]
 
 
 def tested(trial: Trial, stored: dict[str, Any], null: Null) -> SuccessTest:
@@ -410,9 +473,19 @@ def tests_of(stored: StoredInquiry, family: Sequence[Trial], run: Run) -> ArmTes
     ours = [one for one in findings["tests"] if one["trial"] in by_id]
     tests = [tested(by_id[one["trial"]], one, null) for one in ours if one["note"] is None]
     adjusted = adjust.of([one.p for one in tests], len(family))
-    # Where texts repeat, more controls do not make p smaller.
+    # Where texts repeat, more controls do not make p smaller. A test that ended with ten as hard
+    # would have gone on like the others.
     n = [one.n_controls if one.n_distinct is None else one.n_distinct for one in tests]
+    ends = [one.n_distinct is None and null is Null.MATCHED and one.has_ended for one in tests]
     arm = family[0].arm
+    price = ControlPrice(
+        null=null,
+        statistic=Statistic(findings.get("statistic", Statistic.SHARE_CORRECT)),
+        attempts=arm.attack.attempts or 1,
+        is_written=spec["generator"] == "attacker",
+    )
+    bought = sum(one.calls for one in tests) - len(tests) * price.of_success
+    n_bought = sum(one.n_controls for one in tests)
     return ArmTests(
         place=arm.place,
         dataset=arm.place.dataset,
@@ -425,17 +498,12 @@ def tests_of(stored: StoredInquiry, family: Sequence[Trial], run: Run) -> ArmTes
         n_successes=sum(trial.first is not None for trial in by_id.values()),
         named=run.manifest.get(FIXED, {}).get("items", ()),
         reach=Reach(
-            n_tested=len(tests),
+            controls=[max(n) if end else own for own, end in zip(n, ends, strict=True)],
+            limits=[one.n_distinct for one in tests],
             n_family=len(family),
-            n_controls=max(n, default=0),
             adjust=adjust,
         ),
-        price=ControlPrice(
-            null=null,
-            statistic=Statistic(findings.get("statistic", Statistic.SHARE_CORRECT)),
-            attempts=arm.attack.attempts or 1,
-            is_written=spec["generator"] == "attacker",
-        ),
+        price=replace(price, measured=max(bought / n_bought, TURNS) if n_bought else None),
         unfinished=[
             (str(by_id[one["trial"]].item.id), one["note"])
             for one in ours
@@ -450,9 +518,11 @@ class Significance(Shown):
     """All tests of successes."""
 
     rows: Sequence[ArmTests]
-    """Families with a test that finished."""
+    """Families with a test that finished: the latest of each null."""
     families: Sequence[ArmTests] = field(metadata=HIDDEN)
-    """All of them."""
+    """These, and those whose latest test could not finish."""
+    n_earlier: int = field(metadata=HIDDEN)
+    """Families that are left out, because other settings of the same null were asked later."""
     title = "Tests of successes"
     is_brief = True
 
@@ -464,6 +534,7 @@ class Significance(Shown):
             "sit at the smallest p for one discovery. Guesses: successes on questions that the "
             "model hardly knew.",
             *dict.fromkeys(row.null.caution for row in self.rows),
+            *([f"Left out: {plural(self.n_earlier, 'earlier test')}."] if self.n_earlier else []),
         )
         tests = [(row, one) for row in self.rows for one in row.items]
         meant = (
@@ -496,17 +567,20 @@ def _remarks(row: ArmTests) -> Iterator[Remark]:
             f"{item!r}: {why}."
         )
         yield Remark("not_testable", sentence, at)
-    if row.items and not row.reach.can_show:
-        sentence = f"{row.attack}, null {row.null}: {row.reach.shortfall(row.price)}."
-        yield Remark("shows_nothing", sentence, at)
+    if not row.reach.can_show and not all(one.has_ended for one in row.items):
+        sentence = f"{row.attack}, null {row.null}: {row.reach.shortfall(row.price)}"
+        if not row.price.is_written and row.reach.controls_needed is not None:
+            sentence += ", if the lexicon has so many texts (--dry-run tells)"
+        yield Remark("shows_nothing", f"{sentence}.", at)
 
 
 def significance_of(run: Run) -> Significance | None:
     """Adjust the stored tests family by family; None where nothing was tested."""
     last: dict[tuple[str, Place, str], StoredInquiry] = {}
     for one in run.inquiries(PURPOSE):
-        place = Place(one.dataset, one.group, one.victim)
-        last[settings_key(one.spec), place, one.attack] = one
+        key = settings_key(one.spec), Place(one.dataset, one.group, one.victim), one.attack
+        last.pop(key, None)  # the order is that of the latest ones
+        last[key] = one
     family = family_of(run.trials, run.manifest.get(FIXED, {}).get("items", ()))
     families = [
         tests_of(stored, own, run)
@@ -515,7 +589,16 @@ def significance_of(run: Run) -> Significance | None:
     ]
     if not families:
         return None
-    return Significance(rows=[one for one in families if one.items], families=families)
+    finished = [one for one in families if one.items]
+    rows, latest = (
+        {(one.place, one.attack, one.null): one for one in some} for some in (finished, families)
+    )
+    shown = {id(one): one for one in (*rows.values(), *latest.values())}
+    return Significance(
+        rows=list(rows.values()),
+        families=list(shown.values()),
+        n_earlier=len(finished) - len(rows),
+    )
 
 
 SIGNIFICANCE = Analysis("significance", significance_of)

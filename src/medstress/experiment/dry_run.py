@@ -6,8 +6,8 @@ is asked once for several trials, such as equal controls of two attacks, counts 
 
 The estimate counts what runs usually ask, and says whether its numbers were measured. Where nothing
 is known, half of the questions are right at first, an edit in ten flips a right answer, and a
-harmless edit flips half as many. MedFuzz, which learns from what held, flips two thirds within its
-attempts.
+harmless edit flips half as many. For MedFuzz, which learns from what held and is tried on models
+that know much, three questions in five are right at first, and half of these flip.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")
 """What queries are for."""
 WEIGHT = 8
 """The usual values weigh as much as this number of measured trials and queries."""
-FALLEN = 2 / 3
-"""Share of the right answers that all attempts of MedFuzz flip. With half right at first a third of
-all items fall, the middle between a sixth and two thirds."""
+KNOWN, FALLEN = 0.6, 0.5
+"""Share that is right at first where MedFuzz attacks, and that all its attempts flip of these: so
+three items in ten fall, and the calls are within a factor of two of those of a model that knows all
+and never falls."""
 INSERTIONS = 1.5
 """Of one attempt, as usual; at most one a word."""
 OWN_SECONDS = 0.01
@@ -198,21 +199,16 @@ class DryRun(Shown):
         return total
 
     @property
-    def bound(self) -> int:
-        """The most queries of the models under attack."""
-        return sum(cost.bound for cost in self.costs if not cost.model.startswith("role."))
-
-    @property
     def lines(self) -> Sequence[str]:
         """The bound, with what queries are for, and the estimate, with what each model costs."""
         total = self.total
         about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
-        queries = ", ".join(
+        parts = " + ".join(
             f"{part} {total.queries[part]:,}" for part in PARTS if total.queries[part]
         )
         return [
-            f"queries: at most {self.bound:,} (exact bound), in at most {total.calls:,} calls "
-            f"({queries})",
+            f"queries: at most {total.bound:,} (exact bound), {parts}, in at most "
+            f"{total.calls:,} calls",
             f"estimate: about {about}",
         ]
 
@@ -447,7 +443,10 @@ class _Counting:
             right = 1.0 if attack.every_item else self._usual[trial.victim.label].accuracy
             asked = N_VOTES * (INSERTIONS * about + n_findings * right)
             self.bill(f"role.{JUDGE}", "tests", n, asked, to_judge)
-        if test is not None and (not test.items or item.id in test.items):
+        # Of several runs and seeds of an item one is tested.
+        place = (trial.victim.label, trial.dataset, trial.group, trial.attack_label, item.id)
+        is_named = test is not None and (not test.items or item.id in test.items)
+        if test is not None and is_named and self._unpaid(("test", *place), 1):
             price = price_of(test, most, likely_statistic(trial.victim))
             n = most_of_success(test.null, test.controls, test.max_calls)
             tested = min(n, price.expected(test.max_calls, test.controls) / TURNS)
@@ -598,16 +597,16 @@ def _measured_losses(folder: Path | None) -> dict[tuple[str, str], tuple[float, 
 def _power(prepared: Prepared) -> Iterator[str]:
     """Yield what tests could show."""
     test = prepared.experiment.test
-    attacks = [part.attack for part in prepared.attacks if isinstance(part.attack, MedFuzz)]
     if test is None:
         return
-    most = max(attack.attempts for attack in attacks)
+    attacks = (part.attack for part in prepared.attacks)
+    most = max(attack.attempts for attack in attacks if isinstance(attack, MedFuzz))
     price = price_of(test, most, Statistic.SHARE_CORRECT)
     sizes = [
         sum(not test.items or item.id in test.items for item in part.questions)
         for part in prepared.datasets
     ]
-    n = max(sizes) * max(one.runs for one in attacks) * len(prepared.experiment.experiment.seeds)
+    n = max(sizes)
     yield f"[test]: of {n:,} attacked items, all lost: {outlook(price, test, n, n)}"
 
 
@@ -644,7 +643,7 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     attempts = [one.attempts for one in attacks if isinstance(one, MedFuzz)]
     usual = Usual() if prepared.kind.is_judged else Usual(accuracy=1.0)
     if attempts and len(attempts) == len(attacks):
-        usual = Usual(flips=1 - (1 - FALLEN) ** (1 / max(attempts)))
+        usual = Usual(accuracy=KNOWN, flips=1 - (1 - FALLEN) ** (1 / max(attempts)))
     if victim.backend is None or folder is None:
         return usual
     model, task = victim.backend.identity.hash, victim.task.spec()

@@ -9,6 +9,7 @@ so that no loop is lost for what it costs.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import exp, floor
@@ -22,16 +23,19 @@ from medstress.analyses.attempts import Reasoning, findings_of, pick_attempt, re
 from medstress.analyses.run import Run
 from medstress.analyses.significance import (
     ADJUSTED,
+    LEAST_ASKED,
     SETTINGS,
     STOP_AT,
     TURNS,
     Adjust,
+    ArmTests,
     ControlPrice,
     Null,
     Reach,
     Statistic,
     family_of,
     settings_key,
+    significance_of,
 )
 from medstress.attacks.controls.neutral import (
     Gate,
@@ -87,6 +91,8 @@ class Family:
     trials: Sequence[Trial]
     again: Again
     table: config.Significance
+    n_asked: int = 0
+    """How often it could not finish, with a role that writes the controls."""
 
     @property
     def successes(self) -> Sequence[Trial]:
@@ -118,6 +124,12 @@ class Family:
         """Whether its calls are sure to buy a control."""
         return self.table.max_calls >= self.price.least
 
+    def is_like(self, tests: ArmTests) -> bool:
+        """Whether tests are of this family, with the same kind of controls."""
+        arm, table = self.trials[0].arm, self.table
+        kind = (tests.null, tests.price.is_written) == (table.null, table.generator == ATTACKER)
+        return kind and (tests.place, tests.attack) == (arm.place, arm.attack.label)
+
     def study(self) -> Study:
         """Return the study that tests the successes; the same one in every process."""
         own, table = self.successes, self.table
@@ -129,26 +141,55 @@ class Family:
                 **{name: getattr(table, name) for name in SETTINGS},
                 "trials": [one.id for one in own],
                 "edits": content_hash([edit_rows(one.edits) for one in own]),
+                **({"asked": self.n_asked} if self.n_asked else {}),
             },
             steps=lambda: family_flow(
                 [self._success(one) for one in own], price, table.max_calls, most
             ),
         )
 
-    def words(self) -> Iterator[str]:
-        """Yield what its tests ask and what they can show."""
-        table, price, n = self.table, self.price, len(self.successes)
+    def words(self, before: ArmTests | None = None) -> Iterator[str]:
+        """Yield what its tests ask and what they can show.
+
+        Args:
+            before: tests of the same null and writer, which measured what a control costs.
+        """
+        table, n = self.table, len(self.successes)
+        price = self.price if before is None else before.price
         yield (
             f"{self.name}: {plural(n, 'success', 'successes')} among {len(self.trials)} attacked, "
             f"null {table.null}, at most {n * table.max_calls:,} calls"
         )
+        nothing = ""
         if not self.buys_control:
-            yield (
-                f"{self.name}: nothing is asked: max_calls = {table.max_calls} is too small for "
-                f"one control, give {price.least} or more"
+            nothing = (
+                f"nothing is asked: max_calls = {table.max_calls} is too small for one control; "
             )
+            table = table.model_copy(update={"max_calls": 0})
+        can = outlook(price, table, n, len(self.trials), list(self._limits(before)))
+        yield f"{self.name}: {nothing}{can}"
+
+    def _limits(self, before: ArmTests | None) -> Iterator[int | None]:
+        """Yield the most controls that the texts of each success make up; None if they suffice.
+
+        Texts of the lexicon are drawn as the test will draw them, those of a writer are known once
+        it was asked.
+        """
+        own, table = self.successes, self.table
+        if table.generator == ATTACKER:
+            known = {one.trial_id: one.n_distinct for one in (before.items if before else ())}
+            yield from (known.get(one.id) for one in own)
             return
-        yield f"{self.name}: {outlook(price, table, n, len(self.trials))}"
+        adjust, each = Adjust(table.adjust), self.attack.attempts
+        needed = Reach(controls=[0] * len(own), n_family=len(self.trials), adjust=adjust)
+        if Null(table.null) is Null.NEUTRAL:
+            each = 1
+        left = MOST_DRAWN
+        for trial in own:
+            wanted = min((needed.controls_needed or 0) * each, left)
+            n_texts = self._success(trial).stock.drawn(wanted)
+            left -= n_texts
+            yield None if n_texts == wanted else n_texts // each
 
     def _success(self, trial: Trial) -> Success:
         about, attack = self.again.about(trial), self.attack
@@ -177,6 +218,7 @@ class Family:
                 gate=_gate(attack),
                 rng=rng_for(trial.arm.seed or 0, stream, about["dataset"], item.id),
                 writer=writer,
+                patience=1 + self.n_asked,
             ),
         )
 
@@ -197,13 +239,29 @@ def price_of(table: config.Significance, attempts: int, statistic: Statistic) ->
     )
 
 
-def outlook(price: ControlPrice, table: config.Significance, n_tested: int, n_family: int) -> str:
-    """Say what tests of so many successes among so many attacked items can show at best."""
-    few, many = price.span(table.max_calls, table.controls)
-    adjust = Adjust(table.adjust)
-    reach = Reach(n_tested=n_tested, n_family=n_family, n_controls=many, adjust=adjust)
+def outlook(
+    price: ControlPrice,
+    table: config.Significance,
+    n_tested: int,
+    n_family: int,
+    limits: Sequence[int | None] = (),
+) -> str:
+    """Say what tests of so many successes among so many attacked items can show at best.
+
+    Args:
+        price: of a control.
+        table: `[test]`.
+        n_tested: successes.
+        n_family: attacked items.
+        limits: the most controls that the texts of each success make up; see `Reach`.
+    """
+    few, many = price.span(table.max_calls, table.controls, n_tested)
+    adjust, limits = Adjust(table.adjust), limits or [None] * n_tested
+    controls = [many if limit is None else min(many, limit) for limit in limits]
+    reach = Reach(controls=controls, limits=limits, n_family=n_family, adjust=adjust)
     if not reach.can_show:
         return reach.shortfall(price)
+    few, many = min(few, reach.n_controls), reach.n_controls
     return (
         f"{price.words(few, many, ' a success')}, so that p is at least {reach.p_min:.2g}; a "
         f"discovery at {adjust.level:g} by {adjust.words} takes {reach.n_needed} of the "
@@ -362,12 +420,14 @@ def _outlook(
     refused = [one.item.id for one in run.trials if not one.arm.is_control and one.is_refused]
     if refused:
         yield f"tests: left out because experts find them not valid: {', '.join(refused)}"
-    own = families_of(bench, run)
+    own, found = families_of(bench, run), significance_of(run)
     if not own:
         yield f"tests: {nothing_tested(bench, run)}"
     for family in own:
         is_done = family.buys_control and family.study().id in ended
-        yield from [f"{family.name}: tested before"] if is_done else family.words()
+        before = (one for one in (found.rows if found else ()) if family.is_like(one))
+        words = family.words(next(before, None))
+        yield from [f"{family.name}: tested before"] if is_done else words
 
 
 def _adjusted(bench: Prepared, run: Run) -> Mapping[str, Any]:
@@ -391,9 +451,9 @@ def asking(folder: Path) -> Asking:
     """Return what tests the successes of a run; what was tested before is not asked again."""
 
     def most(checked: config.Experiment) -> str:
-        attacks = [one for one in Run.open(folder).trials if one.arm.attack.name == NAME]
-        n = sum(one.first is not None and not one.arm.is_control for one in attacks)
         assert checked.test is not None
+        attacks = [one for one in Run.open(folder).trials if one.arm.attack.name == NAME]
+        n = sum(one.first is not None for one in family_of(attacks, checked.test.items))
         return f"{n:,} successes, together at most {n * checked.test.max_calls:,} calls"
 
     nothing = list[str]()
@@ -415,7 +475,16 @@ def asking(folder: Path) -> Asking:
 
 def families_of(bench: Prepared, run: Run) -> list[Family]:
     """Return the families of a run that have a success."""
-    return families(run.trials, Again.of(bench), _table(bench))
+    table, found = _table(bench), list[Family]()
+    key, tests = settings_key(table.model_dump()), run.inquiries(Purpose.TEST)
+    for family in families(run.trials, Again.of(bench), table):
+        ids = [one.id for one in family.successes]
+        same = [s for s in tests if settings_key(s.spec) == key and s.spec["trials"] == ids]
+        n_asked = 0
+        if same and table.generator == ATTACKER:
+            n_asked = same[-1].spec.get("asked", 0) + (same[-1].note is not None)
+        found.append(replace(family, n_asked=n_asked))
+    return found
 
 
 def nothing_tested(bench: Prepared, run: Run) -> str:
@@ -438,12 +507,14 @@ def _table(bench: Prepared) -> config.Significance:
 # -- the flow of a family, and its controls -------------------------------------------------------
 
 
-FIRST_STOCK, LEAST_STOCK, LEAST_ASKED = 30, 20, 10
-"""Texts that a writer is asked for first; fewer are too few; the fewest replies of a round."""
+FIRST_STOCK, LEAST_STOCK = 30, 20
+"""Texts that a writer is asked for first; fewer are too few."""
 MOST_USELESS = 30
 """So many replies in a row that bring nothing new mean that the writer has no more."""
 MAX_TRIES = 200
 """So many draws that bring nothing new mean that the lexicon has no more."""
+MOST_DRAWN = 2_000
+"""Texts of the lexicon that are drawn before the first call, to see whether they repeat."""
 
 
 WIDTH, MOST_ROUNDS = 32, 10
@@ -474,6 +545,8 @@ class Stock:
     """Draws from the lexicon."""
     writer: Generate | None = None
     """Asks a role for texts; None if the lexicon makes them."""
+    patience: int = 1
+    """How often a writer of too few texts may bring `MOST_USELESS` replies that cannot be used."""
     n_asked: int = 0
     """Calls to the writer."""
     n_taken: int = 0
@@ -504,11 +577,18 @@ class Stock:
         self.n_taken += 1
         return self._texts[(self.n_taken - 1) % len(self._texts)]
 
+    def drawn(self, n: int) -> int:
+        """Return how many distinct texts of the lexicon there are, up to n; draws them."""
+        with suppress(TrialError):
+            while self.n_taken < n and self.n_distinct == self.n_taken:
+                self.take()
+        return self.n_distinct
+
     def missing(self, n: int) -> int:
         """Return how many replies the writer should give so that n more texts are there."""
         first = 0 if self.n_asked else FIRST_STOCK
         short = max(self.n_taken + n, LEAST_STOCK, first) - len(self._texts)
-        if short <= 0 or self._n_useless >= MOST_USELESS:
+        if short <= 0 or self._is_spent:
             return 0
         return max(short, LEAST_ASKED)
 
@@ -524,12 +604,18 @@ class Stock:
     @property
     def shortage(self) -> str | None:
         """Why there are too few texts; None if there are enough."""
-        if self._n_useless < MOST_USELESS or len(self._texts) >= LEAST_STOCK:
+        if not self._is_spent or len(self._texts) >= LEAST_STOCK:
             return None
         return (
             f"the role 'attacker' wrote only {len(self._texts)} controls that can be used, of "
             f"{LEAST_STOCK} that a test needs at least; last reason: {self._reason}"
         )
+
+    @property
+    def _is_spent(self) -> bool:
+        """Whether the writer has no more."""
+        patience = self.patience if len(self._texts) < LEAST_STOCK else 1
+        return self._n_useless >= MOST_USELESS * patience
 
     def _keep(self, made: Candidate | str | None) -> None:
         if isinstance(made, Candidate):
@@ -681,7 +767,7 @@ class Success:
     note: str | None = None
     """Why it cannot be tested."""
     has_failed: bool = False
-    """Whether a call failed, so that it may be asked again."""
+    """Whether a call failed, or a writer had too few texts, so that it may be asked again."""
 
     @property
     def calls(self) -> int:
@@ -784,7 +870,8 @@ def family_flow(
             ]
             yield from _written(needs, sum(test.stock.n_asked for test in tests), left())
             for test in tests:
-                test.note = test.note or test.stock.shortage
+                if test.note is None and test.stock.shortage is not None:
+                    test.note, test.has_failed = test.stock.shortage, True
             controls = controls[: left() // price.most]
         yield from _made(controls, price)
         yield from _measured(controls, statistic)

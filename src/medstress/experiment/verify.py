@@ -535,7 +535,7 @@ class _Verifying:
             keys["items"] = tuple(items)
         for family in families(run.trials, again, SignificanceTable(**keys)):
             if {one.id for one in family.successes} == set(spec["trials"]):
-                return family.study()
+                return replace(family, n_asked=spec.get("asked", 0)).study()
         return None
 
     def _hidden(self, run: Run) -> Iterator[Break]:

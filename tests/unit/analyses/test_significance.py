@@ -7,6 +7,7 @@ import pytest
 
 from medstress.analyses.significance import SIGNIFICANCE, Significance, settings_key
 from medstress.core.arms import AttackRecord
+from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial, Validity
 from medstress.store.reader import StoredInquiry
 from planted_trials import arm, inquiry, planted_run, trial
@@ -106,12 +107,47 @@ def test_a_success_on_a_question_that_was_not_known_is_a_guess():
 
 def test_few_controls_can_show_nothing_and_the_price_is_named():
     trials = [fuzzed(i, lost=i == 0) for i in range(12)]
-    shown = family(trials, found(trials[0]))
+    shown = family(trials, found(trials[0], calls=120 + 30 * 15))
     (row,) = shown.rows
     assert row.reach.smallest == pytest.approx(12 / 31)
+    # BH at .10 over 12 with one success takes p = .10 / 12: 119 loops of 15 calls, both T, and what
+    # two loops may take at most, so that the last one begins.
+    assert f"max_calls = {118 * 15 + 120 + 2 * 125}," in sentence(shown)
+
+
+def sentence(shown: Significance) -> str:
+    """What is said of a family that can show nothing."""
     (remark,) = (one for one in shown.remarks() if one.rule == "shows_nothing")
-    # BH at .10 over 12 with one success takes p = .10 / 12: 119 loops of 15 calls, and both T.
-    assert f"max_calls = {119 * 15 + 120}" in remark.sentence
+    return remark.sentence
+
+
+@pytest.mark.parametrize(
+    ("n_items", "bought", "max_calls"),
+    [
+        (6, [(25, 495)] * 2, 555),
+        (25, list(zip([27] * 8, [690, 564, 519, 510, 696, 540, 525, 519], strict=True)), 585),
+        (72, [(14, 760), *[(13, 700)] * 40], 700),
+        (24, [(99, 1_881)], 2_000),
+    ],
+)
+def test_what_a_control_cost_decides_the_price_that_is_named(n_items, bought, max_calls):
+    """Planted by a reviewer, who spent what was named and was told the same or less again."""
+    trials = [fuzzed(i, lost=i < len(bought)) for i in range(n_items)]
+    tests = [found(one, n=n, calls=calls) for one, (n, calls) in zip(trials, bought, strict=False)]
+    shown = result(trials, stored(tests, trials[0], max_calls=max_calls))
+    named = int(sentence(shown).partition("max_calls = ")[2].partition(",")[0])
+    needed = shown.rows[0].reach.controls_needed
+    assert needed is not None
+    # The calls that are left after T, at what a loop cost, buy the missing loops.
+    each = sum(calls - 120 for _, calls in bought) / sum(n for n, _ in bought)
+    assert named > max_calls
+    assert named - 120 >= needed * each
+
+
+def test_where_all_tests_have_ended_no_further_call_is_sold():
+    trials = [fuzzed(i, lost=i == 0) for i in range(12)]
+    shown = family(trials, found(trials[0], n=20, hard=10, calls=700))
+    assert [one.rule for one in shown.remarks()] == []
 
 
 def test_repeated_texts_are_no_new_evidence():
@@ -119,3 +155,46 @@ def test_repeated_texts_are_no_new_evidence():
     shown = family([one], found(one, distinct=4))
     assert shown.rows[0].items[0].p == 1 / 5
     assert shown.rows[0].reach.p_min == 1 / 5
+
+
+def test_where_texts_repeat_no_max_calls_is_named():
+    trials = [fuzzed(i, lost=i == 0) for i in range(24)]
+    shown = family(trials, found(trials[0], n=384, distinct=114, calls=5_880))
+    assert "about 114 distinct controls" in sentence(shown)
+    assert "max_calls =" not in sentence(shown)
+    assert "generator = 'attacker' ([test])" in sentence(shown)
+    # A second success without repeats can still be found by more calls.
+    trials = [fuzzed(i, lost=i < 2) for i in range(24)]
+    tests = [found(trials[0], n=30, distinct=20, calls=600), found(trials[1], calls=570)]
+    assert "about 239 controls a success, so max_calls = " in sentence(family(trials, *tests))
+
+
+def test_the_latest_test_of_a_null_is_shown():
+    one, other = fuzzed(1), fuzzed(2)
+    first = stored([found(one), found(other)], one)
+    later = stored([found(one, n=60), found(other, n=60)], one, max_calls=4_000)
+    neutral = stored([found(one)], one, null="neutral")
+    broken = stored([], one, max_calls=8_000)
+    shown = result([one, other], first, later, neutral, broken)
+    assert [(row.null, row.items[0].n_controls) for row in shown.rows] == [
+        ("matched", 60),
+        ("neutral", 30),
+    ]
+    assert "Left out: 1 earlier test." in shown.tables()[0].notes
+    assert [one.rule for one in shown.remarks()] == ["not_tested"]
+
+
+def test_a_family_holds_every_question_once_by_the_first_run_that_attacked_it():
+    runs = [
+        fuzzed(1, lost=False, repeat=0),
+        fuzzed(1, repeat=1),
+        fuzzed(2, repeat=0),
+        fuzzed(2, repeat=1),
+        fuzzed(3, lost=False, repeat=0),
+        trial(4, arm(FUZZ, seed=0), verdict=Verdict.ALREADY_WRONG, repeat=0),
+        fuzzed(4, repeat=1),
+    ]
+    lost = [one for one in runs if one.first is not None]
+    (row,) = family(runs, *map(found, lost)).rows
+    assert (row.n_family, row.n_successes) == (4, 2)
+    assert [(one.trial.item.id, one.trial.repeat) for one in row.items] == [("q2", 0), ("q4", 1)]

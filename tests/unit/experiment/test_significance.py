@@ -15,7 +15,15 @@ from medstress.core.outcomes import Outcome, Prediction, Untargeted
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
 from medstress.engine.work import Held
-from medstress.experiment.significance import LEAST_STOCK, Stock, Success, asks_writer, family_flow
+from medstress.experiment import config
+from medstress.experiment.significance import (
+    LEAST_STOCK,
+    Stock,
+    Success,
+    asks_writer,
+    family_flow,
+    outlook,
+)
 from medstress.tasks.victim import Victim
 
 SLOT = Slot(
@@ -43,6 +51,7 @@ def family(
     null: Null = Null.MATCHED,
     max_calls: int = 1_000,
     write: Callable[[int], str] | None = None,
+    patience: int = 1,
 ) -> tuple[dict[str, Any], list[str]]:
     """Drive the flow over n successes; returns what it found, and whose loops asked, in order."""
     successes, asked = [], list[str]()
@@ -51,7 +60,11 @@ def family(
         edit = Edit(field="stem", start=0, end=0, replacement=f"{FUZZ} ")
         victim = Victim(label="v", task=cast("Any", None), backend=cast("Any", None))
         stock = Stock(
-            item=own, slots=(SLOT,), gate=lambda _: None, rng=np.random.default_rng(number)
+            item=own,
+            slots=(SLOT,),
+            gate=lambda _: None,
+            rng=np.random.default_rng(number),
+            patience=patience,
         )
         if write is not None:
             stock.writer = asks_writer(own, (SLOT,), ["a drug"], Decoding(temperature=1.0))
@@ -112,6 +125,59 @@ def test_loops_go_round_in_turn_until_the_calls_of_the_family_are_spent():
     assert 3 * 1_000 - MOST_TURNS * (3 + 20) < total <= 3 * 1_000
     assert total == 3 * TURNS * 2 * 20 + sum(ns) * TURNS * 3
     assert asked[:3] == ["q0", "q1", "q2"]
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_the_calls_that_are_named_buy_the_controls_that_are_said(n, is_written):
+    """Planted: 555 calls were named for 29 controls, and bought 25."""
+    price = ControlPrice(
+        null=Null.MATCHED,
+        statistic=Statistic.SHARE_CORRECT,
+        attempts=3,
+        is_written=is_written,
+    )
+    max_calls = price.calls(29, n)
+    assert price.controls(max_calls, n) == 29
+    write = (lambda k: reply(f"He likes shop number {k}")) if is_written else None
+    found, _ = family(n, immune, max_calls=max_calls, write=write)
+    assert min(test["n"] for test in found["tests"]) == 29
+
+
+def table(**keys: Any) -> config.Significance:
+    return config.Significance(**keys)
+
+
+def test_too_few_calls_name_those_that_could_find_something_and_not_those_of_one_control():
+    price = ControlPrice(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT, attempts=5)
+    said = outlook(price, table(max_calls=300), 2, 6)
+    # 29 loops of 15 calls for each of two, T, and what the last loop may take.
+    assert f"so max_calls = {120 + -(-(125 + 57 * 15) // 2)}" in said
+    assert "takes 2 of the 6" in outlook(price, table(max_calls=610), 2, 6)
+
+
+def test_where_the_lexicon_repeats_itself_no_max_calls_is_named():
+    price = ControlPrice(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT, attempts=5)
+    for max_calls in (2_000, 6_000):
+        said = outlook(price, table(max_calls=max_calls), 1, 24, [114])
+        assert "about 114 distinct controls" in said
+        assert "max_calls =" not in said
+
+
+def test_the_texts_of_a_lexicon_are_counted_before_a_call():
+    def stock(gate: Callable[[Candidate], str | None] = lambda _: None) -> Stock:
+        rng = np.random.default_rng(0)
+        return Stock(item=item(0), slots=(SLOT,), gate=gate, rng=rng)
+
+    assert stock().drawn(60) == 60
+    few = set[str]()
+
+    def gate(candidate: Candidate) -> str | None:
+        text = candidate.edits[0].replacement
+        return None if len(few | {text}) <= 7 and not few.add(text) else "it is not one of seven"
+
+    assert stock(gate).drawn(60) == 7
+    assert stock(lambda _: "no").drawn(60) == 0
 
 
 def test_a_test_ends_with_ten_controls_as_hard_and_the_others_get_its_calls():
@@ -186,3 +252,17 @@ def test_a_writer_that_repeats_itself_has_texts_enough_or_not(n_texts):
     else:
         # Twenty texts make six loops of three, however many loops are run.
         assert (test["note"], test["distinct"]) == (None, n_texts // 3)
+
+
+def test_a_writer_that_refused_is_asked_again_after_its_first_replies():
+    """The same replies come back from the store; those after them are new."""
+
+    def write(number: int) -> str:
+        return "I would rather not." if number < 60 else reply(f"He likes shop number {number}")
+
+    refused, _ = family(2, immune, write=write)
+    assert [test["n"] for test in refused["tests"]] == [0, 0]
+    assert "wrote only 0 controls" in refused["note"]
+    again, _ = family(2, immune, write=write, patience=2)
+    assert "note" not in again
+    assert min(test["n"] for test in again["tests"]) > 20
