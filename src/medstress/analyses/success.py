@@ -30,6 +30,8 @@ from medstress.stats.shares import Numbers
 
 EVERY_BUDGET = 1_000
 """Up to this budget `asr_at` lists every one, beyond it those at which the share changes."""
+_PARTS = 40
+"""Parts in which resamples of names are counted."""
 MOST_OF_A_REASON = 200
 """Characters of an error that a warning gives."""
 FAIL_AGAIN = "they fail again as they are: choose a larger context, or fewer attempts"
@@ -650,8 +652,12 @@ def _resampled(seeds: Sequence[Mapping[str, Sequence[str]]]) -> list[dict[bool, 
             places = sorted((name, row) for row, kind in enumerate(kinds) for name in kind[i])
             starts = [at for at, (name, _) in enumerate(places) if name != places[at - 1][0]] or [0]
             looks_of = [row for _, row in places]
-            counts = np.add.reduceat(drawn[:, looks_of], starts, axis=1)
-            indices.append({form: gini_simpson(counts, unbiased=form) for form in (False, True)})
+            parts: dict[bool, list[Numbers]] = {False: [], True: []}
+            for rows in np.array_split(drawn, _PARTS):  # thousands of names fill the memory
+                counts = np.add.reduceat(rows[:, looks_of], starts, axis=1)
+                for form, made in parts.items():
+                    made.append(gini_simpson(counts, unbiased=form))
+            indices.append({form: np.concatenate(made) for form, made in parts.items()})
     return indices
 
 
