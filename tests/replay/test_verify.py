@@ -240,6 +240,17 @@ def test_where_all_digests_were_made_again_the_replay_tells(copy, name):
         assert f"expected root {kept}" in told(copy, root=kept)
 
 
+def test_fewer_trials_than_there_are_are_named_whatever_victims_the_experiment_names(copy):
+    """Neither is part of the root."""
+    kept = verify_folder(copy).root
+    rebuild(
+        copy,
+        "UPDATE manifest SET value = json_remove(value, '$.victim[1]') WHERE key = 'config'",
+        "UPDATE manifest SET value = '95' WHERE key = 'n_planned'",
+    )
+    assert "expected 95 trials with a verdict, found 96" in told(copy, root=kept)
+
+
 def test_who_rewrites_everything_alike_is_caught_by_the_root_that_stands_elsewhere(copy):
     kept = verify_folder(copy).root
     with closing(sqlite3.connect(copy / FILE)) as db:

@@ -378,7 +378,6 @@ class _Verifying:
         # A tuning run keeps the trials of candidates that left its experiment, and a victim
         # trained by folds is asked about the items that it was not trained on.
         is_partial = "tuning" in manifest or len(self._bench.folds) < len(manifest["victims"])
-        is_partial = is_partial or len(manifest["victims"]) > len(manifest["config"]["victim"])
         if lost is not None and not is_partial:
             place = ", ".join(map(str, (lost.dataset, lost.group, lost.victim.label)))
             what = f"{lost.attack_label} on item {lost.item.id!r} of {place}, seed {lost.seed}"
