@@ -148,6 +148,8 @@ def test_the_command_names_what_was_changed(copy, capsys):
 FLIPPED = "(SELECT MIN(trial) FROM verdicts WHERE verdict = 'flipped')"
 HELD = "(SELECT MIN(trial) FROM verdicts WHERE verdict = 'held')"
 LAST = f"(SELECT MAX(seq) FROM exchanges WHERE trial = {HELD})"
+LAST_ASKED = "(SELECT MAX(id) FROM trials)"
+"""The last follow-up."""
 REBUILT = {
     "a verdict": (
         f"UPDATE verdicts SET verdict = 'held' WHERE trial = {FLIPPED}",
@@ -227,6 +229,23 @@ REBUILT = {
         "UPDATE exchanges SET edits = replace(edits, 'a', 'e') WHERE purpose = 'transfer'",
         "expected call 0 with edits",
     ),
+    "what a follow-up says of its edits, with its finding": (
+        "UPDATE verdicts SET result = json_set(result, '$.told.edits', "
+        "json_extract(result, '$.told.edits') || ' ', '$.reached', json('false')) "
+        "WHERE verdict = 'asked' AND json_extract(result, '$.reached') = 1",
+        "expected what makes the id blake2b-128:",
+    ),
+    "why a follow-up was asked": (
+        "UPDATE verdicts SET result = json_set(result, '$.purpose', 'transfex') "
+        "WHERE verdict = 'asked'",
+        "expected a purpose of transfer, reuse, test, judge, explain, found transfex",
+    ),
+    "a removed follow-up": (
+        f"DELETE FROM verdicts WHERE trial = {LAST_ASKED};"
+        f"DELETE FROM exchanges WHERE trial = {LAST_ASKED};"
+        f"DELETE FROM trials WHERE id = {LAST_ASKED}",
+        "expected a follow-up (transfer) that ",
+    ),
 }
 
 
@@ -238,6 +257,12 @@ def test_where_all_digests_were_made_again_the_replay_tells(copy, name):
     assert expected in told(copy)
     if name != "a fingerprint":  # it follows from the plan
         assert f"expected root {kept}" in told(copy, root=kept)
+
+
+def test_a_follow_up_that_was_stopped_is_told_from_one_about_something_else(copy):
+    rebuild(copy, f"DELETE FROM verdicts WHERE trial = {LAST_ASKED}")
+    found = verify_folder(copy)
+    assert (found.broken, found.why["a follow-up: not finished"]) == (None, 1)
 
 
 def test_fewer_trials_than_there_are_are_named_whatever_victims_the_experiment_names(copy):

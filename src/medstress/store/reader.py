@@ -90,6 +90,11 @@ class StoredWork:
     """How often it began again."""
     result: dict[str, Any]
 
+    @property
+    def arm(self) -> ArmKey:
+        """Its row of the ledger."""
+        return self.dataset, self.group, self.victim, self.attack, self.seed
+
 
 @dataclass(frozen=True, slots=True)
 class StoredInquiry:
