@@ -366,6 +366,27 @@ def test_an_earlier_root_is_accepted_and_what_came_since_is_told(bench):
         verify_folder(bench.out, root="00")
 
 
+BARRED = json.dumps(
+    {"note": "no option names it"}
+    | dict.fromkeys(("n_asked", "n_unreadable", "n_unchanged", "n_ties"), 0)
+)
+
+
+@pytest.mark.parametrize("verdict", ["flipped", "held"])
+def test_a_trial_that_is_called_not_attackable_is_held_against_its_item(copy, own, verdict):
+    """The rows of all its calls are gone; no vectors bar an item."""
+    (trial,) = query(copy, f"SELECT MAX(trial) FROM verdicts WHERE verdict = '{verdict}'")
+    rebuild(
+        copy,
+        f"UPDATE verdicts SET verdict = 'not_attackable', result = '{BARRED}' "
+        f"WHERE trial = {trial}",
+        f"DELETE FROM exchanges WHERE trial = {trial}",
+        "DELETE FROM verdicts WHERE verdict = 'asked'",
+    )
+    assert "expected attackable, found no option names it" in told(copy, own=own)
+    assert "expected attackable, as in another trial, found no option names it" in told(copy)
+
+
 def called(folder, name, **more):
     """Call the attack by another name in all that names it, and change more of the manifest."""
     with closing(sqlite3.connect(folder / FILE)) as db:

@@ -17,6 +17,7 @@ from medstress.analyses.requirements import NO_BASELINE
 from medstress.analyses.run import Run
 from medstress.analyses.significance import FIXED, SETTINGS
 from medstress.analyses.summary import summary as summary_of
+from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.medfuzz.attack import MedFuzz
@@ -25,7 +26,7 @@ from medstress.core.calls import StoredCall
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash, digest
 from medstress.core.items import Question
-from medstress.core.outcomes import TOO_LONG
+from medstress.core.outcomes import TOO_LONG, Verdict
 from medstress.core.reading import check_regular, read_inside
 from medstress.core.text import edits_of
 from medstress.core.trials import Trial as RunTrial
@@ -334,6 +335,7 @@ class _Verifying:
         self._items = run.items()
         self._left = run.work_rows()
         self._n_rows = len(self._left)
+        self._obstacles: dict[Any, str | None] = {}
         self._bench = Bench(run, own, version=self._is_ours)
         self._roles = {part.name: part.backend for part in self._bench.prepared.roles}
 
@@ -425,9 +427,44 @@ class _Verifying:
             yield self._where(stored, differs)
         for at, expected, actual in odd_edits(trial, calls, bench.rules[trial.group]):
             yield self._where(stored, Differs(at, expected, actual))
+        resources = trial.resources if why is None else judged.resources
+        own = replace(trial, resources=resources)
+        if (differs := self._odd_obstacle(own, stored, calls)) is not None:
+            yield self._where(stored, differs)
         if redrawn is not None and not bench.may_differ(trial):
             yield self._where(stored, redrawn)
         return why or OTHERWISE
+
+    def _odd_obstacle(
+        self, trial: Trial, stored: StoredWork, calls: Sequence[StoredCall]
+    ) -> Differs | None:
+        """Return where a trial is called not attackable, and its item can be attacked: as its texts
+        say, or as another trial was.
+
+        What bars an item depends on neither model nor seed, but for prompts that are too long or
+        show no edit, which the replay finds.
+        """
+        attack, verdict = trial.attack, stored.verdict
+        of = attack.of if isinstance(attack, ControlArm) else attack
+        if (
+            not self._is_ours
+            or verdict in (None, Verdict.FAILED, Verdict.CUT_SHORT)
+            or any(one.error for one in calls)
+            or stored.result.get("at") == TOO_LONG
+            or attack.is_unseen_by(trial.victim)
+            or of.spec().get("similarity_threshold", "off") != "off"  # of vectors
+        ):
+            return None
+        note = stored.result.get("note") if verdict == Verdict.NOT_ATTACKABLE else None
+        if trial.attack_label not in self._bench.lacks:
+            with suppress(NotHereError):
+                own = attack.obstacle(trial.item, trial.resources)
+                is_odd = note is not None and note != own
+                return Differs(None, own or "attackable", note) if is_odd else None
+        place = trial.attack_label, trial.group, trial.dataset, trial.item.id, trial.item.unit
+        seen = self._obstacles.setdefault(place, note)
+        seen, note = seen or "attackable", note or "attackable"
+        return None if seen == note else Differs(None, f"{seen}, as in another trial", note)
 
     def _outcome(
         self,
