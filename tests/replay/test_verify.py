@@ -200,7 +200,7 @@ REBUILT = {
     ),
     "an item": (
         "UPDATE items SET body = replace(body, 'treats', 'cures') WHERE id = 1",
-        "of the plan",
+        "table items, row 1: expected 'q0' blake2b-128:",
     ),
     "an added trial": (
         "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 1 FROM trials;"
@@ -215,6 +215,20 @@ REBUILT = {
     "a planned attack": (
         "UPDATE arms SET spec = replace(spec, '\"budget\":5', '\"budget\":6')",
         "expected attack",
+    ),
+    "what a control is of": (
+        "UPDATE manifest SET value = json_set(value, '$.\"random / no_op\".control_of', NULL) "
+        "WHERE key = 'records'",
+        "expected records: control_of of 'random / no_op' \"random\", found null",
+    ),
+    "whether people judge an attack": (
+        "UPDATE manifest SET value = json_set(value, '$.pdws.judged', json('false')) "
+        "WHERE key = 'records'",
+        "expected records: judged of 'pdws' true, found false",
+    ),
+    "the hash of an item": (
+        "UPDATE items SET hash = 'blake2b-128:0' WHERE id = 3",
+        "table items, row 3: expected 'q2' blake2b-128:",
     ),
     "a fingerprint": (
         "UPDATE manifest SET value = '\"0\"' WHERE key = 'fingerprint'",
@@ -263,6 +277,15 @@ def test_a_follow_up_that_was_stopped_is_told_from_one_about_something_else(copy
     rebuild(copy, f"DELETE FROM verdicts WHERE trial = {LAST_ASKED}")
     found = verify_folder(copy)
     assert (found.broken, found.why["a follow-up: not finished"]) == (None, 1)
+
+
+def test_how_many_rows_were_read_is_held_against_the_data_that_the_user_names(copy, own):
+    rebuild(
+        copy,
+        "UPDATE manifest SET value = json_set(value, '$.cases.n_items', 160) "
+        "WHERE key = 'datasets'",
+    )
+    assert "expected datasets: n_items of 'cases' 6, found 160" in told(copy, own=own)
 
 
 def test_fewer_trials_than_there_are_are_named_whatever_victims_the_experiment_names(copy):

@@ -49,6 +49,7 @@ from medstress.experiment.config import Significance as SignificanceTable
 from medstress.experiment.criteria import KEY, describe_baseline
 from medstress.experiment.explain import explanations
 from medstress.experiment.follow_ups import CARRIED, Again, reuses, transfers
+from medstress.experiment.manifest import read_from, record_of
 from medstress.experiment.plan import Prepared
 from medstress.experiment.recorded import Bench
 from medstress.experiment.significance import families, mention_studies
@@ -329,7 +330,7 @@ class _Verifying:
     """One verification on its way."""
 
     def __init__(self, run: RunReader, result: Verification, own: Prepared | None) -> None:
-        self._run, self._result = run, result
+        self._run, self._result, self._own = run, result, own
         self._manifest = run.manifest
         self._is_ours = self._manifest["versions"]["medstress"] == __version__
         self._items = run.items()
@@ -342,6 +343,7 @@ class _Verifying:
     def breaks(self) -> Iterator[Break]:
         """Yield what does not agree, in order."""
         yield from plan_breaks(self._manifest)
+        yield from self._described()
         yield from self._trials()
         stored = Run.open(self._run.folder)
         yield from self._follow_ups(stored)
@@ -349,6 +351,29 @@ class _Verifying:
         for expected, actual in odd_sums([*summary["results"], *summary["by_seed"]]):
             yield _break("summary", 0, expected, actual)
         yield from kept_break(self._run, summary, self._result)
+
+    def _described(self) -> Iterator[Break]:
+        """Yield where items, attacks or data sets are not described as the plan describes them."""
+        for row, item_id, stored in self._run.item_names():
+            item = self._items[row][1]
+            if [item.id, item.hash] != [item_id, stored]:
+                yield _break("items", row, f"{item.id!r} {item.hash}", f"{item_id!r} {stored}")
+        if not self._is_ours:
+            return
+        prepared, own = self._bench.prepared, self._own
+        records = {part.label: record_of(part, prepared) for part in self._bench.described}
+        sets = {
+            part.label: read_from(part)
+            for part in (own.datasets if own else ())
+            if part.loaded.source_hash == self._manifest["datasets"].get(part.label, {}).get("hash")
+        }
+        for table, expected in (("records", records), ("datasets", sets)):
+            for label, entry in expected.items():
+                stored = self._manifest[table].get(label, {})
+                for key, value in orjson.loads(orjson.dumps(entry)).items():
+                    if stored.get(key) != value:
+                        what = f"{table}: {key} of {label!r} {_short(value)}"
+                        yield _break("manifest", 0, what, _short(stored.get(key)))
 
     @property
     def _is_partial(self) -> bool:
@@ -557,7 +582,7 @@ class _Verifying:
         Raises:
             Differs: it is another one, or no follow-up has this purpose.
         """
-        purpose, spec = stored.result.get("purpose"), stored.result.get("told")
+        purpose, spec = stored.result.get("purpose"), stored.result.get("told", {})
         if purpose not in _FOLLOW_UPS:
             raise Differs(None, f"a purpose of {', '.join(_FOLLOW_UPS)}", purpose)
         own, edits = "none", None

@@ -209,6 +209,10 @@ class RunReader:
         rows = self.db.execute("SELECT id, dataset, body FROM items")
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
 
+    def item_names(self) -> Iterator[tuple[int, str, str]]:
+        """Yield (row, identifier, hash) of every item, as the columns have them."""
+        yield from self.db.execute("SELECT id, item_id, hash FROM items")
+
     @cached_property
     def arms(self) -> dict[int, ArmKey]:
         """Row of an arm -> data set, group, victim, label of the attack and seed."""

@@ -135,7 +135,7 @@ def test_an_index_that_is_not_of_its_table_is_refused(folder, name, opens):
     make_index(folder, "ended", INDEXES[name])
     with closing(sqlite3.connect(folder / FILE)) as db:
         assert db.execute("PRAGMA quick_check").fetchone() == ("ok",)
-    with pytest.raises(StoreError, match="is not a readable run: .* ended"):
+    with pytest.raises(StoreError, match=r"is not a readable run: .* ended"):
         opens(folder)
 
 
