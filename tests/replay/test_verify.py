@@ -288,6 +288,12 @@ def test_how_many_rows_were_read_is_held_against_the_data_that_the_user_names(co
     assert "expected datasets: n_items of 'cases' 6, found 160" in told(copy, own=own)
 
 
+def test_a_run_with_a_root_is_complete(copy):
+    """What the summary says of it is no part of the root."""
+    rebuild(copy, "UPDATE manifest SET value = 'false' WHERE key = 'complete'")
+    assert "expected complete, as a run with a root is, found False" in told(copy)
+
+
 def test_fewer_trials_than_there_are_are_named_whatever_victims_the_experiment_names(copy):
     """Neither is part of the root."""
     kept = verify_folder(copy).root

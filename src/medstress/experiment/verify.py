@@ -358,6 +358,9 @@ class _Verifying:
             item = self._items[row][1]
             if [item.id, item.hash] != [item_id, stored]:
                 yield _break("items", row, f"{item.id!r} {item.hash}", f"{item_id!r} {stored}")
+        if self._run.root() is not None and self._manifest.get("complete") is not True:
+            found = str(self._manifest.get("complete"))
+            yield _break("manifest", 0, "complete, as a run with a root is", found)
         if not self._is_ours:
             return
         prepared, own = self._bench.prepared, self._own
