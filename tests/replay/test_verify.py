@@ -534,14 +534,15 @@ def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
     with ReviewStore(copy) as store:
         for word in ("yes", "no"):
             answers = {"key_right": word}
-            store.add([Review(trial_id=trial, reviewer="AB", answers=answers, time=word)])
+            who = ("AB", "CD")
+            store.add(Review(trial_id=trial, reviewer=w, answers=answers, time=word) for w in who)
     assert told(copy).startswith("summary.json: expected root ")
     assert told(copy).endswith(f"found root {before}")
     keep_summary(copy)
     found = verify_folder(copy, root=before)
     assert found.holds
     assert found.root != before == found.asked_root
-    assert found.added["reviews"] == 2
+    assert {name: n for name, n in found.added.items() if n} == {"reviews": 4}
     with closing(sqlite3.connect(copy / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
     assert "table commits of reviews.sqlite, row 1: expected digest" in told(copy)

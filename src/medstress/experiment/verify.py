@@ -58,7 +58,7 @@ from medstress.store.codec import decode_edits
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import no_run
 from medstress.store.reader import ArmKey, RunReader, StoredWork, opened
-from medstress.store.reviews import reviews_digests, with_reviews
+from medstress.store.reviews import reviews_commits, with_reviews
 from medstress.store.whole_check import Whole, check_whole
 from medstress.tasks.victim import Victim
 from medstress.version import __version__
@@ -305,8 +305,9 @@ def verify_folder(
 
 def _describe(result: Verification, run: RunReader, whole: Whole, root: str | None) -> None:
     """Say which roots there are, and whether the one that was asked for is among them."""
-    kept, digests = run.root(), [None, *reviews_digests(run.folder)]
-    result.root = None if kept is None else with_reviews(kept, digests[-1])
+    kept, commits = run.root(), [(None, 0, 0), *reviews_commits(run.folder)]
+    digest, n_rooms, n_reviews = commits[-1]
+    result.root = None if kept is None else with_reviews(kept, digest)
     result.root_note = IN_PROGRESS if kept is None else None
     if whole.n_open:
         result.notes.append(
@@ -314,13 +315,13 @@ def _describe(result: Verification, run: RunReader, whole: Whole, root: str | No
         )
     now = dict(whole.last)
     for earlier in whole.roots:
-        for n, reviews in enumerate(digests):
-            root_now = with_reviews(earlier.root, reviews)
+        for digest, rooms, reviews in commits:
+            root_now = with_reviews(earlier.root, digest)
             result.roots.append(root_now)
             if root_now == root and result.asked_root is None:
                 result.asked_root = root_now
                 result.added = {name: now[name] - earlier.last[name] for name in now}
-                result.added["reviews"] = len(digests) - 1 - n
+                result.added |= {"reviews": n_reviews - reviews, "rooms": n_rooms - rooms}
     if root is not None and result.asked_root is None:
         had = f"only {', '.join(dict.fromkeys(result.roots))}" if result.roots else "no root at all"
         result.broken = Break(table="manifest", row=0, expected=f"root {root}", found=had)
