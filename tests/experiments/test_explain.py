@@ -185,8 +185,12 @@ def test_what_failed_is_told_and_not_hidden(folder):
     assert warning["sentence"].endswith(": explain them again, which asks the failed calls again.")
     explain(folder)  # as it says
     with sqlite3.connect(folder / "run" / "run.sqlite") as db:
-        calls = "SELECT attempt, COUNT(*) FROM exchanges WHERE purpose = 'explain' AND error NOT NULL"
-        counts = dict(db.execute(f"{calls} GROUP BY attempt"))
+        counts = dict(
+            db.execute(
+                "SELECT attempt, COUNT(*) FROM exchanges WHERE purpose = 'explain' "
+                "AND error NOT NULL GROUP BY attempt"
+            )
+        )
     assert counts[0] == counts[1] > 0
 
 

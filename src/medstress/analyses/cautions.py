@@ -89,8 +89,8 @@ _SENTENCES: Mapping[str, str] = {
     "cut_off": "{model}: {n:,} replies were cut off before an answer could be read. They are never "
     "right and never a success: raise max_new_tokens of [[victim]], and reasoning_tokens where an "
     "attack asks in turns.",
-    "cut_short": "{n:,} of {of:,} trials did not end within trial_seconds. {counted}: run again with "
-    "--retry-failed.",
+    "cut_short": "{n:,} of {of:,} trials did not end within trial_seconds. {counted}: run again "
+    "with --retry-failed.",
     "letter_mass": "{model} puts only {share:.0f} % of its probability on the option letters{on}: "
     "by itself it would seldom answer with one. Try another prompt, or answer_by = text or "
     "generate.",
