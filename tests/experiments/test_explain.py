@@ -181,7 +181,17 @@ def test_what_failed_is_told_and_not_hidden(folder):
     assert explained(folder) == []
     assert summary["explanations"]["n_not_explained"] > 0
     assert summary["explanations"]["rows"] == []
-    assert "not_explained" in {warning["rule"] for warning in summary["warnings"]}
+    (warning,) = [one for one in summary["warnings"] if one["rule"] == "not_explained"]
+    assert warning["sentence"].endswith(": explain them again, which asks the failed calls again.")
+    explain(folder)  # as it says
+    with sqlite3.connect(folder / "run" / "run.sqlite") as db:
+        counts = dict(
+            db.execute(
+                "SELECT attempt, COUNT(*) FROM exchanges WHERE purpose = 'explain' "
+                "AND error NOT NULL GROUP BY attempt"
+            )
+        )
+    assert counts[0] == counts[1] > 0
 
 
 def test_a_dry_run_asks_nothing_and_says_how_much_there_is(folder, capsys):

@@ -148,6 +148,8 @@ def test_the_command_names_what_was_changed(copy, capsys):
 FLIPPED = "(SELECT MIN(trial) FROM verdicts WHERE verdict = 'flipped')"
 HELD = "(SELECT MIN(trial) FROM verdicts WHERE verdict = 'held')"
 LAST = f"(SELECT MAX(seq) FROM exchanges WHERE trial = {HELD})"
+LAST_ASKED = "(SELECT MAX(id) FROM trials)"
+"""The last follow-up."""
 REBUILT = {
     "a verdict": (
         f"UPDATE verdicts SET verdict = 'held' WHERE trial = {FLIPPED}",
@@ -198,7 +200,7 @@ REBUILT = {
     ),
     "an item": (
         "UPDATE items SET body = replace(body, 'treats', 'cures') WHERE id = 1",
-        "of the plan",
+        "table items, row 1: expected 'q0' blake2b-128:",
     ),
     "an added trial": (
         "INSERT INTO trials SELECT MAX(id) + 1, 'forged', 1, 1, 9, 1 FROM trials;"
@@ -214,6 +216,20 @@ REBUILT = {
         "UPDATE arms SET spec = replace(spec, '\"budget\":5', '\"budget\":6')",
         "expected attack",
     ),
+    "what a control is of": (
+        "UPDATE manifest SET value = json_set(value, '$.\"random / no_op\".control_of', NULL) "
+        "WHERE key = 'records'",
+        "expected records: control_of of 'random / no_op' \"random\", found null",
+    ),
+    "whether people judge an attack": (
+        "UPDATE manifest SET value = json_set(value, '$.pdws.judged', json('false')) "
+        "WHERE key = 'records'",
+        "expected records: judged of 'pdws' true, found false",
+    ),
+    "the hash of an item": (
+        "UPDATE items SET hash = 'blake2b-128:0' WHERE id = 3",
+        "table items, row 3: expected 'q2' blake2b-128:",
+    ),
     "a fingerprint": (
         "UPDATE manifest SET value = '\"0\"' WHERE key = 'fingerprint'",
         "expected fingerprint",
@@ -227,6 +243,23 @@ REBUILT = {
         "UPDATE exchanges SET edits = replace(edits, 'a', 'e') WHERE purpose = 'transfer'",
         "expected call 0 with edits",
     ),
+    "what a follow-up says of its edits, with its finding": (
+        "UPDATE verdicts SET result = json_set(result, '$.told.edits', "
+        "json_extract(result, '$.told.edits') || ' ', '$.reached', json('false')) "
+        "WHERE verdict = 'asked' AND json_extract(result, '$.reached') = 1",
+        "expected what makes the id blake2b-128:",
+    ),
+    "why a follow-up was asked": (
+        "UPDATE verdicts SET result = json_set(result, '$.purpose', 'transfex') "
+        "WHERE verdict = 'asked'",
+        "expected a purpose of transfer, reuse, test, judge, explain, found transfex",
+    ),
+    "a removed follow-up": (
+        f"DELETE FROM verdicts WHERE trial = {LAST_ASKED};"
+        f"DELETE FROM exchanges WHERE trial = {LAST_ASKED};"
+        f"DELETE FROM trials WHERE id = {LAST_ASKED}",
+        "expected a follow-up (transfer) that ",
+    ),
 }
 
 
@@ -238,6 +271,38 @@ def test_where_all_digests_were_made_again_the_replay_tells(copy, name):
     assert expected in told(copy)
     if name != "a fingerprint":  # it follows from the plan
         assert f"expected root {kept}" in told(copy, root=kept)
+
+
+def test_a_follow_up_that_was_stopped_is_told_from_one_about_something_else(copy):
+    rebuild(copy, f"DELETE FROM verdicts WHERE trial = {LAST_ASKED}")
+    found = verify_folder(copy)
+    assert (found.broken, found.why["a follow-up: not finished"]) == (None, 1)
+
+
+def test_how_many_rows_were_read_is_held_against_the_data_that_the_user_names(copy, own):
+    rebuild(
+        copy,
+        "UPDATE manifest SET value = json_set(value, '$.cases.n_items', 160) "
+        "WHERE key = 'datasets'",
+    )
+    assert "expected datasets: n_items of 'cases' 6, found 160" in told(copy, own=own)
+
+
+def test_a_run_with_a_root_is_complete(copy):
+    """What the summary says of it is no part of the root."""
+    rebuild(copy, "UPDATE manifest SET value = 'false' WHERE key = 'complete'")
+    assert "expected complete, as a run with a root is, found False" in told(copy)
+
+
+def test_fewer_trials_than_there_are_are_named_whatever_victims_the_experiment_names(copy):
+    """Neither is part of the root."""
+    kept = verify_folder(copy).root
+    rebuild(
+        copy,
+        "UPDATE manifest SET value = json_remove(value, '$.victim[1]') WHERE key = 'config'",
+        "UPDATE manifest SET value = '95' WHERE key = 'n_planned'",
+    )
+    assert "expected 95 trials with a verdict, found 96" in told(copy, root=kept)
 
 
 def test_who_rewrites_everything_alike_is_caught_by_the_root_that_stands_elsewhere(copy):
@@ -328,6 +393,27 @@ def test_an_earlier_root_is_accepted_and_what_came_since_is_told(bench):
     assert f"expected root {other}, found only {first}, " in told(bench.out, root=other)
     with pytest.raises(UsageError, match="--root 00: expected a digest of 32 hex digits"):
         verify_folder(bench.out, root="00")
+
+
+BARRED = json.dumps(
+    {"note": "no option names it"}
+    | dict.fromkeys(("n_asked", "n_unreadable", "n_unchanged", "n_ties"), 0)
+)
+
+
+@pytest.mark.parametrize("verdict", ["flipped", "held"])
+def test_a_trial_that_is_called_not_attackable_is_held_against_its_item(copy, own, verdict):
+    """The rows of all its calls are gone; no vectors bar an item."""
+    (trial,) = query(copy, f"SELECT MAX(trial) FROM verdicts WHERE verdict = '{verdict}'")
+    rebuild(
+        copy,
+        f"UPDATE verdicts SET verdict = 'not_attackable', result = '{BARRED}' "
+        f"WHERE trial = {trial}",
+        f"DELETE FROM exchanges WHERE trial = {trial}",
+        "DELETE FROM verdicts WHERE verdict = 'asked'",
+    )
+    assert "expected attackable, found no option names it" in told(copy, own=own)
+    assert "expected attackable, as in another trial, found no option names it" in told(copy)
 
 
 def called(folder, name, **more):
@@ -448,14 +534,15 @@ def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
     with ReviewStore(copy) as store:
         for word in ("yes", "no"):
             answers = {"key_right": word}
-            store.add([Review(trial_id=trial, reviewer="AB", answers=answers, time=word)])
+            who = ("AB", "CD")
+            store.add(Review(trial_id=trial, reviewer=w, answers=answers, time=word) for w in who)
     assert told(copy).startswith("summary.json: expected root ")
     assert told(copy).endswith(f"found root {before}")
     keep_summary(copy)
     found = verify_folder(copy, root=before)
     assert found.holds
     assert found.root != before == found.asked_root
-    assert found.added["reviews"] == 2
+    assert {name: n for name, n in found.added.items() if n} == {"reviews": 4}
     with closing(sqlite3.connect(copy / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
     assert "table commits of reviews.sqlite, row 1: expected digest" in told(copy)

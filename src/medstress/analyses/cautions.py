@@ -89,8 +89,8 @@ _SENTENCES: Mapping[str, str] = {
     "cut_off": "{model}: {n:,} replies were cut off before an answer could be read. They are never "
     "right and never a success: raise max_new_tokens of [[victim]], and reasoning_tokens where an "
     "attack asks in turns.",
-    "cut_short": "{n:,} of {of:,} trials did not end within trial_seconds. They count as held, and "
-    "at their worst as lost: run again with --retry-failed.",
+    "cut_short": "{n:,} of {of:,} trials did not end within trial_seconds. {counted}: run again "
+    "with --retry-failed.",
     "letter_mass": "{model} puts only {share:.0f} % of its probability on the option letters{on}: "
     "by itself it would seldom answer with one. Try another prompt, or answer_by = text or "
     "generate.",
@@ -254,8 +254,13 @@ def _lost(run: Run) -> Iterator[Remark]:
     for victim, trials in run.by_model.items():
         if n := sum(_is_cut(t) + t.queries.cut_off for t in trials):
             yield _say("cut_off", ("", "", victim), model=victim, n=n)
-    if n := sum(t.verdict is Verdict.CUT_SHORT for t in run.trials):
-        yield _say("cut_short", n=n, of=len(run.trials))
+    late = [t.at == "baseline" for t in run.trials if t.verdict is Verdict.CUT_SHORT]
+    for is_clean, counted in (
+        (False, "They count as held, and at their worst as lost"),
+        (True, "The clean answer was late, so no rate counts them; give them longer"),
+    ):
+        if n := late.count(is_clean):
+            yield _say("cut_short", n=n, of=len(run.trials), counted=counted)
     firsts = (t.first for t in run.trials if t.first is not None and not t.arm.is_control)
     again = [first.repeats for first in firsts if first.repeats is not None]
     if n := again.count(False):

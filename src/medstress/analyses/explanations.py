@@ -286,8 +286,8 @@ class Explanations(Shown):
             yield Remark("values_do_not_add_up", sentence)
         if n := self.n_not_explained:
             sentence = (
-                f"Of {n:,} trials a call failed, so they are not explained: run again with "
-                "--retry-failed, then explain again."
+                f"Of {n:,} trials a call failed, so they are not explained: explain them again, "
+                "which asks the failed calls again."
             )
             yield Remark("not_explained", sentence)
         if len(self.masks) > 1:

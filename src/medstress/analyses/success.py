@@ -318,7 +318,7 @@ def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -
     facts = {
         **cell.labels,
         **asdict(n),
-        "failed": n.n_failed + n.n_failed_at_baseline,
+        "failed": len(notes),  # not those that were cut short before their clean answer
         "advice": FAIL_AGAIN if fails_again(notes) else "run again with --retry-failed",
         "why": _commonest(notes),
         "long": len(long),

@@ -24,6 +24,7 @@ from medstress.analyses.shown import (
     noun_of,
 )
 from medstress.analyses.success import UNSEEN
+from medstress.core.outcomes import Verdict as Ended
 from medstress.core.trials import Trial
 from medstress.core.words import listed
 
@@ -270,6 +271,7 @@ NOTHING: Mapping[str, str] = {
     "no attack": "No trial of an attack has ended yet.",
     "not attackable": "0 of {all} could be attacked.",
     "failed": "Every call of {model} failed.",
+    "late": "No answer of {model} came before the time of its trial ended (trial_seconds).",
     "unread": "Not one answer of {model} could be read.",
     "wrong": "{model} {verb} none of the {met}, so it had nothing to lose.",
     "wrong so far": "No question that {model} {verb} has ended yet.",
@@ -461,6 +463,8 @@ def _nothing(run: Run, rows: Sequence[Row], victim: str | None) -> Verdict:
         rule = "not attackable"
     elif len(attackable) in counts.values():
         rule = next(name for name, n in counts.items() if n == len(attackable))
+        if rule == "failed" and any(t.verdict is Ended.CUT_SHORT for t in attackable):
+            rule = "late"
     elif any(row.counts.n_already_wrong for row in rows):
         # Those that are wrong before any edit end first.
         rule = "wrong" if run.is_complete else "wrong so far"

@@ -8,7 +8,7 @@ A conversation of a study whose call fails ends alone; the study decides what th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias, cast
@@ -18,7 +18,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import Candidate, Question
 from medstress.core.outcomes import Goal, Outcome
 from medstress.core.queries import Consult
-from medstress.core.text import edit_rows
+from medstress.core.text import Edit, edit_rows
 from medstress.engine.work import CallRound, Guard, Held, Purpose, answer_all, consult, predict
 from medstress.tasks.multiple_choice import Flow, Task, changed
 from medstress.tasks.victim import Victim
@@ -63,10 +63,29 @@ class Asked:
         """Content hash of its place in the ledger, its item and its spec."""
         return self._hash_with()
 
-    def _hash_with(self, *more: Any) -> str:
+    def _hash_with(self, edits: Iterable[Sequence[Edit]] | None = None) -> str:
         place = [self.dataset, self.group, self.victim.label, self.attack_label, self.seed]
-        item = [self.item.id, self.item.hash]
-        return content_hash([self.purpose.value, place, item, *more, self.spec])
+        return id_of(self.purpose, place, self.item, self.spec, edits)
+
+
+def id_of(
+    purpose: Purpose,
+    place: Sequence[Any],
+    item: Any,
+    spec: Mapping[str, Any],
+    edits: Iterable[Sequence[Edit]] | None,
+) -> str:
+    """Return the id of a follow-up.
+
+    Args:
+        purpose: why it was made.
+        place: of its row of the ledger: data set, group, victim, label of the attack, seed.
+        item: the item, or the first of several.
+        spec: what defines it.
+        edits: of an inquiry, those of each candidate.
+    """
+    more = () if edits is None else (list(map(edit_rows, edits)),)
+    return content_hash([purpose.value, place, [item.id, item.hash], *more, spec])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +104,7 @@ class Inquiry(Asked):
     @property
     def id(self) -> str:
         """Content hash of the candidates and their purpose."""
-        return self._hash_with([edit_rows(candidate.edits) for candidate in self.candidates])
+        return self._hash_with(candidate.edits for candidate in self.candidates)
 
 
 @dataclass(slots=True, kw_only=True)

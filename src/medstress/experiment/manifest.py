@@ -101,7 +101,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
         "groups": {part.label: part.describe() for part in prepared.groups},
         "victims": {one.label: _victim(one, table, prepared) for one, table in tables},
         "attacks": {part.label: part.attack.spec() for part in prepared.attacks},
-        "records": {part.label: _record(part, prepared) for part in prepared.attacks},
+        "records": {part.label: record_of(part, prepared) for part in prepared.attacks},
         "controls": {"left_out": prepared.left_out},
         "roles": {
             part.name: {
@@ -116,7 +116,7 @@ def describe(prepared: Prepared, parts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _record(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
+def record_of(part: AttackPart, prepared: Prepared) -> dict[str, Any]:
     """Return the fields of an attack's record besides the parameters."""
     attack, spec = part.attack, part.attack.spec()
     source: Attack | None = attack.harmless if isinstance(attack, ControlArm) else attack
@@ -169,14 +169,21 @@ def go_on(store: RunStore, victims: Sequence[Victim | RolePart], known: Mapping[
     store.keep_learned(lambda: {"endpoints": endpoints(victims)})
 
 
-def _dataset(part: DatasetPart, prepared: Prepared) -> dict[str, Any]:
-    drawn = (group for group in prepared.groups if group.needs_passages)
-    passages = [group.resources_on(part).passages.hash for group in drawn]
+def read_from(part: DatasetPart) -> dict[str, Any]:
+    """Return what was read from a data set, and what was not."""
     return {
         "n_items": len(part.questions),
         "n_rows": len(part.all_items),
         "skipped": list(part.loaded.skipped),
         "notes": list(part.loaded.notes),
+    }
+
+
+def _dataset(part: DatasetPart, prepared: Prepared) -> dict[str, Any]:
+    drawn = (group for group in prepared.groups if group.needs_passages)
+    passages = [group.resources_on(part).passages.hash for group in drawn]
+    return {
+        **read_from(part),
         **({"understood": part.loaded.understood} if part.loaded.understood else {}),
         "hash": part.loaded.source_hash,
         **({"passages": passages[0]} if passages else {}),

@@ -518,15 +518,27 @@ def all_prices(experiment: config.Experiment) -> dict[str, Price]:
 
 
 def check_prices(experiment: config.Experiment) -> None:
-    """Check that `max_usd` can be enforced.
+    """Check that `max_usd` and `max_tokens` can be enforced.
 
     Raises:
-        UsageError: a price is missing; names the victim or role.
+        UsageError: a price is missing, which names the victim or role, or no tokens are counted.
     """
-    if experiment.experiment.max_usd is None:
+    settings, asked = experiment.experiment, payers(experiment)
+    counted = {payer for payer, table in asked.items() if table.backend != "python"}
+    for name, payers_of in (
+        ("max_tokens", counted),
+        ("max_usd", counted & all_prices(experiment).keys()),
+    ):
+        if getattr(settings, name) is not None and len(asked) > len(counted) and not payers_of:
+            other = ", and no other model has a price" if counted else ""
+            raise UsageError(
+                f"{name} would stop nothing: tokens of Python functions are not counted{other}; "
+                "limit them with max_queries or max_seconds"
+            )
+    if settings.max_usd is None:
         return
     prices, roles = all_prices(experiment), {f"role.{name}" for name in tables_of(experiment.role)}
-    for payer, table in payers(experiment).items():
+    for payer, table in asked.items():
         is_role = payer in roles
         is_free = table.backend != "openai" and (is_role or prices.keys() - roles)
         if payer not in prices and not is_free:

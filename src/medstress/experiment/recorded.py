@@ -228,6 +228,11 @@ class Bench:
             kind=self._kind,
         )
 
+    @property
+    def described(self) -> list[AttackPart]:
+        """The attacks that are here, so that what is said of them can be compared."""
+        return [part for part in self._attacks if not isinstance(part.attack, _Described)]
+
     def why_judged(self, trial: Trial) -> str | None:
         """Return why the attack of a trial is not run again; None if it is."""
         places = (trial.attack_label, trial.group, (trial.group, trial.dataset))

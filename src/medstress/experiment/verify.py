@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, compress
@@ -17,6 +17,7 @@ from medstress.analyses.requirements import NO_BASELINE
 from medstress.analyses.run import Run
 from medstress.analyses.significance import FIXED, SETTINGS
 from medstress.analyses.summary import summary as summary_of
+from medstress.attacks.controls.arm import ControlArm
 from medstress.attacks.discrete_zoo import DiscreteZoo
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.attacks.medfuzz.attack import MedFuzz
@@ -25,12 +26,12 @@ from medstress.core.calls import StoredCall
 from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash, digest
 from medstress.core.items import Question
-from medstress.core.outcomes import TOO_LONG
+from medstress.core.outcomes import TOO_LONG, Verdict
 from medstress.core.reading import check_regular, read_inside
 from medstress.core.text import edits_of
 from medstress.core.trials import Trial as RunTrial
 from medstress.core.words import plural
-from medstress.engine.inquiry import Inquiry
+from medstress.engine.inquiry import Inquiry, id_of
 from medstress.engine.replay import (
     TAKEN,
     Differs,
@@ -47,7 +48,8 @@ from medstress.entities.alike import DUPLICATE, EQUAL
 from medstress.experiment.config import Significance as SignificanceTable
 from medstress.experiment.criteria import KEY, describe_baseline
 from medstress.experiment.explain import explanations
-from medstress.experiment.follow_ups import Again, reuses, transfers
+from medstress.experiment.follow_ups import CARRIED, Again, reuses, transfers
+from medstress.experiment.manifest import read_from, record_of
 from medstress.experiment.plan import Prepared
 from medstress.experiment.recorded import Bench
 from medstress.experiment.significance import families, mention_studies
@@ -55,8 +57,8 @@ from medstress.store.chain import SUPERSEDED, Break, checked_root
 from medstress.store.codec import decode_edits
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import no_run
-from medstress.store.reader import RunReader, StoredWork, opened
-from medstress.store.reviews import reviews_digests, with_reviews
+from medstress.store.reader import ArmKey, RunReader, StoredWork, opened
+from medstress.store.reviews import reviews_commits, with_reviews
 from medstress.store.whole_check import Whole, check_whole
 from medstress.tasks.victim import Victim
 from medstress.version import __version__
@@ -255,6 +257,10 @@ def _cut_as_stored(victim: Victim, findings: Mapping[str, Any] | None) -> Record
     return Recorded(backend.identity, backend.traits, starts or None)
 
 
+_FOLLOW_UPS = tuple(
+    one.value
+    for one in (Purpose.TRANSFER, Purpose.REUSE, Purpose.TEST, Purpose.JUDGE, Purpose.EXPLAIN)
+)
 OTHERWISE = "the attack drew otherwise here: near ties, or tables of another version"
 _SUMS = {
     "n_trials": (
@@ -299,8 +305,9 @@ def verify_folder(
 
 def _describe(result: Verification, run: RunReader, whole: Whole, root: str | None) -> None:
     """Say which roots there are, and whether the one that was asked for is among them."""
-    kept, digests = run.root(), [None, *reviews_digests(run.folder)]
-    result.root = None if kept is None else with_reviews(kept, digests[-1])
+    kept, commits = run.root(), [(None, 0, 0), *reviews_commits(run.folder)]
+    digest, n_rooms, n_reviews = commits[-1]
+    result.root = None if kept is None else with_reviews(kept, digest)
     result.root_note = IN_PROGRESS if kept is None else None
     if whole.n_open:
         result.notes.append(
@@ -308,13 +315,13 @@ def _describe(result: Verification, run: RunReader, whole: Whole, root: str | No
         )
     now = dict(whole.last)
     for earlier in whole.roots:
-        for n, reviews in enumerate(digests):
-            root_now = with_reviews(earlier.root, reviews)
+        for digest, rooms, reviews in commits:
+            root_now = with_reviews(earlier.root, digest)
             result.roots.append(root_now)
             if root_now == root and result.asked_root is None:
                 result.asked_root = root_now
                 result.added = {name: now[name] - earlier.last[name] for name in now}
-                result.added["reviews"] = len(digests) - 1 - n
+                result.added |= {"reviews": n_reviews - reviews, "rooms": n_rooms - rooms}
     if root is not None and result.asked_root is None:
         had = f"only {', '.join(dict.fromkeys(result.roots))}" if result.roots else "no root at all"
         result.broken = Break(table="manifest", row=0, expected=f"root {root}", found=had)
@@ -324,18 +331,20 @@ class _Verifying:
     """One verification on its way."""
 
     def __init__(self, run: RunReader, result: Verification, own: Prepared | None) -> None:
-        self._run, self._result = run, result
+        self._run, self._result, self._own = run, result, own
         self._manifest = run.manifest
-        is_ours = self._manifest["versions"]["medstress"] == __version__
+        self._is_ours = self._manifest["versions"]["medstress"] == __version__
         self._items = run.items()
         self._left = run.work_rows()
         self._n_rows = len(self._left)
-        self._bench = Bench(run, own, version=is_ours)
+        self._obstacles: dict[Any, str | None] = {}
+        self._bench = Bench(run, own, version=self._is_ours)
         self._roles = {part.name: part.backend for part in self._bench.prepared.roles}
 
     def breaks(self) -> Iterator[Break]:
         """Yield what does not agree, in order."""
         yield from plan_breaks(self._manifest)
+        yield from self._described()
         yield from self._trials()
         stored = Run.open(self._run.folder)
         yield from self._follow_ups(stored)
@@ -343,6 +352,42 @@ class _Verifying:
         for expected, actual in odd_sums([*summary["results"], *summary["by_seed"]]):
             yield _break("summary", 0, expected, actual)
         yield from kept_break(self._run, summary, self._result)
+
+    def _described(self) -> Iterator[Break]:
+        """Yield where items, attacks or data sets are not described as the plan describes them."""
+        for row, item_id, stored in self._run.item_names():
+            item = self._items[row][1]
+            if [item.id, item.hash] != [item_id, stored]:
+                yield _break("items", row, f"{item.id!r} {item.hash}", f"{item_id!r} {stored}")
+        if self._run.root() is not None and self._manifest.get("complete") is not True:
+            found = str(self._manifest.get("complete"))
+            yield _break("manifest", 0, "complete, as a run with a root is", found)
+        if not self._is_ours:
+            return
+        prepared, own = self._bench.prepared, self._own
+        records = {part.label: record_of(part, prepared) for part in self._bench.described}
+        sets = {
+            part.label: read_from(part)
+            for part in (own.datasets if own else ())
+            if part.loaded.source_hash == self._manifest["datasets"].get(part.label, {}).get("hash")
+        }
+        for table, expected in (("records", records), ("datasets", sets)):
+            for label, entry in expected.items():
+                stored = self._manifest[table].get(label, {})
+                for key, value in orjson.loads(orjson.dumps(entry)).items():
+                    if stored.get(key) != value:
+                        what = f"{table}: {key} of {label!r} {_short(value)}"
+                        yield _break("manifest", 0, what, _short(stored.get(key)))
+
+    @property
+    def _is_partial(self) -> bool:
+        """Whether the plan says more than was asked.
+
+        A tuning run keeps the trials of candidates that left its experiment, and a victim trained
+        by folds is asked about the items that it was not trained on.
+        """
+        n_victims = len(self._manifest["victims"])
+        return "tuning" in self._manifest or len(self._bench.folds) < n_victims
 
     # -- trials ------------------------------------------------------------------------------
     def _trials(self) -> Iterator[Break]:
@@ -375,10 +420,7 @@ class _Verifying:
             yield _break("trials", stray.row, "a trial of the plan", f"one of {what}")
         if not manifest.get("complete") or self._bench.unknown:
             return
-        # A tuning run keeps the trials of candidates that left its experiment, and a victim
-        # trained by folds is asked about the items that it was not trained on.
-        is_partial = "tuning" in manifest or len(self._bench.folds) < len(manifest["victims"])
-        is_partial = is_partial or len(manifest["victims"]) > len(manifest["config"]["victim"])
+        is_partial = self._is_partial
         if lost is not None and not is_partial:
             place = ", ".join(map(str, (lost.dataset, lost.group, lost.victim.label)))
             what = f"{lost.attack_label} on item {lost.item.id!r} of {place}, seed {lost.seed}"
@@ -414,9 +456,44 @@ class _Verifying:
             yield self._where(stored, differs)
         for at, expected, actual in odd_edits(trial, calls, bench.rules[trial.group]):
             yield self._where(stored, Differs(at, expected, actual))
+        resources = trial.resources if why is None else judged.resources
+        own = replace(trial, resources=resources)
+        if (differs := self._odd_obstacle(own, stored, calls)) is not None:
+            yield self._where(stored, differs)
         if redrawn is not None and not bench.may_differ(trial):
             yield self._where(stored, redrawn)
         return why or OTHERWISE
+
+    def _odd_obstacle(
+        self, trial: Trial, stored: StoredWork, calls: Sequence[StoredCall]
+    ) -> Differs | None:
+        """Return where a trial is called not attackable, and its item can be attacked: as its texts
+        say, or as another trial was.
+
+        What bars an item depends on neither model nor seed, but for prompts that are too long or
+        show no edit, which the replay finds.
+        """
+        attack, verdict = trial.attack, stored.verdict
+        of = attack.of if isinstance(attack, ControlArm) else attack
+        if (
+            not self._is_ours
+            or verdict in (None, Verdict.FAILED, Verdict.CUT_SHORT)
+            or any(one.error for one in calls)
+            or stored.result.get("at") == TOO_LONG
+            or attack.is_unseen_by(trial.victim)
+            or of.spec().get("similarity_threshold", "off") != "off"  # of vectors
+        ):
+            return None
+        note = stored.result.get("note") if verdict == Verdict.NOT_ATTACKABLE else None
+        if trial.attack_label not in self._bench.lacks:
+            with suppress(NotHereError):
+                own = attack.obstacle(trial.item, trial.resources)
+                is_odd = note is not None and note != own
+                return Differs(None, own or "attackable", note) if is_odd else None
+        place = trial.attack_label, trial.group, trial.dataset, trial.item.id, trial.item.unit
+        seen = self._obstacles.setdefault(place, note)
+        seen, note = seen or "attackable", note or "attackable"
+        return None if seen == note else Differs(None, f"{seen}, as in another trial", note)
 
     def _outcome(
         self,
@@ -470,29 +547,58 @@ class _Verifying:
 
     # -- follow-ups --------------------------------------------------------------------------
     def _follow_ups(self, run: Run) -> Iterator[Break]:
-        if not self._left:
-            return
         again, trials = Again.of(self._bench.prepared), _trials_by_name(run)
-        yield from self._hidden(run)
+        reused: set[tuple[ArmKey, str]] = set()
         for row in self._left.values():
             stored = self._run.work(row)
-            calls, purpose = self._run.consumed(stored), stored.result.get("purpose")
-            work: Any = None
-            with suppress(LookupError, TypeError, ValueError, MedstressError):
-                work = self._asked(run, again, trials, stored)
+            calls, work = self._run.consumed(stored), None
+            why = "a follow-up: not finished"
             try:
-                if work is None or work.id != stored.trial_id:
+                if stored.verdict is not None:
+                    purpose = self._purpose(stored)
+                    if purpose is Purpose.REUSE:
+                        reused.add((stored.arm, self._items[stored.item][1].id))
+                    why = f"{purpose}: what it asked about is not here as it was"
+                    with suppress(LookupError, TypeError, ValueError, MedstressError):
+                        work = self._asked(run, again, trials, stored)
+                    # Which successes a test is about may have changed since.
+                    is_sure = self._is_ours and purpose is not Purpose.TEST
+                    if work is not None and work.id != stored.trial_id and not is_sure:
+                        work = None
+                if work is None:
                     self._check_keys(stored, calls)
-                    why = f"{purpose or 'a follow-up'}: what it asked about is not here as it was"
                     self._result.why[why] += 1
                     self._result.n_judged += 1
                     continue
                 yield from self._place(work, stored, work.attack_spec)
+                if work.id != stored.trial_id:
+                    yield _break("trials", stored.row, f"follow-up {work.id}", stored.trial_id)
                 takes = self._bench.takes_requests(work)
                 self._replayed(work, stored, calls, takes=takes)
                 self._result.n_follow_ups += 1
             except Differs as differs:
                 yield self._where(stored, differs)
+        yield from self._carried(run, reused)
+
+    def _purpose(self, stored: StoredWork) -> Purpose:
+        """Return why a follow-up was asked, whose id has to be that of what it says of itself.
+
+        Raises:
+            Differs: it is another one, or no follow-up has this purpose.
+        """
+        purpose, spec = stored.result.get("purpose"), stored.result.get("told", {})
+        if purpose not in _FOLLOW_UPS:
+            raise Differs(None, f"a purpose of {', '.join(_FOLLOW_UPS)}", purpose)
+        own, edits = "none", None
+        with suppress(LookupError, TypeError, ValueError):
+            if purpose in CARRIED.purposes:
+                texts = spec["edits"]
+                texts = [texts] if isinstance(texts, str) else texts
+                edits = [decode_edits(one) for one in texts]
+            own = id_of(Purpose(purpose), stored.arm, self._items[stored.item][1], spec, edits)
+        if own != stored.trial_id:
+            raise Differs(None, f"what makes the id {stored.trial_id}", f"what makes {own}")
+        return Purpose(purpose)
 
     def _asked(
         self, run: Run, again: Again, trials: Mapping[Any, RunTrial], stored: StoredWork
@@ -503,12 +609,8 @@ class _Verifying:
         does not say what was asked; its id does.
         """
         spec, purpose = stored.result["told"], stored.result["purpose"]
-        arm = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
-        trial = (
-            trials[spec["trial"]]
-            if "trial" in spec
-            else trials[*arm, self._items[stored.item][1].id]
-        )
+        item = self._items[stored.item][1].id
+        trial = trials[spec["trial"]] if "trial" in spec else trials[*stored.arm, item]
         if purpose in (Purpose.TRANSFER, Purpose.REUSE):
             about, edits = again.about(trial, stored.victim), spec["edits"]
             texts = [edits] if isinstance(edits, str) else edits
@@ -526,10 +628,10 @@ class _Verifying:
         if purpose == Purpose.EXPLAIN:
             edited = {trial.id: spec["edits"]}
             (work,) = explanations([trial], edited, again, spec["evaluations"])
-            findings = stored.result.get("found")
-            return replace(
-                work, victim=replace(work.victim, backend=_cut_as_stored(work.victim, findings))
-            )
+            cut = _cut_as_stored(work.victim, stored.result.get("found"))
+            # The trial may have ended otherwise since.
+            told = {**work.spec, "verdict": spec["verdict"]}
+            return replace(work, victim=replace(work.victim, backend=cut), spec=told)
         keys = {key: spec[key] for key in SETTINGS}
         if items := run.manifest.get(FIXED, {}).get("items"):
             keys["items"] = tuple(items)
@@ -538,16 +640,24 @@ class _Verifying:
                 return replace(family, n_asked=spec.get("asked", 0)).study()
         return None
 
-    def _hidden(self, run: Run) -> Iterator[Break]:
-        """Yield a follow-up that is planned and called replaced, which takes it out of the root."""
+    def _carried(self, run: Run, reused: Collection[tuple[ArmKey, str]]) -> Iterator[Break]:
+        """Yield a planned follow-up that is missing, or called replaced, which takes it out of the
+        root; `reused`: where names were put in again."""
         replaced = set(self._manifest.get(SUPERSEDED, ())) & self._left.keys()
-        for plan in (transfers, reuses) if replaced else ():
+        is_whole = bool(self._manifest.get("complete")) and not self._bench.unknown
+        is_whole = is_whole and not self._is_partial
+        for plan in (transfers, reuses) if replaced or is_whole else ():
             with suppress(NotHereError):  # names of a vocabulary that is not here
                 for work in plan(self._bench.prepared, run):
+                    what = f"that {work.attack_label} asks of item {work.item.id!r}"
+                    # By other vectors near ties may give other names, and another id.
+                    is_other = plan is reuses and (_arm_of(work), work.item.id) in reused
                     if work.id in replaced:
-                        what = f"that {work.attack_label} asks of item {work.item.id!r}"
                         row = self._left[work.id]
                         yield _break("trials", row, "a follow-up that is replaced", f"one {what}")
+                    elif is_whole and work.id not in self._left and not is_other:
+                        what = f"a follow-up ({work.purpose.value}) {what}"
+                        yield _break("trials", self._n_rows, what, "none")
 
     def _check_keys(self, stored: StoredWork, calls: Sequence[StoredCall]) -> None:
         """Check that the calls of a follow-up have the keys of their requests.
@@ -568,11 +678,10 @@ class _Verifying:
     def _place(self, work: Work, stored: StoredWork, spec: Mapping[str, Any]) -> Iterator[Break]:
         """Yield where a row names another place than its id."""
         dataset, item = self._items[stored.item]
-        stored_place = (stored.dataset, stored.group, stored.victim, stored.attack, stored.seed)
-        planned = (work.dataset, work.group, work.victim.label, work.attack_label, work.seed)
+        planned = _arm_of(work)
         own = [work.dataset, work.item.id, work.item.hash, work.repeat]
-        if stored_place != planned:
-            yield _break("arms", stored.row, f"the arm {planned}", f"{stored_place}")
+        if stored.arm != planned:
+            yield _break("arms", stored.row, f"the arm {planned}", f"{stored.arm}")
         if [dataset, item.id, item.hash, stored.repeat] != own:
             yield _break("trials", stored.row, f"item and repeat {own}", f"{[dataset, item.id]}")
         if orjson.loads(stored.spec) != orjson.loads(orjson.dumps(spec)):
@@ -593,6 +702,10 @@ def _trials_by_name(run: Run) -> dict[Any, RunTrial]:
         arm = trial.arm
         named[*arm.place, arm.attack.label, arm.seed, trial.item.id] = trial
     return named
+
+
+def _arm_of(work: Work) -> ArmKey:
+    return work.dataset, work.group, work.victim.label, work.attack_label, work.seed
 
 
 def _break(table: str, row: int, expected: str, found: str) -> Break:

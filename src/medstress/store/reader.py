@@ -90,6 +90,11 @@ class StoredWork:
     """How often it began again."""
     result: dict[str, Any]
 
+    @property
+    def arm(self) -> ArmKey:
+        """Its row of the ledger."""
+        return self.dataset, self.group, self.victim, self.attack, self.seed
+
 
 @dataclass(frozen=True, slots=True)
 class StoredInquiry:
@@ -203,6 +208,10 @@ class RunReader:
         """Return row -> (data set, item)."""
         rows = self.db.execute("SELECT id, dataset, body FROM items")
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
+
+    def item_names(self) -> Iterator[tuple[int, str, str]]:
+        """Yield (row, identifier, hash) of every item, as the columns have them."""
+        yield from self.db.execute("SELECT id, item_id, hash FROM items")
 
     @cached_property
     def arms(self) -> dict[int, ArmKey]:

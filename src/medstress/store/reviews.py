@@ -232,12 +232,19 @@ def stored_reviews(folder: Path) -> list[Review]:
     return _read(folder, _latest, [])
 
 
-def reviews_digests(folder: Path) -> list[str]:
-    """Return the digests of reviews and samples after each commit; empty without any review.
+def reviews_commits(folder: Path) -> list[tuple[str, int, int]]:
+    """Return, after each commit, the digest of reviews and samples, and how many samples and
+    reviews there were; empty without any review.
 
-    They are those of the chain, which was checked: they cover every sample that was given before.
+    The digests are those of the chain, which was checked: they cover every sample that was given
+    before.
     """
-    return _read(folder, _digests, [])
+    return _read(folder, _commits, [])
+
+
+def reviews_digests(folder: Path) -> list[str]:
+    """Return the digests of `reviews_commits`."""
+    return [digest for digest, *_ in reviews_commits(folder)]
 
 
 def with_reviews(root: str, reviews: str | None) -> str:
@@ -263,9 +270,11 @@ def remove_reviews(folder: Path) -> None:
         (folder / f"{FILE}{side}").unlink(missing_ok=True)
 
 
-def _digests(db: sqlite3.Connection) -> list[str]:
-    rows = db.execute("SELECT hex(digest) FROM commits WHERE verdicts > 0 ORDER BY id")
-    return [digest.lower() for (digest,) in rows]
+def _commits(db: sqlite3.Connection) -> list[tuple[str, int, int]]:
+    rows = db.execute(
+        "SELECT hex(digest), rooms, verdicts FROM commits WHERE verdicts > 0 ORDER BY id"
+    )
+    return [(digest.lower(), rooms, reviews) for digest, rooms, reviews in rows]
 
 
 def _rooms(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ import shlex
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import index
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -36,7 +37,7 @@ from medstress.store.database import (
     take_over,
     translated,
 )
-from medstress.store.opening import check_file, make_schema
+from medstress.store.opening import check_file, interpreting, make_schema
 from medstress.store.reviews import remove_reviews
 
 _KEYS = (
@@ -79,7 +80,7 @@ class CallsInFlight:
         stored = db.run(lambda db: db.execute("SELECT calls FROM dispatched").fetchone())
         if stored is None:
             return  # nothing is written by opening a run that may be refused
-        left = {bytes.fromhex(key): trial for key, trial in orjson.loads(stored[0])}
+        left = {bytes.fromhex(key): index(trial) for key, trial in orjson.loads(stored[0])}
 
         def settle(db: sqlite3.Connection) -> None:
             # Those that have an answer were not interrupted.
@@ -246,7 +247,8 @@ class RunStore:
             self._db = Database(folder / FILE, self._prepare, chained=RUN_CHAIN, alone=alone)
             try:
                 self._attempts = self._read_attempts()
-                self._in_flight = CallsInFlight(self._db)
+                with interpreting(folder / FILE):  # no digest covers what was in flight
+                    self._in_flight = CallsInFlight(self._db)
             except BaseException:
                 self._abandon()
                 raise

@@ -37,6 +37,15 @@ def remarks(run: Run) -> Mapping[str, Remark]:
     return {} if cautions is None else {remark.rule: remark for remark in cautions.remarks()}
 
 
+def test_trials_that_were_late_are_not_called_failed():
+    late = [replace(trial(i, verdict=Verdict.CUT_SHORT, asked=0), at="baseline") for i in range(3)]
+    said = [one.sentence for one in warnings_of(planted_run(late))]
+    assert said == [
+        "3 of 3 trials did not end within trial_seconds. The clean answer was late, so no rate "
+        "counts them; give them longer: run again with --retry-failed."
+    ]
+
+
 def test_a_clean_run_needs_no_caution():
     assert attacked_run({"careful": fooled}, 40).of(CAUTIONS) is None
 

@@ -159,6 +159,12 @@ RUNS = {
             for i, q in enumerate(questions(12))
         ]
     ),
+    "every answer was late": planted_run(
+        [
+            replace(trial(i, item=q, verdict=Ended.CUT_SHORT, asked=0), at="baseline")
+            for i, q in enumerate(questions(12))
+        ]
+    ),
     "nothing could be read": planted_run(
         [trial(i, item=q, verdict=Ended.UNREADABLE) for i, q in enumerate(questions(12))]
     ),

@@ -11,6 +11,7 @@ import medstress as ms
 from medstress.api.run import run
 from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
+from medstress.experiment.models import check_prices
 from medstress.experiment.prepare import opened_victims, prepare
 from medstress.experiment.reading import check_experiment
 from medstress.testing import tiny_questions
@@ -118,6 +119,20 @@ def test_a_victim_without_a_back_end_is_a_server_where_it_has_an_address(tables,
     (victim,) = check_experiment({**tables, "victim": keys}).victim
     assert victim.backend == backend
     assert ms.Victim(**keys).backend == backend
+
+
+@pytest.mark.parametrize("limit", ["max_usd", "max_tokens"])
+def test_a_limit_that_nothing_can_reach_is_refused(tables, said, limit):
+    """No tokens of a function are counted, whatever its price."""
+    tables["experiment"][limit] = 1
+    prices, target = {"price_in": 1.0, "price_out": 1.0}, "victim.py:answer"
+    tables["victim"] = {"backend": "python", "target": target, "version": "1", **prices}
+    tables.pop("role")
+    with pytest.raises(UsageError) as caught:
+        check_prices(check_experiment(tables))
+    said(str(caught.value), f"{limit} would stop nothing")
+    local = {"backend": "transformers", "model": "smollm2", **prices}
+    check_prices(check_experiment({**tables, "victim": [tables["victim"], local]}))
 
 
 def test_a_limit_of_money_needs_the_price_of_a_server_in_a_role(tables, said):

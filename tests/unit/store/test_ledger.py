@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from itertools import permutations
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from medstress.core.calls import Chosen
 from medstress.core.errors import StoreError
 from medstress.core.items import Question
+from medstress.store.database import FILE
 from medstress.store.reader import RunReader, opened
 from medstress.store.run_store import RunStore
 
@@ -160,6 +162,18 @@ def test_what_was_computed_and_never_consumed_counts_as_ahead(writer):
     assert {(e.query, e.call, e.cached) for e in ahead} == {(None, None, False)}
     (spent,) = writer.read(RunReader.spending)
     assert (spent.n_calls, spent.tokens_in, spent.tokens_out) == (3, 15, 6)
+
+
+@pytest.mark.parametrize("junk", ["rubbish", '[["no hex", 1]]', '[["00", "one"]]', "7"])
+def test_what_was_in_flight_and_cannot_be_read_is_refused_in_a_sentence(writer, junk):
+    """No digest covers it."""
+    writer.close()
+    with closing(sqlite3.connect(writer.folder / FILE)) as db, db:
+        db.execute("INSERT INTO dispatched VALUES (1, ?)", (junk,))
+    with pytest.raises(StoreError, match="holds a value that cannot be interpreted"):
+        writer.open_again()
+    with closing(sqlite3.connect(writer.folder / FILE)) as db:
+        assert db.execute("SELECT calls FROM dispatched").fetchone() == (junk,)
 
 
 def test_calls_in_flight_count_as_interrupted_once_the_next_process_opens_the_folder(writer):

@@ -14,6 +14,7 @@ from contextlib import closing
 import pytest
 
 from medstress.core.errors import StoreError
+from medstress.store.chain import RUN_CHAIN, first_break
 from medstress.store.database import FILE
 from medstress.store.opening import ChainError, open_for_reading
 from medstress.store.reader import RunReader, read, stored_manifest
@@ -106,6 +107,42 @@ def test_a_truncated_or_overwritten_file_is_named(folder, said):
         with pytest.raises(StoreError) as caught:
             RunReader(folder)
         said(str(caught.value))
+
+
+def make_index(folder, name, sql):
+    """Give an index other rows than those of its table, under the statement that it had."""
+    rename = "UPDATE sqlite_master SET sql = ? WHERE name = ?"
+    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as db:
+        (own,) = db.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(rename, (sql, name))
+    with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as db:
+        db.execute(f"REINDEX {name}")
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(rename, (own, name))
+
+
+INDEXES = {
+    "without a row": "CREATE INDEX ended ON verdicts (trial) WHERE trial > 1",
+    "with a row under another trial": "CREATE INDEX ended ON verdicts (trial + 1)",
+}
+
+
+@pytest.mark.parametrize("name", INDEXES)
+@pytest.mark.parametrize("opens", [RunReader, RunStore])
+def test_an_index_that_is_not_of_its_table_is_refused(folder, name, opens):
+    """No digest covers it, and readers find the verdicts of trials by it."""
+    make_index(folder, "ended", INDEXES[name])
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        assert db.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    with pytest.raises(StoreError, match=r"is not a readable run: .* ended"):
+        opens(folder)
+
+
+def test_the_chain_counts_the_rows_of_tables_not_those_of_indexes(folder):
+    make_index(folder, "ended", INDEXES["without a row"])
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        assert first_break(db, RUN_CHAIN, whole=True) is None
 
 
 def state(folder):

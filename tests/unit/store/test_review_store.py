@@ -13,6 +13,7 @@ from medstress.store.reviews import (
     FILE,
     Review,
     ReviewStore,
+    reviews_commits,
     reviews_digests,
     stored_reviews,
     stored_rooms,
@@ -96,6 +97,7 @@ def test_a_case_taken_out_of_the_sample_shows_and_a_new_chain_gives_another_root
         assert reviews_digests(tmp_path) == []  # a sample that nobody has judged changes no root
         store.add([review()])
     before = reviews_digests(tmp_path)[-1]
+    assert reviews_commits(tmp_path) == [(before, 1, 1)]
     with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
         db.execute("""UPDATE rooms SET body = '{"cases": ["a"]}'""")
     with pytest.raises(ChainError):
