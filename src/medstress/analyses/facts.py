@@ -495,7 +495,7 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
     varies = [len({place[i] for place in places}) > 1 for i in (0, 1)]
     attacks = attack_names(cell.attack for cell in run.attacks)
     models = model_names(run.manifest["victims"])
-    wants_controls = run.manifest["config"]["experiment"].get("controls") is not False
+    controls = run.manifest["config"]["experiment"].get("controls")
     for row, taken, score, score_name in _with_result(rows):
         # Drops of a score and shares of answers are two kinds of results.
         among = [part[0] for part in of_all if (part[2] is None) == (score is None)]
@@ -507,6 +507,9 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
         first = next((name for name in HARMLESS if name in tried), None)
         control = (row.loss.headline if row.loss else None) or first
         is_planned = any(arm_label(row.key.attack, n) in run.manifest["attacks"] for n in HARMLESS)
+        # By default questions have controls, other items none.
+        is_question = noun_of(row.cell.trials[0]) is QUESTIONS
+        wants_controls = is_question if controls is None else bool(controls)
         yield Facts(
             row=row,
             model=models.get(place.victim, place.victim),

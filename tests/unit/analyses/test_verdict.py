@@ -635,6 +635,13 @@ def test_an_attack_without_a_fitting_control_gets_no_advice_to_add_one():
     assert verdict.trust.reasons == [reason]
     off = planted_run(lost).of(VERDICT)
     assert off.lines[1].endswith("--set experiment.controls=true adds them.")
+    # By default questions have controls, and tagged texts none.
+    unset = {"experiment": {"name": "planted"}}
+    assert planted_run(lost, config=unset).of(VERDICT).lines[1] == "No control fits near names."
+    text = TaggedText(id="t", tokens=("heparin",), labels=("B-Drug",))
+    tagged_lost = [trial(i, item=replace(text, id=f"t{i}"), flipped_at=1) for i in range(40)]
+    noisy = planted_run(tagged_lost, config=unset).of(VERDICT)
+    assert noisy.lines[1].endswith("--set experiment.controls=true adds them.")
 
 
 def test_a_control_that_is_the_attack_needs_none_and_repeats_are_none():
