@@ -537,7 +537,8 @@ def diversity(cell: Cell) -> Diversity:
     If n is far from 0, the seeds of one item put in the same few names. Pooled, they would look
     like reuse between items, or hide it.
     """
-    plain, unbiased = both_forms(names_by_seed(cell.trials))
+    has_names = cell.attack.draws_names or not cell.arm.is_control
+    plain, unbiased = both_forms(names_by_seed(cell.trials) if has_names else [])
     return Diversity(
         diversity=plain,
         diversity_unbiased=unbiased,
