@@ -257,6 +257,7 @@ HARM_OF_OTHER = "{attack}: " + HARM_ELSEWHERE
 UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
 UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
 NEVER = "{attack} never changed a text{place}"
+UNDEFINED_ELSEWHERE = "{attack}: {word} after the edits is {why}"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also lost: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (
@@ -280,6 +281,7 @@ NOTHING: Mapping[str, str] = {
 }
 """The first line where no arm has a result."""
 NOTHING_ATTACKED, NOTHING_MEASURED = "Nothing was attacked.", "nothing was measured"
+NO_SCORE = "there is no score to compare"
 NOTHING_KNOWN = "So nothing is known of what attacks take."
 RELY, DO_NOT = "You can rely on this.", "Do not rely on this: {reasons}."
 BY_LIST = " No judge looked at the edits: {what}."
@@ -406,6 +408,11 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
         attacks = attack_names(cell.attack for cell in run.attacks)
         own = [row for row in rows if row.key.victim == facts.row.key.victim]
         for row in own:
+            if (of := row.scores) and of.has_copy and of.main.before.value is not None:
+                word, after = of.scoring.words[of.scoring.main], of.main.after
+                if after.value is None:
+                    name = attacks[row.key.attack]
+                    yield "no", UNDEFINED_ELSEWHERE.format(attack=name, word=word, why=after.method)
             changes = not row.cell.attack.asks_clean_only and not changes_nothing(row.cell)
             if row.counts.share_unseen < 1 or row is facts.row or not changes:
                 continue
@@ -484,7 +491,8 @@ def _nothing(run: Run, rows: Sequence[Row], victim: str | None) -> Verdict:
         when=" after the edits" if undefined and undefined[0].main.before.value is not None else "",
     )
     second = NOTHING_KNOWN if rule == "undefined" else NOTHING_ATTACKED
-    trust = Trust(level="no", reasons=[*_unfinished(run), NOTHING_MEASURED])
+    why = NO_SCORE if rule == "undefined" else NOTHING_MEASURED
+    trust = Trust(level="no", reasons=[*_unfinished(run), why])
     return Verdict(
         lines=[first, second, _third(trust, rule)],
         arm=None,

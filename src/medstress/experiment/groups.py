@@ -29,7 +29,7 @@ from medstress.core.hashing import content_hash
 from medstress.core.items import QUESTIONS, Marked, Question
 from medstress.core.resources import DrugNames, Passages, Resources
 from medstress.core.sentences import entities_of
-from medstress.core.text import Edit, join_tokens
+from medstress.core.text import Edit, comparison_key, join_tokens
 from medstress.datasets.source import draw
 from medstress.entities.groups import LABEL, NoNames, typed_options, types_of
 from medstress.experiment import config
@@ -414,7 +414,7 @@ def noise_resources(
         sources={table: of_table.sources for table, of_table in names.items()},
         defined=_defined(items, mentions) if synonyms else {},
         means_another=_clashes(
-            {k.synonyms for k in synonyms if k.field == "options"}, tagged, base
+            {k.synonyms for k in synonyms if k.field == "options"}, mentions, tagged, base
         ),
     )
 
@@ -443,7 +443,10 @@ def _defined(
 
 
 def _clashes(
-    sources: Collection[str], tagged: Sequence[Tagged], base: Path
+    sources: Collection[str],
+    mentions: Mapping[str, tuple[Marked, ...]],
+    tagged: Sequence[Tagged],
+    base: Path,
 ) -> Callable[[Question, Edit, Sequence[Edit]], bool] | None:
     """Return `NoiseResources.means_another`."""
     if not sources:
@@ -459,9 +462,14 @@ def _clashes(
     relations = Relations([load_synonyms(source, base, texts) for source in sorted(sources)])
 
     def clashes(item: Question, edit: Edit, kept: Sequence[Edit]) -> bool:
+        options = [item.option(letter) for letter in item.letters if letter != edit.field]
         others = [text for o in item.letters if o != edit.field for text in option_texts(item, o)]
+        others += [text[start:end] for text in options for start, end, _ in mentions.get(text, ())]
         others += [one.replacement for one in kept if one.field != edit.field]
-        return any(settled(relations.between(text, edit.replacement)) for text in others)
+        name = f" {comparison_key(edit.replacement)} "
+        return any(name in f" {comparison_key(text)} " for text in options) or any(
+            settled(relations.between(text, edit.replacement)) for text in dict.fromkeys(others)
+        )
 
     return clashes
 

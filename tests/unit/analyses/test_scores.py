@@ -304,6 +304,12 @@ def test_constant_scores_have_no_correlation_and_it_is_said():
     assert (of.main.after.value, of.main.drop.value, of.main.p) == (None, None, None)
     assert rules(run) == ["undefined_score"]
     assert " after the edits is undefined: " in run.of(VERDICT).lines[0]
+    assert run.of(VERDICT).trust.reasons == ["there is no score to compare"]
+    # What another attack leaves does not hide it.
+    other = replace(MEASURED, attack=replace(MEASURED.attack, label="other noise"))
+    both = planted_run([*pairs(rows), *pairs(noisy(40, 0.1, 4.0), other)])
+    why = "Pearson after the edits is undefined: the model gives every pair the same score"
+    assert any(reason.endswith(why) for reason in both.of(VERDICT).trust.reasons)
     # Constant but for rounding, beside the size of the scores, is constant.
     rounded = [(gold, 1e6 + 1e-4 * before, 0.5) for gold, before, _ in rows]
     flat = planted_run(pairs(rounded))

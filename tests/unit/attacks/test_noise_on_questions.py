@@ -115,6 +115,17 @@ class TestAnAlwaysRightVictim:
         related = self.attacked(tmp_path, "A", mode="related", vocabulary="vocabulary.txt")
         assert related[0] == "Paracetamol"
 
+    @pytest.mark.parametrize("right", ["Stop brufenal 5 mg daily", "Give ibuprofen at night"])
+    def test_no_option_comes_to_name_a_thing_inside_another(self, tmp_path, right):
+        # In the second a mention that noise itself found is of the concept of the new name.
+        (tmp_path / "names.csv").write_text(self.NAMES.replace("ibuprofen", "Ibuprofen"))
+        item = Question(id="q", stem="What helps?", options=(right, "Ibuprofen"), key="A")
+        attack = made(name="synonym", field="options", synonyms="names.csv")
+        noise = noise_resources([item], [attack], tmp_path)
+        found = ((5, 14, "T121"),) if "ibuprofen" in right else ()
+        marked = {right: found, "Ibuprofen": ((0, 9, "T121"),)}
+        assert texts(attack, item, replace(noise, mentions=marked)).options == item.options
+
     def test_no_two_new_names_mean_the_same(self, tmp_path, monkeypatch):
         # Each name alone is new to the others; a third concept of the table has both.
         third = "5,acetaminophen\n5,brufenal\n"
