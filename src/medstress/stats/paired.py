@@ -82,7 +82,7 @@ def difference(first: Mask, second: Mask, units: Units, level: float = 0.95) -> 
 
     With b and c discordant pairs of the two kinds, N pairs and the design effect f: Tango's
     interval of (b/f, c/f, N/f), and p from its statistic at 0, (b - c) / sqrt(f (b + c)). Where
-    b + c < 10 and no unit repeats, p is at least the exact binomial one (METHODS 1.5).
+    fewer than 10 units differ, p is at least the exact binomial one of the units (METHODS 1.5).
 
     Args:
         first: hits of the first arm, one for each pair, shape (n,).
@@ -108,8 +108,10 @@ def difference(first: Mask, second: Mask, units: Units, level: float = 0.95) -> 
     b, c, m = int(only_first.sum()), int(only_second.sum()), len(levels[0][0])
     z = abs(b - c) / sqrt(f * (b + c)) if b + c else 0.0
     p = p_of(z)
-    if 0 < b + c < FEW and m == n:
-        p = max(p, exact_p(b, c))
+    _, lost, won = levels[0]  # units whose answers differ one way, or mostly so
+    few = int((lost > won).sum()), int((won > lost).sum())
+    if 0 < sum(few) < FEW:
+        p = max(p, exact_p(*few))
     low, high = tango(b / f, c / f, n / f, quantile(level))
     what = "pairs, each item once" if m == n else f"pairs of {m} items (documents)"
     method = f"Tango's score interval {100 * level:.4g} %, {n} {what}"

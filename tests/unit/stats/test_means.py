@@ -117,3 +117,10 @@ def test_shares_and_scores_on_which_all_resamples_agree_have_one_rule():
         assert alike.at(level).low <= low + 1e-12
         assert alike.at(level).low == pytest.approx(low, abs=0.03)
     assert bootstrapped(1.0, np.ones(2_000), 300, "").low is None
+
+
+@pytest.mark.parametrize("n_seeds", [1, 3, 20])
+def test_four_items_lost_in_every_seed_are_four(n_seeds):
+    units = np.repeat(np.arange(4), n_seeds)[None]
+    held = np.ones(4 * n_seeds, dtype=bool)
+    assert difference(held, ~held, units).p == pytest.approx(0.125)
