@@ -31,10 +31,10 @@ from medstress.stats.paired import (
     detectable,
     difference,
     difference_of_names,
-    half_where_alike,
     mean,
     p_of_names,
 )
+from medstress.stats.resampling import Drawn
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Decision: TypeAlias = Literal[
@@ -377,18 +377,14 @@ def _of_names(
         )
     if names.n > 1 and (n := len(np.unique(units[0]))) > 1 and gain.p is not None:
         # No two pairs differ: of names like these as many answers are known as names were drawn.
-        one, m = gain.estimate, min(n, names.n)
-        low, high = _wider((one.low, one.high), _alike(values, m, 0.95, reach))
+        one, m, value = gain.estimate, min(n, names.n), float(values.mean())
+        alike = Drawn(m, "names", (-reach, reach))
+        low, high = _wider((one.low, one.high), alike.ends(value))
         method = f"{one.method}, at least {m} independent answers, for {names.n} names were drawn"
-        narrow = _wider(gain.interval90, _alike(values, m, 0.9, reach))
+        narrow = _wider(gain.interval90, alike.ends(value, 0.9))
         estimate = replace(one, low=low, high=high, method=method)
         return replace(gain, estimate=estimate, interval90=narrow)
     return like
-
-
-def _alike(values: Numbers, n: int, level: float, reach: float) -> tuple[float, float]:
-    centre, half = float(values.mean()), half_where_alike(n, level)
-    return max(centre - half, -reach), min(centre + half, reach)
 
 
 def _wider(*intervals: Ends) -> Ends:
