@@ -37,7 +37,8 @@ from medstress.core.errors import MedstressError
 from medstress.core.hashing import content_hash
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Ends, Estimate, quantile, wilson_ends
-from medstress.stats.paired import LEAST_UNITS, difference_of_names, half_where_alike
+from medstress.stats.paired import LEAST_UNITS, difference_of_names
+from medstress.stats.resampling import Drawn
 from medstress.stats.shares import Mask, Numbers, Units, rate
 
 Criterion = Mapping[str, Any]
@@ -529,8 +530,7 @@ def _for_names(estimate: Estimate, sides: Sequence[_Side], units: Units, level: 
         if is_share:
             low, high = wilson_ends(centre * m, m, quantile(level))
         else:
-            half = half_where_alike(m, level)
-            low, high = centre - half, min(centre + half, 1.0)
+            low, high = Drawn(m, "names", (-1.0, 1.0)).ends(centre, level)
         method = f"{m} independent answers, for {n_names} names were drawn ({estimate.method})"
         return replace(estimate, value=centre, low=low, high=high, method=method)
 

@@ -24,6 +24,7 @@ from medstress.stats.estimate import (
     unknown,
     wilson_ends,
 )
+from medstress.stats.resampling import Drawn
 from medstress.stats.shares import Mask, Numbers, Units, linearised_effect, mean_size, tally
 
 FEW = 10
@@ -183,15 +184,6 @@ def _upper_end(b: float, c: float, n: float, z: float) -> float:
     return kept
 
 
-def half_where_alike(n: float, level: float = 0.95) -> float:
-    """Return the half width of a difference's interval where `n` independent pairs all agree.
-
-    It is that of Tango's interval, z^2 / (n + z^2).
-    """
-    z = quantile(level)
-    return z * z / (n + z * z)
-
-
 # Means -----------------------------------------------------------------------------------------
 
 
@@ -220,10 +212,11 @@ def mean(values: Numbers, units: Units, reach: float = 1.0) -> Difference:
     ]
     m, effective = min(len(c) for c, _ in levels), min(n / mean_size(c) for c, _ in levels)
     square, degrees = float((values**2).mean()), max(m - 1, 1)
+    alike = Drawn(effective, "items", (-1.0, 1.0))
 
     def half(level: float) -> float:
         if square == 0:
-            return half_where_alike(effective, level)
+            return alike.ends(0.0, level)[1]
         z, t = quantile(level), float(stdtrit(degrees, (1 + level) / 2))
         return t * max(*errors, z / (effective + z * z))
 

@@ -126,7 +126,8 @@ class Drawn(NamedTuple):
     pairs agree.
     """
 
-    units: int
+    units: float
+    """How many; of unequal units as many equal ones."""
     what: str
     """The units, for people."""
     limits: tuple[float, float]

@@ -23,7 +23,8 @@ from medstress.core.arms import Arm, AttackRecord
 from medstress.core.errors import StoreError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
-from medstress.stats.estimate import wilson
+from medstress.stats.estimate import Z, wilson
+from medstress.stats.paired import tango
 from planted_trials import NEAR, SWAP, arm, control, planted_run, question, tagged, trial
 
 FIXED = arm(replace(NEAR, label="nearest", draws_names=False), seed=None)
@@ -298,6 +299,11 @@ def test_where_all_agree_the_names_are_the_answers(n_names, met):
     harmless = lost(0, 200, control())
     row = of([*trials, *harmless], {"metric": "asr_net", "min_low": -0.1}, names=put_in)
     assert row.met is met
+    # All were lost to them, none to harmless edits: as far as 10 answers tell, Tango's interval.
+    trials, put_in = drawn(200, names := [f"name {i}" for i in range(n_names)], names, arm())
+    row = of([*trials, *harmless], NET, names=put_in)
+    assert row.estimate.value == 1.0
+    assert row.estimate.low == pytest.approx(tango(n_names, 0, n_names, Z)[0], abs=1e-9)
 
 
 def test_names_and_open_answers_together():

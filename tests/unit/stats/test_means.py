@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from medstress.stats.estimate import quantile
-from medstress.stats.paired import difference, difference_of_names, half_where_alike, mean, tango
+from medstress.stats.paired import difference, difference_of_names, mean, tango
 from medstress.stats.resampling import Drawn, bootstrapped, item_mean
 from medstress.stats.shares import Numbers
 
@@ -93,7 +93,7 @@ def test_where_all_resamples_agree_a_difference_has_tangos_interval(n, level):
     drawn, z = Drawn(n, "documents", (-1.0, 1.0)), quantile(level)
     assert drawn.ends(1.0, level) == pytest.approx(tango(n, 0, n, z), abs=1e-9)
     assert drawn.ends(-1.0, level) == pytest.approx(tango(0, n, n, z), abs=1e-9)
-    assert drawn.ends(0.0, level)[1] == pytest.approx(half_where_alike(n, level))
+    assert drawn.ends(0.0, level)[1] == pytest.approx(z * z / (n + z * z))
     assert drawn.ends(0.0, level)[0] == -drawn.ends(0.0, level)[1]
 
 
