@@ -16,7 +16,7 @@ from medstress.report.terminal import print_table
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rsure \u202egnp.exe"
-NAME = f"=1+1|{HOSTILE}"
+NAME = "=1+1|x"
 GIVEN = "entities.recogniser=given"
 
 
@@ -42,9 +42,12 @@ def hostile(small_run_with, workbench):
 
     def change(made):
         rows = workbench.questions(6)
-        made.write_items({**row, "stem": f"{row['stem']} {HOSTILE}"} for row in rows)
+        made.write_items(
+            {**row, "id": f"{row['id']} {HOSTILE}", "stem": f"{row['stem']} {HOSTILE}"}
+            for row in rows
+        )
         made.tables["dataset"][0]["label"] = NAME
-        made.tables["attack"][0]["label"] = f"@SUM(1) 随机 ж {HOSTILE}"
+        made.tables["attack"][0]["label"] = "@SUM(1) 随机 ж"
 
     return small_run_with(change).out
 

@@ -51,6 +51,13 @@ def _entries(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def _shown(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("expected a name whose characters can all be seen")
+    return value
+
+
+Label = Annotated[NonEmpty, AfterValidator(_shown)]
 Seconds = Annotated[float, Field(gt=0, le=1e8)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Distinct = Annotated[tuple[T, ...], AfterValidator(_distinct)]
@@ -312,7 +319,7 @@ class Model(Table, BackendKeys):
 class Victim(Model):
     """`[[victim]]`."""
 
-    name: NonEmpty | None = None
+    name: Label | None = None
     """Name in results; default: the model or target."""
     answer_by: Literal["letter", "text", "generate", "head"] | None = None
     """How a model answers, default `letter`; not for functions."""
@@ -507,7 +514,7 @@ class Adversarial(Table):
     held_out_names: bool = False
     """Synonyms: keep the names that the attack puts into the test data out of training; training
     items that mention such a name are left out."""
-    label: NonEmpty | None = None
+    label: Label | None = None
     """Name in results; default: the labels of its attacks."""
 
     @property
@@ -813,7 +820,7 @@ class Dataset(Table):
     whole documents."""
     on_bad_labels: Literal["error", "repair"] = "error"
     """Tagged texts: if a label continues no entity, stop, or begin an entity and report it."""
-    label: NonEmpty | None = None
+    label: Label | None = None
     """Name in results; default: the name, with the keys that tell entries of one name apart."""
     limit: Count | None = None
     """Size of a random sample of items; a sample of 200 contains the sample of 100."""
@@ -851,7 +858,7 @@ def row_keys(value: Any) -> Any:
 class Entities(Table):
     """`[[entities]]`: a group."""
 
-    name: NonEmpty | None = None
+    name: Label | None = None
     """The group in results; default: the type."""
     type: str | tuple[str, ...]
     """`drugs`, `diseases`, or a list of UMLS semantic type identifiers."""
@@ -919,7 +926,7 @@ class Attack(Table):
 
     name: NonEmpty
     """A name of `medstress list attacks`; its parameters are keys of the same table."""
-    label: NonEmpty | None = None
+    label: Label | None = None
     """Name in results; default: the name, with the keys that tell entries of one name apart."""
     use: bool = True
     """False switches the entry off."""

@@ -68,6 +68,16 @@ def refusal(folder: Path, text: str, *overrides: str) -> str:
         ("victim", '[victim.prompt]\nsampel = "chat"', "line 9: prompt: no [[dataset]] is called"),
         ("victim", "prompt = {sample = 3}", "line 11: prompt = {'sample': 3}: expected a text"),
         ("attack", "budget = 0", "line 14"),
+        *(
+            (table, f'{key} = "so\\u202efar"', f"line {END[table] + 1}: {key} = 'so\\u202efar'")
+            for table, key in (("dataset", "label"), ("entities", "name"), ("victim", "name"))
+        ),
+        (
+            "dataset",
+            'label = "two\\nlines"',
+            "line 6: label = 'two\\nlines': expected a name whose",
+        ),
+        ("attack", 'label = "a\\u001b[2J"', "line 14"),
     ],
 )
 def test_a_key_or_value_that_is_wrong_is_named_with_its_line(
@@ -255,7 +265,7 @@ def test_a_dict_is_checked_like_a_file() -> None:
 def test_what_is_written_of_a_recipe_is_read_as_the_same_experiment(
     name: str, tmp_path: Path
 ) -> None:
-    overrides = ["experiment.cache=\"an 'odd' # one\"", 'dataset.label="tab\\tand é"']
+    overrides = ["experiment.cache=\"an 'odd' # one\"", 'dataset.label="back\\\\slash and é"']
     made = resolve(Path(name), overrides, needs=())[0]
     given = {"experiment": recipes.text_of(name), "overrides": overrides}
     text = written(made, Path.cwd(), tmp_path / "e.toml", given=given)
