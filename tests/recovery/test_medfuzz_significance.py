@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from forged import rebuild
 from medstress.analyses.attempts import FAITHFULNESS
 from medstress.analyses.run import Run as Read
 from medstress.analyses.significance import SIGNIFICANCE
@@ -23,6 +24,8 @@ from medstress.core.errors import UsageError
 from medstress.engine.progress import Watcher
 from medstress.experiment.run import ask
 from medstress.experiment.significance import asking
+from medstress.experiment.verify import verify_folder
+from medstress.store.database import FILE
 from medstress.store.reviews import Review, ReviewStore
 from question_rows import write_rows
 from rows import rows_of
@@ -311,6 +314,30 @@ def test_a_test_that_a_writer_could_not_serve_is_asked_again_by_the_same_command
     (bench / "w.toml").write_text(workbench.toml(settings), "utf-8")
     assert medstress_cli(["test", str(tested.folder), "--experiment", str(bench / "w.toml")]) == 0
     assert medstress_cli(["verify", str(tested.folder)]) == 0
+
+
+@pytest.mark.parametrize("purpose", ["test", "judge"])
+def test_verify_misses_what_was_planned_and_is_not_there(tested, purpose):
+    """Who takes out an answer that he does not like makes a root that holds."""
+    chosen = "SELECT MAX(trial) FROM verdicts WHERE json_extract(result, '$.purpose') = "
+    with closing(sqlite3.connect(tested.folder / FILE)) as db:
+        (last,) = db.execute(f"{chosen} '{purpose}'").fetchone()
+    assert verify_folder(tested.folder).holds
+    rebuild(
+        tested.folder,
+        f"UPDATE answers SET trial = trial - (trial > {last}) - (trial = {last}) * (trial - 1)",
+        *(
+            statement
+            for table, key in (("verdicts", "trial"), ("exchanges", "trial"), ("trials", "id"))
+            for statement in (
+                f"DELETE FROM {table} WHERE {key} = {last}",
+                f"UPDATE {table} SET {key} = {key} - 1 WHERE {key} > {last}",
+            )
+        ),
+    )
+    assert f"expected a follow-up ({purpose}) that medfuzz asks of item" in str(
+        verify_folder(tested.folder).broken
+    )
 
 
 def test_a_question_with_three_runs_is_one_of_its_family(bench):

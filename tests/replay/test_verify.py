@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from forged import rebuild
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import StoredCall
@@ -20,7 +21,7 @@ from medstress.entities.vocabularies import SynonymGroups
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.prepare import prepare
 from medstress.experiment.verify import OTHERWISE, odd_edits, verify_folder
-from medstress.store.chain import ROOT, RUN_CHAIN, finish, keep_root, link
+from medstress.store.chain import RUN_CHAIN, finish, keep_root, link
 from medstress.store.reviews import Review, ReviewStore
 
 FILE = "run.sqlite"
@@ -58,25 +59,6 @@ def change(folder, *statements):
     with closing(sqlite3.connect(folder / FILE)) as db, db:
         for each in statements:
             db.execute(each)
-
-
-def rebuild(folder, *statements):
-    """Forge rows, with all digests and the root made again."""
-    with closing(sqlite3.connect(folder / FILE)) as db, db:
-        for each in statements:
-            db.execute(each)
-        ended = db.execute(
-            "SELECT trial, verdict, result FROM verdicts WHERE trial IN (SELECT id FROM trials) "
-            "ORDER BY id"
-        ).fetchall()
-        for table in ("verdicts", "commits"):
-            db.execute(f"DELETE FROM {table}")
-        for trial, verdict, result in ended:
-            finish(db, trial, 0, verdict, result)
-        db.execute("DELETE FROM manifest WHERE key = ?", (ROOT,))
-        keep_root(db)
-        link(db, RUN_CHAIN)
-    (folder / "summary.json").unlink(missing_ok=True)
 
 
 def query(folder, text):

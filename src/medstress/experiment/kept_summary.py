@@ -10,7 +10,11 @@ from medstress.analyses.summary import summary
 from medstress.core.reading import read_inside
 from medstress.core.writing import write_text
 from medstress.store.database import SUMMARY, translated
+from medstress.store.reader import stored_manifest
 from medstress.store.reviews import reviews_digests, with_reviews
+
+_LARGE = 50_000
+"""Trials of a run whose summary gets the room of the tables of names."""
 
 
 def renew_summary(run: Run) -> None:
@@ -46,6 +50,12 @@ def keep_summary(folder: Path) -> Run:
     Raises:
         StoreError: it cannot be written.
     """
+    if stored_manifest(folder).get("n_planned", 0) > _LARGE:
+        from medstress.entities.alike import disease_names, drug_names
+        from medstress.entities.recognisers import shipped_gazetteer
+
+        for table in (disease_names, drug_names, shipped_gazetteer):  # 150 MB, read in 2 s
+            table.cache_clear()
     run = Run.open(folder)
     if run.folder.root is not None:
         _keep(run)

@@ -213,10 +213,12 @@ class Bench:
             seeds=tuple(run.manifest["seeds"]),
             flip_check=run.manifest["parts"]["settings"]["flip_check"],
         )
-        analysis = config.Analysis.model_validate(run.manifest["config"].get("analysis") or {})
+        given = run.manifest["config"]
+        analysis = config.Analysis.model_validate(given.get("analysis") or {})
+        test = config.Significance.model_validate(given["test"]) if given.get("test") else None
         self.prepared = Prepared(
             experiment=config.Experiment.model_construct(
-                experiment=settings, analysis=analysis, victim=()
+                experiment=settings, analysis=analysis, test=test, victim=()
             ),
             given={},
             base=Path(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, compress
@@ -31,7 +31,7 @@ from medstress.core.reading import check_regular, read_inside
 from medstress.core.text import edits_of
 from medstress.core.trials import Trial as RunTrial
 from medstress.core.words import plural
-from medstress.engine.inquiry import Inquiry, id_of
+from medstress.engine.inquiry import Asked, Inquiry, id_of
 from medstress.engine.replay import (
     TAKEN,
     Differs,
@@ -52,6 +52,7 @@ from medstress.experiment.follow_ups import CARRIED, Again, reuses, transfers
 from medstress.experiment.manifest import read_from, record_of
 from medstress.experiment.plan import Prepared
 from medstress.experiment.recorded import Bench
+from medstress.experiment.run import stages_of
 from medstress.experiment.significance import families, mention_studies
 from medstress.store.chain import SUPERSEDED, Break, checked_root
 from medstress.store.codec import decode_edits
@@ -548,7 +549,7 @@ class _Verifying:
     # -- follow-ups --------------------------------------------------------------------------
     def _follow_ups(self, run: Run) -> Iterator[Break]:
         again, trials = Again.of(self._bench.prepared), _trials_by_name(run)
-        reused: set[tuple[ArmKey, str]] = set()
+        found: set[tuple[Purpose, ArmKey, str]] = set()
         for row in self._left.values():
             stored = self._run.work(row)
             calls, work = self._run.consumed(stored), None
@@ -556,8 +557,7 @@ class _Verifying:
             try:
                 if stored.verdict is not None:
                     purpose = self._purpose(stored)
-                    if purpose is Purpose.REUSE:
-                        reused.add((stored.arm, self._items[stored.item][1].id))
+                    found.add(_place_of(purpose, stored.arm, self._items[stored.item][1]))
                     why = f"{purpose}: what it asked about is not here as it was"
                     with suppress(LookupError, TypeError, ValueError, MedstressError):
                         work = self._asked(run, again, trials, stored)
@@ -578,7 +578,7 @@ class _Verifying:
                 self._result.n_follow_ups += 1
             except Differs as differs:
                 yield self._where(stored, differs)
-        yield from self._carried(run, reused)
+        yield from self._planned(run, found)
 
     def _purpose(self, stored: StoredWork) -> Purpose:
         """Return why a follow-up was asked, whose id has to be that of what it says of itself.
@@ -640,24 +640,33 @@ class _Verifying:
                 return replace(family, n_asked=spec.get("asked", 0)).study()
         return None
 
-    def _carried(self, run: Run, reused: Collection[tuple[ArmKey, str]]) -> Iterator[Break]:
+    def _planned(self, run: Run, found: Collection[tuple[Purpose, ArmKey, str]]) -> Iterator[Break]:
         """Yield a planned follow-up that is missing, or called replaced, which takes it out of the
-        root; `reused`: where names were put in again."""
+        root; `found`: what was asked about each place."""
         replaced = set(self._manifest.get(SUPERSEDED, ())) & self._left.keys()
         is_whole = bool(self._manifest.get("complete")) and not self._bench.unknown
         is_whole = is_whole and not self._is_partial
-        for plan in (transfers, reuses) if replaced or is_whole else ():
+        for plan in self._plans() if replaced or is_whole else ():
             with suppress(NotHereError):  # names of a vocabulary that is not here
                 for work in plan(self._bench.prepared, run):
                     what = f"that {work.attack_label} asks of item {work.item.id!r}"
-                    # By other vectors near ties may give other names, and another id.
-                    is_other = plan is reuses and (_arm_of(work), work.item.id) in reused
+                    # By other vectors near ties may give other names, and another id; which
+                    # successes a test is about may have changed since.
+                    is_other = work.purpose in (Purpose.REUSE, Purpose.TEST)
+                    is_other &= _place_of(work.purpose, _arm_of(work), work.item) in found
                     if work.id in replaced:
                         row = self._left[work.id]
                         yield _break("trials", row, "a follow-up that is replaced", f"one {what}")
                     elif is_whole and work.id not in self._left and not is_other:
                         what = f"a follow-up ({work.purpose.value}) {what}"
                         yield _break("trials", self._n_rows, what, "none")
+
+    def _plans(self) -> list[Callable[[Prepared, Run], Iterable[Asked]]]:
+        """Return what plans the follow-ups that the experiment asks for, as far as all is here."""
+        stages = stages_of(self._bench.prepared)
+        asked = [one.works for one in stages if one is not CARRIED]
+        is_told = self._is_ours and not self._bench.muted
+        return [transfers, reuses, *(asked if is_told else ())]
 
     def _check_keys(self, stored: StoredWork, calls: Sequence[StoredCall]) -> None:
         """Check that the calls of a follow-up have the keys of their requests.
@@ -704,8 +713,13 @@ def _trials_by_name(run: Run) -> dict[Any, RunTrial]:
     return named
 
 
-def _arm_of(work: Work) -> ArmKey:
+def _arm_of(work: Work | Asked) -> ArmKey:
     return work.dataset, work.group, work.victim.label, work.attack_label, work.seed
+
+
+def _place_of(purpose: Purpose, arm: ArmKey, item: Any) -> tuple[Purpose, ArmKey, str]:
+    """Return what a follow-up is about: an item, or of a test the whole family."""
+    return purpose, arm, "" if purpose is Purpose.TEST else item.id
 
 
 def _break(table: str, row: int, expected: str, found: str) -> Break:
