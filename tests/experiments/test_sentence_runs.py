@@ -194,11 +194,23 @@ def test_marks_that_count_otherwise_than_a_model_may_mean_them_are_counted(folde
     spec["victim"] = [
         {"backend": "python", "target": f"others.py:{name}", "name": name} for name in marks
     ]
-    said = " ".join(one["sentence"] for one in ms.run(spec, out="run").summary()["warnings"])
+    spec["victim"] += [{**spec["victim"][0], "name": "left out", "labels": {"Drug": "O"}}, TAGS]
+    summary = ms.run(spec, out="run").summary()
+    said = " ".join(one["sentence"] for one in summary["warnings"])
     assert "other marks 1 entity of the type Drug, which the data do not annotate" in said
-    assert "nothing marks nothing at all in the clean data" in said
+    for name in ("nothing", "left out"):
+        assert f"{name} marks nothing at all in the clean data" in said
     for name in ("inside", "last"):
         assert f"{name} begins 1 of 1 entities with I- or E-, after O or another type" in said
+    # As seqeval counts: a false alarm is of any type. Misspelt, no model marks a word.
+    precision = {row["victim"]: row["precision"]["value"] for row in summary["results"]}
+    assert (precision["other"], precision["left out"], precision["inside"]) == (0.0, None, 1.0)
+    mute = {
+        one["sentence"].split(" marks")[0]
+        for one in summary["warnings"]
+        if "marks nothing at all under swap noise" in one["sentence"]
+    }
+    assert mute == {"other", "inside", "last", "victims.py:tags"}
 
 
 def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder):

@@ -16,15 +16,12 @@ from medstress.analyses.shown import HIDDEN, ITEMS, QUESTIONS, Noun, Remark, Sho
 from medstress.core.arms import Place
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
-from medstress.core.calls import Tagged
 from medstress.core.clusters import sentences_of
-from medstress.core.items import TAGGED, Question
+from medstress.core.items import OUTSIDE, TAGGED, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.sentences import entities_of
 from medstress.core.trials import Queries, Trial
 from medstress.core.words import listed, plural
-from medstress.store.codec import decode_answer
-from medstress.store.reader import RunReader
 from medstress.store.shards import SHARDS, shard_of
 
 ONE_LETTER = 0.9
@@ -98,11 +95,13 @@ _SENTENCES: Mapping[str, str] = {
     "right in {n_keys:,} only: it may not read the options.",
     "unknown_marks": "{n:,} of {of:,} replies of {model}{on} hold {first} ... {last}, which is "
     '{read}. If it holds thoughts, set thoughts = ["{first}", "{last}"] of the model.',
-    "other_types": "{model} marks {marked}, which the data do not annotate: they count as "
-    "outside. If it means {types}, translate with labels = "
-    '{{ITS_TYPE = "TYPE_OF_THE_DATA"}} in [[victim]].',
+    "other_types": "{model} marks {marked}, which the data do not annotate: F1 counts them as "
+    "false alarms, as seqeval does. If it means {types}, translate with labels = "
+    '{{ITS_TYPE = "TYPE_OF_THE_DATA"}} in [[victim]]; ITS_TYPE = "O" leaves them out.',
     "no_marks": "{model} marks nothing at all in the clean data: every entity counts as missed, "
     "and precision has nothing to divide by.",
+    "no_marks, attacked": "{model} marks nothing at all under {attack}{on}, though it does in the "
+    "clean data: every entity counts as missed, and precision has nothing to divide by.",
     "no_beginning": "{model} begins {n:,} of {of:,} entities with I- or E-, after O or another "
     "type: F1 counts them, as the CoNLL script does, and Seqeval strict F1 does not.",
     "not_repeated": "{n:,} of {of:,} lost answers were right again when the same prompt was asked "
@@ -313,43 +312,33 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
 
 
 def _marks(run: Run) -> Iterator[Remark]:
-    """Say which marks of a tagger count otherwise than it may mean them, from its clean replies."""
-    asked = [(place.victim, t) for place, clean in run.answered.items() for t in clean]
-    taggers = dict.fromkeys(victim for victim, t in asked if t.item.kind == TAGGED)
-    if not taggers:
-        return
-    from medstress.tasks.kinds import EntityTagging
-
-    replies = run.folder.read(_clean_labels)
-    for victim in taggers:
-        spec, at = run.manifest["victims"][victim]["task"], ("", "", victim)
-        task = EntityTagging(types=tuple(spec["types"]), names=spec["names"])
-        others: Counter[str] = Counter()
-        firsts: list[str] = []
-        for labels in (labels for (name, _), labels in replies.items() if name == victim):
-            types = (one.type for one in entities_of(labels))
-            others.update(type_ for type_ in types if task.type_of(f"B-{type_}") not in task.types)
-            read = task.read(labels)
-            firsts += [read[one.start] for one in entities_of(read)]
-        if others:
+    """Say which marks of a tagger count otherwise than it may mean them, and where it has none."""
+    replies: dict[str, list[list[str]]] = defaultdict(list)
+    for place, clean in run.clean.items():
+        own = (t.before.text for t in clean.values() if t.item.kind == TAGGED and t.before)
+        replies[place.victim] += [text.split() for text in own if text]
+    attacks = attack_names(cell.attack for cell in run.attacks)
+    for victim, texts in sorted(replies.items()):
+        if not texts:
+            continue
+        types, at = run.manifest["victims"][victim]["task"]["types"], ("", "", victim)
+        marks = [(text[one.start][0], one.type) for text in texts for one in entities_of(text)]
+        if others := Counter(type_ for _, type_ in marks if type_ not in types):
             marked = plural(others.total(), "entity", "entities")
             marked += f" of the type{'s' * (len(others) > 1)} {listed(sorted(others))}"
-            yield _say("other_types", at, model=victim, marked=marked, types=listed(task.types))
-        elif not firsts:
+            yield _say("other_types", at, model=victim, marked=marked, types=listed(types))
+        if not marks:
             yield _say("no_marks", at, model=victim)
-        if n := sum(label.startswith("I") for label in firsts):
-            yield _say("no_beginning", at, model=victim, n=n, of=len(firsts))
-
-
-def _clean_labels(reader: RunReader) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Return (model, number of the item) -> the labels that the model returned for it, unedited."""
-    labels = {}
-    for one in reader.exchanges():
-        if one.role == "victim" and one.purpose == "baseline" and one.answer is not None:
-            answer = decode_answer(one.answer, 0, 0)
-            if isinstance(answer, Tagged):
-                labels[one.victim, one.item] = answer.labels
-    return labels
+        for cell in run.attacks if marks else ():
+            after = {t.last.text for t in cell.trials if t.last and t.last.text}
+            # A search shows what it hides, entity by entity, and not what the model marks.
+            is_asked = cell.place.victim == victim and cell.attack.whole_copy and after
+            if is_asked and {OUTSIDE} == set(" ".join(after).split()):
+                facts = {"attack": attacks[cell.attack.label], "on": _on(run, cell.place)}
+                under = (*cell.place, cell.attack.label)
+                yield _say("no_marks, attacked", under, model=victim, **facts)
+        if n := sum(mark == "I" for mark, _ in marks):
+            yield _say("no_beginning", at, model=victim, n=n, of=len(marks))
 
 
 _SERVERS: Mapping[str, str] = {

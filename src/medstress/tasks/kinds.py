@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 class EntityTagging:
     """The task of a victim that labels tokens.
 
-    An entity is found if the victim marks exactly its tokens with its type (strict match). Types
-    that the data do not annotate are read as outside, so that a victim that knows more types than
-    the data is not penalised. Marks without a type (B, I) are of the data's only type.
+    An entity is found if the victim marks exactly its tokens with its type (strict match). A mark
+    of a type that the data do not annotate is a false alarm, as in seqeval, unless `names` calls
+    it O. Marks without a type (B, I) are of the data's only type.
     """
 
     types: tuple[str, ...]
     """The types that the data annotate, sorted."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """The victim's type -> the data's type, where they differ."""
+    """The victim's type -> the data's type, where they differ; O leaves its marks out."""
 
     def spec(self) -> dict[str, Any]:
         """Return what defines the task, for fingerprints."""
@@ -81,12 +81,13 @@ class EntityTagging:
         """
         read = []
         for label in labels:
-            type_ = self.type_of(label)
-            read.append(f"{label[0]}-{type_}" if type_ in self.types else OUTSIDE)
+            # Types of the data are one word, a victim's need not be.
+            type_ = "_".join(self.type_of(label).split())
+            read.append(OUTSIDE if type_ in ("", OUTSIDE) else f"{label[0]}-{type_}")
         return read
 
     def type_of(self, label: str) -> str:
-        """Return the type that a victim's label means, by the data's names; empty for O."""
+        """Return the type that a victim's label means, by the data's names; empty or O for none."""
         if label == OUTSIDE or len(label) > 1:
             return self.names.get(label[2:], label[2:])
         if len(self.types) > 1:

@@ -58,10 +58,11 @@ def test_an_entity_is_looked_for_where_edits_have_moved_it():
     assert (found.outcome, found.answer, found.text) == (Outcome.RIGHT, "B-Drug", "O O B-Drug O")
 
 
-def test_types_that_the_data_lack_are_read_as_outside_and_others_by_their_name():
-    task = EntityTagging(types=("Drug",), names={"CHEMICAL": "Drug"})
+@pytest.mark.parametrize(("names", "first"), [({}, "B-Gene"), ({"Gene": "O"}, "O")])
+def test_types_that_the_data_lack_are_kept_and_others_called_by_their_name(names, first):
+    task = EntityTagging(types=("Drug",), names={"CHEMICAL": "Drug", **names})
     found = tagged("B-Gene B-CHEMICAL I-CHEMICAL O", task)
-    assert (found.outcome, found.text) == (Outcome.RIGHT, "O B-Drug I-Drug O")
+    assert (found.outcome, found.text) == (Outcome.RIGHT, f"{first} B-Drug I-Drug O")
 
 
 def test_marks_without_a_type_are_of_the_only_type_of_the_data() -> None:
