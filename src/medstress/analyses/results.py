@@ -352,6 +352,9 @@ def _score_remarks(rows: Sequence[Row]) -> Iterator[Remark]:
         if main.drop.value is None:
             sentence = f"{word} of {place.victim} under {attack} is {main.drop.method}."
             yield Remark("undefined_score", sentence, at)
+        elif scores.is_nothing(main.drop):
+            sentence = f"{word} of {place.victim} does not change under {attack}."
+            yield Remark("unchanged", sentence, at, "note")
         elif main.may_be_chance:
             sentence = f"{word} of {place.victim} may differ under {attack} by chance alone."
             yield Remark("may_be_chance", sentence, at)

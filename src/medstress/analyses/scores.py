@@ -44,6 +44,11 @@ Key: TypeAlias = tuple[int | None, str]
 """Seed and id of an item."""
 
 
+def is_nothing(change: Estimate | None) -> bool:
+    """Return whether a score is the same number on both sides, but for rounding."""
+    return change is not None and change.value is not None and abs(change.value) < ROUNDING
+
+
 def _plain(metric: str) -> str:
     return metric.removesuffix("_after").removesuffix("_drop")
 

@@ -14,6 +14,7 @@ from medstress.analyses.attempts import by_list
 from medstress.analyses.facts import NO_SKILL, VERBS, Facts, above, changes_nothing, facts_of
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Analysis, Run
+from medstress.analyses.scores import is_nothing
 from medstress.analyses.shown import (
     HIDDEN,
     PAIRS,
@@ -110,6 +111,7 @@ SECOND: Mapping[str, str] = {
     "clean": "All texts were left as they are.",
     "score more": "The same noise outside entities costs {cost}: {score_low} to {score_high} more "
     "is lost where entities are hit.",
+    "score, none either": "The same noise outside entities costs nothing either.",
     "score, too few": "The same noise outside entities costs {cost}; too few {few_nouns} ({few_n}) "
     "to say how much more is lost where entities are hit.",
     NOISE_WORSE: "Under {attack} it falls from {before} to {after} ({size}), which is less.",
@@ -197,6 +199,7 @@ def _second(f: Facts) -> str:
     holds = {
         "clean": f.is_clean,
         "score more": has_net and f.net is not None and above(f.net),
+        "score, none either": has_net and is_nothing(f.taken) and is_nothing(f.net),
         "score, too few": has_net and f.net is not None and f.net.low is None and bool(f.few),
         NOISE_WORSE: f.is_noise_first and f.is_noise_worse,
         NOISE_FIRST: f.is_noise_first,

@@ -162,13 +162,17 @@ def test_a_tagger_that_forgets_some_has_an_interval_around_what_was_planted():
     assert drop.high - drop.low == pytest.approx(2 * 1.96 * 0.061, rel=0.15)
 
 
-def test_the_scores_of_a_tagger_that_never_marks_anything_may_be_chance():
-    run = planted_run(sentences(40, before=NONE))
+def test_where_nothing_changes_nothing_may_be_chance():
+    """A tagger that never marks anything, and a scorer that no edit reaches."""
+    run = planted_run([*sentences(40, before=NONE), *sentences(40, controlled(), before=NONE)])
     of = scored(run)
     assert (of["f1"].before.value, of["f1"].drop.value) == (0.0, 0.0)
     assert of["precision"].before.value is None
-    assert of.main.may_be_chance
-    assert rules(run) == ["may_be_chance"]
+    assert rules(run) == []
+    (said,) = (x.sentence for x in run.of(RESULTS).remarks() if x.rule == "unchanged")
+    assert said == "F1 of model does not change under swap."
+    assert run.of(VERDICT).lines[1] == "The same noise outside entities costs nothing either."
+    assert rules(planted_run(pairs([(i / 10, i % 7, i % 7) for i in range(40)]))) == []
     assert "F1 of model is .00 before any edit" in run.of(VERDICT).trust.reasons
 
 
