@@ -26,10 +26,10 @@ LabelOfType: TypeAlias = Callable[[str], str | None]
 """Gives the label name of a type; None drops the type."""
 _LOOKED_AT = 1 << 16
 """Bytes of a file that tell its format."""
-_TAGGED = re.compile(r"\S+\t(?:O|[BIESLU](?:-\S+)?)\s*")
+_TAGGED = re.compile(r"\S+\t(?:\d{1,3}|O|[BIESLU](?:-\S+)?)\s*")
 _SPANS = (
-    r'"(?:entities|spans|labels?|ner|result)"\s*:\s*\[\s*(?:\[\s*\d+\s*,\s*\d+\s*,\s*"|'
-    r'\{[^{}]*(?:"value"\s*:\s*\{[^{}]*)?"start(?:_offset|_char)?"\s*:\s*\d+)'
+    r'"(?:annotations|entities|spans|labels?|ner|result)"\s*:\s*\[\s*(?:\[\s*\d+\s*,\s*\d+\s*,'
+    r'\s*"|\{[^{}]*(?:"value"\s*:\s*\{[^{}]*)?"(?:start|begin)(?:_offset|_char)?"\s*:\s*\d+)'
 )
 """Lists of [start, end, type], or of objects with a start, as doccano, Prodigy, GLiNER and Label
 Studio write."""
@@ -138,8 +138,10 @@ def check_keys(source: str, options: DatasetOptions, *keys: str) -> None:
         value = getattr(options, key.name)
         default = {} if key.name == "columns" else key.default
         if key.name not in (*keys, "on_bad_row") and value != default:
+            of_tags = source == "table" and key.name in ("names", "scheme", "tag")
             raise UsageError(
                 f"dataset {source!r} does not accept the key {key.name!r}, got {str(value)!r}"
+                + '; for a file of tokens and labels set name = "iob"' * of_tags
             )
 
 

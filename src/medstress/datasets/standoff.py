@@ -85,7 +85,8 @@ def _notes(path: Path, tally: Counter[str]) -> tuple[str, ...]:
     """Return one sentence for each kind of loss.
 
     Raises:
-        DataError: most entities would be widened: labels of tokens cannot express them.
+        DataError: most entities would be widened, or all are left out: labels of tokens cannot
+            express them.
     """
     if 2 * tally["widened"] > tally["kept"]:
         raise DataError(
@@ -95,7 +96,10 @@ def _notes(path: Path, tally: Counter[str]) -> tuple[str, ...]:
         )
     n = tally.total() - tally["widened"]
     lost = ((tally[kind], what) for kind, what in _LOST.items() if tally[kind])
-    return tuple(f"{path}: {m:,} of {n:,} entities {what}" for m, what in lost)
+    notes = tuple(f"{path}: {m:,} of {n:,} entities {what}" for m, what in lost)
+    if notes and not tally["kept"]:
+        raise DataError(f"{'; '.join(notes)}; no other entity was found")
+    return notes
 
 
 def load_pubtator(options: DatasetOptions) -> Loaded:

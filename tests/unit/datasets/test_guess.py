@@ -15,6 +15,7 @@ CONTENT = {
     "tags.tsv": ("-DOCSTART-\tO\n\nAspirin\tB-Drug\nhelps\tO\n", "iob"),
     "tags.conll": ("Aspirin B-Drug\n", "iob"),
     "bare.tsv": ("Aspirin\tB\nhelps\tO\n", "iob"),
+    "numbers.tsv": ("Aspirin\t1\nhelps\t0\n", "iob"),
     "a.txt": ("1|t|Aspirin\n1|a|It helps.\n", "pubtator"),
     "q.json": (json.dumps([{"question": "?", "choices": ["x", "y"]}]), "table"),
     "pairs.csv": ("text_a,text_b,score\na,b,3\n", "pairs"),
@@ -91,7 +92,11 @@ def test_a_path_with_an_unknown_ending_in_a_folder_that_is_here_is_no_name_of_th
         ("x.xml", "<collection><source></source></collection>", "the package bconv"),
         ("all/x.xml", "<collection><source></source></collection>", "the package bconv"),
         ("x.json", '{"documents": [{"passages": []}]}', "the package bconv"),
-        ("x.jsonl", '{"text": "a", "entities": [[0, 1, "Drug"]]}', "offsets_to_biluo_tags"),
+        *(
+            ("x.jsonl", json.dumps({"text": "a", key: [span]}), "offsets_to_biluo_tags")
+            for key in ("annotations", "entities", "spans")
+            for span in ([0, 1, "Drug"], {"label": "Drug", "start": 0, "end": 1})
+        ),
     ],
 )
 def test_a_file_that_no_source_reads_is_told_what_to_do_with(tmp_path, name, content, mend):

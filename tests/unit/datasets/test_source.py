@@ -58,6 +58,11 @@ def test_a_key_that_means_nothing_to_a_source_is_refused(source, taken):
         load(DatasetOptions(**other))
 
 
+def test_a_table_with_a_key_of_tagged_texts_is_told_the_key_that_settles_it():
+    with pytest.raises(UsageError, match='set name = "iob"'):
+        registry.load("datasets", "table")(DatasetOptions(names=("O", "B-Drug")))
+
+
 def test_the_keys_of_every_source_are_listed_here():
     keys = {each.name for each in fields(DatasetOptions)} - {"on_bad_row"}
     assert set(TAKES) == set(registry.DATASETS)

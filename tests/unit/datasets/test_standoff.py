@@ -180,6 +180,9 @@ def test_a_mention_over_a_line_end_keeps_its_sentence_and_one_in_parts_is_left_o
         note.endswith("1 of 2 entities are discontinuous and were left out")
         for note in loaded.notes
     )
+    (folder / "a.ann").write_text("T1\tOrgan 0 4;15 21\tleft kidney\n", "utf-8")
+    why = "1 of 1 entities are discontinuous and were left out; no other entity was found"
+    assert refused("brat", folder).endswith(why)
 
 
 @pytest.mark.parametrize(
