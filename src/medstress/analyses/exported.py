@@ -81,12 +81,12 @@ COLUMNS: Mapping[str, tuple[Type, str]] = {
     "first_success": (int, "the first query that succeeded, from 1, which every rate counts"),
     "first_valid_success": (int, "query of the pick, if people say that the right answer holds"),
     "first_success_attempt": (int, "attempt of the first success, for attacks that count attempts"),
-    "option": (str, "field of the first edit"),
+    "option": (str, "field of the first edit, or of the one at the entity or nearest to it"),
     "replaced": (str, "what it replaces"),
     "replacement": (str, "what it puts in"),
     "variant_class": (str, "class of the new name against the right answer"),
     "edits": ([EDIT], "of the pick (the first success that no rule refutes), or of a whole copy"),
-    "edit_characters": (int, "Levenshtein distance of the first edit in characters"),
+    "edit_characters": (int, "Levenshtein distance of that edit in characters"),
     "edit_tokens": (int, "the same in words"),
     "valid": (bool, "true by people's word, false by theirs or that of a rule; null: unknown"),
     "validity_reason": (str, "`review`, the rule or gate, or `rule` where rules refute nothing"),
@@ -176,8 +176,7 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
     }
     if (first := trial.first) is not None:
         row |= {"first_success": first.query, "first_success_attempt": first.attempt}
-    if trial.edits:
-        edit = trial.edits[0]
+    if (edit := trial.edit) is not None:
         old, new = item.replaced(edit), edit.replacement
         row |= {"option": edit.field, "replaced": old, "replacement": new}
         row["edit_characters"] = edit_distance(old, new)

@@ -178,6 +178,11 @@ class Trial:
         return pick is not None and pick.validity[:2] == (False, REVIEW)
 
     @property
+    def edit(self) -> Edit | None:
+        """The edit that lists name: the one at its entity or nearest to it, else the first."""
+        return next(iter(self.item.nearest_first(self.edits)), None)
+
+    @property
     def unit(self) -> str:
         """The part of the item that the trial is about."""
         return str(self.item.unit)

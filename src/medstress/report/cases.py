@@ -109,7 +109,7 @@ class Line:
     group: str
     item: str
     change: Swap | None
-    """The first edit of what is shown."""
+    """The edit of what is shown that `Trial.edit` chooses."""
     key: str
     """The right answer; of a pair the score that people gave."""
     before: str | None
@@ -228,7 +228,6 @@ class Cases:
     def line(self, trial: Trial) -> Line:
         """Return a case as the list shows it."""
         place = trial.arm.place
-        edits = trial.edits
         validity = trial.pick.validity if trial.pick else Validity()
         return Line(
             id=self._ids[trial.id],
@@ -239,7 +238,7 @@ class Cases:
             dataset=place.dataset,
             group=place.group,
             item=trial.item.id,
-            change=_swaps(trial, edits[:1])[0] if edits else None,
+            change=_swaps(trial, [trial.edit])[0] if trial.edit else None,
             key=trial.item.key,
             before=_read(trial, trial.before),
             after=_read(trial, trial.last),
@@ -294,7 +293,8 @@ class Cases:
             for trial in fitting[:_MOST_NAMED]:
                 line, seed = self.line(trial), trial.arm.seed
                 of_seed = "" if seed is None else f", seed {seed}"
-                named.append(f"{line.id} ({line.attack}, {line.model}, {line.group}{of_seed})")
+                at = [line.attack, line.model, line.group, *filter(None, [_entity(trial)])]
+                named.append(f"{line.id} ({', '.join(at)}{of_seed})")
             some = "; ".join(named)
             raise UsageError(
                 f"case {text!r}: {len(fitting):,} trials fit; give the id of one: {some}; {listing}"
@@ -361,8 +361,8 @@ class Cases:
     def _facts(self, trial: Trial, line: Line) -> Iterator[tuple[str, str]]:
         """Yield what a reader is told of a case besides its place and its texts."""
         edits, pick, is_pair = trial.edits, trial.pick, _is_pair(trial)
-        if trial.unit != WHOLE:
-            yield "entity", trial.unit
+        if entity := _entity(trial):
+            yield "entity", entity
         if kind := _type(trial):
             yield "type", kind
         if edits:
@@ -540,6 +540,14 @@ def text_of(trial: Trial) -> str:
 
 def _is_tagged(trial: Trial) -> bool:
     return bool(trial.item.kind == TaggedText.kind)
+
+
+def _entity(trial: Trial) -> str:
+    """Return the part of an item that a trial is about, in words; empty for the whole."""
+    if trial.unit == WHOLE or not _is_tagged(trial):
+        return trial.unit.replace(WHOLE, "")
+    e = trial.item.entity
+    return f"{' '.join(trial.item.tokens[e.start : e.end])} ({trial.unit})"
 
 
 def _read(trial: Trial, answer: Answer | None) -> str | None:

@@ -112,3 +112,6 @@ def test_labels_of_a_tagged_text_are_the_right_ones_and_the_models(refuted_first
     assert (found["gold_before"], found["labels_before"]) == (["O", "B-Drug"], ["O", "B-Drug"])
     assert found["gold_after"] == ["O", "B-Drug", "I-Drug"]
     assert found["labels_after"] == ["O", "O", "O"]
+    elsewhere = Edit(field="tokens", start=0, end=1, replacement="tooks")
+    both = row(replace(tagged, edits=(elsewhere, made)))
+    assert (both["replaced"], both["replacement"]) == ("aspirin", "salicylic acid")

@@ -1,5 +1,6 @@
 """The list of cases on the terminal, and what is marked as changed in a text."""
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -8,10 +9,21 @@ from hypothesis import strategies as some
 from rich.console import Console
 
 from medstress.analyses.verdict import VERDICT
+from medstress.core.errors import UsageError
+from medstress.core.text import Edit
 from medstress.report.cases import Cases, print_cases
 from medstress.report.page import Browser, page
 from medstress.report.text import ADDED, REMOVED, SAME, mark_changes
-from planted_trials import attacked_run, breaks_at_spaces, fooled, right
+from planted_trials import (
+    SWAP,
+    arm,
+    attacked_run,
+    breaks_at_spaces,
+    fooled,
+    planted_run,
+    right,
+    tagged,
+)
 
 
 @pytest.mark.parametrize("width", [120, 160])
@@ -41,6 +53,16 @@ def test_where_harmless_edits_are_the_headline_their_cases_come_first():
     assert 'data-attack="near names / no_op"' in page(
         [run], Browser(data="{}", n_held=1, n_cases=1)
     )
+
+
+def test_a_case_names_its_entity_and_the_edit_at_it():
+    (first, second) = tagged(1, arm(SWAP), "B-Drug O B-Drug", "B-Drug O B-Drug", "O O O")
+    edits = tuple(Edit(field="tokens", start=i, end=i + 1, replacement=f"n{i}") for i in range(3))
+    cases = Cases(planted_run([replace(one, edits=edits) for one in (first, second)]))
+    lines = [cases.line(trial) for trial in cases.trials]
+    assert [str(line.change) for line in lines] == ["t0 → n0", "t2 → n2"]
+    with pytest.raises(UsageError, match=r", t0 \(0:1:Drug\).*, t2 \(2:3:Drug\)"):
+        cases.find("s1")
 
 
 WORDS = some.lists(some.sampled_from(["a", "man", "takes", "aspirin", "(10", "mg)", "α-", "\n"]))
