@@ -267,8 +267,7 @@ class Explanations(Shown):
     def remarks(self) -> Iterator[Remark]:
         """What limits these numbers."""
         few = [
-            f"{row.n:,} of {label(row.victim).words}"
-            + (f" under {_REGIMES[row.regime]}" if row.regime else "")
+            f"{row.n:,} of {row.victim}" + (f" under {_REGIMES[row.regime]}" if row.regime else "")
             for row in self.rows
             if row.kind == "success" and row.n < FEW_QUESTIONS
         ]
@@ -550,7 +549,8 @@ def _chart(case: Explained, number: int) -> Chart:
     trial, points = case.trial, []
     names = [
         trial.item.id,
-        *(label(x).words for x in (trial.arm.attack.label, trial.arm.place.victim)),
+        label(trial.arm.attack.label).words,
+        trial.arm.place.victim,
     ]
     title = ", ".join(names) + (", attack failed" if trial.verdict is Verdict.HELD else "")
     for when, side in (("Before", case.before), ("After", case.after)):

@@ -30,12 +30,12 @@ class Label:
 
 
 def spaced(key: str) -> str:
-    """Return a key as people read it: underscores become spaces, but in names of files.
+    """Return a key as people read it: underscores become spaces. Models keep their names.
 
-    >>> spaced("closed_book"), spaced("my_model.py:answer")
-    ('closed book', 'my_model.py:answer')
+    >>> spaced("closed_book")
+    'closed book'
     """
-    return key if ":" in key or key.endswith(".gguf") else key.replace("_", " ")
+    return key.replace("_", " ")
 
 
 def label(key: str) -> Label:
@@ -361,12 +361,12 @@ def panel(place: Placed, places: Iterable[Placed]) -> str:
     'm, drugs'
     """
     every = list(places)
-    parts = [place.victim]
+    parts = []
     if len({p.dataset for p in every}) > 1:
         parts.append(place.dataset)
     if len({p.group for p in every}) > 1:
         parts.append(place.group)
-    return ", ".join(map(spaced, parts))
+    return ", ".join([place.victim, *map(spaced, parts)])
 
 
 # JSON: the only place where an `Estimate` becomes an object of a file --------------------------
@@ -517,8 +517,7 @@ def attack_names(attacks: Iterable[AttackRecord]) -> dict[str, str]:
 def model_names(labels: Iterable[str]) -> dict[str, str]:
     """Return label -> name of models: the last part of a path unless two models share it.
 
-    A name with spaces is no path. Underscores become spaces, as in tables and pictures, but in
-    names of files.
+    A name with spaces is no path.
 
     >>> model_names(["/models/a/llama", "gpt w/ passage"])
     {'/models/a/llama': 'llama', 'gpt w/ passage': 'gpt w/ passage'}
@@ -528,7 +527,7 @@ def model_names(labels: Iterable[str]) -> dict[str, str]:
         for label in labels
     }
     n_of = Counter(last.values())
-    return {label: spaced(label if n_of[name] > 1 else name) for label, name in last.items()}
+    return {label: label if n_of[name] > 1 else name for label, name in last.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,6 @@ from medstress.analyses.shown import (
     column,
     control_words,
     model_names,
-    named,
-    spaced,
     table,
 )
 from medstress.analyses.transfer import REUSE, TRANSFER
@@ -266,9 +264,8 @@ class Spoken(Shown):
     def _heading(self, heading: str) -> str:
         """Return the heading of a picture, which begins with a model."""
         for label, name in self._names.items():
-            model = spaced(label)
-            if heading == model or heading.startswith(f"{model}, "):
-                return name + heading[len(model) :]
+            if heading == label or heading.startswith(f"{label}, "):
+                return name + heading[len(label) :]
         return heading
 
 
@@ -364,7 +361,7 @@ def performance_of(run: Run) -> Performance:
 
 PERFORMANCE = Analysis("performance", performance_of)
 SPENDING = (
-    named("Paid to", "payer"),
+    column("Paid to", "payer"),
     column("Calls", "calls", "count"),
     column("Tokens in", "tokens_in", "count"),
     column("Tokens out", "tokens_out", "count"),

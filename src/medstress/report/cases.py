@@ -22,7 +22,6 @@ from medstress.analyses.shown import (
     column,
     control_words,
     model_names,
-    spaced,
     table,
 )
 from medstress.analyses.slices import Slicer
@@ -710,7 +709,7 @@ def print_cases(console: Console, cases: Cases) -> None:
         column("Change", lambda line: str(line.change) if line.change else None),
         column("Answer", lambda line: arrow(line.before, line.after)),
         column("Item", "item"),
-        column("Attack on model", lambda line: f"{names[line.attack]} on {spaced(line.model)}"),
+        column("Attack on model", lambda line: f"{names[line.attack]} on {line.model}"),
     )
     shown = table(
         "cases",

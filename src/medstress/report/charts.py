@@ -50,16 +50,33 @@ Format = Literal["svg", "png", "pdf"]
 
 
 class Colours:
-    """The colour of every series: a model has one, whatever the chart."""
+    """The colour and the name of every series: a model has one of each, whatever the chart."""
 
     def __init__(self, models: Iterable[str]) -> None:
         """Give models their colours, in order, by label and by name."""
         names = model_names(dict.fromkeys(models))
-        self._models = {_words(m): i for i, pair in enumerate(names.items()) for m in pair}
+        self._models = {one_line(m): i for i, pair in enumerate(names.items()) for m in pair}
+
+    def named(self, chart: Chart) -> Chart:
+        """Return a chart whose names are as people read them; those of models stay as given."""
+        if chart.kind == "words":
+            return chart
+
+        def words(text: str) -> str:
+            line = one_line(text)
+            name = line if line in self._models else spaced(line)
+            name += "\N{NO-BREAK SPACE}" * (name in _JAVASCRIPT)
+            return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+        points = (
+            replace(p, x=words(p.x) if isinstance(p.x, str) else p.x, series=words(p.series))
+            for p in chart.points
+        )
+        return replace(chart, points=tuple(points))
 
     def of(self, chart: Chart) -> dict[str, int]:
         """Return series -> number of its colour, in the order of the chart."""
-        series = dict.fromkeys(_words(point.series) for point in chart.points)
+        series = dict.fromkeys(point.series for point in chart.points)
         if not (chart.by_model or series.keys() <= self._models.keys()):
             return {name: i for i, name in enumerate(series)}
         numbers = dict(self._models)
@@ -87,6 +104,7 @@ class Drawn:
 
 def draw(chart: Chart, colours: Colours) -> Drawn:
     """Draw every panel of a chart; what is too much for a picture is left to the tables."""
+    chart = colours.named(chart)
     numbers = colours.of(chart)
     by_panel, notes = _panels(chart)
     panels = []
@@ -113,6 +131,7 @@ def write(chart: Chart, form: Format, colours: Colours) -> bytes:
     """Return a chart as a file: its panels below each other, and a legend."""
     import vl_convert
 
+    chart = colours.named(chart)
     numbers, (by_panel, _) = colours.of(chart), _panels(chart)
     panels = [
         _panel(chart, points, numbers, in_page=False)
@@ -195,13 +214,6 @@ def _is_numeric(points: Sequence[Point]) -> bool:
     return all(not isinstance(point.x, str) for point in points)
 
 
-def _words(text: str) -> str:
-    words = spaced(one_line(text))
-    if words in _JAVASCRIPT:
-        words += "\N{NO-BREAK SPACE}"
-    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
-
-
 def _count(point: Point) -> str:
     """Return what a mark counts, in a few letters."""
     y = point.y
@@ -219,8 +231,8 @@ def _tip(point: Point) -> str:
     if isinstance(y, Estimate):
         worst = as_entry(y).lines
         value = " ".join(filter(None, (value, interval(y, "score"), *worst, f"({_count(point)})")))
-    at = _words(point.x) if isinstance(point.x, str) else number(point.x, "number")
-    return ", ".join(filter(None, (at, _words(point.series), value, one_line(point.tip))))
+    at = point.x if isinstance(point.x, str) else number(point.x, "number")
+    return ", ".join(filter(None, (at, one_line(point.series), value, one_line(point.tip))))
 
 
 def _spoken(label: str, points: Sequence[Point]) -> str:
@@ -236,13 +248,13 @@ def _rows(points: Sequence[Point]) -> list[dict[str, Any]]:
         y = point.y if isinstance(point.y, Estimate) else None
         rows.append(
             {
-                "x": _words(point.x) if isinstance(point.x, str) else point.x,
+                "x": point.x,
                 "y": value_of(point),
                 "low": y.ends[0] if y else None,
                 "high": y.ends[1] if y else None,
                 "n": _count(point),
                 "shown": number(value_of(point), "score"),
-                "series": _words(point.series),
+                "series": point.series,
                 "tip": _tip(point),
             }
         )
@@ -268,7 +280,7 @@ def _panel(
 
     rows = _rows(points)
     data = alt.Chart(alt.InlineData(values=rows))
-    names = [name for name in numbers if any(_words(p.series) == name for p in points)]
+    names = [name for name in numbers if any(p.series == name for p in points)]
     colours = [_series(numbers[name], in_page) for name in names]
     has_legend = not in_page and len(names) > 1
     legend = alt.Legend(orient="bottom", columns=2, symbolOpacity=1) if has_legend else None

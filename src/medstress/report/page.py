@@ -12,7 +12,7 @@ from markupsafe import Markup
 from medstress.analyses.cautions import CAUTIONS
 from medstress.analyses.results import RESULTS, Results, Row
 from medstress.analyses.run import Run
-from medstress.analyses.shown import Chart, Json, Remark, Shown, panel
+from medstress.analyses.shown import Chart, Json, Remark, Shown, panel, spaced
 from medstress.analyses.summary import PERFORMANCE, Spoken, names_in, spoken_of
 from medstress.analyses.verdict import MOST_OTHERS, VERDICT, Verdict
 from medstress.core.arms import Place
@@ -251,7 +251,8 @@ def _sentences(remarks: Iterable[Remark]) -> tuple[list[Sentence], list[Sentence
     by_rule: dict[str, dict[tuple[str, str], dict[str, None]]] = {}
     for remark in sorted(remarks, key=lambda remark: remark.level != "warning"):
         own = by_rule.setdefault(remark.rule, {}).setdefault((remark.sentence, remark.level), {})
-        own[" · ".join(filter(None, remark.where)).replace("_", " ")] = None
+        where = (name if i == 2 else spaced(name) for i, name in enumerate(remark.where) if name)
+        own[" · ".join(where)] = None
     shown, alike = list[Sentence](), list[Sentence]()
     for of_rule in by_rule.values():
         first, *rest = (Sentence(*one, [*filter(None, places)]) for one, places in of_rule.items())

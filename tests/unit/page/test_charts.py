@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_drawn_at_its_worst():
 def test_a_model_has_one_colour_in_every_chart():
     colours = Colours(["model_a", "model_b"])
     alone = chart(Point(x="near", y=SHARE, series="model_b"), kind="dots", by_model=True)
-    assert colours.of(alone) == {"model b": 1}
+    assert colours.of(alone) == {"model_b": 1}
     assert "var(--series-2)" in fills(draw(alone, colours).panels[0].body)
     others = chart(Point(x="near", y=SHARE, series="attack"))
     assert colours.of(others) == {"attack": 0}

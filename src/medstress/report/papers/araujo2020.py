@@ -227,7 +227,7 @@ def _clean_models(run: PaperRun, name: str, *, tagged: bool) -> Iterator[Part]:
                 line = of[(*place, attacks[0] if test == CLEAN else test, measure)]
                 ours = line.clean if test == CLEAN else line.attacked
                 values.append([_unless_empty(ours), *scores.printed(test, measure)])
-            rows.append(([label(place[2]), label(place[0]), label(test)], values))
+            rows.append(([place[2], label(place[0]), label(test)], values))
     words = [scores.scoring.words[m] for m in ordered]
     caption = f"Models trained on clean data, on the clean and on perturbed tests. Layout: {SOURCE}"
     labels = ("Model", "Data", "Test")

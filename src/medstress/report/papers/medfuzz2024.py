@@ -60,7 +60,7 @@ def _significance(run: PaperRun) -> Iterator[Part]:
 _Row = tuple[AttemptsOfArm, AtAttempt]
 _FIELDS = (
     named("Attack", "0.attack"),
-    named("Model", "0.victim"),
+    column("Model", "0.victim"),
     named("Data", "0.dataset"),
     column("Attempts", lambda row: str(row[1].attempt)),
     column("Accuracy", "1.estimate", "share", key="accuracy"),

@@ -91,7 +91,7 @@ IN_ORDER = ("nearest", "farthest", "near", "far")
 
 
 _NAMES: Mapping[str, tuple[str, Callable[[Setting], Label | str]]] = {
-    "victim": ("Model", lambda s: label(s.place.victim)),
+    "victim": ("Model", lambda s: s.place.victim),
     "dataset": ("Data", lambda s: label(s.place.dataset)),
     "types": ("Mentions", lambda s: s.types),
     "embedding": ("Embedding", lambda s: s.embedding),
