@@ -456,6 +456,7 @@ class Scored:
             # Scores that are constant say as little as a correlation of 0: B lacks all of A's.
             lacks = is_b and second.is_undefined and self.scoring.is_signed
             p = _test(a, first)[0] if lacks and not metric.endswith("_drop") else None
+            why += ", so p tests A against 0" * (p is not None)
             return value_a, value_b, Difference(estimate=unknown(why), p=p)
         change = first.estimate(gap, name, "paired bootstrap")
         p, ends = _test(gap, first)
