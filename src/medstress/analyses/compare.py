@@ -591,6 +591,10 @@ def _fields(rows: Sequence[Contrast], called: Called) -> list[Field]:
     def these(row: Contrast) -> Estimate | None:
         return None if row.names_like_these is None else row.difference
 
+    def shown(row: Contrast) -> Entry:
+        undefined = row.difference.method if row.difference.value is None else ""
+        return Entry(value=row.verdict, lines=tuple(filter(None, (row.why, undefined))))
+
     def only(row: Contrast) -> str | None:
         return None if row.only_a is None else f"{row.only_a:,} / {row.only_b:,}"
 
@@ -603,5 +607,5 @@ def _fields(rows: Sequence[Contrast], called: Called) -> list[Field]:
         column("B − A, these names", these, "score", wide=True),
         column("Only A / only B", only, wide=True),
         column("p", "p_adjusted", "p", "adjusted by Holm"),
-        column("B is", lambda row: Entry(value=row.verdict, lines=(row.why,) if row.why else ())),
+        column("B is", shown),
     ]

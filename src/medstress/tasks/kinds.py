@@ -220,8 +220,8 @@ class Kind:
         """
         if self.has_parts and not classes:
             raise UsageError(
-                f"dataset: expected at least one entity in {sources}, got tagged texts with O "
-                "alone; give a file with labels B-TYPE and I-TYPE in its last column"
+                f"dataset: expected at least one entity in {sources}, got tagged texts without "
+                "one; give data in which some are marked"
             )
 
 

@@ -158,6 +158,7 @@ def test_scores_that_become_constant_are_worse_than_a_correlation():
     assert row.value_a.value > 0.9
     why = "undefined in B: the model gives every pair the same score, so p tests A against 0, p <"
     assert why in found.sentence
+    assert why.startswith(found.tables()[0].rows[0][-1].lines[0])
     # Perfect scores agree in every resample.
     assert on(pairs(60, 0.0, 1), flat(60)).verdict == "worse"
     assert on(pairs(60, 0.3, 1), flat(60, 2.0), metric="pearson").verdict == "worse"
