@@ -46,6 +46,8 @@ def edit_rows(edits: Iterable[Edit]) -> list[list[Any]]:
 
 def edits_of(rows: Iterable[Sequence[Any]]) -> tuple[Edit, ...]:
     """Return edits from JSON values, the inverse of `edit_rows`."""
+    if not rows:  # most trials
+        return ()
     return tuple(
         Edit(field=name, start=start, end=end, replacement=replacement)
         for name, start, end, replacement in rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import TypeAlias
 
 import numpy as np
@@ -21,9 +21,15 @@ from medstress.core.hashing import DIGEST_BYTES
 
 Numbers: TypeAlias = NDArray[np.int64]
 _CALLS = """
-SELECT trial, attempt, {kind} * 2 + (error IS NOT NULL), COALESCE(query, -1), COALESCE(answer, 0)
-FROM main.exchanges ORDER BY trial, attempt, seq
+SELECT group_concat(trial), group_concat(attempt), group_concat(kind), group_concat(query),
+       group_concat(answer)
+FROM (
+    SELECT trial, attempt, {kind} * 2 + (error IS NOT NULL) AS kind, COALESCE(query, -1) AS query,
+           COALESCE(answer, 0) AS answer
+    FROM main.exchanges WHERE trial >= ? AND trial < ? ORDER BY trial, attempt, seq)
 """
+_PAGE = 1024
+"""Trials whose calls are read together."""
 _WITHOUT = """
 SELECT key FROM main.exchanges WHERE answer IS NULL AND error IS NULL ORDER BY trial, attempt, seq
 """
@@ -129,12 +135,19 @@ def _calls(db: sqlite3.Connection, n_trials: int) -> _Calls:
     kinds = sorted(db.execute("SELECT DISTINCT role, purpose FROM main.exchanges"))
     whens = " ".join(f"WHEN role = ? AND purpose = ? THEN {i}" for i in range(len(kinds)))
     query = _CALLS.format(kind=f"(CASE {whens} END)" if kinds else "0")
-    cells = chain.from_iterable(db.execute(query, list(chain.from_iterable(kinds))))
-    # A copy, because columns that lie together are read several times faster.
-    columns = np.fromiter(cells, np.int64).reshape(-1, 5).T.copy()
-    trial = columns[0]
-    if len(trial) and not (trial.min() > 0 and trial.max() < n_trials):
+    least, most = (f"SELECT {which}(trial) FROM main.exchanges" for which in ("MIN", "MAX"))
+    (first,), (last,) = db.execute(least).fetchone(), db.execute(most).fetchone()
+    if first is not None and not 0 < first <= last < n_trials:
         raise ValueError("a call of no trial")
+    pages = [np.empty((5, 0), dtype=np.int64)]
+    for start in range(0, n_trials, _PAGE):
+        # Numbers as text take two thirds of the time of numbers that become objects of Python.
+        bounds = (*chain.from_iterable(kinds), start, start + _PAGE)
+        texts = db.execute(query, bounds).fetchone()
+        if texts[0] is not None:
+            pages.append(np.array([np.fromstring(text, np.int64, sep=",") for text in texts]))
+    columns = np.concatenate(pages, axis=1)
+    trial = columns[0]
     begun = np.zeros(n_trials, dtype=np.int64)
     for row, n in db.execute(_BEGUN):
         begun[row] = n
@@ -184,9 +197,13 @@ def _answers(
 def _numbered(keys: NDArray[np.bytes_]) -> Numbers:
     """Return a number from 1 for each key that equal keys share."""
     halves = keys.view(">u8").reshape(-1, 2).astype(np.uint64)
-    order = np.lexsort(halves.T)  # far faster than sorting texts
+    order = np.argsort(halves[:, 0], kind="stable")  # far faster than sorting texts
     is_new = np.ones(len(keys), dtype=bool)
-    is_new[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    ends, starts = halves[order[:-1]], halves[order[1:]]
+    if ((starts[:, 0] == ends[:, 0]) & (starts[:, 1] != ends[:, 1])).any():  # half a digest in two
+        order = np.lexsort(halves.T)
+        ends, starts = halves[order[:-1]], halves[order[1:]]
+    is_new[1:] = (starts != ends).any(axis=1)
     numbers = np.empty(len(keys), dtype=np.int64)
     numbers[order] = np.cumsum(is_new)
     return numbers
@@ -194,15 +211,12 @@ def _numbered(keys: NDArray[np.bytes_]) -> Numbers:
 
 MILLION = 1_000_000
 VICTIM = "victim"
-_SPENDING = f"""
-SELECT COALESCE(o.role, '{VICTIM}'), a.victim, COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out),
-       TOTAL(s.seconds)
-FROM answers s
-LEFT JOIN (
-    SELECT DISTINCT answer, role FROM exchanges WHERE role != '{VICTIM}') o ON o.answer = s.id
-JOIN main.trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm
-GROUP BY 1, 2 ORDER BY 1, 2
+# A query for each model and role: sorting all answers by them takes twice as long.
+_SPENDING = """
+SELECT COUNT(*), TOTAL(s.tokens_in), TOTAL(s.tokens_out), TOTAL(s.seconds) FROM answers s
+JOIN main.trials t ON t.id = s.trial JOIN arms a ON a.id = t.arm WHERE a.victim = ?
 """
+_OF_ROLES = f"SELECT answer FROM exchanges WHERE role != '{VICTIM}' AND answer NOT NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +265,17 @@ def read_spending(db: sqlite3.Connection) -> list[Spending]:
 
     A role's answer that no trial has consumed yet counts as the victim's.
     """
-    return [
-        Spending(role, victim, n, int(tokens_in), int(tokens_out), seconds)
-        for role, victim, n, tokens_in, tokens_out, seconds in db.execute(_SPENDING)
-    ]
+    others = f"SELECT DISTINCT role FROM exchanges WHERE role != '{VICTIM}'"
+    roles = [role for (role,) in db.execute(others)]
+    victims = [v for (v,) in db.execute("SELECT DISTINCT victim FROM arms")]
+    found = []
+    for role, victim in sorted(product([*roles, VICTIM], victims)):
+        query, of = _SPENDING, [victim]
+        if role != VICTIM:
+            query, of = f"{query} AND s.id IN ({_OF_ROLES} AND role = ?)", [victim, role]
+        elif roles:
+            query = f"{query} AND s.id NOT IN ({_OF_ROLES})"
+        n, tokens_in, tokens_out, seconds = db.execute(query, of).fetchone()
+        if n:
+            found.append(Spending(role, victim, n, int(tokens_in), int(tokens_out), seconds))
+    return found
