@@ -288,6 +288,10 @@ def test_the_key_and_option_letters_may_not_be_told(words):
         "who says that he and I are friends",
         "named after Anna B.C. Miller",
         "who was the first to arrive",
+        "who lives at 39.0 C.",
+        "who lives at 39 °C",
+        "who pays 4 D, 5 B, or 6 A.",
+        "who sells Vitamin C.",
     ],
 )
 def test_articles_pronouns_and_ordinals_that_name_no_option_pass(words):
