@@ -275,14 +275,14 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
         )
         yield Remark("judge_unread", sentence, at)
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
-        reasons = ", ".join(f"{why} {n:,}" for why, n in row.lost_by_reason.items())
+        reasons = "; ".join(f"{why} ({n:,})" for why, n in row.lost_by_reason.items())
         help_ = "`medstress case DIR ID` shows what the attacker wrote."
         parts = ((*why.partition(": cut off"), n) for why, n in row.lost_by_reason.items())
         if cut := [f"{turn} {n:,} times" for turn, is_cut, _, n in parts if is_cut]:
             help_ += f" Raise max_new_tokens of [role.attacker], which cut {' and '.join(cut)}."
         sentence = (
-            f"{row.attack}: {row.n_lost:,} of {row.n_made:,} attempts asked {row.victim} nothing "
-            f"({reasons}). {help_}"
+            f"{row.attack}: {row.n_lost:,} of {row.n_made:,} attempts never reached {row.victim}. "
+            f"Lost by: {reasons}. {help_}"
         )
         yield Remark("attempts_lost", sentence, at)
     if n_cut := sum(t.n_cut("confidences") for t in row.cell.trials):

@@ -120,6 +120,8 @@ def test_what_was_cut_off_is_named_with_its_turn_and_the_key_of_its_role():
 
     trials = [lost(i, "the plan", "the plan", "the insertions") for i in range(2)]
     (remark,) = (one for one in result(trials).remarks() if one.rule == "attempts_lost")
+    assert "6 of 6 attempts never reached" in remark.sentence
+    assert "Lost by: the plan: cut off (4); the insertions: cut off (2). " in remark.sentence
     assert remark.sentence.endswith(
         "Raise max_new_tokens of [role.attacker], which cut the plan 4 times and the insertions 2 "
         "times."

@@ -57,6 +57,14 @@ _NOTHING = re.compile(
 """A reply in prose that objects to nothing."""
 _YES_NO = re.compile(r"\A\W*(yes|no)\b|\b(yes|no)\W*\Z", re.IGNORECASE)
 _LIST = re.compile(r"\[[^\[\]{}]*\]")
+_REFUSAL = re.compile(
+    r"\W*(?:I(?:.m| am) (?:\w+ )?(?:sorry|unable|not able)|sorry\W+(?:but|I)|as an AI"
+    r"|I (?:can.?t|can ?not|won.t|will not))\b",
+    re.IGNORECASE,
+)
+"""How a refusal begins that fills the form: no insertion about a patient does."""
+_MARKED = re.compile(r"\*\*|</?\w{1,10}>|\[(?:\w{1,10}: ?)?|\]")
+"""What models put around words that they inserted: bold type, tags, brackets."""
 _LEAD = re.compile(
     r'.*\{\s*"\w+"\s*:\s*"?'
     r"|[^.?:>]{0,80}(?:question|item|text|vignette|version|edited|modified|revised|rewritten)"
@@ -299,7 +307,7 @@ class Attacker:
             for letter, option in zip(self.item.letters, self.item.options, strict=True)
             if letter in allowed
             and (
-                re.search(rf"\b(?i:option|distractor|answer|choice)\W{{0,3}}{letter}\b", prose)
+                re.search(rf"\b(?i:option|distractor|answer|choice)\W{{0,6}}{letter}\b", prose)
                 or re.search(rf"\b{re.escape(option)}(?!\w)", prose, re.IGNORECASE)
             )
         ]
@@ -355,6 +363,8 @@ class Attacker:
             return Unreadable(str(error), error.cause)
         if not candidate.edits:
             return Unreadable("it inserts nothing", "nothing inserted")
+        if any(_REFUSAL.match(edit.replacement) for edit in candidate.edits):
+            return Unreadable("it inserts a refusal", "refusal")
         if earlier := self._attempts.get(_key(candidate)):
             return Unreadable(
                 f"it is the same edit as in attempt {earlier}: write another one", "same edit"
@@ -370,7 +380,9 @@ class Attacker:
         for outer in reversed(list(objects_in(prose))):
             inner = [outer, *(one for one in outer.values() if isinstance(one, dict))]
             strings = [[text for text in one.values() if isinstance(text, str)] for one in inner]
-            texts = [text for one in strings for text in (*one, "\n".join(one))]
+            # The original may be there too: of texts with the same words the longest is the edit.
+            texts = sorted((text for one in strings for text in one), key=len, reverse=True)
+            texts += ["\n".join(one) for one in strings]
             if any(texts):
                 given = (one["options"] for one in inner if isinstance(one.get("options"), dict))
                 return self._unlisted(max(texts, key=self._share)), next(given, None)
@@ -386,9 +398,9 @@ class Attacker:
         return whole if end < 0 else whole[: end + len(self.item.stem)], None
 
     def _unlisted(self, text: str) -> str:
-        """Return a text without bold type and without lines that list options or nothing."""
+        """Return a text without marks of what is new, and lines that list options or nothing."""
         own = self.item.question
-        lines = (text if "**" in own else text.replace("**", "")).splitlines()
+        lines = (text if _MARKED.search(own) else _MARKED.sub("", text)).splitlines()
         option = re.compile(r"\W{0,4}[A-J]\W{0,2}[.:)]")
         kept = [line for line in lines if line.strip() in own or not option.match(line)]
         return "\n".join(line for line in kept if line.strip(" `"))
