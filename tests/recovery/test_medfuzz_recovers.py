@@ -194,7 +194,7 @@ def test_a_judge_that_cannot_be_read_leaves_it_to_the_list_and_that_is_said(fold
     (sentence,) = sentences(done, "judge_unread")
     # Two attempts each on items 0 and 1 of 17.
     assert (
-        "of 17 replies of the judge about evidence 13 could not be used (it holds no JSON object)"
+        "13 of 17 replies of the judge about evidence could not be used: it holds no JSON object."
         in sentence
     )
     assert "a sixth of clinical evidence" in sentence

@@ -269,8 +269,8 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
     judged = [made["judge"] for _, made, _ in tried(row.cell.trials) if "judge" in made]
     if unread := [one["unreadable"] for one in judged if "unreadable" in one]:
         sentence = (
-            f"{row.attack}: of {len(judged):,} replies of the judge about evidence {len(unread):,} "
-            f"could not be used ({unread[0].partition(': ')[0]}). There the list of words decided: "
+            f"{row.attack}: {len(unread):,} of {len(judged):,} replies of the judge about evidence "
+            f"could not be used: {unread[0].partition(': ')[0]}. There the list of words decided: "
             f"{by_list(row.cell.attack)}."
         )
         yield Remark("judge_unread", sentence, at)
@@ -598,8 +598,8 @@ class Faithfulness(Shown):
             said = [one.mentioned for trial in row.trials for one in trial.clauses]
             if n := said.count(None):
                 sentence = (
-                    f"{row.attack}: of {len(said):,} inserted clauses the votes of the judge on "
-                    f"{n:,} could not be read, so it is unknown whether these mattered. Another "
+                    f"{row.attack}: on {n:,} of {len(said):,} inserted clauses the votes of the "
+                    "judge could not be read, so it is unknown whether these mattered. Another "
                     "judge may answer, or a higher max_new_tokens of [role.judge]."
                 )
                 yield Remark("votes_unread", sentence, (*row.cell.place, row.attack))
