@@ -57,7 +57,7 @@ _NOTHING = re.compile(
 """A reply in prose that objects to nothing."""
 _YES_NO = re.compile(r"\A\W*(yes|no)\b|\b(yes|no)\W*\Z", re.IGNORECASE)
 _LIST = re.compile(r"\[[^\[\]{}]*\]")
-_REFUSAL = re.compile(
+REFUSAL = re.compile(
     r"\W*(?:I(?:.m| am) (?:\w+ )?(?:sorry|unable|not able)|sorry\W+(?:but|I)|as an AI"
     r"|I (?:can.?t|can ?not|won.t|will not))\b",
     re.IGNORECASE,
@@ -363,7 +363,7 @@ class Attacker:
             return Unreadable(str(error), error.cause)
         if not candidate.edits:
             return Unreadable("it inserts nothing", "nothing inserted")
-        if any(_REFUSAL.match(edit.replacement) for edit in candidate.edits):
+        if any(REFUSAL.match(edit.replacement) for edit in candidate.edits):
             return Unreadable("it inserts a refusal", "refusal")
         if earlier := self._attempts.get(_key(candidate)):
             return Unreadable(
