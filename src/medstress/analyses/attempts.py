@@ -263,7 +263,7 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
         sentence = (
             f"{row.attack}: the judge objected to every edit ({gated.n_objected:,} of "
             f"{gated.n_judged:,}). `medstress case DIR ID` shows what it objects to; another "
-            "judge, or none, may let edits be asked."
+            "judge, or none, may let edits through."
         )
         yield Remark("judge_objects", sentence, at)
     judged = [made["judge"] for _, made, _ in tried(row.cell.trials) if "judge" in made]
