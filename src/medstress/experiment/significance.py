@@ -611,8 +611,8 @@ class Stock:
         if not self._is_spent or len(self._texts) >= LEAST_STOCK:
             return None
         return (
-            f"the role 'attacker' wrote only {len(self._texts)} controls that can be used, of "
-            f"{LEAST_STOCK} that a test needs at least; last reason: {self._reason}"
+            f"the role 'attacker' wrote only {len(self._texts)} controls that can be used, and a "
+            f"test needs {LEAST_STOCK}; the last reason: {self._reason}"
         )
 
     @property
@@ -805,7 +805,9 @@ class Success:
             "hard": self.n_hard,
             "distinct": n_texts * self.n // n_tried if n_texts < n_tried else None,
             "calls": self.calls,
-            "note": self.note if self.n or self.note else "its calls were spent on T and on texts",
+            "note": self.note
+            if self.n or self.note
+            else "its calls were spent before its first control",
         }
 
 
