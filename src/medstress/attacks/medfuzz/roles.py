@@ -65,9 +65,11 @@ REFUSAL = re.compile(
 """How a refusal begins that fills the form: no insertion about a patient does."""
 _MARKED = re.compile(r"\*\*|</?\w{1,10}>|\[(?:\w{1,10}: ?)?|\]")
 """What models put around words that they inserted: bold type, tags, brackets."""
+_HEADING = re.compile(r"\s(?:#+\s*question|[\s*\[]*question\W*:)\W*$", re.IGNORECASE)
+"""A heading between a case and the sentence that asks."""
 _LEAD = re.compile(
     r'.*\{\s*"\w+"\s*:\s*"?'
-    r"|[^.?:>]{0,80}(?:question|item|text|vignette|version|edited|modified|revised|rewritten)"
+    r"|[^.?:>]{0,80}(?:question|item|text|vignette|case|version|edited|modified|revised|rewritten)"
     r'[^.?:>]{0,20}[:>][\s"`]*',
     re.IGNORECASE,
 )
@@ -335,6 +337,8 @@ class Attacker:
         if reply.cause not in ("no JSON", "wrong form"):
             return reply
         whole, options = self._whole_in(text)
+        before, stem, after = whole.rpartition(item.stem)
+        whole = f"{_HEADING.sub(' ', before)}{stem}{after}"
         share = self._share(whole)
         if share >= _LIKE:
             return self._checked(whole, lambda: edits_between(item, whole), None, options or own)
