@@ -193,7 +193,10 @@ def test_a_judge_that_cannot_be_read_leaves_it_to_the_list_and_that_is_said(fold
     assert flipped(done) == {"tiny-0", "tiny-1", "tiny-2", "tiny-3"}
     (sentence,) = sentences(done, "judge_unread")
     # Two attempts each on items 0 and 1 of 17.
-    assert "of 17 replies of the judge 13 could not be used (it holds no JSON object)" in sentence
+    assert (
+        "13 of 17 replies of the judge about evidence could not be used: it holds no JSON object."
+        in sentence
+    )
     assert "a sixth of clinical evidence" in sentence
 
 
@@ -414,3 +417,31 @@ def test_a_conversation_that_outgrows_the_context_fails_its_item_with_the_limit(
     failed = [one for one in rows_of(Run(folder / "run")) if one.error]
     assert (code, row["n_flipped"], row["n_failed"], len(failed)) == (1, 1, 7, 7)
     assert str(most) in failed[0].error
+    shown = capsys.readouterr()
+    assert "role 'attacker': the prompt is too long" in failed[0].error
+    assert "choose a larger context, or fewer attempts" in shown.out + shown.err
+    assert "shorter questions" not in shown.out + shown.err
+
+
+TOO_LONG = """
+experiment = {{name = "long", seeds = [0], controls = false}}
+dataset = {{name = "table", path = "items.jsonl"}}
+victim = {{backend = "openai", model = "both", base_url = "{url}", answer_by = "generate"}}
+role.attacker = {{backend = "python", target = "models.py:attacker"}}
+attack = {{name = "medfuzz", runs = 1, attempts = 1}}
+"""
+
+
+def test_a_target_whose_conversation_outgrows_its_context_is_told_what_helps_it(folder, capsys):
+    with ConversationServer(both, model="both") as server:
+        (folder / "long.toml").write_text(TOO_LONG.format(url=server.url), encoding="utf-8")
+        assert medstress_cli(["run", "long.toml", "--out", "run", "--quiet"]) == 0
+        most = max(n_tokens([asked.prompt]) for asked in server.log) - 1
+    capsys.readouterr()
+    with ConversationServer(both, model="both", context=most) as server:
+        (folder / "long.toml").write_text(TOO_LONG.format(url=server.url), encoding="utf-8")
+        assert medstress_cli(["run", "long.toml", "--out", "run", "--quiet", "--fresh"]) == 1
+    (row,), shown = Run(folder / "run").summary()["results"], capsys.readouterr()
+    assert row["n_failed"] > 0
+    assert "choose a larger context, or shorter questions" in shown.out + shown.err
+    assert "fewer attempts" not in shown.out + shown.err

@@ -263,28 +263,29 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
         sentence = (
             f"{row.attack}: the judge objected to every edit ({gated.n_objected:,} of "
             f"{gated.n_judged:,}). `medstress case DIR ID` shows what it objects to; another "
-            "judge, or none, may let edits be asked."
+            "judge, or none, may let edits through."
         )
         yield Remark("judge_objects", sentence, at)
     judged = [made["judge"] for _, made, _ in tried(row.cell.trials) if "judge" in made]
     if unread := [one["unreadable"] for one in judged if "unreadable" in one]:
         sentence = (
-            f"{row.attack}: of {len(judged):,} replies of the judge {len(unread):,} could not be "
-            f"used ({unread[0].partition(': ')[0]}). There the list of words decided: "
+            f"{row.attack}: {len(unread):,} of {len(judged):,} replies of the judge about evidence "
+            f"could not be used: {unread[0].partition(': ')[0]}. There the list of words decided: "
             f"{by_list(row.cell.attack)}."
         )
         yield Remark("judge_unread", sentence, at)
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
-        reasons = ", ".join(f"{why} {n:,}" for why, n in row.lost_by_reason.items())
+        reasons = "; ".join(f"{why} ({n:,})" for why, n in row.lost_by_reason.items())
         help_ = "`medstress case DIR ID` shows what the attacker wrote."
-        if any(why.endswith(": cut off") for why in row.lost_by_reason):
-            help_ = "Raise max_new_tokens of [role.attacker]."
+        parts = ((*why.partition(": cut off"), n) for why, n in row.lost_by_reason.items())
+        if cut := [f"{turn} {n:,} times" for turn, is_cut, _, n in parts if is_cut]:
+            help_ += f" Raise max_new_tokens of [role.attacker], which cut {' and '.join(cut)}."
         sentence = (
-            f"{row.attack}: {row.n_lost:,} of {row.n_made:,} attempts asked {row.victim} nothing "
-            f"({reasons}). {help_}"
+            f"{row.attack}: {row.n_lost:,} of {row.n_made:,} attempts never reached {row.victim}. "
+            f"Lost by: {reasons}. {help_}"
         )
         yield Remark("attempts_lost", sentence, at)
-    if n_cut := sum("cut_confidences" in one for t in row.cell.trials for one in t.records):
+    if n_cut := sum(t.n_cut("confidences") for t in row.cell.trials):
         sentence = (
             f"{row.attack}: confidences of {row.victim} were cut off in {n_cut:,} conversations, "
             "so the attacker learns none: raise max_new_tokens of [[victim]]."
@@ -597,8 +598,8 @@ class Faithfulness(Shown):
             said = [one.mentioned for trial in row.trials for one in trial.clauses]
             if n := said.count(None):
                 sentence = (
-                    f"{row.attack}: of {len(said):,} inserted clauses the votes of the judge on "
-                    f"{n:,} could not be read, so it is unknown whether these mattered. Another "
+                    f"{row.attack}: on {n:,} of {len(said):,} inserted clauses the votes of the "
+                    "judge could not be read, so it is unknown whether these mattered. Another "
                     "judge may answer, or a higher max_new_tokens of [role.judge]."
                 )
                 yield Remark("votes_unread", sentence, (*row.cell.place, row.attack))

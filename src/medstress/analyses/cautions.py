@@ -84,8 +84,7 @@ _SENTENCES: Mapping[str, str] = {
     "unreadable_clean": "{model}: {n:,} of {of:,} answers before any edit could not be read{on}. "
     "Accuracy counts them as not right.",
     "cut_off": "{model}: {n:,} replies were cut off before an answer could be read. They are never "
-    "right and never a success: raise max_new_tokens of [[victim]], and reasoning_tokens where an "
-    "attack asks in turns.",
+    "right and never a success: raise {keys}.",
     "cut_short": "{n:,} of {of:,} trials did not end within trial_seconds. {counted}: run again "
     "with --retry-failed.",
     "letter_mass": "{model} puts only {share:.0f} % of its probability on the option letters{on}: "
@@ -226,8 +225,7 @@ def _unread(run: Run) -> Iterator[Remark]:
             n_cut = sum(t.queries.cut_off + _is_cut(t) for t in trials)
             n_unread = sum(t.queries.unreadable + (t.verdict is Verdict.UNREADABLE) for t in trials)
             advice = (
-                f"{n_cut:,} were cut off: raise max_new_tokens of [[victim]], or reasoning_tokens "
-                "where its reasoning was cut off."
+                f"{n_cut:,} were cut off: raise {_limits(trials, n_cut)}."
                 if 2 * n_cut >= max(n_unread, 1)
                 else "Let the function return a letter, or the text of an option."
                 if "target_hash" in run.manifest.get("victims", {}).get(victim, {})
@@ -252,7 +250,7 @@ def _lost(run: Run) -> Iterator[Remark]:
     """Count answers that were cut off, trials that were cut short, and successes that were luck."""
     for victim, trials in run.by_model.items():
         if n := sum(_is_cut(t) + t.queries.cut_off for t in trials):
-            yield _say("cut_off", ("", "", victim), model=victim, n=n)
+            yield _say("cut_off", ("", "", victim), model=victim, n=n, keys=_limits(trials, n))
     late = [t.at == "baseline" for t in run.trials if t.verdict is Verdict.CUT_SHORT]
     for is_clean, counted in (
         (False, "They count as held, and at their worst as lost"),
@@ -412,6 +410,14 @@ def _on(run: Run, place: Place) -> str:
     places: Mapping[Place, None] = dict.fromkeys(cell.place for cell in run.cells)
     varies = [i for i in (0, 1) if len({one[i] for one in places}) > 1]
     return f" on {', '.join(place[i] for i in varies)}" if varies else ""
+
+
+def _limits(trials: Sequence[Trial], n: int) -> str:
+    """Name the keys that n replies reached: of a conversation, its reasoning has its own."""
+    of_reasoning = sum(one.n_cut("reasoning") for one in trials)
+    own = f"reasoning_tokens (in {of_reasoning:,} the reasoning was cut off)"
+    keys = ["max_new_tokens of [[victim]]"] * (n > of_reasoning) + [own] * (of_reasoning > 0)
+    return " and ".join(keys)
 
 
 def _is_cut(trial: Trial) -> bool:

@@ -594,7 +594,7 @@ def _open(cell: Cell) -> float:
     if sums.unreadable + sums.failed <= UNSEEN * sums.asked:
         return 0.0
     read = cell.read("asr")
-    return _share(cell, lambda _: read.most & ~read.hit)
+    return _share(cell, lambda _: read.counts & read.most & ~read.hit)
 
 
 def above(estimate: Estimate) -> bool:

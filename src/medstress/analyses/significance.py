@@ -610,6 +610,13 @@ def _number(pair: tuple[ArmTests, SuccessTest]) -> str:
     return f"{trial.item.id}, run {trial.repeat + 1}" if trial.repeat else str(trial.item.id)
 
 
+def _noted(test: SuccessTest) -> str | None:
+    """Say what a reader of p has to know: a guess, and texts that repeat, which bound it."""
+    n = test.n_distinct
+    repeats = [] if n is None else [f"texts repeat: p is at least 1/{n + 1}"]
+    return "; ".join(["guess"] * test.guess + repeats) or None
+
+
 _FAMILIES = (
     named("Model", "victim"),
     named("Attack", "attack", wide=True),
@@ -638,5 +645,5 @@ _TESTS = (
     column("p", "1.p", "p"),
     column("Adjusted p", "1.p_adjusted", "p"),
     column("Calls", "1.calls", "count", "that the test took", wide=True),
-    column("Remark", lambda pair: "guess" if pair[1].guess else None, key="note"),
+    column("Remark", lambda pair: _noted(pair[1]), key="note"),
 )

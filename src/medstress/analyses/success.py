@@ -22,6 +22,7 @@ from medstress.analyses.shown import FLAT, HIDDEN, MEANINGLESS, Remark, right_on
 from medstress.core.arms import MEANINGS, NOISE_CONTROL
 from medstress.core.hashing import rng_for
 from medstress.core.outcomes import TOO_LONG, Verdict, is_too_long
+from medstress.core.queries import ATTACKER
 from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import WILSON, Ends, Estimate, unknown, wilson_ends
 from medstress.stats.paired import Difference
@@ -34,7 +35,6 @@ _PARTS = 40
 """Parts in which resamples of names are counted."""
 MOST_OF_A_REASON = 200
 """Characters of an error that a warning gives."""
-FAIL_AGAIN = "they fail again as they are: choose a larger context, or fewer attempts"
 UNSEEN = 0.1
 """Share of the eligible trials without an edit above which nothing is judged by an attack."""
 
@@ -282,9 +282,17 @@ def _mean(cell: Cell, values: Sequence[tuple[int, float]], what: str) -> Estimat
     return mean_over(np.array([v for _, v in values]), cell.units[0][places], what)
 
 
-def fails_again(reasons: Iterable[str | None]) -> bool:
-    """Return whether all failed trials had prompts that are too long."""
-    return all(map(is_too_long, reasons))
+def what_helps(reasons: Iterable[str | None]) -> str | None:
+    """Say what helps trials that failed, all by prompts that are too long; None for any others.
+
+    An attacker's conversation grows with its attempts, any other with its question alone.
+    """
+    reasons = list(reasons)
+    if not all(map(is_too_long, reasons)):
+        return None
+    of_attacker = [bool(one and one.startswith(f"role {ATTACKER!r}")) for one in reasons]
+    others = ["fewer attempts"] * any(of_attacker) + ["shorter questions"] * (not all(of_attacker))
+    return f"they fail again as they are: choose a larger context, or {' and '.join(others)}"
 
 
 _SENTENCES: Mapping[str, str] = {
@@ -319,7 +327,7 @@ def remarks(cell: Cell, n: Counts, knows: Knowledge | None, loss: Loss | None) -
         **cell.labels,
         **asdict(n),
         "failed": len(notes),  # not those that were cut short before their clean answer
-        "advice": FAIL_AGAIN if fails_again(notes) else "run again with --retry-failed",
+        "advice": what_helps(notes) or "run again with --retry-failed",
         "why": _commonest(notes),
         "long": len(long),
         "why_long": _commonest(long),

@@ -190,7 +190,7 @@ def show(run: Run, *, wide: bool = False) -> int:
 def _failures(run: Run) -> Iterator[str]:
     """Say why trials failed, and how to run them again."""
     from medstress.analyses.shown import capital
-    from medstress.analyses.success import FAIL_AGAIN, fails_again
+    from medstress.analyses.success import what_helps
     from medstress.core.outcomes import Verdict
 
     reasons = Counter(t.note for t in run.trials if t.verdict is Verdict.FAILED)
@@ -200,8 +200,8 @@ def _failures(run: Run) -> Iterator[str]:
     for reason, n in reasons.most_common(_MOST_REASONS):
         yield f"{n:,} failed: {reason}"
     if reasons:
-        if fails_again(reasons):
-            yield f"{capital(FAIL_AGAIN)}."
+        if helps := what_helps(reasons):
+            yield f"{capital(helps)}."
         yield f"To run them again: {run_again(run.folder.path, '--retry-failed')}"
 
 

@@ -74,8 +74,8 @@ class Prediction:
     """One per option, 1 (surely wrong) to 5 (surely right), if the victim was asked for them."""
     finish_reason: str | None = None
     """`length` if nothing could be read because a reply was cut off at `max_new_tokens`."""
-    cut_confidences: bool = False
-    """Whether the confidences are unknown because their reply was cut off at `max_new_tokens`."""
+    cut_turn: str | None = None
+    """The last turn of a conversation that was cut off: reasoning, confidences or answer."""
     reached_goal: bool = False
     """Whether the attack's goal is reached, so that the search may end; set by the referee, for
     attacks to read. False for a success after which the search goes on, and for probes."""

@@ -177,6 +177,10 @@ class Trial:
         pick = self.pick
         return pick is not None and pick.validity[:2] == (False, REVIEW)
 
+    def n_cut(self, turn: str) -> int:
+        """How many of its conversations were cut off last in a turn; see `Prediction.cut_turn`."""
+        return sum(one.get("cut_turn") == turn for one in self.records)
+
     @property
     def edit(self) -> Edit | None:
         """The edit that lists name: the one at its entity or nearest to it, else the first."""

@@ -245,7 +245,7 @@ def turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str
         "rationale": prediction.rationale,
         "confidences": prediction.confidences,
         **({"finish_reason": prediction.finish_reason} if prediction.finish_reason else {}),
-        **({"cut_confidences": True} if prediction.cut_confidences else {}),
+        **({"cut_turn": prediction.cut_turn} if prediction.cut_turn else {}),
     }
 
 

@@ -319,15 +319,17 @@ class RunningWork:
 
 
 # -- Queries as rounds of calls -------------------------------------------------------------------
-def answers_of(replies: tuple[Reply, ...]) -> tuple[Answer, ...]:
-    """Return the replies as answers.
+def answers_of(replies: tuple[Reply, ...], role: str = VICTIM) -> tuple[Answer, ...]:
+    """Return the replies of a role as answers.
 
     Raises:
-        UnansweredError: a call failed.
+        UnansweredError: a call failed; of another role than the victim it says which.
     """
     for reply in replies:
         if isinstance(reply, Failure):
-            raise UnansweredError(reply.error)
+            raise UnansweredError(
+                reply.error if role == VICTIM else f"role {role!r}: {reply.error}"
+            )
     return cast("tuple[Answer, ...]", replies)
 
 
@@ -461,7 +463,7 @@ def consult(
         ),
         candidate=None,
     )
-    return tuple(map(_said, step.calls, answers_of(replies)))
+    return tuple(map(_said, step.calls, answers_of(replies, step.role)))
 
 
 def _said(call: Call, answer: Answer) -> Answer:

@@ -8,6 +8,7 @@ so that no loop is lost for what it costs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -47,7 +48,7 @@ from medstress.attacks.controls.neutral import (
 )
 from medstress.attacks.medfuzz.attack import NAME, MedFuzz
 from medstress.attacks.medfuzz.gates import Draft, objections
-from medstress.attacks.medfuzz.roles import yes_votes
+from medstress.attacks.medfuzz.roles import REFUSAL, yes_votes
 from medstress.core.arms import Place
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
@@ -520,6 +521,9 @@ MOST_DRAWN = 2_000
 WIDTH, MOST_ROUNDS = 32, 10
 """Controls side by side, as far as full rounds over the open tests allow; the most rounds."""
 
+_AROUND = re.compile(r"^(?:\W*\[\d+\])?[\s,;:]*|[\s,;]*$")
+_QUOTED = re.compile(r'^["“]([^"“”]*)["”]$')
+"""What a writer puts around the words of a place: its number, commas; quotes."""
 Asked = Generator[HoldConversations | Consult, Replies, list[Held]]
 Step = Generator[HoldConversations | Consult, Replies, None]
 
@@ -607,8 +611,8 @@ class Stock:
         if not self._is_spent or len(self._texts) >= LEAST_STOCK:
             return None
         return (
-            f"the role 'attacker' wrote only {len(self._texts)} controls that can be used, of "
-            f"{LEAST_STOCK} that a test needs at least; last reason: {self._reason}"
+            f"the role 'attacker' wrote only {len(self._texts)} controls that can be used, and a "
+            f"test needs {LEAST_STOCK}; the last reason: {self._reason}"
         )
 
     @property
@@ -641,8 +645,10 @@ class Stock:
             return f"{len(reply.insertions)} insertions for {n_places} places"
         rest, edits = iter(reply.insertions), []
         for slot in self.slots:
-            words = [next(rest).strip().strip(",;").strip() for _ in slot.parts]
+            words = [_QUOTED.sub(r"\1", _AROUND.sub("", next(rest))) for _ in slot.parts]
             for own, part in zip(words, slot.parts, strict=True):
+                if REFUSAL.match(own):
+                    return "it is a refusal"
                 if not is_similar_length(len(own.split()), part.n_words):
                     return f"{own!r} does not have about {part.n_words} words"
             *before, last = words
@@ -799,7 +805,9 @@ class Success:
             "hard": self.n_hard,
             "distinct": n_texts * self.n // n_tried if n_texts < n_tried else None,
             "calls": self.calls,
-            "note": self.note if self.n or self.note else "its calls were spent on T and on texts",
+            "note": self.note
+            if self.n or self.note
+            else "its calls were spent before its first control",
         }
 
 

@@ -153,11 +153,12 @@ class Conversation:
         reasoned = yield from self._turn(turns, self.decoding)
         rationale = turns[-1].content or reasoned.reasoning or ""
         if reasoned.is_cut:
-            return replace(cut_off_prediction(reasoned), rationale=rationale)
+            cut = cut_off_prediction(reasoned)
+            return replace(cut, rationale=rationale, cut_turn="reasoning")
         form = "{" + ", ".join(f'"{letter}": 1' for letter in letters) + "}"
         turns.append(Message("user", say("target_confidences", form=form)))
         numbers, reply = yield from self._read(turns, Confidences, candidate, _confidences)
-        is_cut = reply.is_cut
+        cut_turn = "confidences" if reply.is_cut else None
         turns.append(Message("user", say("target_letter" if self.by_letter else "target_answer")))
         if self.by_letter:
             lead = "" if self.in_turns else " "
@@ -165,9 +166,8 @@ class Conversation:
         else:
             prediction = yield from self._letter(turns, candidate)
         confidences = None if isinstance(numbers, Unreadable) else numbers
-        return replace(
-            prediction, rationale=rationale, confidences=confidences, cut_confidences=is_cut
-        )
+        cut_turn = "answer" if prediction.finish_reason else cut_turn
+        return replace(prediction, rationale=rationale, confidences=confidences, cut_turn=cut_turn)
 
     def _turn(self, turns: list[Message], decoding: Decoding, schema: str | None = None) -> Turn:
         """Generate one turn and append it to the conversation without its thoughts."""

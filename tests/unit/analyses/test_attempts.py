@@ -109,6 +109,29 @@ def test_gates_that_reject_everything_are_named_with_who_said_so():
     assert row.n_made == row.n_asked + sum(row.lost_by_reason.values())
 
 
+def test_what_was_cut_off_is_named_with_its_turn_and_the_key_of_its_role():
+    def lost(number: int, *turns: str) -> Trial:
+        made = fuzzed(number, *(["refused"] * len(turns)))
+        notes = [
+            {"attempt": i, "unreadable": turn, "lost": "cut off", "reason": "it was cut off"}
+            for i, turn in enumerate(turns, start=1)
+        ]
+        return replace(made, records=(made.records[0], *notes))
+
+    trials = [lost(i, "the plan", "the plan", "the insertions") for i in range(2)]
+    (remark,) = (one for one in result(trials).remarks() if one.rule == "attempts_lost")
+    assert "6 of 6 attempts never reached" in remark.sentence
+    assert "Lost by: the plan: cut off (4); the insertions: cut off (2). " in remark.sentence
+    assert remark.sentence.endswith(
+        "Raise max_new_tokens of [role.attacker], which cut the plan 4 times and the insertions 2 "
+        "times."
+    )
+    talks = [{"attempt": 0, "query": 0, "answer": "A", "cut_turn": "confidences"}]
+    trials = [replace(fuzzed(1, "held"), records=(*talks, *tries("held")[1:]))]
+    (remark,) = (one for one in result(trials).remarks() if one.rule == "cut_confidences")
+    assert "in 1 conversations" in remark.sentence
+
+
 def test_answers_that_nobody_can_read_may_be_lost():
     row = only([fuzzed(i, "held", "held", "held", unreadable=3) for i in range(8)])
     after = row.curve[-1].estimate

@@ -140,9 +140,34 @@ def test_raw_replies_of_an_unreadable_model_are_shown_short():
     )
     sentence = remarks(run)["unread"].sentence
     assert '"I would rather not.' in sentence
-    assert "3 were cut off: raise max_new_tokens of [[victim]], or reasoning_tokens" in sentence
+    assert "3 were cut off: raise max_new_tokens of [[victim]]. It says" in sentence
     assert len(sentence) < 500
     assert "3 replies were cut off" in remarks(run)["cut_off"].sentence
+
+
+@pytest.mark.parametrize(
+    ("turns", "keys"),
+    [
+        (["reasoning"] * 2, "raise reasoning_tokens (in 2 the reasoning was cut off)."),
+        (["answer"] * 2, "raise max_new_tokens of [[victim]]."),
+        (
+            ["reasoning", "answer"],
+            "raise max_new_tokens of [[victim]] and reasoning_tokens (in 1 the reasoning was cut "
+            "off).",
+        ),
+    ],
+)
+def test_of_a_conversation_that_was_cut_off_the_turn_is_named_by_its_key(turns, keys):
+    run = planted_run(
+        replace(
+            trial(i, item=q, verdict=Verdict.UNREADABLE),
+            before=Answer(None, text="", cut_off=True),
+            records=({"attempt": 0, "query": 0, "answer": None, "cut_turn": turn},),
+        )
+        for i, (q, turn) in enumerate(zip(questions(2), turns, strict=True))
+    )
+    assert remarks(run)["cut_off"].sentence.endswith(keys)
+    assert f"2 were cut off: {keys}" in remarks(run)["unread"].sentence
 
 
 def test_one_letter_for_all_questions():

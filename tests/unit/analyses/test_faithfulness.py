@@ -142,5 +142,5 @@ def test_votes_that_could_not_be_read_are_said():
     unread = reasoned(3, ("He is a baker", "..."))
     shown = planted_run([unread], inquiries=(votes_on(unread, [[None]], []),)).of(FAITHFULNESS)
     (said,) = shown.remarks()
-    assert said.sentence.startswith("MedFuzz: of 1 inserted clauses the votes of the judge on 1")
+    assert said.sentence.startswith("MedFuzz: on 1 of 1 inserted clauses the votes of the judge")
     assert list(shown.charts()) == []

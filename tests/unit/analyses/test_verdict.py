@@ -616,7 +616,8 @@ def test_answers_that_could_mostly_not_be_read_are_no_evidence(unreadable, faile
     read = [trial(i, asked=8) for i in range(40)]
     harmless = [trial(i, control(), asked=8) for i in range(40)]
     how = {"asked": 20, "unreadable": unreadable, "failed": failed}
-    attack = planted_run([*(trial(i, **how) for i in range(40)), *harmless]).of(VERDICT)
+    wrong = [trial(40 + i, verdict=Ended.ALREADY_WRONG) for i in range(9)]  # not among the 40
+    attack = planted_run([*(trial(i, **how) for i in range(40)), *harmless, *wrong]).of(VERDICT)
     other = planted_run([*read, *(trial(i, control(), **how) for i in range(40))]).of(VERDICT)
     assert (attack.trust.level, other.trust.level) == (level, level)
     if level == "no":

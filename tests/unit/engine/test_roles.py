@@ -80,7 +80,7 @@ def test_a_role_s_failed_call_fails_its_trial_by_name_and_no_other(tmp_path):
     planned = trials(target, roles=["attacker"])
     _, found, _ = drive(tmp_path, planned, attacker=attacker)
     failed = [trial for trial in found if trial.verdict == Verdict.FAILED]
-    assert [trial.result["note"] for trial in failed] == ["the attacker is tired"]
+    assert [trial.result["note"] for trial in failed] == ["role 'attacker': the attacker is tired"]
     assert failed[0].result["at"] == "attack"
     verdicts = [trial.verdict for trial in found if trial.verdict != Verdict.FAILED]
     assert verdicts == ["flipped", "held", "held", "held", "held"]

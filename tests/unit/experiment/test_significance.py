@@ -1,6 +1,7 @@
 """The flow that tests a family: who is asked in turn, when it stops, and what it costs."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -241,6 +242,23 @@ def test_a_writer_three_in_ten_of_whose_replies_do_not_fit_is_asked_for_more():
         assert test["distinct"] is None
         assert test["n"] > 30
     assert sum(test["calls"] for test in found["tests"]) <= 2_000
+
+
+def test_what_a_writer_puts_around_its_words_is_no_part_of_a_control_and_a_refusal_is_none():
+    seen = set[str]()
+
+    def answer(candidate: Candidate) -> Prediction:
+        seen.update(edit.replacement for edit in candidate.edits if not is_fuzz(candidate))
+        return immune(candidate)
+
+    def write(number: int) -> str:
+        text = f"He likes shop number {number}"
+        forms = (f"[1] {text}", f'"{text}."', f"[1]: “{text}”, ", "I'm sorry, I cannot help")
+        return reply(forms[number % 4])
+
+    family(1, answer, write=write)
+    assert len(seen) >= LEAST_STOCK
+    assert all(re.fullmatch(r"He likes shop number \d+\. ", text) for text in seen)
 
 
 @pytest.mark.parametrize("n_texts", [LEAST_STOCK - 1, LEAST_STOCK])

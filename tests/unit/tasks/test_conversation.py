@@ -188,7 +188,7 @@ def test_a_reasoning_that_was_cut_off_ends_the_conversation_unreadably():
         None,
         "length",
     )
-    assert found.rationale == "The findings"
+    assert (found.rationale, found.cut_turn) == ("The findings", "reasoning")
 
 
 def test_an_answer_that_was_cut_off_is_asked_for_once_more_and_then_unreadable():
@@ -198,12 +198,14 @@ def test_an_answer_that_was_cut_off_is_asked_for_once_more_and_then_unreadable()
     assert "cut off" in calls[3].prompt[-1].content
     _, found = drive(task(), "Facts.", CONFIDENT, cut, cut)
     assert (found.outcome, found.finish_reason) == (Outcome.UNREADABLE, "length")
+    assert found.cut_turn == "answer"
 
 
 def test_confidences_that_were_cut_off_are_unknown_and_the_answer_counts():
     cut = Generated(text=CONFIDENT, finish_reason="length")
     _, found = drive(task(), "Facts.", cut, cut, ANSWER)
     assert (found.confidences, found.answer, found.finish_reason) == (None, "A", None)
+    assert found.cut_turn == "confidences"
 
 
 def test_thoughts_are_neither_read_nor_sent_back():

@@ -282,9 +282,11 @@ def _clinical(number: re.Match[str]) -> str:
 
 # The key.
 
-_LETTER = r"(?<![\w'’.-])[{letters}](?![\w'’-]|\.\w)"
+# After a number a letter is its unit: "39.0 C".
+_ALONE = r"(?<![\w'’.°-])(?<!\d[\s°])(?<!(?i:vitamin) )(?<!(?i:hepatitis) )"
+_LETTER = _ALONE + r"[{letters}](?![\w'’-]|\.\w)"
 # "A" is an article and "I" a pronoun unless something says otherwise.
-_CLOSED = r"(?<![\w'’.-])(?<!vitamin )(?<!hepatitis )A(?=\s*(?:[,;:!?)\]]|\.(?!\w)|$))"
+_CLOSED = _ALONE + r"A(?=\s*(?:[,;:!?)\]]|\.(?!\w)|$))"
 _NAMED = (
     r"\b(?i:option|choice|answer|alternative)s?(?:\s+(?i:is|was|letter|marked))*\s*:?\s*"
     r"(?:[\"'“(\[]\s*)?(?:[{letters}]|[{small}]|a(?=\s*(?:[.,;:!?)\]\"'”]|$)))(?![\w'’-])"

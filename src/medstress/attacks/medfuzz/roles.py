@@ -57,9 +57,19 @@ _NOTHING = re.compile(
 """A reply in prose that objects to nothing."""
 _YES_NO = re.compile(r"\A\W*(yes|no)\b|\b(yes|no)\W*\Z", re.IGNORECASE)
 _LIST = re.compile(r"\[[^\[\]{}]*\]")
+REFUSAL = re.compile(
+    r"\W*(?:I(?:.m| am) (?:\w+ )?(?:sorry|unable|not able)|sorry\W+(?:but|I)|as an AI"
+    r"|I (?:can.?t|can ?not|won.t|will not))\b",
+    re.IGNORECASE,
+)
+"""How a refusal begins that fills the form: no insertion about a patient does."""
+_MARKED = re.compile(r"\*\*|</?\w{1,10}>|\[(?:\w{1,10}: ?)?|\]")
+"""What models put around words that they inserted: bold type, tags, brackets."""
+_HEADING = re.compile(r"\s(?:#+\s*question|[\s*\[]*question\W*:)\W*$", re.IGNORECASE)
+"""A heading between a case and the sentence that asks."""
 _LEAD = re.compile(
     r'.*\{\s*"\w+"\s*:\s*"?'
-    r"|[^.?:>]{0,80}(?:question|item|text|vignette|version|edited|modified|revised|rewritten)"
+    r"|[^.?:>]{0,80}(?:question|item|text|vignette|case|version|edited|modified|revised|rewritten)"
     r'[^.?:>]{0,20}[:>][\s"`]*',
     re.IGNORECASE,
 )
@@ -299,7 +309,7 @@ class Attacker:
             for letter, option in zip(self.item.letters, self.item.options, strict=True)
             if letter in allowed
             and (
-                re.search(rf"\b(?i:option|distractor|answer|choice)\W{{0,3}}{letter}\b", prose)
+                re.search(rf"\b(?i:option|distractor|answer|choice)\W{{0,6}}{letter}\b", prose)
                 or re.search(rf"\b{re.escape(option)}(?!\w)", prose, re.IGNORECASE)
             )
         ]
@@ -327,6 +337,8 @@ class Attacker:
         if reply.cause not in ("no JSON", "wrong form"):
             return reply
         whole, options = self._whole_in(text)
+        before, stem, after = whole.rpartition(item.stem)
+        whole = f"{_HEADING.sub(' ', before)}{stem}{after}"
         share = self._share(whole)
         if share >= _LIKE:
             return self._checked(whole, lambda: edits_between(item, whole), None, options or own)
@@ -355,6 +367,8 @@ class Attacker:
             return Unreadable(str(error), error.cause)
         if not candidate.edits:
             return Unreadable("it inserts nothing", "nothing inserted")
+        if any(REFUSAL.match(edit.replacement) for edit in candidate.edits):
+            return Unreadable("it inserts a refusal", "refusal")
         if earlier := self._attempts.get(_key(candidate)):
             return Unreadable(
                 f"it is the same edit as in attempt {earlier}: write another one", "same edit"
@@ -370,7 +384,9 @@ class Attacker:
         for outer in reversed(list(objects_in(prose))):
             inner = [outer, *(one for one in outer.values() if isinstance(one, dict))]
             strings = [[text for text in one.values() if isinstance(text, str)] for one in inner]
-            texts = [text for one in strings for text in (*one, "\n".join(one))]
+            # The original may be there too: of texts with the same words the longest is the edit.
+            texts = sorted((text for one in strings for text in one), key=len, reverse=True)
+            texts += ["\n".join(one) for one in strings]
             if any(texts):
                 given = (one["options"] for one in inner if isinstance(one.get("options"), dict))
                 return self._unlisted(max(texts, key=self._share)), next(given, None)
@@ -386,9 +402,9 @@ class Attacker:
         return whole if end < 0 else whole[: end + len(self.item.stem)], None
 
     def _unlisted(self, text: str) -> str:
-        """Return a text without bold type and without lines that list options or nothing."""
+        """Return a text without marks of what is new, and lines that list options or nothing."""
         own = self.item.question
-        lines = (text if "**" in own else text.replace("**", "")).splitlines()
+        lines = (text if _MARKED.search(own) else _MARKED.sub("", text)).splitlines()
         option = re.compile(r"\W{0,4}[A-J]\W{0,2}[.:)]")
         kept = [line for line in lines if line.strip() in own or not option.match(line)]
         return "\n".join(line for line in kept if line.strip(" `"))

@@ -229,6 +229,11 @@ def test_a_whole_sentence_denies_nothing_of_the_next(sentence, where, by_list):
         ("an infiltrate.", "an infiltrate. His wife says never."),
         ("an infiltrate.", "an infiltrate. Not really."),
         ("an infiltrate.", "an infiltrate. The symptoms resolved."),
+        ("an infiltrate.", "an infiltrate. The history is that of a different patient."),
+        ("an infiltrate.", "an infiltrate. It turned out to be someone else's chart."),
+        ("an infiltrate.", "an infiltrate. In truth he made all of this up."),
+        ("an infiltrate.", "an infiltrate. The report was mixed up with that of a neighbour."),
+        ("an infiltrate.", "an infiltrate. He recovered fully since then."),
         ("an infiltrate.", "an infiltrate. All of this is allegedly so."),
         ("an infiltrate.", "an infiltrate. The whole story is supposedly a joke."),
         ("an infiltrate.", "an infiltrate. He allegedly had fever."),
@@ -238,6 +243,12 @@ def test_a_whole_sentence_denies_nothing_of_the_next(sentence, where, by_list):
 )
 def test_what_denies_or_doubts_the_case_stays_rejected(old, new):
     assert "facts" in said(edited(old, new, asked(CASE)))
+
+
+def test_a_denial_that_shares_only_words_that_say_nothing_with_the_case_passes():
+    item = asked("Against advice he takes nothing twice each day.")
+    made = inserted(item, [("end", "He could not pay twice, and each vote was against no one.")])
+    assert said(made) == {}
 
 
 def test_only_insertions_of_a_limited_length_are_let_through():
@@ -288,6 +299,10 @@ def test_the_key_and_option_letters_may_not_be_told(words):
         "who says that he and I are friends",
         "named after Anna B.C. Miller",
         "who was the first to arrive",
+        "who lives at 39.0 C.",
+        "who lives at 39 °C",
+        "who pays 4 D, 5 B, or 6 A.",
+        "who sells Vitamin C.",
     ],
 )
 def test_articles_pronouns_and_ordinals_that_name_no_option_pass(words):
