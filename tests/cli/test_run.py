@@ -53,7 +53,7 @@ def test_a_dry_run_asks_nothing_and_bounds_what_the_run_asks(bench, workbench, m
     assert (told.code, told.err) == (0, "")
     assert bench.received() == []
     assert not bench.out.exists()
-    found = re.match(r"queries: at most ([\d,]+) \(exact bound\), ", told.out)
+    found = re.search(r"\nqueries: at most ([\d,]+) \(exact bound\), ", told.out)
     assert found
     bound = int(found[1].replace(",", ""))
     # 11 attackable questions; 40 names, of which none is excluded; one seed for `nearest`.

@@ -200,16 +200,16 @@ class DryRun(Shown):
 
     @property
     def lines(self) -> Sequence[str]:
-        """The bound, with what queries are for, and the estimate, with what each model costs."""
+        """The estimate, with what all models cost, and the bound, with what queries are for."""
         total = self.total
         about = _amounts(total.about_calls, total.tokens, total.usd, total.minutes)
         parts = " + ".join(
             f"{part} {total.queries[part]:,}" for part in PARTS if total.queries[part]
         )
         return [
+            f"estimate: about {about}",
             f"queries: at most {total.bound:,} (exact bound), {parts}, in at most "
             f"{total.calls:,} calls",
-            f"estimate: about {about}",
         ]
 
     def tables(self) -> Sequence[Table]:

@@ -70,7 +70,7 @@ def test_the_dry_run_counts_runs_and_says_what_roles_are_asked(tables):
     assert victim.queries == {"clean": 8, "attacks": 16, "checks": 8}
     # Three turns and two repairs at most; sixteen attempts with two turns and two repairs.
     assert (victim.bound, victim.calls, attacker.calls) == (32, 160, 64)
-    assert dry.lines[0] == (
+    assert dry.lines[1] == (
         "queries: at most 96 (exact bound), clean 8 + attacks 80 + checks 8, in at most 224 calls"
     )
 
