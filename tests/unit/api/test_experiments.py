@@ -40,7 +40,7 @@ def _full():
         name="full",
         dataset=[ms.Dataset(name="table", path=Path("q.jsonl"), columns={"question": 'the "q"'})],
         entities=ms.Entities(type=("T121", "T109"), vocabulary="drugs", embedding="ngram"),
-        victim=[always_a, ms.Victim(backend="mock", name='the "m"\n')],
+        victim=[always_a, ms.Victim(backend="mock", name='the "m" \\')],
         attack=[
             ms.EntitySubstitution(sampler="pdws", n=-20, budget=4),
             ms.Attack(name="swap_noise"),
