@@ -242,8 +242,11 @@ def compare(
         if spec is not None:
             notes[f"{note_on_stored(spec)}."] = None
         differs |= dict.fromkeys(between)
-        is_same = factor != "victim" and all(d.factor != "victim" for d in between)
-        arm = Matched(first.run, second.run, a, b, pairs, spec is not None, is_same)
+        arm = Matched(
+            *(first.run, second.run, a, b, pairs),
+            is_stored=spec is not None,
+            is_of_one_model=all(d.factor != "victim" for d in between) and factor != "victim",
+        )
         matched.append(arm)
         rows += contrasts(arm, is_of_models=factor == "victim", metric=metric, margin=margin)
     if not matched:
