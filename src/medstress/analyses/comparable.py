@@ -17,10 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from medstress.analyses.run import Cell, Run
+import numpy as np
+
+from medstress.analyses.run import Cell, Pairs, Run
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
 from medstress.core.errors import UsageError, setting
+from medstress.stats.shares import Units
 
 Factor: TypeAlias = Literal["victim", "attack", "group"]
 FACTORS: Sequence[Factor] = get_args(Factor)
@@ -50,14 +53,15 @@ class Differs:
     """What it is part of; None for what may differ between any two runs."""
 
 
-def differences(first: Run, a: Cell, second: Run, b: Cell) -> list[Differs]:
-    """List what differs between an arm of A and an arm of B."""
+def differences(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> list[Differs]:
+    """List what differs between an arm of A and an arm of B; `pairs` are of their trials."""
     one, other = first.manifest, second.manifest
     return [
         *_models(one, a.place.victim, other, b.place.victim),
         *_tasks(_task(one, a), _task(other, b)),
         *_attack(one, a, other, b),
         *_names(one, a, other, b),
+        *_documents(a.units[:, pairs.first], b.units[:, pairs.second]),
         *_differing("", one["versions"], other["versions"]),
         *_differing("[experiment] ", _part(one, "settings"), _part(other, "settings")),
     ]
@@ -210,6 +214,14 @@ def _names(first: Spec, a: Cell, second: Spec, b: Cell) -> Iterator[Differs]:
     yield from listed or [
         _differs("names: words, types, synonyms", (_short(str(h)) for h in hashes), "group")
     ]
+
+
+def _documents(*sides: Units) -> Iterator[Differs]:
+    """Compare how many documents the items of the pairs are of."""
+    counts = [len(np.unique(units[0])) for units in sides]
+    if counts[0] != counts[1]:
+        n_items = len(np.unique(sides[0][1]))
+        yield _differs("documents", ("none" if n == n_items else n for n in counts), None)
 
 
 def _models(first: Spec, a: str, second: Spec, b: str) -> Iterator[Differs]:

@@ -51,7 +51,7 @@ from medstress.analyses.shown import (
 )
 from medstress.core.errors import UsageError, did_you_mean, setting
 from medstress.core.trials import Trial
-from medstress.stats.estimate import Estimate, holm
+from medstress.stats.estimate import Ends, Estimate, holm
 from medstress.stats.paired import LEAST_UNITS
 from medstress.tasks.scores import OF_ATTACKABLE
 
@@ -232,7 +232,8 @@ def compare(
     matched: list[Matched] = []
     rows: list[Contrast] = []
     for a, b in arms:
-        between = differences(first.run, a, second.run, b)
+        pairs = pair(a, b, _content_key(a, b))
+        between = differences(first.run, a, second.run, b, pairs)
         check_same(between, factor, a.attack.label)
         if factor != "victim" and not any(d.factor == factor for d in between):
             notes[f"{a.attack.label}: the same in both, so left out."] = None
@@ -241,8 +242,11 @@ def compare(
         if spec is not None:
             notes[f"{note_on_stored(spec)}."] = None
         differs |= dict.fromkeys(between)
-        pairs = pair(a, b, _content_key(a, b))
-        arm = Matched(first.run, second.run, a, b, pairs, is_stored=spec is not None)
+        arm = Matched(
+            *(first.run, second.run, a, b, pairs),
+            is_stored=spec is not None,
+            is_of_one_model=all(d.factor != "victim" for d in between) and factor != "victim",
+        )
         matched.append(arm)
         rows += contrasts(arm, is_of_models=factor == "victim", metric=metric, margin=margin)
     if not matched:
@@ -257,7 +261,11 @@ def compare(
         )
     _check_decidable(rows, metric)
     called = _called(first.run, second.run)
-    words = _Words(factor, margin, _why_open(first, second), _varying(rows), called)
+    is_of_one_model = all(arm.is_of_one_model for arm in matched)
+    if factor != "victim" and not is_of_one_model:
+        note = f"Not only the {factor} differs, so part of the difference may be the model's."
+        notes[note] = None
+    words = _Words(is_of_one_model, margin, _why_open(first, second), _varying(rows), called)
     rows = [words.settled(row) for row in _adjusted(rows)]
     deciding = [row for row in rows if row.decides]
     verdict = min((row.verdict for row in deciding), key=DECISIONS.index)
@@ -442,7 +450,7 @@ def _varying(rows: Sequence[Contrast]) -> frozenset[str]:
 class _Words(NamedTuple):
     """What the sentences of a comparison share."""
 
-    factor: Factor
+    is_of_one_model: bool
     margin: float | None
     why_open: str | None
     varying: frozenset[str]
@@ -452,6 +460,8 @@ class _Words(NamedTuple):
         """Return a row with its verdict and its sentence: by which numbers, and what n can see."""
         verdict = _verdict(row) if self.why_open is None or not row.n_pairs else "undecided"
         why = (self.why_open or _why_undecided(row, self.margin)) if verdict == "undecided" else ""
+        if verdict == "equivalent within the margin":
+            why = f"90 % interval{_ends(row.interval90)}"
         if not row.n_pairs:
             text = f"Nothing to compare {self.place(row)}: no pair has {row.measure!r}."
             return replace(row, verdict=verdict, sentence=text)
@@ -460,13 +470,13 @@ class _Words(NamedTuple):
             b=decimal(row.value_b.value),
             control=(row.control or "").replace("_", " "),
         )
-        change = f"difference {decimal(row.difference.value)}{_ends(row.difference)}"
-        if row.names_like_these is not None:
-            change += (
-                f" for exactly these names and{_ends(row.names_like_these)} for names like these"
-            )
+        change = f"difference {decimal(row.difference.value)}{_ends(row.difference.ends)}"
+        if (like := row.names_like_these) is not None:
+            change += f" for exactly these names and{_ends(like.ends)} for names like these"
         if row.difference.low is None:
             change += f", {row.difference.method}"
+        if why and verdict != "undecided":
+            change += f", {why}"
         if row.p_adjusted is not None:
             p = row.p_adjusted
             change += ", p < .001" if p < 0.001 else f", p = {decimal(p)}"
@@ -474,18 +484,17 @@ class _Words(NamedTuple):
         pairs = n if row.n_pairs == row.n_items else f"{row.n_pairs:,} pairs of {n}"
         text = f"{self.shown(verdict, why)} {self.place(row)}: {clause} ({change}; {pairs})."
         if row.n_open:
-            text += f" A failed call leaves {PAIRS.count(row.n_open)} open."
+            text += f" In {PAIRS.count(row.n_open)} a call failed or no edit was shown."
         if row.doubt and verdict != "undecided":
             text += f" {row.doubt[0].upper()}{row.doubt[1:]}."
-        if row.power and verdict not in ("better", "worse"):
+        if row.power and verdict == "undecided":
             text += f" {_power(row.power)}"
         return replace(row, verdict=verdict, sentence=text, why=why)
 
     def shown(self, verdict: Decision, why: str) -> str:
         """Return what is shown, to be followed by where; or why nothing is."""
-        is_of_models = self.factor == "victim"
-        subject = "B is" if is_of_models else "The model is"
-        other = "than A" if is_of_models else "under B than under A"
+        subject = "The model is" if self.is_of_one_model else "B is"
+        other = "under B than under A" if self.is_of_one_model else "than A"
         margin = f"the margin of {decimal(self.margin)}"
         words: Mapping[Decision, str] = {
             "better": f"{subject} better {other}",
@@ -516,10 +525,9 @@ def _power(power: Sequence[Detectable]) -> str:
     return f"With so many pairs 80 % power finds a difference of {' or '.join(parts)}."
 
 
-def _ends(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f" [{decimal(estimate.low)}, {decimal(estimate.high)}]"
+def _ends(ends: Ends) -> str:
+    low, high = ends
+    return "" if low is None or high is None else f" [{decimal(low)}, {decimal(high)}]"
 
 
 def _notes(
@@ -529,8 +537,8 @@ def _notes(
     if worst := max(row.n_worst for row in deciding):
         yield (
             "An unreadable, failed or missing answer counts against the model in "
-            f"{_TRIALS.count(worst)} of a result that decides, so shares differ from those of the "
-            "summary."
+            f"{_TRIALS.count(worst)} of a result that decides, so shares may differ from those of "
+            "the summary."
         )
     for i, (name, side) in enumerate(zip("AB", (first, second), strict=True)):
         if not side.run.is_complete:

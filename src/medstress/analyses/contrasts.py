@@ -3,7 +3,7 @@
 Where both arms draw names at random, what is shown rests on names like these: items and names are
 resampled together, because an item test speaks of the names that were drawn. Unreadable answers of
 B count as lost; what speaks for B has to hold with those of A counted as right. Where calls failed,
-it has to hold whatever the answers would have been.
+or answers about harmless edits are unreadable, it has to hold whatever these would have been.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from medstress.analyses.run import Cell, Metric, Pairs, Reading, Run, pair
 from medstress.analyses.scores import Scored, scored
 from medstress.analyses.scores import scores as scores_of
-from medstress.analyses.shown import HIDDEN, PAIRS, TEXTS, Noun, OfAttack, noun_of
+from medstress.analyses.shown import (
+    ENTITIES,
+    HIDDEN,
+    TEXTS,
+    Noun,
+    OfAttack,
+    control_words,
+    noun_of,
+)
 from medstress.analyses.success import doubt, reach, readings
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
@@ -105,7 +113,8 @@ class Contrast:
     interval90: Ends
     """Of what decides: equivalence rests on it."""
     p: float | None
-    """Of what decides; for names like these at least that of the items."""
+    """Of what decides; for names like these at least that of the items, and of `asr_net` at least
+    that of what is lost to the attack."""
     p_adjusted: float | None = None
     power: Sequence[Detectable] = ()
     """Of shares that decide."""
@@ -117,7 +126,7 @@ class Contrast:
     doubt: str | None = field(default=None, metadata=HIDDEN)
     """Why something is not claimed although the intervals show it."""
     why: str = field(default="", metadata=HIDDEN)
-    """Why nothing is decided; empty where something is."""
+    """Why nothing is decided, or what shows that A and B are equivalent; else empty."""
 
     @property
     def decisive(self) -> Estimate:
@@ -148,6 +157,8 @@ class Matched:
     pairs: Pairs
     is_stored: bool = False
     """Whether it asks stored edits: then the first alone counts, which no answer chose."""
+    is_of_one_model: bool = False
+    """Whether A and B attack the same model, of which harmless edits say the same."""
 
     @property
     def budget(self) -> int | None:
@@ -162,10 +173,11 @@ class Matched:
         """Return a contrast of these pairs."""
         cells, trials = (self.a, self.b), self.a.trials
         a, b = (OfAttack(**cell.labels) for cell in cells)
+        noun = noun_of(trials[0])
         counts = {
             "n_items": len({trials[i].item.id for i in self.pairs.first}),
             "n_pairs": len(self.pairs),
-            "noun": noun_of(trials[0]),
+            "noun": TEXTS if noun is ENTITIES else noun,  # which items are
         }
         return Contrast(a=a, b=b, metric=metric, decides=decides, **{**counts, **parts})
 
@@ -199,14 +211,15 @@ def contrasts(
         every = [scores_of(run, cell) if run.controls(cell) else None for run, cell in sides]
         for name in scores.shown(wanted):
             row = _of_score(arm, scores, name, margin, decides=name == wanted)
-            whys = [of.doubt(name) if of and is_of_models else None for of in every]
+            whys = [of.doubt(name) if of and not arm.is_of_one_model else None for of in every]
             yield _doubted(row, _doubts(whys))
     judged = arm.where(_ended(a)[both.first] & _ended(b)[both.second])
     if not len(judged.pairs):
         return
     i, j = judged.pairs.first, judged.pairs.second
     common = judged.where(np.asarray(a.eligible[i] & b.eligible[j]))
-    doubts = _doubts([doubt(*side, arm.budget) for side in sides]) if is_of_models else {}
+    whys = [None if arm.is_of_one_model else doubt(*side, arm.budget) for side in sides]
+    doubts = _doubts(whys)
     for share in shares:
         kept = common if share == "asr" else judged
         row = _of_share(kept, share, margin, decides=share == wanted)
@@ -215,7 +228,7 @@ def contrasts(
     for name in controls[0]:
         if name in controls[1]:
             cells = controls[0][name], controls[1][name]
-            yield _of_net(common, name, cells, margin, decides=wanted == "asr_net")
+            yield _of_net(common, name, cells, margin, doubts, decides=wanted == "asr_net")
 
 
 def _doubts(whys: Iterable[str | None]) -> dict[str, frozenset[Claim]]:
@@ -470,9 +483,20 @@ def _drawn(run: Run, trial: Trial, *, first_only: bool) -> frozenset[str]:
 
 
 def _of_net(
-    arm: Matched, control: str, controls: tuple[Cell, Cell], margin: float | None, *, decides: bool
+    arm: Matched,
+    control: str,
+    controls: tuple[Cell, Cell],
+    margin: float | None,
+    doubts: Mapping[str, frozenset[Claim]],
+    *,
+    decides: bool,
 ) -> Contrast:
-    """Return the contrast of what is lost net of a control, on what is known in all four arms."""
+    """Return the contrast of what is lost net of a control, on what is known in all four arms.
+
+    A net is lower where harmless edits take more, which makes no model better. So what it shows has
+    to hold of what is lost to the attack as well: noise that is independent of the loss moves the
+    two in opposite ways.
+    """
     at = [_partners(cell, own) for cell, own in zip((arm.a, arm.b), controls, strict=True)]
     net = arm.where((at[0][arm.pairs.first] >= 0) & (at[1][arm.pairs.second] >= 0))
     pairs = net.pairs
@@ -494,11 +518,10 @@ def _of_net(
         control_a, attack_a, control_b, attack_b = lost
         return np.asarray((control_a - attack_a) - (control_b - attack_b))
 
-    values = [gain(a.read, c.read, b.read, d.read)]
-    if (b.failed | c.failed).any():
-        values.append(gain(a.read, c.read | c.failed, b.read | b.failed, d.read))
-    if (a.best != a.read).any() or d.failed.any():
-        values.append(gain(a.best, c.read, b.read, d.read | d.failed))
+    # As shown an answer that is open counts against the model: against A, then for B.
+    shown = gain(a.read, c.best, b.read, d.best)
+    ends = gain(a.best, c.read, b.read, d.best), gain(a.read, c.best, b.read | b.failed, d.read)
+    values = [shown, *(way for way in ends if (way != shown).any())]
     units = net.pairs.units
     names = _names(
         net,
@@ -508,32 +531,37 @@ def _of_net(
     )
     means = [mean(way, units, 2.0) for way in values]
     if not isinstance(names, str) and means[0].p is not None:
-        more, less = values[0] > 0, values[0] < 0
+        more, less = shown > 0, shown < 0
         of_a, of_b = (at[0][pairs.first], at[1][pairs.second])
         took = (
             [
                 (arm.a, pairs.first[more & b.read & ~a.read]),
-                (controls[1], of_b[more & c.read & ~d.read]),
+                (controls[1], of_b[more & c.best & ~d.best]),
             ],
             [
                 (arm.b, pairs.second[less & a.read & ~b.read]),
-                (controls[0], of_a[less & d.read & ~c.read]),
+                (controls[0], of_a[less & d.best & ~c.best]),
             ],
         )
         means[0] = replace(means[0], p=max(means[0].p, _p_of_names(*took)))
     ways = [_of_names(m, way, units, names, 2.0) for m, way in zip(means, values, strict=True)]
-    return net.contrast(
+    row = net.contrast(
         "asr_net",
         decides,
         control=control,
-        n_worst=int((a.read != a.plain).sum() + (b.read != b.plain).sum()),
+        n_worst=sum(int((one.read != one.plain).sum()) for one in (a, b, c, d)),
         n_open=int((a.failed | b.failed | c.failed | d.failed).sum()),
-        value_a=mean(c.read.astype(np.float64) - a.read, units).estimate,
-        value_b=mean(d.read.astype(np.float64) - b.read, units).estimate,
+        value_a=mean(c.best.astype(np.float64) - a.read, units).estimate,
+        value_b=mean(d.best.astype(np.float64) - b.read, units).estimate,
         **_shown(means[0], ways, names, is_good=False),
-        claims=_claims(ways, margin, n_differ := _n_units(net.pairs, values[0] != 0)),
+        claims=_claims(ways, margin, n_differ := _n_units(net.pairs, shown != 0)),
         n_differ=n_differ,
     )
+    alone = _of_share(net, "asr", margin, decides=False)
+    if row.p is not None and alone.p is not None:
+        row = replace(row, p=max(row.p, alone.p))
+    why = f"{control_words(control)} may make or hide the difference"
+    return _doubted(row, {**doubts, why: frozenset(get_args(Claim)) - alone.claims})
 
 
 def _partners(cell: Cell, control: Cell) -> Places:
@@ -560,7 +588,6 @@ def _of_score(
         words=scores.words(metric),
         n_items=scores.n_items,
         n_pairs=scores.n_items,
-        noun=PAIRS if noun_of(arm.a.trials[0]) is PAIRS else TEXTS,
         value_a=value_a,
         value_b=value_b,
         difference=change.estimate,

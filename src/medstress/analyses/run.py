@@ -462,7 +462,7 @@ class Pairs:
     Attributes:
         first: places in the first cell, shape (n,).
         second: places in the second cell.
-        units: of the pairs, shape (3, n).
+        units: of the pairs, shape (3, n); documents that either cell knows.
     """
 
     __slots__ = ("first", "second", "units")
@@ -484,8 +484,8 @@ def pair(
     """Pair trials of two cells; one without random numbers counts for every seed of the other.
 
     Args:
-        first: a cell, whose units the pairs have.
-        second: the other.
+        first: a cell, whose items and parts the pairs have.
+        second: the other, perhaps of a run that knows other documents.
         key: what both trials of a pair have alike, but for the seed.
     """
     places: dict[Any, list[tuple[int | None, int]]] = defaultdict(list)
@@ -498,7 +498,21 @@ def pair(
         if trial.arm.seed == seed or None in (trial.arm.seed, seed)
     ]
     ours, others = np.array(both, dtype=np.int64).reshape(-1, 2).T
-    return Pairs(ours, others, first.units[:, ours])
+    units = first.units[:, ours]
+    units[0] = _joined(units[0], second.units[0, others])
+    return Pairs(ours, others, units)
+
+
+def _joined(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the units that hold all that either side has in one: each the least of `first`."""
+    joined, before = first, None
+    while before is None or (joined != before).any():
+        before = joined
+        for side in (second, first):
+            least = np.full(side.max(initial=-1) + 1, NEVER)
+            np.minimum.at(least, side, joined)
+            joined = least[side]
+    return joined
 
 
 def compared(

@@ -502,10 +502,12 @@ def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | 
     if scoring is None or not len(pairs):
         return None
     ours, others = responses(first, a), responses(second, b)
-    shared: dict[tuple[Key, Key], None] = {}
-    for i, j in zip(pairs.first, pairs.second, strict=True):
+    shared: dict[tuple[Key, Key], str] = {}
+    clusters: dict[int, str] = {}
+    for i, j, unit in zip(pairs.first, pairs.second, pairs.units[0].tolist(), strict=True):
         one, other = a.trials[i], b.trials[j]
-        shared[(one.arm.seed, one.item.id), (other.arm.seed, other.item.id)] = None
+        key = (one.arm.seed, one.item.id), (other.arm.seed, other.item.id)
+        shared[key] = clusters.setdefault(unit, one.cluster)
     clean = _both(shared, ours.clean, others.clean)
     after = _both(shared, ours.after, others.after)
     if keys := [key for key in clean if key in after]:
@@ -525,18 +527,19 @@ def scored(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> Scored | 
     )
 
 
-_Shared = Mapping[tuple[Key, Key], object]
+_Shared = Mapping[tuple[Key, Key], str]
+"""Items that A and B share -> the cluster."""
 
 
 def _both(
     shared: _Shared, ours: Mapping[Key, Response], others: Mapping[Key, Response]
 ) -> dict[tuple[Key, Key], tuple[Response, Response]]:
-    """Return the responses of both; those of B under A's item, cluster and a seed of either."""
+    """Return the responses of both under A's item, the shared cluster and a seed of either."""
     both = {}
-    for key in shared:
+    for key, cluster in shared.items():
         if key[0] in ours and key[1] in others:
             one, other = ours[key[0]], others[key[1]]
             seed = other.seed if one.seed is None else one.seed
-            one = one._replace(seed=seed)
-            both[key] = one, other._replace(item=one.item, cluster=one.cluster, seed=seed)
+            one = one._replace(cluster=cluster, seed=seed)
+            both[key] = one, other._replace(item=one.item, cluster=cluster, seed=seed)
     return both

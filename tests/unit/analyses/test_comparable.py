@@ -10,7 +10,7 @@ import pytest
 
 from medstress.analyses.comparable import Differs, check_same, differences
 from medstress.analyses.compare import Comparison, Side, compare
-from medstress.analyses.run import Run
+from medstress.analyses.run import Run, pair
 from medstress.core.errors import UsageError
 from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
@@ -49,7 +49,8 @@ def run_of(rows: list[Trial], changes: Mapping[str, Any] | None = None, **parts:
 def listed(changes: Mapping[str, Any], **attack: Any) -> list[Differs]:
     """Return what differs from a run of which something is changed."""
     runs = run_of([trial(1)]), run_of([trial(1, arm(replace(NEAR, **attack)))], changes)
-    return differences(runs[0], runs[0].cells[0], runs[1], runs[1].cells[0])
+    a, b = (run.cells[0] for run in runs)
+    return differences(runs[0], a, runs[1], b, pair(a, b))
 
 
 @pytest.mark.parametrize(

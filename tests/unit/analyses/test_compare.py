@@ -110,6 +110,9 @@ def test_a_planted_truth_is_shown(case):
     made = compared(a, b, **settings)
     is_open = verdict == "undecided" and "margin" in settings
     assert (made.verdict, made.fails) == (verdict, verdict == "worse" or is_open)
+    assert ("80 % power" in made.sentence) is (verdict == "undecided")
+    narrow = made.deciding[0].why if verdict.startswith("equivalent") else "difference"
+    assert narrow in made.sentence
     assert made.sentence == made.deciding[0].sentence
     if "margin" not in settings and verdict in ("better", "worse"):
         turned = compared(b, a, **settings)
@@ -208,34 +211,33 @@ def test_names_that_controls_drew_count_for_the_net_as_well():
     assert row.names_like_these.high > 0
 
 
-NETS = {"near names": False, "same_type": False, "no_op": True}
-"""Whose names took what differs, and whether five of them are enough: only edits of a control that
-draws no names are no names."""
+NETS = {
+    "five names": ("same_type", 5, 0, "undecided"),
+    "twelve names": ("same_type", 12, 0, "worse"),
+    "seven, one of the control": ("same_type", 7, 1, "undecided"),
+    "seven, three edits that are no names": ("no_op", 7, 1, "worse"),
+}
+"""Control, how many of 40 names took all that B lost to its attack, and to its control."""
 
 
-@pytest.mark.parametrize("kind", NETS)
-@pytest.mark.parametrize("lethal", [5, 12])
-def test_a_name_counts_once_in_a_net_too(kind, lethal):
-    """A few names took all that B lost to its attack, or A to its control."""
-    own = control("no_op" if kind == "no_op" else "same_type")
-    own = replace(own, attack=replace(own.attack, draws_names=kind != "no_op"))
+@pytest.mark.parametrize("case", NETS)
+def test_a_name_counts_once_in_a_net_too(case):
+    name, n_attack, n_control, verdict = NETS[case]
+    own = control(name)
+    own = replace(own, attack=replace(own.attack, draws_names=name != "no_op"))
 
     def arms(which: str, n_attack: int, n_control: int) -> Side:
         rows, names = [], {}
-        for at, n, few in ((arm(), n_attack, kind == "near names"), (own, n_control, True)):
+        for at, lethal in ((arm(), range(n_attack)), (own, range(40 - n_control, 40))):
             for i in range(120):
-                name = f"name {i % 40}" if few else f"own {i}"
-                rows.append(trial(i, at, flipped_at=1 if i % 40 < n else None, name=name))
-                names[len(rows)] = frozenset({name})
+                flipped_at = 1 if i % 40 in lethal else None
+                rows.append(trial(i, at, flipped_at=flipped_at, name=f"name {i % 40}"))
+                names[len(rows)] = frozenset({f"name {i % 40}"})
         return side(which, rows, names=names)
 
-    a, b = arms("A", 0, 0), arms("B", lethal, 0)
-    if kind != "near names":
-        a, b = arms("A", 0, lethal), arms("B", 0, 0)
-    found = compare(a, b, metric="asr_net")
-    is_shown = NETS[kind] or lethal == 12
-    assert found.verdict == ("worse" if is_shown else "undecided")
-    assert (found.deciding[0].p <= 0.05) is is_shown
+    found = compare(arms("A", 0, 0), arms("B", n_attack, n_control), metric="asr_net")
+    assert found.verdict == verdict
+    assert (found.deciding[0].p <= 0.05) is (verdict == "worse")
 
 
 def test_few_nets_are_counted_exactly():
@@ -298,6 +300,7 @@ def test_an_attack_that_showed_no_edit_says_nothing_of_the_model():
     some = [*trials([HELD] * 40), *trials([HELD] * 60, asked=0)[40:]]
     found = compared(trials([HELD] * 60), some, margin=0.05)
     assert (found.verdict, found.deciding[0].n_open) == ("undecided", 20)
+    assert "In 20 pairs a call failed or no edit was shown." in found.sentence
 
 
 @pytest.mark.parametrize("at", ["baseline", "attack"])
@@ -316,14 +319,25 @@ def test_seeds_of_one_item_are_one_unit():
     assert often.difference.low == pytest.approx(once.difference.low, abs=0.01)
 
 
-def test_documents_are_one_unit():
+def test_documents_are_one_unit_whichever_run_knows_them():
     a, b = trials([HELD] * 40), trials([HELD] * 30 + [1] * 10)
     assert compared(a, b).verdict == "worse"
 
-    def grouped(rows: Sequence[Trial]) -> list[Trial]:
-        return [replace(row, cluster=f"d{i // 10}") for i, row in enumerate(rows)]
+    def grouped(rows: Sequence[Trial], size: int = 10, first: int = 0) -> list[Trial]:
+        return [
+            replace(row, cluster=f"d{(first + i) // size}") if i >= first else row
+            for i, row in enumerate(rows)
+        ]
 
-    assert compared(grouped(a), grouped(b)).verdict == "undecided"
+    both = compared(grouped(a), grouped(b))
+    assert both.verdict == "undecided"
+    # Halves of documents that the other run joins, too.
+    for one, other in ((grouped(a), b), (a, grouped(b)), (grouped(a, 5), grouped(b, 10, 5))):
+        found = compared(one, other)
+        assert found.verdict == "undecided"
+    assert compared(a, grouped(b)).deciding[0].difference == both.deciding[0].difference
+    listed = [one for one in compared(a, grouped(b)).differs if one.what == "documents"]
+    assert [(one.a, one.b) for one in listed] == [("none", "4")]
 
 
 def test_items_are_paired_by_content_and_not_by_name():
@@ -411,12 +425,15 @@ def test_another_attack_is_refused_unless_attacks_are_compared(said):
     with pytest.raises(UsageError) as error:
         compared(a, b)
     said(str(error.value), "budget 8 in A, 9 in B", 'factor="attack"')
-    found = compared(a, b, factor="attack")
+    found = compare(side("A", a), side("B", b, victims={"model": VICTIM}), factor="attack")
     (row,) = found.rows
     assert (row.metric, row.verdict, row.n_pairs) == ("asr", "worse", 100)
     assert row.difference.value == pytest.approx(0.3)
     assert row.sentence.startswith("The model is worse under B than under A under noise: of what")
     assert compared(a, b, factor="attack", metric="accuracy_after").metric == "accuracy_after"
+    others = compared(a, b, factor="attack")
+    assert others.sentence.startswith("B is worse than A under noise: of what")
+    assert any("may be the model's" in note for note in others.notes)
 
 
 def test_one_label_of_two_attacks_names_both():
@@ -430,28 +447,56 @@ def test_one_label_of_two_attacks_names_both():
     assert "under random names → nearest names" in found.sentence
 
 
-def with_control(attack: Sequence[Fate], harmless: Sequence[Fate]) -> list[Trial]:
-    """An attack and its control on the same items."""
+def with_control(
+    attack: Sequence[Fate], harmless: Sequence[Fate], unreadable: int = 0
+) -> list[Trial]:
+    """An attack and its control on the same items; no answer to the first edits can be read."""
     where = control(of=arm(NOISE))
     rows = trials(attack)
     for i, fate in enumerate(harmless):
         own = {"verdict": fate} if isinstance(fate, Verdict) else {"flipped_at": fate}
-        rows.append(trial(i, where, **own))
+        mute = {"unreadable": 8, "asked": 8} if i < unreadable else {}
+        rows.append(trial(i, where, **own, **mute))
     return rows
 
 
 def test_net_of_the_control_decides_where_it_is_asked_for():
-    """Both lose 40 of 100 to the attack; of A's, 30 are lost to a harmless edit as well."""
+    """B loses 60 of 100 to the attack and A 40, and 30 to a harmless edit as well."""
     a = with_control([1] * 40 + [HELD] * 60, [1] * 30 + [HELD] * 70)
-    b = with_control([1] * 40 + [HELD] * 60, [HELD] * 100)
+    b = with_control([1] * 60 + [HELD] * 40, [HELD] * 100)
     found = compared(a, b)
     net = row_of(found, "asr_net")
-    assert (net.decides, net.control, found.verdict) == (False, "no_op", "undecided")
-    assert (net.value_a.value, net.value_b.value) == pytest.approx((0.1, 0.4))
-    assert net.difference.value == pytest.approx(0.3)
+    assert (net.decides, net.control, found.verdict) == (False, "no_op", "worse")
+    assert (net.value_a.value, net.value_b.value) == pytest.approx((0.1, 0.6))
+    assert net.difference.value == pytest.approx(0.5)
     assert net.verdict == "worse"
     chosen = compared(a, b, metric="asr_net")
     assert (chosen.verdict, chosen.metric, chosen.fails) == ("worse", "asr_net", True)
+
+
+# What the attack takes, what harmless edits take, and how often no answer to these can be read.
+FIRST, NONE = [1] * 20 + [HELD] * 80, [HELD] * 100
+HIDE = "harmless edits may make or hide the difference"
+OPEN = "answers that are unreadable, failed or were never asked for leave it open"
+IN_B = "harmless edits lose more than the attack in B"
+NET_CASES = {
+    "as much, A's to edits as well": ((FIRST, [1] * 15 + [HELD] * 85), (FIRST, NONE), HIDE),
+    "all at any edit": ((FIRST, NONE), ([1] * 100, [1] * 100), HIDE),
+    "nothing, edits all": ((NONE, NONE), (NONE, [1] * 100), IN_B),
+    "edits alone unreadable": ((FIRST, NONE), (FIRST, NONE, 30), "the interval reaches 0"),
+    "more, edits unreadable": ((NONE, NONE), (FIRST, NONE, 30), OPEN),
+}
+
+
+@pytest.mark.parametrize("case", NET_CASES)
+@pytest.mark.parametrize("margin", [None, 0.02])
+def test_what_harmless_edits_took_or_left_open_makes_no_model_better_or_worse(case, margin):
+    a, b, why = NET_CASES[case]
+    found = compared(with_control(*a), with_control(*b), metric="asr_net", margin=margin)
+    assert (found.verdict, found.fails) == ("undecided", margin is not None)
+    assert found.sentence.startswith(f"Undecided, as {why}")
+    assert found.deciding[0].n_worst == sum(b[2:])
+    assert compared(with_control(*b), with_control(*a), metric="asr_net").verdict == "undecided"
 
 
 def test_equal_builds_are_equivalent_net_of_a_control():
@@ -467,7 +512,6 @@ def test_equal_builds_are_equivalent_net_of_a_control():
 FINE, AT_SPACES = ([HELD] * 100, [HELD] * 100), ([HELD] * 100, [1] * 60 + [HELD] * 40)
 LOSES = ([1] * 4 + [HELD] * 96, [1] * 60 + [HELD] * 40)
 MANY_LOST = ([1] * 30 + [HELD] * 70, [HELD] * 100)
-IN_B = "harmless edits lose more than the attack in B"
 HARMLESS_CASES = {
     "of neither": (FINE, FINE, 0.1, "equivalent within the margin", ""),
     "of B": (FINE, AT_SPACES, 0.1, "undecided", f"Undecided, as {IN_B},"),
@@ -486,6 +530,18 @@ def test_harmless_edits_that_lose_more_than_the_attack_speak_for_no_model(case):
     assert (found.verdict, words in found.sentence) == (verdict, True)
     # What was known before has nothing to do with it.
     assert row_of(found, "accuracy").verdict != "undecided" or margin is None
+
+
+def test_harmless_edits_matter_too_where_attacks_on_two_models_are_compared():
+    def stronger(one: Trial) -> Trial:
+        params = {**one.arm.attack.params, "budget": 9}
+        return replace(one, arm=replace(one.arm, attack=replace(one.arm.attack, params=params)))
+
+    a, b = with_control(*MANY_LOST), [*map(stronger, with_control(*AT_SPACES))]
+    two = compared(a, b, factor="attack")
+    assert two.sentence.startswith(f"Undecided, as {IN_B},")
+    one = compare(side("A", a), side("B", b, victims={"model": VICTIM}), factor="attack")
+    assert one.sentence.startswith("The model is better under B than under A")
 
 
 def test_an_interval_for_names_like_these_is_never_narrower():

@@ -107,6 +107,32 @@ def test_noise_outside_entities_that_takes_more_speaks_for_nothing():
     assert on(sound, unhurt, margin=0.2).verdict == "worse by less than the margin"
 
 
+def test_documents_that_one_run_knows_are_the_units_of_both():
+    """Of 40 documents B loses four."""
+
+    def of_three(keeps: Callable[[int], bool], known: bool) -> list[Trial]:
+        rows = texts(120, keeps)
+        return [
+            replace(one, cluster=f"d{i // 3}" if known else one.item.id)
+            for i, one in enumerate(rows)
+        ]
+
+    a, b = (lambda _: True), (lambda i: i >= 12)
+    both = on(of_three(a, True), of_three(b, True)).deciding[0]
+    assert on(of_three(a, False), of_three(b, False)).deciding[0].difference != both.difference
+    for known in (True, False):
+        row = on(of_three(a, known), of_three(b, not known)).deciding[0]
+        assert row.difference.low == pytest.approx(both.difference.low, abs=0.02)
+        assert "40 documents" in row.difference.method
+
+
+def test_pairs_of_entities_are_of_texts():
+    """Two entities in each of 60 texts."""
+    two = "B-Drug O B-Drug"
+    rows = [one for i in range(60) for one in tagged(i, arm(COPY), two, two, two)]
+    assert "; 120 pairs of 60 texts)" in on(rows, rows, metric="asr").sentence
+
+
 def test_few_documents_decide_nothing():
     found = on(texts(58, lambda _: True), texts(58, lambda i: i > 40))
     assert (found.verdict, found.deciding[0].difference.low) == ("undecided", None)

@@ -357,6 +357,9 @@ def test_a_difference_to_a_baseline_is_paired():
     row = against(ours, planted_run(lost(36, 100)))
     assert row.met is False
     assert row.estimate.value == 0.04
+    # Documents that the baseline alone knows make the interval as wide as those of both.
+    tens = [replace(one, cluster=f"d{i // 10}") for i, one in enumerate(lost(36, 100))]
+    assert against(ours, planted_run(tens)).estimate.low < row.estimate.low
 
 
 @pytest.mark.parametrize("metric", ["asr", "accuracy_after"])
