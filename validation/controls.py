@@ -9,7 +9,10 @@ answer.
     python validation/controls.py --runs 100     # a quick look
 
 Writes controls.json: for each cell the mean of the net within some budgets, the mean where the
-control is not cut (`analyses/success.py`), and how often the interval of the net misses 0.
+control is not cut (`analyses/success.py`), and how often the interval of the net misses 0. And
+nets.json: of two models that lose as much or less to the attack, with noise of their own, how often
+`compare` calls the net of B better or worse, and how often the interval of the difference alone
+does.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from medstress.analyses.compare import Side, compare
 from medstress.analyses.run import pair
 from medstress.analyses.success import at_budget, reach
 from medstress.core.items import Question
@@ -32,7 +36,7 @@ from medstress.core.trials import Trial
 
 # Runs whose truth is planted are helpers of the tests.
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "servers"))
-from planted_trials import control, edit, planted_run, question, trial
+from planted_trials import NEAR, arm, control, edit, planted_run, question, trial
 
 BUDGET = 8
 ITEMS = 60
@@ -41,6 +45,16 @@ NOISE = (0.1, 0.25)
 BUDGETS = (1, 4, BUDGET)
 QUESTIONS = [question(i) for i in range(ITEMS)]
 CONTROL = control()
+COMPARED = 200
+"""Items of two models that are compared."""
+FIXED = arm(replace(NEAR, label="nearest", draws_names=False), seed=None)
+MODEL = {"model_hash": "m", "model": "m", "task": {"prompt": "p"}}
+TWO = (
+    *(((0.3, 0.3), noise) for noise in ((0.05, 0.05), (0.05, 0.25), (0.05, 0.4), (0.4, 0.05))),
+    *(((0.0, 0.0), noise) for noise in ((0.01, 0.01), (0.05, 0.4), (0.4, 0.05))),
+    *(((0.4, 0.25), noise) for noise in ((0.05, 0.05), (0.05, 0.2), (0.2, 0.05))),
+)
+"""What A and B lose to the attack, and the probability that an edit changes their answers."""
 
 
 def cell(kind: str, taken: float, noise: float, runs: int) -> dict[str, Any]:
@@ -115,8 +129,42 @@ def cells(runs: int) -> Iterator[dict[str, Any]]:
             yield cell(kind, taken, noise, runs)
 
 
+def nets(losses: tuple[float, float], noise: tuple[float, float], runs: int) -> dict[str, Any]:
+    """Simulate two models on the same items; each loses items of its own to the attack.
+
+    Args:
+        losses: of A and B.
+        noise: probability that an edit, of attack or control, changes the answer of A and of B.
+        runs: how many pairs of runs.
+    """
+    told = {"better": 0, "worse": 0}
+    alone = dict.fromkeys(told, 0)
+    for number in range(runs):
+        rng = np.random.default_rng([number, *(round(100 * x) for x in (*losses, *noise))])
+        sides = []
+        for loss, errs in zip(losses, noise, strict=True):
+            attack = (rng.random(COMPARED) < loss) | (rng.random(COMPARED) < errs)
+            harmless = rng.random(COMPARED) < errs
+            rows = [trial(i, FIXED, flipped_at=1 if x else None) for i, x in enumerate(attack)]
+            edits = control(of=FIXED)
+            rows += [trial(i, edits, flipped_at=1 if x else None) for i, x in enumerate(harmless)]
+            victims = {row.arm.place.victim: MODEL for row in rows}
+            sides.append(Side(run=planted_run(rows, victims=victims)))
+        (row,) = (row for row in compare(*sides, metric="asr_net").rows if row.metric == "asr_net")
+        for claim in told:
+            told[claim] += claim in row.claims
+        alone["better"] += (row.difference.high or 0.0) < 0
+        alone["worse"] += (row.difference.low or 0.0) > 0
+    shares = {
+        f"{claim}{more}": n / runs
+        for more, counts in (("", told), (", by the net alone", alone))
+        for claim, n in counts.items()
+    }
+    return {"losses": losses, "noise": noise, "runs": runs, **shares}
+
+
 def main() -> None:
-    """Simulate and write controls.json, a line for each cell."""
+    """Simulate and write controls.json and nets.json, a line for each cell."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -124,13 +172,14 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path("runs/validation"))
     given = parser.parse_args()
     given.to.mkdir(parents=True, exist_ok=True)
-    path = given.to / "controls.json"
-    lines = []
-    for row in cells(given.runs):
-        lines.append(json.dumps(row))
-        print(lines[-1], flush=True)
-        path.write_text("[\n" + ",\n".join(lines) + "\n]\n", "utf-8")
-    print(path)
+    parts = {"controls": cells(given.runs), "nets": (nets(*one, given.runs) for one in TWO)}
+    for name, rows in parts.items():
+        path, lines = given.to / f"{name}.json", []
+        for row in rows:
+            lines.append(json.dumps(row))
+            print(lines[-1], flush=True)
+            path.write_text("[\n" + ",\n".join(lines) + "\n]\n", "utf-8")
+        print(path)
 
 
 if __name__ == "__main__":

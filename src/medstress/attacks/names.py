@@ -17,7 +17,6 @@ from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, PlainValidator
-from rapidfuzz.distance import Levenshtein
 
 from medstress.attacks.protocol import Attack, Ends, Validity
 from medstress.core.errors import TrialError, UsageError
@@ -192,6 +191,8 @@ def is_within(limit: tuple[str, int], original: str, replacement: str) -> bool:
     >>> is_within(("tokens", 1), "acute gout", "Chronic gout")
     True
     """
+    from rapidfuzz.distance import Levenshtein  # slow to import
+
     unit, largest = limit
     texts: Any = (original, replacement)
     if unit == "tokens":  # words separated by white space

@@ -89,7 +89,9 @@ def parameters(kind: type[A]) -> type[A]:
     made: Any = checked(
         frozen=True,
         kw_only=True,
-        config=ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True),
+        config=ConfigDict(
+            strict=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True
+        ),
     )(kind)
     check = made.__init__
 
