@@ -92,7 +92,7 @@ def row_of(run: Run, cell: Cell) -> Row:
         knows=success.knowledge(cell) if attack.judged else None,
         success=success.success(cell) if is_attacked else None,
         loss=success.loss(run, cell) if is_attacked else None,
-        validity=validity.validity(cell),
+        validity=validity.validity(cell, unheard=run.unheard),
         diversity=success.diversity(cell),
         scores=scores.scores(run, cell),
         queries=run.ledger(cell),
