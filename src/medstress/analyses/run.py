@@ -294,7 +294,6 @@ class Cell:
         unseen = eligible & (first == NEVER) & (q.asked <= q.probes + q.unchanged)
         # A perturbed copy that equals its original was asked: nothing was there to change.
         never_asked = unseen & (not trials[0].arm.attack.whole_copy)
-        read = q.asked - q.failed
         seeds = sorted({t.arm.seed for t in trials}, key=lambda s: (s is not None, s or 0))
         places = {seed: i for i, seed in enumerate(seeds)}
         return cls(
@@ -305,7 +304,7 @@ class Cell:
             answered=answered,
             open_clean=open_clean,
             lacks=lost | (q.unreadable > 0) | (q.failed > 0) | never_asked,
-            mute=eligible & (read > 0) & (read <= q.unreadable),
+            mute=eligible & q.none_read,
             unseen=unseen,
             unread=unread,
             ended=ended,
