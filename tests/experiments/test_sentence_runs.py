@@ -182,6 +182,12 @@ def test_what_does_not_fit_sentences_is_refused_before_anything_runs(folder, cha
     assert words in str(refused.value)
 
 
+def test_pairs_have_no_noise_outside_entities(folder):
+    """Their score rests on all words, so that it would be no control."""
+    with pytest.raises(UsageError, match="is for questions and tagged texts, but the data are"):
+        ms.run(pairs(STATIC, CONTROL), out=folder / "run")
+
+
 def test_marks_that_count_otherwise_than_a_model_may_mean_them_are_counted(folder):
     marks = {"other": "B-Drug", "nothing": "O", "inside": "I-Chemical", "last": "E-Chemical"}
     victims = [

@@ -6,7 +6,7 @@ holds at Sidak's level for those N (METHODS 1.5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, floor
@@ -16,7 +16,7 @@ import numpy as np
 from medstress.analyses.attempts import Gated
 from medstress.analyses.results import Row
 from medstress.analyses.run import Cell, Run
-from medstress.analyses.scores import Score
+from medstress.analyses.scores import Score, Scores
 from medstress.analyses.shown import (
     DIFFERENT,
     DOCUMENTS,
@@ -30,6 +30,7 @@ from medstress.analyses.shown import (
     Noun,
     attack_names,
     capital,
+    control_words,
     decimal,
     model_names,
     noun_of,
@@ -75,7 +76,6 @@ class Facts:
     """Models that have them."""
     score: Score | None
     """Of tagged texts and pairs, where the whole data set was perturbed."""
-    score_name: str
     taken: Estimate
     """Share lost, drop of the score, or accuracy where nothing is attacked, at Sidak's level."""
     net: Estimate | None
@@ -87,6 +87,8 @@ class Facts:
     """Whether a control is planned and has not been asked."""
     fits_none: bool
     """Whether the run would have a control of this attack, if one fitted."""
+    apart: Row | None
+    """Edits without meaning that the run tried as an attack of their own: those that take most."""
 
     @property
     def is_clean(self) -> bool:
@@ -254,15 +256,23 @@ class Facts:
         return (self.taken.value or 0.0) > (self.net.value or 0.0)
 
     @property
+    def _of_any_edit(self) -> list[Estimate]:
+        """What every kind of edit takes, that of no meaning too; empty where none of these was
+        tried. Random names of the type are an attack, and a repeated prompt has no edit."""
+        control = self.row.loss.control if self.row.loss else {}
+        tried = [control[n] for n in MEANINGLESS if n != "repeat" and n in control and control[n].n]
+        return [*tried, self.taken] if tried else []
+
+    @property
     def is_noisy(self) -> bool:
-        """Whether harmless edits, and the attack too, surely take most of what was right."""
-        lows = [share.ends[0] for share in (self.harmless, self.taken) if share is not None]
-        return len(lows) == 2 and all(low is not None and low > NOISY for low in lows)
+        """Whether any edit, of whatever kind, surely takes most of what was right."""
+        lows = [share.ends[0] for share in self._of_any_edit]
+        return bool(lows) and all(low is not None and low > NOISY for low in lows)
 
     @property
     def is_all_changed(self) -> bool:
         """Whether every answer changed, under harmless edits and under the attack."""
-        return self.harmless is not None and self.harmless.value == self.taken.value == 1
+        return bool(self._of_any_edit) and all(share.value == 1 for share in self._of_any_edit)
 
     @property
     def takes_less(self) -> bool:
@@ -341,7 +351,7 @@ class Facts:
     @property
     def is_harmless(self) -> bool:
         """Whether the attack is a control, which the experiment names as an attack."""
-        return self.row.cell.attack.name in MEANINGLESS
+        return _is_harmless(self.row)
 
     @property
     def lacks_control(self) -> bool:
@@ -384,6 +394,7 @@ class Facts:
             rest = f"; for all {self.n_results} results of {self.n_models} models"
         few_n, few_noun = self.few or (0, self.noun)
         mute, unseen = count_of(self.mute, n), count_of(self.unseen, n)
+        is_moved = self.noun is PAIRS and self.score is None
         open_ = count_of(self.open_clean, self.n_met)
         values = {
             "model": self.model,
@@ -425,8 +436,24 @@ class Facts:
             "few": few_noun.count(few_n),
             "much": "many" if self.score is None else "much",
             "same_type": self.same_type if self.score is None else "",
+            # A pair has no answer to lose: its score moves by more than `max_change`.
+            "lose": "change" if is_moved else "lose",
+            "lost_of": "changed the score of" if is_moved else "lost",
+            "of": of,
         }
-        return {**values, **self._score_words(rest)}
+        return {**values, **self._score_words(rest), **self._apart_words()}
+
+    def _apart_words(self) -> Mapping[str, str]:
+        if self.apart is None:
+            return {}
+        cell = self.apart.cell
+        taken, score = _taken(self.apart)
+        n = len(np.unique(cell.units[2][cell.eligible]))
+        lost = f"lost {count_of(taken.value, n)} of {self.noun.count(n)}"
+        return {
+            "apart": control_words(cell.attack.name),
+            "apart_lost": lost if score is None else f"cost {decimal(taken.value, 2)}",
+        }
 
     def _met(self, of: str) -> str:
         if self.n_met == self.n_all:
@@ -466,9 +493,7 @@ class Facts:
         if net is not None and net.value is not None and self.score.drop.value is not None:
             cost = self.score.drop.value - net.value
         low, high = self.net.ends if self.net is not None else (None, None)
-        name = self.score_name
-        word = self.row.scores.scoring.words[name] if self.row.scores else name
-        subject = _SUBJECTS.get(name, f"{word} of {{model}}").format(model=self.model)
+        subject = subject_of(self.row.scores, self.model) if self.row.scores else ""
         return {
             "subject": subject,
             "Subject": capital(subject),
@@ -490,13 +515,13 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
         rows: of these arms.
         every: those of the run; intervals hold for the worst of them, whichever arms are asked for.
     """
-    of_all = _with_result(every)
+    of_all, apart = _with_result(every), [row for row in every if _is_harmless(row)]
     places = [row.cell.place for row in rows]
     varies = [len({place[i] for place in places}) > 1 for i in (0, 1)]
     attacks = attack_names(cell.attack for cell in run.attacks)
     models = model_names(run.manifest["victims"])
     controls = run.manifest["config"]["experiment"].get("controls")
-    for row, taken, score, score_name in _with_result(rows):
+    for row, taken, score in _with_result(rows):
         # Drops of a score and shares of answers are two kinds of results.
         among = [part[0] for part in of_all if (part[2] is None) == (score is None)]
         n, place = max(1, len(among)), row.cell.place
@@ -518,17 +543,17 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
             n_results=n,
             n_models=len({one.key.victim for one in among}),
             score=score,
-            score_name=score_name,
             taken=taken.at(level),
             net=_net(row, score, control, level),
             control=control,
             control_cell=run.controls(row.cell).get(control) if control else None,
             is_awaited=control is None and not run.is_complete and is_planned,
             fits_none=not is_planned and (wants_controls or changes_nothing(row.cell)),
+            apart=None if _is_harmless(row) else _apart(row, apart),
         )
 
 
-def _with_result(rows: Sequence[Row]) -> list[tuple[Row, Estimate, Score | None, str]]:
+def _with_result(rows: Sequence[Row]) -> list[tuple[Row, Estimate, Score | None]]:
     """Return rows that have a result, each with what it takes."""
     measured = [(row, *_taken(row)) for row in rows]
     measured = [part for part in measured if part[1].value is not None]
@@ -538,14 +563,26 @@ def _with_result(rows: Sequence[Row]) -> list[tuple[Row, Estimate, Score | None,
     return [part for part in plain if part[0].counts.share_unseen < 1] or plain
 
 
-def _taken(row: Row) -> tuple[Estimate, Score | None, str]:
+def _apart(row: Row, harmless: Iterable[Row]) -> Row | None:
+    """Return the row of edits without meaning that takes most of the same items."""
+    here = [one for one in harmless if one.key.dataset == row.key.dataset]
+    own = [one for one in here if one.key.victim == row.key.victim and one.counts.share_unseen < 1]
+    return max(own, key=lambda one: _taken(one)[0].value or 0.0, default=None)
+
+
+def _taken(row: Row) -> tuple[Estimate, Score | None]:
     """Return what an arm takes, and the score that falls where a whole data set is perturbed."""
     if row.scores is not None and row.scores.main.drop.value is not None:
-        return row.scores.main.drop, row.scores.main, row.scores.scoring.main
+        return row.scores.main.drop, row.scores.main
     if row.cell.attack.asks_clean_only and row.knows is not None:
-        return row.knows.accuracy, None, ""
+        return row.knows.accuracy, None
     asr = row.success.asr if row.success else None
-    return asr or unknown(""), None, ""
+    return asr or unknown(""), None
+
+
+def _is_harmless(row: Row) -> bool:
+    """Return whether an attack is a control whose edits mean nothing."""
+    return row.cell.attack.name in (*MEANINGLESS, NOISE_CONTROL)
 
 
 def changes_nothing(cell: Cell) -> bool:
@@ -582,7 +619,8 @@ def _difference_at(test: Difference, level: float) -> Estimate:
 def _share(cell: Cell | None, mask: Callable[[Cell], Mask]) -> float:
     if cell is None or not cell.eligible.any():
         return 0.0
-    return int(mask(cell).sum()) / int(cell.eligible.sum())
+    # Answers before any edit may be open too, which is another matter.
+    return int((mask(cell) & cell.eligible).sum()) / int(cell.eligible.sum())
 
 
 def _open(cell: Cell) -> float:
@@ -595,6 +633,12 @@ def _open(cell: Cell) -> float:
         return 0.0
     read = cell.read("asr")
     return _share(cell, lambda _: read.counts & read.most & ~read.hit)
+
+
+def subject_of(scores: Scores, model: str) -> str:
+    """Return what the main score of a model is called in a sentence."""
+    name, words = scores.scoring.main, scores.scoring.words
+    return _SUBJECTS.get(name, f"{words[name]} of {{model}}").format(model=model)
 
 
 def above(estimate: Estimate) -> bool:

@@ -48,6 +48,16 @@ def believed(reviews: Sequence[Review]) -> list[Review]:
     return [one for one in reviews if one.reviewer.casefold() not in out]
 
 
+def unheard(reviews: Sequence[Review]) -> frozenset[str]:
+    """Return the trials that only raters judged who are not believed."""
+    heard = believed(reviews)
+    judged, of_believed = (
+        {one.trial_id for one in some if one.trial_id and KEY_RIGHT in one.answers}
+        for some in (reviews, heard)
+    )
+    return frozenset(judged - of_believed)
+
+
 def settled(reviews: Iterable[Review], judgement: str) -> dict[str, str]:
     """Return trial -> the word of all raters on a judgement, or `SPLIT`, where somebody gave one.
 

@@ -432,7 +432,7 @@ class _Reader:
             side = _Side(self._run, cell, places, reading)
             return _for_names(rate(settled, units), [side], units, 0.95)
 
-        valid = validity(cell, share)
+        valid = validity(cell, share, self._run.unheard)
         if valid is None:
             return Measured(at, None, "the row has no asr_valid")
         if valid.n_successes or valid.asr_valid is not None:

@@ -92,7 +92,7 @@ def row_of(run: Run, cell: Cell) -> Row:
         knows=success.knowledge(cell) if attack.judged else None,
         success=success.success(cell) if is_attacked else None,
         loss=success.loss(run, cell) if is_attacked else None,
-        validity=validity.validity(cell),
+        validity=validity.validity(cell, unheard=run.unheard),
         diversity=success.diversity(cell),
         scores=scores.scores(run, cell),
         queries=run.ledger(cell),
@@ -343,7 +343,7 @@ def _score_remarks(rows: Sequence[Row]) -> Iterator[Remark]:
             yield Remark("answers", sentence, place)
         if of.are_few:
             sentence = (
-                f"{attack}: {of.n_clusters} {of.clusters} are too few for an interval of {word}; "
+                f"{attack}: too few {of.clusters} for an interval of {word}: {of.n_clusters}, and "
                 f"{of.scoring.enough} are needed."
             )
             yield Remark("few_clusters", sentence, at)

@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from medstress.analyses.people import with_words_of_people
+from medstress.analyses.people import unheard, with_words_of_people
 from medstress.core.arms import Arm, AttackRecord, Place
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
@@ -137,6 +137,11 @@ class Run:
         """Return the control arms of an attack by name, on the seeds of its cell."""
         own = self._controls.get((cell.place, cell.attack.label), ())
         return {control.attack.name: control.on_seeds(cell.seeds) for control in own}
+
+    @cached_property
+    def unheard(self) -> frozenset[str]:
+        """The trials that only raters judged who are not believed."""
+        return unheard(self.folder.reviews)
 
     @cached_property
     def clean(self) -> Mapping[Place, Mapping[str, Trial]]:
@@ -289,7 +294,6 @@ class Cell:
         unseen = eligible & (first == NEVER) & (q.asked <= q.probes + q.unchanged)
         # A perturbed copy that equals its original was asked: nothing was there to change.
         never_asked = unseen & (not trials[0].arm.attack.whole_copy)
-        read = q.asked - q.failed
         seeds = sorted({t.arm.seed for t in trials}, key=lambda s: (s is not None, s or 0))
         places = {seed: i for i, seed in enumerate(seeds)}
         return cls(
@@ -300,7 +304,7 @@ class Cell:
             answered=answered,
             open_clean=open_clean,
             lacks=lost | (q.unreadable > 0) | (q.failed > 0) | never_asked,
-            mute=eligible & (read > 0) & (read <= q.unreadable),
+            mute=eligible & q.none_read,
             unseen=unseen,
             unread=unread,
             ended=ended,

@@ -269,15 +269,17 @@ class Spoken(Shown):
         return heading
 
 
-def names_in(run: Run) -> dict[str, str]:
+def names_in(*runs: Run) -> dict[str, str]:
     """Return label -> name of the attacks, their controls and the models of a run."""
-    names = attack_names(cell.attack for cell in run.attacks)
+    names = attack_names(cell.attack for run in runs for cell in run.attacks)
     of_controls = {
         cell.attack.label: f"{names[cell.arm.control_of]}, {control_words(cell.attack.name)}"
+        for run in runs
         for cell in run.cells
         if cell.arm.control_of in names
     }
-    return {**model_names(run.manifest["victims"]), **names, **of_controls}
+    models = model_names(dict.fromkeys(v for run in runs for v in run.manifest["victims"]))
+    return {**models, **names, **of_controls}
 
 
 def remark_with(remark: Remark, names: Mapping[str, str]) -> Remark:

@@ -7,7 +7,7 @@ the rate is of "the first success is valid"; "a valid success within the budget"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import hypot
 
@@ -20,6 +20,9 @@ from medstress.core.validity import EVIDENCE_CHANGED, PEOPLE, REVIEW
 from medstress.stats.estimate import Estimate, with_worst
 from medstress.stats.shares import Mask, rate
 
+UNHEARD = (
+    "who judged its successes judged too few planted cases rightly, so that no judgement counts"
+)
 LEAST_LABELS = 10
 """Fewer labels give bounds and no rate."""
 Words = Mapping[int, bool]
@@ -48,7 +51,9 @@ class Validity:
     """Why there is no rate."""
 
 
-def validity(cell: Cell, share: Share | None = None) -> Validity | None:
+def validity(
+    cell: Cell, share: Share | None = None, unheard: Collection[str] = ()
+) -> Validity | None:
     """Estimate which share of the eligible trials has a first success that is valid.
 
     With v the valid share of the labels, asr_valid = asr v and
@@ -62,6 +67,7 @@ def validity(cell: Cell, share: Share | None = None) -> Validity | None:
     Args:
         cell: the trials.
         share: how a share of the cell is estimated; default: Wilson's interval.
+        unheard: ids of trials that only raters judged who are not believed.
 
     Returns:
         None for a cell of controls or of an attack without successes to speak of.
@@ -74,6 +80,8 @@ def validity(cell: Cell, share: Share | None = None) -> Validity | None:
         return None
     labels = _Labels(cell, share or cell.rate)
     estimate, why = labels.estimate()
+    if not labels.n_words and any(trial.id in unheard for trial in cell.trials):
+        why = UNHEARD
     return Validity(
         asr_valid=estimate,
         asr_valid_bounds=_bounds(cell),
@@ -130,7 +138,7 @@ class _Labels:
         self._refuted = cell.mask(_is_refuted) & self.success
         places = np.flatnonzero(self.success).tolist()
         words = {i: word for i in places if (word := word_of_people(trials[i])) is not None}
-        self._n_words = len(words)
+        self.n_words = len(words)
         labelled = np.zeros(len(trials), dtype=bool)
         labelled[list(words)] = True
         plain, refuted = self.success & ~self._refuted, self._refuted
@@ -148,9 +156,9 @@ class _Labels:
 
     def estimate(self) -> tuple[Estimate | None, str | None]:
         """Return the rate; or None, and why."""
-        if not self._n_words:
+        if not self.n_words:
             return None, "no one has judged its successes"
-        n, outside = len(self.words), self._n_words - len(self.words)
+        n, outside = len(self.words), self.n_words - len(self.words)
         if not self.is_census and n < LEAST_LABELS:
             why = f"{n} labels of a random sample, and a rate needs {LEAST_LABELS}"
             return None, why + (f"; {outside} more are of no random sample" if outside else "")

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from medstress.analyses.attempts import by_list
-from medstress.analyses.facts import NO_SKILL, VERBS, Facts, above, changes_nothing, facts_of
+from medstress.analyses.facts import (
+    NO_SKILL,
+    VERBS,
+    Facts,
+    above,
+    changes_nothing,
+    facts_of,
+    subject_of,
+)
 from medstress.analyses.results import RESULTS, Row
 from medstress.analyses.run import Analysis, Run
 from medstress.analyses.scores import is_nothing
@@ -21,6 +29,8 @@ from medstress.analyses.shown import (
     QUESTIONS,
     Shown,
     attack_names,
+    capital,
+    decimal,
     model_names,
     noun_of,
 )
@@ -95,7 +105,7 @@ FIRST: Mapping[str, str] = {
     "nothing is known of them.",
     "never shown": KNEW + ". {Attack} showed it no edit, so nothing is known of them.",
     "hardly shown, some lost": KNEW + ". {Attack} showed it an edit in {seen} of them and made it "
-    "lose {lost}; nothing is known of the others.",
+    "{lose} {lost}; nothing is known of the others.",
     "hardly shown": KNEW + ". {Attack} showed it an edit in {seen} of them, so nothing is known of "
     "the others.",
     "mute": KNEW + ". Under {attack} {all_unread}, so up to {right} may be lost.",
@@ -103,8 +113,8 @@ FIRST: Mapping[str, str] = {
     "{right_nouns} it {verb}.",
     "guessing": KNEW + ", no more than guessing gives. Under {attack} it lost {lost} of them.",
     "may guess": KNEW + ", which guessing may give too. Under {attack} it lost {lost} of them.",
-    "none lost": KNEW + ". Under {attack} it lost none (at most {high}{worst}).",
-    "lost": KNEW + ". Under {attack} it lost {lost} of them ({low} to {high}{worst}).",
+    "none lost": KNEW + ". Under {attack} it {lost_of} none (at most {high}{worst}).",
+    "lost": KNEW + ". Under {attack} it {lost_of} {lost} of them ({low} to {high}{worst}).",
 }
 """Rule -> the first line; the first rule that holds says it."""
 SECOND: Mapping[str, str] = {
@@ -122,6 +132,7 @@ SECOND: Mapping[str, str] = {
     "awaited": "Harmless edits have not been tried yet.",
     "no control fits": "No control fits {nouns}.",
     "is harmless": "Nothing but {attack} was tried.",
+    "apart": "No control of {attack} was tried; tried alone, {apart} {apart_lost}.",
     "no control fits it": "No control fits {attack}.",
     "not tried": "No harmless edits were tried; --set experiment.controls=true adds them.",
     "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
@@ -159,9 +170,10 @@ REASONS: Mapping[str, str] = {
     "control mute": "under {controls} {harmless_mute} of {right} have no readable answer",
     "control open": "under {controls} answers to {harmless_open} of {right} failed or could not be "
     "read",
-    "no control": "no harmless edits were tried, and they may lose as {much}",
-    "no control fits": "no control fits {attack}, and harmless edits may lose as {much}",
-    "control unseen": "harmless edits may lose as many",
+    "apart": "{apart}, tried alone, may {lose} as {much}",
+    "no control": "no harmless edits were tried, and they may {lose} as {much}",
+    "no control fits": "no control fits {attack}, and harmless edits may {lose} as {much}",
+    "control unseen": "harmless edits may {lose} as many",
     "no skill": "{subject} is {before} before any edit",
     "no score": "{undefined}",
     "few": "only {few}",
@@ -208,6 +220,7 @@ def _second(f: Facts) -> str:
         "awaited": f.is_awaited,
         "no control fits": f.noun is PAIRS,
         "is harmless": f.harmless is None and f.is_harmless,
+        "apart": f.harmless is None and f.apart is not None,
         "no control fits it": f.harmless is None and f.fits_none,
         "not tried": f.harmless is None,
         "attack none": f.is_harmless_first and not loses,
@@ -228,6 +241,7 @@ def _second(f: Facts) -> str:
 def _reasons(f: Facts) -> list[str]:
     """Return the rules of reasons that hold."""
     is_first, is_noisy, takes_less = f.is_harmless_first, f.is_noisy, f.takes_less
+    lacks = f.lacks_control and f.harmless is None
     holds = {
         "mute": f.mute > UNSEEN,
         "answers open": f.open > UNSEEN and f.mute <= UNSEEN,
@@ -244,8 +258,9 @@ def _reasons(f: Facts) -> list[str]:
         "noise more": f.is_noise_worse,
         "control mute": f.harmless_mute > UNSEEN,
         "control open": f.harmless_open > UNSEEN and f.harmless_mute <= UNSEEN,
-        "no control": f.lacks_control and f.harmless is None and not f.fits_none,
-        "no control fits": f.lacks_control and f.harmless is None and f.fits_none,
+        "apart": lacks and f.apart is not None,
+        "no control": lacks and f.apart is None and not f.fits_none,
+        "no control fits": lacks and f.apart is None and f.fits_none,
         "control unseen": f.lacks_control and f.harmless is not None,
         "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
         "no score": bool(f.undefined),
@@ -257,12 +272,13 @@ def _reasons(f: Facts) -> list[str]:
 CUT_PROMPTS = "the server reads {tokens:,} tokens of a prompt and cuts the rest"
 HARM_ELSEWHERE = "{controls} alone lose {harmless} of {right_nouns}"
 HARM_OF_OTHER = "{attack}: " + HARM_ELSEWHERE
-UNREAD_ELSEWHERE = "{attack}: {mute} of {right} {unread}"
-UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right} {were} never attacked"
+UNREAD_ELSEWHERE = "{attack}: {mute} of {right_nouns} {unread}"
+UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right_nouns} {were} never attacked"
+LACKS_ELSEWHERE = "harmless edits may {lose} as {much} as {attack}{of}"
 NEVER = "{attack} never changed a text{place}"
 UNDEFINED_ELSEWHERE = "{attack}: {word} after the edits is {why}"
 SAME_TYPE = " Random names of the same type lose {same_type}."
-ALSO, MORE = " Also lost: {parts}.", "{n} more"
+ALSO, MORE = " Also {lost}: {parts}.", "{n} more"
 OTHER, OTHER_SCORE = (
     "{lost} of {right_nouns} ({attack})",
     "{subject} from {before} to {after} ({attack})",
@@ -279,13 +295,18 @@ NOTHING: Mapping[str, str] = {
     "unread": "Not one answer of {model} could be read.",
     "wrong": "{model} {verb} none of the {met}, so it had nothing to lose.",
     "wrong so far": "No question that {model} {verb} has ended yet.",
-    "undefined": "{word} of {model}{when} is {undefined}.",
+    "undefined": "{Subject} is undefined: {why}.",
+    "undefined after": "{Subject} is {before} before any edit and undefined under {attacks}: "
+    "{why}.",
     "nothing": "Nothing was measured of {model}.",
 }
 """The first line where no arm has a result."""
 NOTHING_ATTACKED, NOTHING_MEASURED = "Nothing was attacked.", "nothing was measured"
-NO_SCORE = "there is no score to compare"
-NOTHING_KNOWN = "So nothing is known of what attacks take."
+NO_SCORE = {
+    "undefined": "there is no score before any edit",
+    "undefined after": "there is no score after the edits",
+}
+NOTHING_KNOWN = "So no number says what attacks take."
 RELY, DO_NOT = "You can rely on this.", "Do not rely on this: {reasons}."
 BY_LIST = " No judge looked at the edits: {what}."
 RELY_FOR = "You can rely on this for {model}, not for {others}."
@@ -376,7 +397,8 @@ def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
     parts = [(OTHER if f.score is None else OTHER_SCORE).format(**f.words) for f in others]
     if len(parts) > ELSEWHERE:
         parts[ELSEWHERE:] = [MORE.format(n=len(parts) - ELSEWHERE)]
-    return ALSO.format(parts="; ".join(parts)) if parts else ""
+    lost = "changed" if worst.noun is PAIRS else "lost"
+    return ALSO.format(lost=lost, parts="; ".join(parts)) if parts else ""
 
 
 def _worst_elsewhere(worst: Facts, facts: Sequence[Facts]) -> list[Facts]:
@@ -401,6 +423,8 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
             for other in _worst_elsewhere(facts, rest):
                 if other.is_harmless_first:
                     yield "no", HARM_ELSEWHERE.format(**other.words)
+                if other.lacks_control and not facts.lacks_control:
+                    yield "no", LACKS_ELSEWHERE.format(**other.words)
         for other in rest:
             if not facts.is_harmless_first and _harm_as_much(other, facts):
                 yield "no", HARM_OF_OTHER.format(**other.words)
@@ -414,7 +438,8 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
             if (of := row.scores) and of.has_copy and of.main.before.value is not None:
                 word, after = of.scoring.words[of.scoring.main], of.main.after
                 if after.value is None:
-                    name = attacks[row.key.attack]
+                    is_here = row.key.dataset == facts.row.key.dataset
+                    name = attacks[row.key.attack] + f" of {row.key.dataset}" * (not is_here)
                     yield "no", UNDEFINED_ELSEWHERE.format(attack=name, word=word, why=after.method)
             changes = not row.cell.attack.asks_clean_only and not changes_nothing(row.cell)
             if row.counts.share_unseen < 1 or row is facts.row or not changes:
@@ -464,8 +489,9 @@ def _nothing(run: Run, rows: Sequence[Row], victim: str | None) -> Verdict:
         "failed": sum(row.counts.n_failed_at_baseline for row in rows),
         "unread": sum(row.counts.n_unreadable_at_baseline for row in rows),
     }
-    undefined = [row.scores for row in rows if row.scores is not None and row.scores.has_copy]
-    undefined = [scores for scores in undefined if scores.main.drop.value is None]
+    undefined = [row for row in rows if (of := row.scores) and of.has_copy]
+    undefined = [row for row in undefined if row.scores and row.scores.main.drop.value is None]
+    one = undefined[0].scores if undefined else None
     if not trials:
         ended = any(victim in (None, trial.arm.place.victim) for trial in run.trials)
         rule = "no attack" if ended else "no trial"
@@ -479,22 +505,27 @@ def _nothing(run: Run, rows: Sequence[Row], victim: str | None) -> Verdict:
         # Those that are wrong before any edit end first.
         rule = "wrong" if run.is_complete else "wrong so far"
     else:
-        rule = "undefined" if undefined else "nothing"
+        rule = "nothing" if one is None else "undefined"
+        rule = rule if one is None or one.main.before.value is None else "undefined after"
     noun = noun_of(trials[0]) if trials else QUESTIONS
     n_all, n_met = _distinct(trials), _distinct(attackable)
     called = model_names(dict.fromkeys([victim] if victim else [r.key.victim for r in rows]))
+    model = listed(list(called.values())) if called else "the model"
+    attacks = attack_names(cell.attack for cell in run.attacks)
+    under = list(dict.fromkeys(attacks[row.key.attack] for row in undefined))
     first = NOTHING[rule].format(
-        model=listed(list(called.values())) if called else "the model",
+        model=model,
         verb=VERBS.get(noun, "knew"),
         all=noun.count(n_all),
         met=noun.count(n_met)
         + ("" if n_met == n_all else f" that could be attacked ({n_all:,} given)"),
-        word=undefined[0].scoring.words[undefined[0].scoring.main] if undefined else "",
-        undefined=undefined[0].main.drop.method if undefined else "",
-        when=" after the edits" if undefined and undefined[0].main.before.value is not None else "",
+        Subject=capital(subject_of(one, model)) if one else "",
+        before=decimal(one.main.before.value, 2) if one else "",
+        attacks=listed(under) if under else "",
+        why=one.main.drop.method.removeprefix("undefined: ") if one else "",
     )
-    second = NOTHING_KNOWN if rule == "undefined" else NOTHING_ATTACKED
-    why = NO_SCORE if rule == "undefined" else NOTHING_MEASURED
+    second = NOTHING_KNOWN if rule in NO_SCORE else NOTHING_ATTACKED
+    why = NO_SCORE.get(rule, NOTHING_MEASURED)
     trust = Trust(level="no", reasons=[*_unfinished(run), why])
     return Verdict(
         lines=[first, second, _third(trust, rule)],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 from pydantic import Field
 
 from medstress.attacks.noise import Change, LetterNoise, Noise, NoiseResources, Rate
-from medstress.attacks.protocol import Attack, make_attack, parameters
+from medstress.attacks.protocol import QUESTIONS, TAGGED, Attack, make_attack, parameters
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.items import OUTSIDE, Words
 
@@ -34,6 +34,8 @@ class NonEntityNoise(Noise):
     """
 
     name = "non_entity_noise"
+    takes = frozenset({QUESTIONS, TAGGED})
+    """Not pairs: the score of a pair rests on all words, those outside entities too."""
 
     noise: Literal["swap_noise", "keyboard_noise", "case_noise", "ocr_noise"] = "swap_noise"
     """The noise it controls, one that changes single words."""

@@ -86,6 +86,12 @@ class Queries(NamedTuple):
     rejected: int = 0
     """Attempts that gates or repeats took away, so that they were never asked."""
 
+    @property
+    def none_read(self) -> bool:
+        """Whether something was answered, and no answer could be read; of arrays, which."""
+        answered = self.asked - self.failed
+        return (answered > 0) & (answered <= self.unreadable)
+
 
 NO_QUERIES = Queries()
 _ELIGIBLE = (Verdict.FLIPPED, Verdict.HELD, Verdict.MEASURED, Verdict.CUT_SHORT, Verdict.FAILED)

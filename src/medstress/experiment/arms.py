@@ -154,7 +154,7 @@ def with_stored(
     return made
 
 
-_NOT_TAGGED = "only in tagged texts can noise go round the entities"
+_NOT_TAGGED = "only of tagged texts do the answers rest on entities alone"
 _REMEDY = "lower the budget, or name other controls in [experiment] controls"
 """What to do so that the attack is net of a control."""
 LeftOut: TypeAlias = dict[str, dict[str, str]]

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from medstress.analyses.run import Run
 from medstress.analyses.shown import (
     FLAT,
+    HIDDEN,
     Json,
     as_json,
-    attack_names,
     column,
     control_words,
-    model_names,
     table,
 )
 from medstress.analyses.slices import Slicer
+from medstress.analyses.summary import names_in
 from medstress.analyses.verdict import VERDICT
 from medstress.core.calls import Prompt
 from medstress.core.calls import Score as ScoreCall
@@ -55,6 +55,7 @@ SHORT = 12
 """Letters of a short id."""
 OUTCOMES: Mapping[str, str] = {
     "flipped": "lost",
+    "mute": "no answer under attack could be read",
     "held": "held",
     "measured": "measured",
     "cut_short": "cut short",
@@ -75,6 +76,14 @@ Span: TypeAlias = tuple[str, str]
 """Style of rich, and text."""
 
 
+def _visible(text: str) -> str:
+    """Return white space in words, any other text as it is."""
+    if not text.isspace():
+        return text
+    what, n = "line break" if "\n" in text else "space", len(text)
+    return f"{n} {what}{'s' if n > 1 else ''}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swap:
     """A stretch of text and what is there instead: empty for an insertion or a deletion."""
@@ -83,8 +92,13 @@ class Swap:
     replacement: str
 
     def __str__(self) -> str:
-        """Return it in a few words."""
-        return f"{self.replaced} → {self.replacement}" if self.replaced else f"+ {self.replacement}"
+        """Return it in a few words.
+
+        >>> str(Swap(replaced=" ", replacement="  ")), str(Swap(replaced=".", replacement=""))
+        ('1 space → 2 spaces', '. → (nothing)')
+        """
+        old, new = map(_visible, (self.replaced, self.replacement))
+        return f"{old} → {new or '(nothing)'}" if old else f"+ {new}"
 
     @property
     def spans(self) -> list[Span]:
@@ -150,6 +164,8 @@ class Case:
     """One trial as a case."""
 
     line: Line = field(metadata=FLAT)
+    attack_name: str = field(metadata=HIDDEN)
+    """In words."""
     trial_id: str
     facts: tuple[tuple[str, str], ...]
     """What a reader is told of it, name by name; a name may come several times."""
@@ -219,8 +235,9 @@ class Cases:
                 label, place = arm.attack.label, arm.place
                 is_headline = (place.dataset, place.group, place.victim, label) == named
                 ranks[id(arm)] = (not is_headline, arm.is_control, cells[place, label])
-            return (*ranks[id(arm)], outcomes[trial.verdict])
+            return (*ranks[id(arm)], outcomes[outcome_of(trial)])
 
+        self.names = names_in(run)
         self.trials: Sequence[Trial] = sorted(run.trials, key=rank)
         self.by_id = {self._ids[trial.id]: trial for trial in self.trials}
 
@@ -231,7 +248,7 @@ class Cases:
         return Line(
             id=self._ids[trial.id],
             run=self.name,
-            outcome=trial.verdict.value,
+            outcome=outcome_of(trial),
             attack=trial.arm.attack.label,
             model=place.victim,
             dataset=place.dataset,
@@ -265,8 +282,8 @@ class Cases:
         n_of: Counter[str] = Counter()
         kept = []
         for trial in self.trials:
-            n_of[trial.verdict] += 1
-            if n_of[trial.verdict] <= EMBEDDED:
+            n_of[outcome_of(trial)] += 1
+            if n_of[outcome_of(trial)] <= EMBEDDED:
                 kept.append(trial)
         return kept
 
@@ -335,7 +352,7 @@ class Cases:
             by_name[control.arm.attack.name].append(control)
         for name, own in sorted(by_name.items()):
             alike = next((one for one in own if one.arm.seed == trial.arm.seed), own[0])
-            yield control_words(name), OUTCOMES[alike.verdict]
+            yield control_words(name), OUTCOMES[outcome_of(alike)]
 
     def _case(self, trial: Trial, reader: RunReader, most_tried: int | None) -> Case:
         line = self.line(trial)
@@ -343,6 +360,7 @@ class Cases:
         text, is_sent, sent, continuations = self._texts(trial, reader)
         return Case(
             line=line,
+            attack_name=self.names[line.attack],
             trial_id=trial.id,
             facts=tuple(self._facts(trial, line)),
             edits=_swaps(trial, trial.edits),
@@ -475,6 +493,12 @@ class Cases:
             return None
 
 
+def outcome_of(trial: Trial) -> str:
+    """Return a key of `OUTCOMES`; what held only because nothing could be read has its own."""
+    is_mute = trial.verdict is Verdict.HELD and trial.queries.none_read
+    return "mute" if is_mute else trial.verdict.value
+
+
 def json_of(part: Case | Line) -> Json:
     """Return a case or a line as a page reads it: texts that it can hold, four decimals."""
     return _cleaned(as_json(part))
@@ -488,8 +512,7 @@ MOST_VALUES = 300
 
 def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
     """Return what the script of a page knows besides cases: values of filters, and words."""
-    attacks = attack_names(cell.attack for run in runs for cell in run.cells)
-    models = model_names(dict.fromkeys(v for run in runs for v in run.manifest["victims"]))
+    names = names_in(*runs)
     data: Json = _cleaned(
         {
             "values": {
@@ -498,8 +521,8 @@ def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
             },
             "words": {
                 "outcome": dict(OUTCOMES),
-                "attack": attacks,
-                "model": models,
+                "attack": names,
+                "model": names,
             },
         }
     )
@@ -701,7 +724,6 @@ def print_cases(console: Console, cases: Cases) -> None:
     """Print the list of cases, the headline's arm first."""
     from medstress.report.terminal import MOST_ROWS, print_table
 
-    names = attack_names(cell.attack for cell in cases.run.cells)
     left, folder = len(cases.trials) - MOST_ROWS, cases.run.folder.path
     fields = (
         column("Case", "id"),
@@ -709,7 +731,7 @@ def print_cases(console: Console, cases: Cases) -> None:
         column("Change", lambda line: str(line.change) if line.change else None),
         column("Answer", lambda line: arrow(line.before, line.after)),
         column("Item", "item"),
-        column("Attack on model", lambda line: f"{names[line.attack]} on {line.model}"),
+        column("Attack on model", lambda line: f"{cases.names[line.attack]} on {line.model}"),
     )
     shown = table(
         "cases",
@@ -740,7 +762,7 @@ def case_lines(case: Case) -> Iterator[Sequence[Span]]:
     line = case.line
     yield [("bold", f"Case {line.id}: {OUTCOMES[line.outcome]}")]
     place = f"item {line.item} of {line.dataset}, {line.group}; asked of {line.model}"
-    yield [("", f"{line.attack}; {place}")]
+    yield [("", f"{case.attack_name}; {place}")]
     yield []
     if len(case.edits) == 1:
         yield [("", f"{'change':<{_WIDTH}}"), *case.edits[0].spans]

@@ -16,6 +16,7 @@ from medstress.analyses.shown import Chart, Json, Remark, Shown, panel, spaced
 from medstress.analyses.summary import PERFORMANCE, Spoken, names_in, spoken_of
 from medstress.analyses.verdict import MOST_OTHERS, VERDICT, Verdict
 from medstress.core.arms import Place
+from medstress.core.words import listed
 from medstress.report.cases import Cases, json_of, shared
 from medstress.report.charts import Colours, Drawn, draw, narrowed
 from medstress.report.html import as_script, html_table, rendered
@@ -23,6 +24,8 @@ from medstress.report.summary_page import MOST_ALIKE, about
 
 FIRST_PANELS, FIRST_ROWS = 3, 6
 """Pictures on the first screen, and attacks in each."""
+MOST_LEFT = 4
+"""Pictures left out there that are named."""
 MOST_PLACES = 3
 """Places of one remark that are named."""
 OPEN_ROWS = 12
@@ -166,8 +169,16 @@ def _first(run: Run, name: str, colours: Colours, n_panels: int) -> First:
     chart = next((chart for chart in results.charts() if chart.points), None) if results else None
     part = None
     if results and chart:
-        part = _narrowed(results, chart, verdict.arm, n_panels)
-        part = Spoken(results, names_in(run)).chart(part)
+        spoken = Spoken(results, names_in(run))
+        part = spoken.chart(_narrowed(results, chart, verdict.arm, n_panels))
+        every, drawn = (
+            dict.fromkeys(point.panel for point in one.points if point.panel)
+            for one in (spoken.chart(chart), part)
+        )
+        if left := [title for title in every if title not in drawn]:
+            left[MOST_LEFT:] = [f"{len(left) - MOST_LEFT:,} more"] * (len(left) > MOST_LEFT)
+            note = f"Left out here: {listed(left)}; all are below."
+            part = replace(part, notes=(*part.notes, note))
     is_whole = chart is not None and part is not None and len(part.points) == len(chart.points)
     return First(
         name=name,
@@ -182,14 +193,15 @@ def _narrowed(
     results: Results, chart: Chart, arm: Mapping[str, str] | None, n_panels: int
 ) -> Chart:
     """Return the part of the first chart that the first screen has room for: the headline's place
-    first, in it the headline's attack, then those that take most."""
+    first, in it the headline's attack, then what takes most."""
     places = [row.cell.place for row in results.attacks]
-    first, attacks = [], []
-    if arm is not None:
-        first = [panel(Place(arm["dataset"], arm["group"], arm["victim"]), places)]
-        attacks = [arm["attack"]]
     rows = sorted(results.attacks, key=lambda row: -_taken(row))
-    return narrowed(chart, first, [*attacks, *(row.name for row in rows)], n_panels, FIRST_ROWS)
+    first, attacks = [row.cell.place for row in rows], [row.name for row in rows]
+    if arm is not None:
+        first = [Place(arm["dataset"], arm["group"], arm["victim"]), *first]
+        attacks = [arm["attack"], *attacks]
+    panels = [panel(place, places) for place in first]
+    return narrowed(chart, panels, attacks, n_panels, FIRST_ROWS)
 
 
 def _taken(row: Row) -> float:

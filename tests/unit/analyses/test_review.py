@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from medstress.analyses.results import RESULTS
 from medstress.analyses.review import REVIEW, Review
 from medstress.core.trials import Trial
 from medstress.store.reviews import Review as OneReview
@@ -71,6 +72,9 @@ def test_who_always_says_yes_is_not_believed():
     assert review.key_right.yes.hits == 8
     assert (review.labels.n_valid, review.labels.n_invalid) == (0, 0)
     assert "unbelieved" in rules(review)
+    asked_of = planted_run(CASES, reviews=[label("Anna", case) for case in range(8)] + yes_to_all)
+    note = next(r for r in asked_of.of(RESULTS).remarks() if r.rule == "validity_unknown")
+    assert "not known of 8 of 8 successes (who judged its successes judged too few" in note.sentence
 
 
 def test_a_careful_rater_is_believed_and_a_doubtful_one_is_named():

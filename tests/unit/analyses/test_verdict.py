@@ -69,9 +69,15 @@ def flips(
     return trials
 
 
-def shuffled(n: int) -> list[Any]:
+def under(name: str, n: int) -> list[Any]:
     """Return trials of a control that takes everything."""
-    where = control("option_shuffle", arm())
+    where = control(name, arm())
+    return [trial(i, where, item=q, flipped_at=1) for i, q in enumerate(questions(n))]
+
+
+def alone(name: str, n: int) -> list[Any]:
+    """Return trials of a control that is an attack of its own and takes everything."""
+    where = arm(replace(NEAR, label=name, name=name), group="all")
     return [trial(i, where, item=q, flipped_at=1) for i, q in enumerate(questions(n))]
 
 
@@ -128,7 +134,24 @@ RUNS = {
     "harmless edits take all of another group": planted_run(
         [*flips(40, 2), *flips(40, 0, 40, group="diseases")]
     ),
-    "one kind of harmless edit takes all": planted_run([*flips(40, 0), *shuffled(40)]),
+    "one kind of harmless edit takes all": planted_run(
+        [*flips(40, 0), *under("option_shuffle", 40)]
+    ),
+    "other orders of the options take all, white space nothing": planted_run(
+        [*flips(40, 40, 0), *under("option_shuffle", 40)]
+    ),
+    "any new name takes all": planted_run([*flips(40, 40, None), *under("same_type", 40)]),
+    "only harmless edits as an attack of their own": planted_run(
+        [*flips(40, 40, None), *alone("no_op", 40)]
+    ),
+    "most unreadable before any edit, the rest under attack": planted_run(
+        [
+            trial(i, item=q, asked=4, unreadable=3)
+            if i < 34
+            else trial(i, item=q, verdict=Ended.UNREADABLE)
+            for i, q in enumerate(questions(100))
+        ]
+    ),
     "harmless edits that cannot be read": planted_run(
         [
             *flips(80, 40, None),
@@ -399,7 +422,14 @@ def test_another_attack_without_readable_answers_is_said():
     assert any("far names: 40 of 40" in reason for reason in verdict.trust.reasons)
     hardly = [trial(i, arm(far), item=q, asked=i // 39) for i, q in enumerate(questions(40))]
     verdict = said(planted_run([*trials[:80], *hardly]))
-    assert verdict.trust.reasons == ["far names: 39 of 40 were never attacked"]
+    assert verdict.trust.reasons == ["far names: 39 of 40 questions were never attacked"]
+
+
+def test_a_reason_from_another_place_names_it():
+    elsewhere = attacked(mute, questions(8), arm(dataset="other"))
+    read = [trial(i, arm(dataset="other"), item=q) for i, q in enumerate(questions(40))][8:]
+    reasons = said(planted_run([*flips(40, 12), *elsewhere, *read])).trust.reasons
+    assert "near names: 8 of 40 questions of other have no readable answer" in reasons
 
 
 def estimate(value: float, low: float | None, high: float | None, n: int) -> Estimate:
@@ -432,8 +462,10 @@ def with_score(run, main, name="f1"):
     return verdict
 
 
-def tagged_run(n: int, noise: str = "swap noise", documents: bool = True) -> Run:
-    record = AttackRecord(label=noise, name="swap_noise", whole_copy=True, draws_names=False)
+def tagged_run(
+    n: int, noise: str = "swap noise", documents: bool = True, name: str = "swap_noise"
+) -> Run:
+    record = AttackRecord(label=noise, name=name, whole_copy=True, draws_names=False)
     drug = Entity(start=0, end=1, type="Drug")
     given = {"tokens": ("aspirin", "helps"), "labels": ("B-Drug", "O"), "entity": drug}
     trials = [
@@ -503,6 +535,22 @@ def test_a_search_stands_beside_the_score():
     )
 
 
+def test_a_search_without_a_control_is_not_trusted_where_it_comes_second():
+    run = tagged_run(40, documents=False)
+    search = arm(replace(NEAR, label="searched typos"), victim="tagger", group="all")
+    both = planted_run([*run.trials, *(replace(t, arm=search) for t in run.trials)])
+    main = score(
+        40, (0.93, 0.91, 0.95), (0.4, 0.38, 0.42), (0.53, 0.5, 0.56), (0.5, 0.4, 0.6), 0.0005
+    )
+    rows = [
+        replace(row, scores=scored("f1", main)) if row.cell.attack.whole_copy else row
+        for row in both.of(RESULTS).attacks
+    ]
+    assert verdict_of(both, rows).lines[2] == (
+        "Do not rely on this: harmless edits may lose as many as searched typos."
+    )
+
+
 def test_the_worst_of_many_scores_may_be_chance():
     """p = .02 and an interval above 0 are what the worst of 24 noises has by chance."""
     trials = []
@@ -569,6 +617,24 @@ def test_pairs_lose_a_correlation():
         "pairs.",
     ]
     assert verdict.trust.level == "no"
+
+
+def test_a_pair_whose_score_moves_is_not_lost():
+    record = AttackRecord(label="searched swaps", name="swap_noise", budget=8)
+    trials = [
+        trial(
+            i,
+            arm(record, victim="overlap", group="all"),
+            item=SentencePair(id=f"p{i}", text_a=f"a {i}", text_b=f"b {i}", score=1.0),
+            flipped_at=1 if i < 53 else None,
+            before=None,
+            last=None,
+        )
+        for i in range(60)
+    ]
+    lines = said(planted_run(trials)).lines
+    assert lines[0].endswith("Under searched swaps it changed the score of 53 of them (46 to 57).")
+    assert "no harmless edits were tried, and they may change as many" in lines[2]
 
 
 def test_random_names_of_the_type_stand_beside_harmless_edits():
@@ -649,6 +715,12 @@ def test_a_control_that_is_the_attack_needs_none_and_repeats_are_none():
     alone = arm(replace(NEAR, label="no_op", name="no_op"))
     verdict = planted_run([trial(i, alone, flipped_at=1) for i in range(40)]).of(VERDICT)
     assert verdict.lines[1:] == ["Nothing but harmless edits was tried.", "You can rely on this."]
+    outside = tagged_run(40, "noise outside entities", documents=False, name="non_entity_noise")
+    main = score(40, (0.93, 0.91, 0.95), (0.4, 0.38, 0.42), (0.53, 0.5, 0.56), None, 0.0005)
+    assert with_score(outside, main).lines[1:] == [
+        "Nothing but noise outside entities was tried.",
+        "You can rely on this.",
+    ]
     lost = [trial(i, flipped_at=1) for i in range(40)]
     repeats = [trial(i, control("repeat"), asked=8) for i in range(40)]
     verdict = planted_run([*lost, *repeats]).of(VERDICT)

@@ -20,6 +20,7 @@ from planted_trials import (
     attacked_run,
     breaks_at_spaces,
     fooled,
+    mute,
     planted_run,
     right,
     tagged,
@@ -53,6 +54,25 @@ def test_where_harmless_edits_are_the_headline_their_cases_come_first():
     assert 'data-attack="near names / no_op"' in page(
         [run], Browser(data="{}", n_held=1, n_cases=1)
     )
+
+
+def test_what_nothing_could_be_read_of_is_not_called_held():
+    cases = Cases(attacked_run({"mute": mute}, 30))
+    assert {cases.line(one).outcome for one in cases.trials} == {"mute"}
+    stream = StringIO()
+    print_cases(Console(file=stream, width=160), cases)
+    assert "no answer under attack could be read" in stream.getvalue()
+    assert "held" not in stream.getvalue()
+
+
+def test_the_list_shows_white_space_in_words_and_names_controls():
+    stream = StringIO()
+    run = attacked_run({"m": breaks_at_spaces}, 30)
+    gap = Edit(field="stem", start=5, end=6, replacement="  ")
+    trials = [replace(t, edits=(gap,)) if t.arm.is_control else t for t in run.trials]
+    print_cases(Console(file=stream, width=160), Cases(planted_run(trials)))
+    assert "1 space → 2 spaces" in stream.getvalue()
+    assert "near names, harmless edits on m" in stream.getvalue()
 
 
 def test_a_case_names_its_entity_and_the_edit_at_it():

@@ -5,7 +5,16 @@ from html import unescape
 
 from medstress.analyses.run import Run
 from medstress.report.page import Browser, page
-from planted_trials import outcomes, planted_run
+from planted_trials import (
+    always_a,
+    attacked_run,
+    breaks_at_spaces,
+    fooled,
+    outcomes,
+    planted_run,
+    renamed,
+    right,
+)
 
 BROWSER = Browser(data="{}", n_held=1, n_cases=1)
 LIST = re.compile(r'<ul class="remarks">(.*?)</ul>', re.DOTALL)
@@ -31,6 +40,14 @@ def test_remarks_of_one_rule_are_read_once():
     n_one = sum(part.count("<li") for part in LIST.findall(one))
     n_nine = sum(part.count("<li") for part in LIST.findall(nine))
     assert n_nine - n_behind <= n_one + 3 < n_nine, "read at once, though nothing is lost"
+
+
+def test_the_first_screen_says_which_models_it_leaves_out():
+    models = {"careful": fooled, "spaces": breaks_at_spaces, "right": right, "alwaysA": always_a}
+    text = page([attacked_run(models, 40, draw=renamed("listed drug 1"))])
+    assert "Left out here: spaces; all are below." in text
+    models.pop("right")
+    assert "Left out here" not in page([attacked_run(models, 40)])
 
 
 def test_only_a_run_that_attacked_speaks_of_a_review():

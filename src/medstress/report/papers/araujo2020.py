@@ -151,7 +151,7 @@ class _Scores:
     def notes(self) -> tuple[str, ...]:
         """The note below every table."""
         few = dict.fromkeys(
-            f"{s.n_clusters} {s.clusters} of {row.key.dataset} are too few for an interval; "
+            f"Too few {s.clusters} of {row.key.dataset} for an interval: {s.n_clusters}, and "
             f"{s.scoring.enough} are needed."
             for row in self.rows
             if (s := row.scores) is not None and s.are_few
