@@ -89,9 +89,7 @@ def parameters(kind: type[A]) -> type[A]:
     made: Any = checked(
         frozen=True,
         kw_only=True,
-        config=ConfigDict(
-            strict=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True
-        ),
+        config=ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True),
     )(kind)
     check = made.__init__
 
