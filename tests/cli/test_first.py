@@ -32,7 +32,7 @@ def test_a_run_without_a_file_runs_resumes_and_keeps_the_file_it_stands_for(meds
     asked = medstress("run", *GIVEN, *FAST, "--dry-run")
     assert asked.code == 0, asked.err
     assert not (here / "runs").exists()
-    shown, _, costs = asked.out.partition("\nqueries: ")
+    shown, _, costs = asked.out.partition("\nestimate: ")
     assert costs
     name = "q-own.py-answer-drugs-budget2"
     first = medstress("run", *GIVEN, *FAST)
