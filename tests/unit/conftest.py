@@ -1,4 +1,4 @@
-"""What stands here is quick: `make quick` runs this folder while one works."""
+"""What is here is quick: `make quick` runs this folder while one works."""
 
 import sys
 

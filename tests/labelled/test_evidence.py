@@ -91,7 +91,7 @@ def test_the_list_keeps_the_share_that_the_docs_name(name):
         json.loads(line)
         for line in (Path(__file__).parent / f"{name}.jsonl").read_text("utf-8").splitlines()
     ]
-    docs = (Path(__file__).parents[4] / "docs" / "results" / "medfuzz.md").read_text("utf-8")
+    docs = (Path(__file__).parents[2] / "docs" / "results" / "medfuzz.md").read_text("utf-8")
     shares = {}
     for label in ("evidence", "harmless"):
         stopped = [bool(hits(row["text"])) for row in rows if row["label"] == label]
