@@ -1,10 +1,13 @@
 """`medstress tune`: what it prints, writes, resumes and refuses."""
 
 import json
+import shutil
 
 import pytest
 
+from forged import rebuild
 from medstress.api.run import Run
+from medstress.experiment.verify import verify_folder
 from rows import rows_of
 
 N = 40
@@ -65,3 +68,15 @@ def test_n_is_chosen_on_some_items_and_the_same_command_again_asks_nothing(bench
     assert len(bench.received()) == n_calls
     told = tune("--set", "tune.share=0.3")
     assert (told.code, "holds another experiment" in told.err) == (2, True)
+    assert verify_folder(bench.out).holds
+    kept = bench.out / "tune.json"
+    was = kept.read_text("utf-8")
+    kept.write_text(was.replace('"optimistic": false', '"optimistic": true'), "utf-8")
+    assert str(verify_folder(bench.out).broken).startswith("tune.json: expected optimistic")
+    kept.write_text(was, "utf-8")
+    better = "json_set(value, '$.grids[0].points[0].estimate.value', 0.99)"
+    rebuild(bench.out, f"UPDATE manifest SET value = {better} WHERE key = 'tuning'")
+    told = str(verify_folder(bench.out).broken)
+    assert "expected tuning: grids[0].points[0].estimate.value" in told
+    shutil.rmtree(split)
+    assert any("which n was chosen" in note for note in verify_folder(bench.out).notes)

@@ -1,9 +1,11 @@
 """One root for one experiment with the same answers."""
 
 import json
+import re
 
 import pytest
 
+from forged import rebuild
 from medstress.experiment.verify import verify_folder
 from medstress.store.chain import plan_of
 from medstress.store.trials import Folder
@@ -65,6 +67,13 @@ def test_an_extended_run_has_the_root_of_one_at_once(small):
     assert small.run(out=out) == 0
     assert root(out) == root(small.out) != first
     assert verify_folder(out).roots == [first, root(small.out)]
+    rebuild(
+        small.out, "UPDATE findings SET value = json_replace(value, '$[1]', 0.123) WHERE id = 2"
+    )
+    told = str(verify_folder(small.out).broken)
+    assert re.match(
+        r"table findings, row 2: expected of trial \d+ the similarity .*, found 0.123", told
+    )
 
 
 def test_the_summary_is_kept_with_its_root(small):

@@ -570,6 +570,10 @@ ODD = {
         "UPDATE verdicts SET verdict = 'won' WHERE id = 3",
         "table verdicts, row 3: expected one of already_wrong, ",
     ),
+    "a second key of a call": (
+        "UPDATE exchanges SET key = x'07' WHERE trial = 3 AND seq = 0",
+        "table exchanges, row 3: expected no key of call 0, whose answer has it",
+    ),
     "an answer": (
         "UPDATE answers SET body = '7' WHERE id = 5",
         "table answers, row 5: expected an answer as medstress stores it, found 7",

@@ -365,21 +365,30 @@ def keep_similarities(
     prompts = prompts_to_embed(run, encoder)
     store.write_manifest({"similarity": {"embedder": table.embedder, "hash": encoder.identity}})
     store.commit()
-    for start in range(0, len(prompts), _CHUNK):
-        chunk = prompts[start : start + _CHUNK]
-        texts = list(dict.fromkeys(text for _, *both in chunk for text in both))
-        vectors = dict(zip(texts, encoder.encode(texts), strict=True))
-        values = [
-            (trial, float(np.clip(vectors[before] @ vectors[after], -1, 1)))
-            for trial, before, after in chunk
-        ]
+    for values in similarities(encoder, prompts):
         store.write_similarities(encoder.identity, values)
         store.commit()
 
 
-def prompts_to_embed(run: Run, encoder: PromptEncoder) -> Sequence[ToEmbed]:
-    """Return the prompts of all successes that have no similarity by an encoder yet."""
-    is_same = run.manifest.get("similarity", {}).get("hash") == encoder.identity
+def similarities(
+    encoder: PromptEncoder, prompts: Sequence[ToEmbed]
+) -> Iterator[list[tuple[int, float]]]:
+    """Yield (trial, cosine of its two prompts), a chunk at a time."""
+    for start in range(0, len(prompts), _CHUNK):
+        chunk = prompts[start : start + _CHUNK]
+        texts = list(dict.fromkeys(text for _, *both in chunk for text in both))
+        vectors = dict(zip(texts, encoder.encode(texts), strict=True))
+        yield [
+            (trial, float(np.clip(vectors[before] @ vectors[after], -1, 1)))
+            for trial, before, after in chunk
+        ]
+
+
+def prompts_to_embed(run: Run, encoder: PromptEncoder | None) -> Sequence[ToEmbed]:
+    """Return the prompts of all successes that have no similarity by an encoder yet; without an
+    encoder those of all."""
+    stored = run.manifest.get("similarity", {}).get("hash")
+    is_same = encoder is not None and stored == encoder.identity
 
     def collect(reader: RunReader) -> list[ToEmbed]:
         prompts, missing = Prompts(run.manifest), []
@@ -387,8 +396,8 @@ def prompts_to_embed(run: Run, encoder: PromptEncoder) -> Sequence[ToEmbed]:
             first, place = trial.first, trial.arm.place
             if first is None or (is_same and first.similarity is not None):
                 continue
-            if stored := reader.result(trial.number).get("listings"):
-                before, after = stored[0], stored[-1]  # that of the first success comes last
+            if listings := reader.result(trial.number).get("listings"):
+                before, after = listings[0], listings[-1]  # that of the first success comes last
             else:
                 before, after = (
                     prompts.shown(place.victim, place.dataset, trial.item.candidate(edits))[1]

@@ -18,6 +18,7 @@ from medstress.analyses.choice import (
     TUNING_SPLIT,
     Chosen,
     ChosenN,
+    Tuning,
     has_n,
     places_without_n,
     regime_of,
@@ -281,7 +282,7 @@ def tune_experiment(
 
         tuned = with_models(bench, folder, wish, watcher, work)
         if tuned.report is not None:
-            result = {"format": 1, **as_json(Run.open(folder).of(TUNING))}
+            result = tuning_result(Run.open(folder).of(TUNING))
             with translated(folder):
                 text = json.dumps(result, indent=1, allow_nan=False)
                 write_text(folder / RESULT_FILE, text + "\n")
@@ -391,14 +392,24 @@ def _check_part(plan: TuningPlan, folder: Path) -> None:
         raise StoreError(f"{folder} holds {other}. {another_folder()}")
 
 
+def tuning_result(tuning: Tuning | None) -> dict[str, Any]:
+    """Return what `tune.json` holds."""
+    return {"format": 1, **as_json(tuning)}
+
+
+def chosen_of(run: Run) -> Chosen | None:
+    """Return the grids and choices of a split's run; None if it is none."""
+    tuning = run.of(TUNING)
+    return None if tuning is None else Chosen(grids=tuning.grids, choices=tuning.choices)
+
+
 def _chosen(plan: TuningPlan, split: Path) -> Chosen | None:
     """Return the grids and choices of a split; None if its run is not complete or failed."""
     run = Run.open(split)
-    tuning = run.of(TUNING)
     failed = sum(one.verdict is Verdict.FAILED or not one.is_asked_clean for one in run.trials)
     if failed > plan.prepared.experiment.experiment.max_failed or not run.is_complete:
         return None
-    return None if tuning is None else Chosen(grids=tuning.grids, choices=tuning.choices)
+    return chosen_of(run)
 
 
 def _check_choices(folder: Path, choices: Sequence[ChosenN]) -> None:

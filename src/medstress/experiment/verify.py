@@ -13,8 +13,10 @@ from typing import Any, cast
 
 import orjson
 
+from medstress.analyses.choice import REPORT, RULE, TUNING
 from medstress.analyses.requirements import NO_BASELINE
 from medstress.analyses.run import Run
+from medstress.analyses.shown import as_json
 from medstress.analyses.significance import FIXED, SETTINGS
 from medstress.analyses.summary import summary as summary_of
 from medstress.attacks.controls.arm import ControlArm
@@ -45,15 +47,24 @@ from medstress.engine.replay import (
 from medstress.engine.trial import Trial
 from medstress.engine.work import VICTIM, Purpose, Work
 from medstress.entities.alike import DUPLICATE, EQUAL
+from medstress.entities.embeddings import NGRAM, PromptEncoder
 from medstress.experiment.config import Significance as SignificanceTable
 from medstress.experiment.criteria import KEY, describe_baseline
 from medstress.experiment.explain import explanations
-from medstress.experiment.follow_ups import CARRIED, Again, reuses, transfers
+from medstress.experiment.follow_ups import (
+    CARRIED,
+    Again,
+    prompts_to_embed,
+    reuses,
+    similarities,
+    transfers,
+)
 from medstress.experiment.manifest import read_from, record_of
 from medstress.experiment.plan import Prepared
 from medstress.experiment.recorded import Bench
 from medstress.experiment.run import stages_of
 from medstress.experiment.significance import families, mention_studies
+from medstress.experiment.tuning import RESULT_FILE, SPLIT_FOLDER, chosen_of, tuning_result
 from medstress.store.chain import SUPERSEDED, Break, checked_root
 from medstress.store.codec import decode_edits
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
@@ -349,6 +360,8 @@ class _Verifying:
         yield from self._trials()
         stored = Run.open(self._run.folder)
         yield from self._follow_ups(stored)
+        yield from self._similarities(stored)
+        yield from self._tuning(stored)
         summary = summary_of(stored)
         for expected, actual in odd_sums([*summary["results"], *summary["by_seed"]]):
             yield _break("summary", 0, expected, actual)
@@ -668,6 +681,61 @@ class _Verifying:
         is_told = self._is_ours and not self._bench.muted
         return [transfers, reuses, *(asked if is_told else ())]
 
+    # -- what was computed -------------------------------------------------------------------
+    def _similarities(self, run: Run) -> Iterator[Break]:
+        """Yield where the similarity of a success's prompts is not that of its texts."""
+        named = self._manifest.get("similarity")
+        if named is None:
+            return
+        kept = {t.number: t.first.similarity for t in run.trials if t.first is not None}
+        now = dict.fromkeys(kept)
+        is_here = named["embedder"] == NGRAM and PromptEncoder(NGRAM).identity == named["hash"]
+        if is_here:
+            for chunk in similarities(PromptEncoder(NGRAM), prompts_to_embed(run, None)):
+                now.update(chunk)
+        else:
+            n = plural(sum(one is not None for one in kept.values()), "success", "successes")
+            self._result.notes.append(
+                f"not compared: the similarity of the prompts of {n}, by {named['embedder']}, "
+                "which is not run here"
+            )
+        for number, found in kept.items():
+            expected = now[number]
+            if found is None and not self._manifest.get("complete"):
+                continue  # the run was stopped before
+            is_odd = is_here and not alike(expected, found)
+            if is_odd or (found is not None and not -1 <= found <= 1):
+                what = f"of trial {number} the similarity {expected if is_here else 'of a cosine'}"
+                yield _break("findings", self._run.finding_row(number), what, str(found))
+
+    def _tuning(self, run: Run) -> Iterator[Break]:
+        """Yield where what was tuned is not what the grid's trials say."""
+        notes = self._manifest.get("tuning")
+        if notes is None or not self._is_ours:
+            return
+        folder, chosen = self._run.folder, run.of(TUNING)
+        expected = {"rule": RULE, "optimistic": notes["settings"]["share"] == 1}
+        if notes["part"] == REPORT:
+            if check_regular(folder / SPLIT_FOLDER / FILE) is None:
+                self._result.notes.append(
+                    f"not compared: which n was chosen; the run that chose it is not in "
+                    f"{SPLIT_FOLDER}"
+                )
+            else:
+                expected |= as_json(chosen_of(Run.open(folder / SPLIT_FOLDER)))
+        found = {key: notes.get(key) for key in expected}
+        for place, one, other in _differences(_plain(expected), found, True):
+            yield _break("manifest", 0, f"tuning: {place} {_short(one)}", _short(other))
+        if chosen is None or check_regular(folder / RESULT_FILE) is None:
+            return
+        try:
+            kept = json.loads(read_inside(folder / RESULT_FILE))
+        except (OSError, ValueError, RecursionError) as error:
+            yield Break(RESULT_FILE, 0, "what tuning chose", type(error).__name__)
+            return
+        for place, one, other in _differences(_plain(tuning_result(chosen)), kept, True):
+            yield Break(RESULT_FILE, 0, f"{place} {_short(one)}", _short(other))
+
     def _check_keys(self, stored: StoredWork, calls: Sequence[StoredCall]) -> None:
         """Check that the calls of a follow-up have the keys of their requests.
 
@@ -702,6 +770,11 @@ class _Verifying:
             return _break("verdicts", stored.ended, differs.expected, differs.found)
         expected = f"call {differs.call} with {differs.expected}"
         return _break("exchanges", stored.row, expected, differs.found)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a reader of its JSON finds it."""
+    return json.loads(json.dumps(value))
 
 
 def _trials_by_name(run: Run) -> dict[Any, RunTrial]:

@@ -303,6 +303,11 @@ class RunReader:
         (text,) = self.db.execute("SELECT result FROM trials WHERE id = ?", (trial,)).fetchone()
         return cast("dict[str, Any]", json.loads(text))
 
+    def finding_row(self, trial: int) -> int:
+        """Return the row of the last finding about a trial; 0 without one."""
+        query = "SELECT COALESCE(MAX(id), 0) FROM main.findings WHERE trial = ?"
+        return int(self.db.execute(query, (trial,)).fetchone()[0])
+
     def answered_queries(self, trial: int) -> Iterator[tuple[int, str | None, str, int, int]]:
         """Yield (query, edits, answer, tokens in, tokens out) of each answered call of a trial's
         perturbed queries, in order."""

@@ -73,6 +73,11 @@ _ODD = (
     ),
     (
         "exchanges",
+        "SELECT trial, 'no key of call ' || seq || ', whose answer has it', 'one' "
+        "FROM main.exchanges WHERE answer NOT NULL AND key NOT NULL",
+    ),
+    (
+        "exchanges",
         "SELECT trial, 'at most attempt ' || begun, 'attempt ' || attempt "
         f"FROM {_ATTEMPTS} WHERE attempt > begun",
     ),
