@@ -530,6 +530,16 @@ def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
     assert "table commits of reviews.sqlite, row 1: expected digest" in told(copy)
 
 
+@pytest.mark.parametrize(
+    "of", [{"trial_id": "none"}, {"control": "synonym", "control_of": "a/q99"}]
+)
+def test_a_review_of_nothing_in_the_run_is_named(copy, of):
+    with ReviewStore(copy) as store:
+        store.add([Review(**{"trial_id": None, **of}, reviewer="AB", time="now")])
+    keep_summary(copy)
+    assert told(copy).endswith(f"found {of.get('control_of', 'none')!r}, judged by AB")
+
+
 def test_a_list_of_synonyms_of_the_users_decides_validity_as_stored_until_it_is_named(
     bench, tmp_path
 ):

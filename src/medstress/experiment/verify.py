@@ -70,6 +70,7 @@ from medstress.store.codec import decode_edits
 from medstress.store.database import FILE, INQUIRIES, SUMMARY
 from medstress.store.opening import no_run
 from medstress.store.reader import ArmKey, RunReader, StoredWork, opened
+from medstress.store.reviews import FILE as REVIEWS
 from medstress.store.reviews import reviews_commits, with_reviews
 from medstress.store.whole_check import Whole, check_whole
 from medstress.tasks.victim import Victim
@@ -362,6 +363,7 @@ class _Verifying:
         yield from self._follow_ups(stored)
         yield from self._similarities(stored)
         yield from self._tuning(stored)
+        yield from self._reviews()
         summary = summary_of(stored)
         for expected, actual in odd_sums([*summary["results"], *summary["by_seed"]]):
             yield _break("summary", 0, expected, actual)
@@ -735,6 +737,17 @@ class _Verifying:
             return
         for place, one, other in _differences(_plain(tuning_result(chosen)), kept, True):
             yield Break(RESULT_FILE, 0, f"{place} {_short(one)}", _short(other))
+
+    def _reviews(self) -> Iterator[Break]:
+        """Yield reviews of no trial, and of no item where they are of a planted control."""
+        trials = self._run.work_rows().keys()
+        items = {f"{dataset}/{item.id}" for dataset, item in self._items.values()}
+        for one in self._run.reviews():
+            is_control = one.control is not None
+            about = one.control_of if is_control else one.trial_id
+            if about not in (items if is_control else trials):
+                what = "an item of the run" if is_control else "a trial of the run"
+                yield Break(REVIEWS, 0, what, f"{about!r}, judged by {one.reviewer}")
 
     def _check_keys(self, stored: StoredWork, calls: Sequence[StoredCall]) -> None:
         """Check that the calls of a follow-up have the keys of their requests.
