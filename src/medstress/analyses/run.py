@@ -264,7 +264,7 @@ class Cell:
     unread: Mask
     """The first success is an unreadable answer."""
     ended: NDArray[np.int64]
-    """Place of its `Verdict` in the order of that class."""
+    """Place of its `Trial.ended` in the order of `Verdict`."""
     lost_clean: Mask
     """The clean item got no answer."""
     queries: NDArray[np.int64]
@@ -279,14 +279,14 @@ class Cell:
         """Return the cell of trials of one attack in one place; there must be one."""
         # All trials that ended alike have the same marks.
         alike: dict[tuple[Verdict, str | None], int] = {}
-        number = [alike.setdefault((t.verdict, t.at), len(alike)) for t in trials]
+        number = [alike.setdefault((t.ended, t.at), len(alike)) for t in trials]
         one_of = dict(zip(number, trials, strict=True))
         marks = [
             (t.is_eligible, t.is_answered, t.is_open_clean, t.is_lost, not t.is_asked_clean)
             for t in (one_of[i] for i in range(len(alike)))
         ]
         eligible, answered, open_clean, lost, lost_clean = np.array(marks, dtype=bool)[number].T
-        ended = np.array([_PLACES[one_of[i].verdict] for i in range(len(alike))])[number]
+        ended = np.array([_PLACES[one_of[i].ended] for i in range(len(alike))])[number]
         unread = np.array([t.first is not None and _is_unread(t) for t in trials], dtype=bool)
         queries = np.array([t.queries for t in trials], dtype=np.int64)
         q = Queries(*queries.T)

@@ -299,6 +299,11 @@ def _scoring(cell: Cell) -> Scoring | None:
     return kind_named(kind).scores
 
 
+def _has_copy(cell: Cell) -> bool:
+    attack = cell.attack
+    return (attack.whole_copy or not attack.judged) and not attack.asks_clean_only
+
+
 def scores(run: Run, cell: Cell) -> Scores | None:
     """Score the clean data and the perturbed copy; None for items that have no scores.
 
@@ -315,10 +320,11 @@ def scores(run: Run, cell: Cell) -> Scores | None:
     control = next(iter(run.controls(cell).values()), None)
     net = None if control is None else _with_control(responses(run, control).after, ours.after)
     missing = "" if both or not ours.n_missing else f"; {ours.n_missing} without a clean answer"
+    no_copy = "no perturbed copy was answered" if _has_copy(cell) else scoring.no_copy
     sample = Sample(scoring, before)
     return Scores(
         scoring=scoring,
-        scores=_score(scoring, before, after, net, missing),
+        scores=_score(scoring, before, after, net, missing, no_copy),
         parts=scoring.parts(sample.gold),
         n_clusters=sample.n_clusters,
         clusters=sample.units,
@@ -333,8 +339,7 @@ def responses(run: Run, cell: Cell) -> Responses:
     entities: their clean answers come from other arms of the same place. An item in which nothing
     can be perturbed keeps its clean answer.
     """
-    attack = cell.attack
-    has_copy = (attack.whole_copy or not attack.judged) and not attack.asks_clean_only
+    has_copy = _has_copy(cell)
     clean: dict[Key, Response] = {}
     after: dict[Key, Response] = {}
     for trial in cell.trials:
@@ -382,6 +387,7 @@ def _score(
     after: Sequence[Response],
     net: _Net | None,
     missing: str,
+    no_copy: str,
 ) -> dict[str, Score]:
     first = Sample(scoring, before)
     second = Sample(scoring, after) if after else None
@@ -411,8 +417,8 @@ def _score(
             before=replace(clean, method=clean.method + missing),
             after=second.estimate(second.measured(name), name)
             if second
-            else unknown(scoring.no_copy),
-            drop=first.fall(second, name) if second else unknown(scoring.no_copy),
+            else unknown(no_copy),
+            drop=first.fall(second, name) if second else unknown(no_copy),
             net_drop=control.fall(own, name) if control and own else unknown(no_net),
             swap=partial(p_of, name),
         )

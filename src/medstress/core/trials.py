@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from medstress.core.arms import Arm
 from medstress.core.frozen import fast_init
+from medstress.core.items import TAGGED
 from medstress.core.outcomes import Verdict
-from medstress.core.text import Edit
+from medstress.core.text import WHOLE, Edit
 from medstress.core.validity import REVIEW, Evidence
 
 
@@ -146,25 +147,35 @@ class Trial:
     """Whether the success is in a random sample that people were given; None without one."""
 
     @property
+    def ended(self) -> Verdict:
+        """Its verdict; where only the copy of an item that was not attacked got no answer, that of
+        the item."""
+        if self.at != "baseline" or self.before is None:
+            return self.verdict
+        if self.item.kind == TAGGED:
+            return Verdict.NOT_ATTACKABLE if self.unit == WHOLE else Verdict.ALREADY_WRONG
+        return Verdict.UNREADABLE if self.before.answer is None else Verdict.ALREADY_WRONG
+
+    @property
     def is_asked_clean(self) -> bool:
         """Whether the clean item got an answer."""
-        return not (self.at == "baseline" and self.verdict in _LOST)
+        return not (self.at == "baseline" and self.ended in _LOST)
 
     @property
     def is_eligible(self) -> bool:
         """Whether the model was right on the clean item, so that it was attacked."""
-        return self.verdict in _ELIGIBLE and (self.at != "baseline" or self.is_asked_clean)
+        return self.ended in _ELIGIBLE and (self.at != "baseline" or self.is_asked_clean)
 
     @property
     def is_answered(self) -> bool:
         """Whether the clean item was asked and answered: the denominator of accuracy."""
         is_asked = self.at != "baseline" or self.is_asked_clean
-        return is_asked and self.verdict is not Verdict.NOT_ATTACKABLE
+        return is_asked and self.ended is not Verdict.NOT_ATTACKABLE
 
     @property
     def is_open_clean(self) -> bool:
         """Whether the clean answer is unreadable or missing: it may have been right."""
-        return self.verdict is Verdict.UNREADABLE or not self.is_asked_clean
+        return self.ended is Verdict.UNREADABLE or not self.is_asked_clean
 
     @property
     def is_lost(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from medstress.analyses.run import Run
 from medstress.analyses.scores import Scores, scores
 from medstress.analyses.verdict import VERDICT
 from medstress.core.arms import Arm, AttackRecord
-from medstress.core.trials import Trial
+from medstress.core.outcomes import Verdict
+from medstress.core.trials import Queries, Trial
 from planted_trials import SWAP, arm, paired, planted_run, tagged, trial
 
 NOISE = arm(SWAP)
@@ -139,6 +141,28 @@ def test_noise_outside_entities_that_surely_takes_more_is_said(n_lost):
         less = "The same noise outside entities costs 1.00, more than where entities are hit."
         assert second == less
     assert third == "Do not rely on this: the same noise outside entities costs more."
+
+
+def test_a_copy_without_an_answer_is_no_failure_before_the_attack():
+    """Of sentences without entities, and of an entity that was missed before, the copy failed."""
+    lost = [*sentences(12, before=NONE, gold=NONE, after=None), *sentences(1, before=NONE)]
+    missing: dict[str, Any] = {"last": None, "queries": Queries(asked=1, failed=1)}
+    failed = [replace(one, verdict=Verdict.FAILED, at="baseline", **missing) for one in lost]
+    run = planted_run([*failed, *sentences(40, after=ONE)])
+    (row,) = run.of(RESULTS).rows
+    n, accuracy = row.counts, row.knows.accuracy
+    assert (n.n_failed_at_baseline, n.n_failed, n.n_not_attackable, n.n_already_wrong) == (
+        0,
+        0,
+        12,
+        1,
+    )
+    assert (accuracy.hits, accuracy.n, accuracy.worst) == (40, 41, None)
+    assert any("13 of 53 trials failed" in one.sentence for one in run.of(RESULTS).remarks())
+    none = planted_run(
+        [replace(one, verdict=Verdict.FAILED, at="attack", **missing) for one in sentences(40)]
+    )
+    assert scored(none).main.after.method == "no perturbed copy was answered"
 
 
 def test_documents_may_be_called_as_sentences_are():
