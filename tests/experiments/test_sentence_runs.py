@@ -219,6 +219,31 @@ def test_marks_that_count_otherwise_than_a_model_may_mean_them_are_counted(folde
     assert mute == {"other", "inside", "last", "victims.py:tags"}
 
 
+def test_marks_that_an_attack_alone_brings_are_counted(folder):
+    (folder / "others.py").write_text(
+        "def known(mark, other):\n"
+        "    return lambda given: [\n"
+        "        [mark if w == 'warfarin' else other if set(w) == set('warfarin') else 'O' for w in s]\n"
+        "        for s in given\n"
+        "    ]\n"
+        "unknown = known('B-Chemical', 'B-Drug')\n"
+        "inside = known('B-Chemical', 'I-Chemical')\n"
+        "always = known('B-Drug', 'B-Drug')\n"
+    )
+    spec = tagged(STATIC, seeds=[0, 1], flip_check=False)
+    names = ("unknown", "inside", "always")
+    spec["victim"] = [
+        {"backend": "python", "target": f"others.py:{name}", "name": name} for name in names
+    ]
+    said = [one["sentence"] for one in ms.run(spec, out="run").summary()["warnings"]]
+    said = [one.partition(", ")[0] for one in said if one.startswith(names)]
+    assert said == [
+        "always marks 1 entity of the type Drug",
+        "inside begins 2 of 2 entities under swap noise with I- or E-",
+        "unknown marks 2 entities of the type Drug under swap noise",
+    ]
+
+
 def test_documents_that_are_named_later_make_the_units_of_a_run_that_is_there(folder):
     blocks = [[line.split("\t") for line in b.splitlines()] for b in IOB.strip().split("\n\n")]
     rows = [

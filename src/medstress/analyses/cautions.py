@@ -17,7 +17,7 @@ from medstress.core.arms import Place
 from medstress.core.attacked import NAME as STORED
 from medstress.core.attacked import Selection
 from medstress.core.clusters import sentences_of
-from medstress.core.items import OUTSIDE, TAGGED, Question
+from medstress.core.items import TAGGED, Question
 from medstress.core.outcomes import Verdict
 from medstress.core.sentences import entities_of
 from medstress.core.trials import Queries, Trial
@@ -33,6 +33,8 @@ MOST_READ = 100
 UNREADABLE = 0.1
 """Share of clean answers without a reading from which accuracy says little."""
 LETTER_MASS = 0.5
+MORE = 2.0
+"""Times the share of odd marks in the clean data above which an attack is said to bring them."""
 REPLIES, LONGEST = 3, 200
 """Raw replies of an unreadable model that are shown, and their length."""
 
@@ -94,14 +96,12 @@ _SENTENCES: Mapping[str, str] = {
     "right in {n_keys:,} only: it may not read the options.",
     "unknown_marks": "{n:,} of {of:,} replies of {model}{on} hold {first} ... {last}, which is "
     '{read}. If it holds thoughts, set thoughts = ["{first}", "{last}"] of the model.',
-    "other_types": "{model} marks {marked}, which the data do not annotate: F1 counts them as "
+    "other_types": "{model} marks {marked}{under}, which the data do not annotate: F1 counts them as "
     "false alarms, as seqeval does. If it means {types}, translate with labels = "
     '{{ITS_TYPE = "TYPE_OF_THE_DATA"}} in [[victim]]; ITS_TYPE = "O" leaves them out.',
-    "no_marks": "{model} marks nothing at all in the clean data: every entity counts as missed, "
-    "and precision has nothing to divide by.",
-    "no_marks, attacked": "{model} marks nothing at all under {attack}{on}, though it does in the "
-    "clean data: every entity counts as missed, and precision has nothing to divide by.",
-    "no_beginning": "{model} begins {n:,} of {of:,} entities with I- or E-, after O or another "
+    "no_marks": "{model} marks nothing at all{under}{but} in the clean data: every entity counts "
+    "as missed, and precision has nothing to divide by.",
+    "no_beginning": "{model} begins {n:,} of {of:,} entities{under} with I- or E-, after O or another "
     "type: F1 counts them, as the CoNLL script does, and Seqeval strict F1 does not.",
     "not_repeated": "{n:,} of {of:,} lost answers were right again when the same prompt was asked "
     "alone.",
@@ -311,32 +311,41 @@ def _unknown_marks(run: Run) -> Iterator[Remark]:
 
 def _marks(run: Run) -> Iterator[Remark]:
     """Say which marks of a tagger count otherwise than it may mean them, and where it has none."""
-    replies: dict[str, list[list[str]]] = defaultdict(list)
+    replies: dict[str, list[str]] = defaultdict(list)
     for place, clean in run.clean.items():
         own = (t.before.text for t in clean.values() if t.item.kind == TAGGED and t.before)
-        replies[place.victim] += [text.split() for text in own if text]
+        replies[place.victim] += filter(None, own)
     attacks = attack_names(cell.attack for cell in run.attacks)
-    for victim, texts in sorted(replies.items()):
-        if not texts:
-            continue
-        types, at = run.manifest["victims"][victim]["task"]["types"], ("", "", victim)
-        marks = [(text[one.start][0], one.type) for text in texts for one in entities_of(text)]
-        if others := Counter(type_ for _, type_ in marks if type_ not in types):
-            marked = plural(others.total(), "entity", "entities")
-            marked += f" of the type{'s' * (len(others) > 1)} {listed(sorted(others))}"
-            yield _say("other_types", at, model=victim, marked=marked, types=listed(types))
-        if not marks:
-            yield _say("no_marks", at, model=victim)
-        for cell in run.attacks if marks else ():
-            after = {t.last.text for t in cell.trials if t.last and t.last.text}
+    for victim, before in sorted(replies.items()):
+        asked: list[tuple[tuple[str, ...], str, Iterable[str]]] = [(("", "", victim), "", before)]
+        for cell in run.attacks:
             # A search shows what it hides, entity by entity, and not what the model marks.
-            is_asked = cell.place.victim == victim and cell.attack.whole_copy and after
-            if is_asked and {OUTSIDE} == set(" ".join(after).split()):
-                facts = {"attack": attacks[cell.attack.label], "on": _on(run, cell.place)}
-                under = (*cell.place, cell.attack.label)
-                yield _say("no_marks, attacked", under, model=victim, **facts)
-        if n := sum(mark == "I" for mark, _ in marks):
-            yield _say("no_beginning", at, model=victim, n=n, of=len(marks))
+            if cell.place.victim == victim and cell.attack.whole_copy:
+                kept = [(t, t.last.text) for t in cell.trials if t.last and t.last.text]
+                after = {(t.arm.seed, t.item.id): text for t, text in kept}
+                under = f" under {attacks[cell.attack.label]}{_on(run, cell.place)}"
+                asked.append(((*cell.place, cell.attack.label), under, after.values()))
+        usual: dict[str | None, float] = {}
+        for at, under, texts in asked:
+            labels = [text.split() for text in texts]
+            marks = [(text[one.start][0], one.type) for text in labels for one in entities_of(text)]
+            if labels and not marks and (usual or not under):
+                but = ", though it does" * bool(under)
+                yield _say("no_marks", at, model=victim, under=under, but=but)
+            types = run.manifest["victims"][victim]["task"]["types"] if marks else ()
+            counts = Counter[str | None](type_ for _, type_ in marks if type_ not in types)
+            counts[None] = sum(mark == "I" for mark, _ in marks)
+            # What the clean data have as well is not said again, unless it became common.
+            more = {x: n for x, n in counts.items() if n > MORE * usual.get(x, 0.0) * len(marks)}
+            if not under:
+                usual = {x: n / len(marks) for x, n in counts.items() if marks}
+            n, facts = more.pop(None, 0), {"model": victim, "under": under}
+            if others := sorted(filter(None, more)):
+                marked = plural(sum(more.values()), "entity", "entities")
+                marked += f" of the type{'s' * (len(others) > 1)} {listed(others)}"
+                yield _say("other_types", at, marked=marked, types=listed(types), **facts)
+            if n:
+                yield _say("no_beginning", at, n=n, of=len(marks), **facts)
 
 
 _SERVERS: Mapping[str, str] = {

@@ -150,7 +150,8 @@ class Trial:
     def ended(self) -> Verdict:
         """Its verdict; where only the copy of an item that was not attacked got no answer, that of
         the item."""
-        if self.at != "baseline" or self.before is None:
+        is_known = self.at == "baseline" and self.before is not None
+        if not (is_known and self.arm.attack.whole_copy):
             return self.verdict
         if self.item.kind == TAGGED:
             return Verdict.NOT_ATTACKABLE if self.unit == WHOLE else Verdict.ALREADY_WRONG
