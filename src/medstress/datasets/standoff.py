@@ -10,8 +10,9 @@ TAB Type start end TAB words`, with character offsets into the text. Relations, 
 normalisations and notes are ignored. A line end also ends a sentence, except inside a mention.
 
 `path` is a file or a folder, of brat with its subfolders. Token labels cannot express a mention of
-several parts, so it is left out and counted. A mention covers every token it touches. Of mentions
-that overlap the one that begins first is kept, and of those that begin together the longest.
+several parts with text between them, so it is left out and counted. A mention covers every token it
+touches. Of mentions that overlap the one that begins first is kept, and of those that begin
+together the longest.
 
 Reference: Stenetorp, Pyysalo, Topic, Ohta, Ananiadou, Tsujii. brat: a web-based tool for
 NLP-assisted text annotation. EACL demonstrations, 2012.
@@ -342,11 +343,12 @@ def _read_mentions(
                 f"{where}: expected {words[:60]!r} at {mention[2]}, got {covered[:60]!r}; offsets "
                 "count the characters of the text, line ends included"
             )
-        if len(parts) > 1:
-            document.n_parted += 1
-        else:
-            ((start, end),) = parts
+        start, end = parts[0][0], max(end for _, end in parts)
+        # So brat writes a mention that goes on in the next line.
+        if all(not text[a[1] : b[0]].strip() for a, b in pairwise(parts)):
             document.mentions.append((start, end, mention[1]))
+        else:
+            document.n_parted += 1
 
 
 def _lines(document: Document) -> tuple[int, ...]:
