@@ -55,6 +55,7 @@ from medstress.datasets.source import (
     check_keys,
     collect,
     hash_files,
+    refuse_other_formats,
     required_file,
 )
 from medstress.datasets.standoff import is_pubtator, read_pubtator
@@ -350,6 +351,8 @@ def _read(options: DatasetOptions) -> Loaded:
         files = [file for file in sorted(path.iterdir()) if file.is_file()]
         names = [file.name for file in files if is_pubtator(file)]
         names = names or [file.name for file in files if file.suffix.lower() in IOB]
+        if not names:
+            refuse_other_formats(path)
         names = names or [file.name for file in path.iterdir()]
         path = path / choose_file("bc5cdr", str(path), names, options.split)
     if is_pubtator(path):

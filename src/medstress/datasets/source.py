@@ -28,11 +28,11 @@ _LOOKED_AT = 1 << 16
 """Bytes of a file that tell its format."""
 _TAGGED = re.compile(r"\S+\t(?:\d{1,3}|O|[BIESLU](?:-\S+)?)\s*")
 _SPANS = (
-    r'"(?:annotations|entities|spans|labels?|ner|result)"\s*:\s*\[\s*(?:\[\s*\d+\s*,\s*\d+\s*,'
+    r'"(?:annotations|entities|ents|spans|labels?|ner|result)"\s*:\s*\[\s*(?:\[\s*\d+\s*,\s*\d+\s*,'
     r'\s*"|\{[^{}]*(?:"value"\s*:\s*\{[^{}]*)?"(?:start|begin)(?:_offset|_char)?"\s*:\s*\d+)'
 )
-"""Lists of [start, end, type], or of objects with a start, as doccano, Prodigy, GLiNER and Label
-Studio write."""
+"""Lists of [start, end, type], or of objects with a start, as doccano, Prodigy, GLiNER, spaCy and
+Label Studio write."""
 _PASSAGES = r'"passages"\s*:\s*\['
 _OFFSETS = r'"offsets"\s*:\s*\[\s*\['
 """BigBio writes a list of [start, end] for each passage and entity, BioC one number."""

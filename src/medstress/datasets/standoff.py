@@ -155,7 +155,9 @@ def load_brat(options: DatasetOptions) -> Loaded:
     """
     check_keys("brat", options, "path", "types")
     if options.path is None or not options.path.is_dir():
-        path = required_file("brat", "path", options.path).with_suffix(".txt")
+        path = required_file("brat", "path", options.path)
+        refuse_other_formats(path)
+        path = path.with_suffix(".txt")
         folder, texts = path.parent, [required_file("brat", "path", path)]
     else:
         # Links to folders are not followed.

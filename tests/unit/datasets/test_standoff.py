@@ -279,6 +279,14 @@ def test_bc5cdr_is_a_folder_with_a_file_for_each_split_pubtator_before_iob(write
     )
 
 
+def test_bioc_is_answered_with_its_converter_under_any_name(write, tmp_path):
+    json_file = write('{"documents": [{"passages": []}]}', "x.json")
+    assert "the package bconv" in refused("brat", json_file)
+    json_file.unlink()
+    write("<collection><source/></collection>", "CDR_TestSet.BioC.xml")
+    assert "the package bconv" in refused("bc5cdr", tmp_path, split="test")
+
+
 def test_several_splits_of_bc5cdr_are_read_one_after_the_other(write, tmp_path):
     write(IOB + "\nc\tI-Drug\n", "train.tsv")
     write("-DOCSTART- O\n\nHeparin\tB-Chemical\n\na\tO\nb\n", "devel.tsv")

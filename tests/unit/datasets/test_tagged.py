@@ -218,6 +218,7 @@ BIGBIO = {
         ('{"text": "a b", "entities": [[0, 1, "Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('{"text": "a b", "label": [[0,1,"Drug"]]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('{"text": "a", "spans": [{"start": 0, "end": 1}]}', "x.jsonl", "offsets_to_biluo_tags"),
+        ('{"text": "a", "ents": [{"start": 0, "end": 1}]}', "x.jsonl", "offsets_to_biluo_tags"),
         ('[["a b", {"entities": [[0, 1, "Drug"]]}]]', "x.json", "offsets_to_biluo_tags"),
         ('[{"result": [{"id": "a", "value": {"start": 0}}]}]', "x.json", "offsets_to_biluo_tags"),
     ],
