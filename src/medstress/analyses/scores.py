@@ -22,6 +22,7 @@ from medstress.core.items import QUESTIONS
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
 from medstress.core.trials import Answer, Trial
+from medstress.core.words import listed
 from medstress.stats.estimate import Ends, Estimate, unknown
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import (
@@ -96,7 +97,8 @@ class Sample:
             by_seed.setdefault(seed, {})[name] = *pair, place[one.cluster]
         of_all = set.intersection(*map(set, by_seed.values())) if by_seed else set()
         self._seeds: list[_Columns] = []
-        for seed in sorted(by_seed, key=lambda seed: (seed is not None, seed or 0)):
+        self._seed_names = sorted(by_seed, key=lambda seed: (seed is not None, seed or 0))
+        for seed in self._seed_names:
             rows = by_seed[seed]
             kept = [rows[name] for name in (sorted(of_all) if scoring.by_seed else rows)]
             self._seeds.append(_Columns(*([row[i] for row in kept] for i in range(3))))
@@ -138,9 +140,13 @@ class Sample:
 
     @property
     def why_undefined(self) -> str:
-        """Why a score has no value, from the first seed that has none."""
+        """Why a score has no value: the first reason, and the seeds that have it if not all do."""
         reasons = self._why_undefined
-        return next((one for one in reasons if one != self.scoring.undefined), reasons[0])
+        why = next((one for one in reasons if one != self.scoring.undefined), reasons[0])
+        own = [str(x) for x, one in zip(self._seed_names, reasons, strict=False) if one == why]
+        if len(own) == len(reasons) or not own:
+            return why
+        return f"{why} in seed{'s' * (len(own) > 1)} {listed(own)}"
 
     @property
     def is_undefined(self) -> bool:

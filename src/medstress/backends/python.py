@@ -203,6 +203,8 @@ class PythonBackend(Backend):
         )
 
     def _labels(self, answer: Any, n: int) -> Tagged:
+        if hasattr(answer, "tolist"):
+            answer = answer.tolist()
         is_list = isinstance(answer, Sequence) and not isinstance(answer, str)
         if not is_list or len(answer) != n:
             got = f"{len(answer)} labels" if is_list else repr(answer)

@@ -337,6 +337,9 @@ def test_constant_scores_have_no_correlation_and_it_is_said():
         "So no number says what attacks take.",
         "Do not rely on this: there is no score after the edits.",
     ]
+    seeds = [*pairs(rows), *pairs(noisy(40, 0.1, 0.1), arm(MEASURED.attack, seed=1))]
+    why = "undefined: the model gives every pair the same score in seed 0"
+    assert scored(planted_run(seeds)).main.after.method == why
     # What another attack leaves does not hide it.
     other = replace(MEASURED, attack=replace(MEASURED.attack, label="other noise"))
     both = planted_run([*pairs(rows), *pairs(noisy(40, 0.1, 4.0), other)])

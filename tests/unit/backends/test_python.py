@@ -43,6 +43,8 @@ def test_a_tagger_is_given_words_and_a_scorer_pairs():
     assert backend.traits.calls == {"tag"}
     assert backend.answer(TAG) == [Tagged(labels=("O", "B-Chemical"))]
     check_backend(backend, [Tag(("aspirin",) * n) for n in range(1, 6)])
+    rows = [np.array(["O", "B-Chemical"])]
+    assert answers(rows, TAG, "ner") == [Tagged(labels=("O", "B-Chemical"))]
     assert answers(np.full(1, 0.5), PAIR, "similarity") == [Compared(score=0.5)]
 
 

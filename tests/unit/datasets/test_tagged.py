@@ -74,6 +74,9 @@ def test_conll_columns_documents_line_ends_and_a_byte_order_mark_are_read(write)
 def test_without_documents_a_line_says_what_intervals_take_for_independent(write):
     (note,) = read(write(GOOD)).notes
     assert "take sentences as independent; on BC5CDR that made intervals up to 2.2 times" in note
+    rows = [{**ROW, "id": "1"}, {**ROW, "id": "2", "document": "a"}]
+    (note,) = read(write("\n".join(map(json.dumps, rows)), "x.jsonl")).notes
+    assert "x.jsonl: 1 of 2 sentences name no document, so intervals and tests take each" in note
 
 
 @pytest.mark.parametrize(
