@@ -223,7 +223,7 @@ def test_marks_that_an_attack_alone_brings_are_counted(folder):
     (folder / "others.py").write_text(
         "def known(mark, other):\n"
         "    return lambda given: [\n"
-        "        [mark if w == 'warfarin' else other if set(w) == set('warfarin') else 'O' for w in s]\n"
+        "        [{'warfarin': mark}.get(w, other) if {*w} == {*'warfarin'} else 'O' for w in s]\n"
         "        for s in given\n"
         "    ]\n"
         "unknown = known('B-Chemical', 'B-Drug')\n"

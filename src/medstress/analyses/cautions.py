@@ -96,13 +96,13 @@ _SENTENCES: Mapping[str, str] = {
     "right in {n_keys:,} only: it may not read the options.",
     "unknown_marks": "{n:,} of {of:,} replies of {model}{on} hold {first} ... {last}, which is "
     '{read}. If it holds thoughts, set thoughts = ["{first}", "{last}"] of the model.',
-    "other_types": "{model} marks {marked}{under}, which the data do not annotate: F1 counts them as "
-    "false alarms, as seqeval does. If it means {types}, translate with labels = "
+    "other_types": "{model} marks {marked}{under}, which the data do not annotate: F1 counts them "
+    "as false alarms, as seqeval does. If it means {types}, translate with labels = "
     '{{ITS_TYPE = "TYPE_OF_THE_DATA"}} in [[victim]]; ITS_TYPE = "O" leaves them out.',
     "no_marks": "{model} marks nothing at all{under}{but} in the clean data: every entity counts "
     "as missed, and precision has nothing to divide by.",
-    "no_beginning": "{model} begins {n:,} of {of:,} entities{under} with I- or E-, after O or another "
-    "type: F1 counts them, as the CoNLL script does, and Seqeval strict F1 does not.",
+    "no_beginning": "{model} begins {n:,} of {of:,} entities{under} with I- or E-, after O or "
+    "another type: F1 counts them, as the CoNLL script does, and Seqeval strict F1 does not.",
     "not_repeated": "{n:,} of {of:,} lost answers were right again when the same prompt was asked "
     "alone.",
     "left_out": "The server of {victim} does not know {name}, so it was left out. It says: {words}",

@@ -421,9 +421,7 @@ def _score(
         clean = first.estimate(first.measured(name), name)
         rows[name] = Score(
             before=replace(clean, method=clean.method + missing),
-            after=second.estimate(second.measured(name), name)
-            if second
-            else unknown(no_copy),
+            after=second.estimate(second.measured(name), name) if second else unknown(no_copy),
             drop=first.fall(second, name) if second else unknown(no_copy),
             net_drop=control.fall(own, name) if control and own else unknown(no_net),
             swap=partial(p_of, name),

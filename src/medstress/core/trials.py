@@ -148,14 +148,14 @@ class Trial:
 
     @property
     def ended(self) -> Verdict:
-        """Its verdict; where only the copy of an item that was not attacked got no answer, that of
-        the item."""
-        is_known = self.at == "baseline" and self.before is not None
-        if not (is_known and self.arm.attack.whole_copy):
+        """Its verdict; that before the copy, where only the copy of an item that is not attacked
+        failed."""
+        before = self.before
+        if self.at != "baseline" or before is None or not self.arm.attack.whole_copy:
             return self.verdict
         if self.item.kind == TAGGED:
             return Verdict.NOT_ATTACKABLE if self.unit == WHOLE else Verdict.ALREADY_WRONG
-        return Verdict.UNREADABLE if self.before.answer is None else Verdict.ALREADY_WRONG
+        return Verdict.UNREADABLE if before.answer is None else Verdict.ALREADY_WRONG
 
     @property
     def is_asked_clean(self) -> bool:
