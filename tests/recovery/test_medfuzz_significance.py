@@ -448,6 +448,22 @@ def test_without_a_success_there_is_a_sentence_and_no_empty_table(bench):
     assert "significance" not in begun.summary()
 
 
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [([], "there is no success to test"), (["cole"], "none of the items named in [test] was lost")],
+)
+def test_a_run_that_ends_without_a_success_is_not_called_incomplete(
+    bench, workbench, items, said, capsys
+):
+    """Planted: tests are asked before the run is marked as complete."""
+    settings = experiment(bench, {"items": items, "faithfulness": False}, attempts=1)
+    (bench / "ended.toml").write_text(workbench.toml(settings), "utf-8")
+    folder = bench / f"ended {len(items)}"
+    assert medstress_cli(["run", str(bench / "ended.toml"), "--out", str(folder)]) == 0
+    assert f"tests: {said}\n" in "".join(capsys.readouterr())
+    assert retested(Run(folder), settings)[0] == f"nothing was tested: {said}"
+
+
 def test_a_success_is_not_tested_with_another_model(bench, tested):
     from medstress.core.errors import StoreError
 

@@ -492,8 +492,11 @@ def nothing_tested(bench: Prepared, run: Run) -> str:
     """Say why there is nothing to test."""
     if families_of(bench, run):
         return "max_calls buys no control"
-    if run.is_complete:
-        return "there is no success to test"
+    if run.is_complete or len(run.trials) >= run.manifest["n_planned"]:  # kept once tests ended
+        items = _table(bench).items
+        if not items or any(one.first is not None for one in family_of(run.trials, items)):
+            return "there is no success to test"
+        return "none of the items named in [test] was lost"
     return (
         "there is no success to test yet, and the run is not complete: repeat the command that "
         "began it, with a higher limit if a limit stopped it"
