@@ -72,17 +72,22 @@ def test_the_function_of_the_models_page_is_a_victim(workplace, blocks):
     assert trial["n_asked"] == 2
 
 
-def test_the_functions_of_the_medfuzz_page_play_its_recipe(workplace, blocks, modules):
+@pytest.mark.parametrize("name", ["medfuzz-figure2", "medfuzz-figure3"])
+def test_the_functions_of_the_medfuzz_page_play_its_recipes(workplace, blocks, modules, name):
+    """Planted: the judge of Figure 3, which is the attacker, was refused."""
     page = "docs/medfuzz.md"
     modules(page)
     tables = next(code for code in blocks(page, "toml") if "models.py:target" in code)
-    recipe = recipes.text_of("medfuzz-figure2")
-    own, n = re.subn(r"(?ms)^\[\[victim\]\].*?(?=# \[role.judge\])", lambda _: tables, recipe)
+    recipe = recipes.text_of(name)
+    own, n = re.subn(r"(?ms)^\[\[victim\]\].*?(?=(?:# )?\[role.judge\])", lambda _: tables, recipe)
     assert n == 1
     Path("mine.toml").write_text(own, encoding="utf-8")
     assert medstress_cli(["run", "mine.toml", "--out", "run", "--quiet"]) == 0
-    (row,) = ms.Run(Path("run")).summary()["attempts"]
-    assert [one["hits"] for one in row["curve"]] == [24, 24, 23, 23, 23]
+    summary = ms.Run(Path("run")).summary()
+    (row,) = summary["attempts"]
+    hits = [one["hits"] for one in row["curve"]]
+    assert hits == [24, 24, *[23] * (len(hits) - 2)]
+    assert "judge_unread" not in {one["rule"] for one in summary["warnings"]}
 
 
 def test_links_and_anchors_between_pages_lead_somewhere():

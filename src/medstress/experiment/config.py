@@ -1080,8 +1080,8 @@ def _key(entry: Any, key: str) -> Any:
 def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[str, Any]:
     """Return roles that ask the first victim's server where they name none.
 
-    A judge that names no model is the attacker's. An address and its key go together: a key is
-    never sent to another server than the one that it was given for.
+    A judge that names no model is the attacker's, or its function. An address and its key go
+    together: a key is never sent to another server than the one that it was given for.
     """
     first = given_keys(victims[0]) if victims and not is_answering(victims[0]) else {}
     first.setdefault("backend", "openai" if "base_url" in first else "transformers")
@@ -1091,7 +1091,8 @@ def _with_addresses(roles: Mapping[str, Any], victims: Sequence[Any]) -> dict[st
         if isinstance(role, Mapping) and not {"base_url", "target"} & role.keys():
             attacker = addressed.get("attacker", {})
             asks = attacker if name == "judge" and "model" not in role else first
-            keys = ("backend", "base_url", "api_key_env", *(["model"] if asks is attacker else []))
+            more = ("model", "target", "version") if asks is attacker else ()
+            keys = ("backend", "base_url", "api_key_env", *more)
             own = {key: asks[key] for key in keys if key in asks}
             if role.get("backend", own.get("backend")) == own.get("backend"):
                 role = {**own, **role}

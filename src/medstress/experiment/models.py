@@ -224,7 +224,11 @@ def open_roles(
             backend = next((own for key, own in backends if key == _same(table)), None)
             is_shared = backend is not None
             if backend is None:
-                backend = _opened(table, base, opened, **server)
+                try:
+                    backend = _opened(table, base, opened, **server)
+                except UsageError as error:
+                    error.args = (f"[role.{name}]: {error}",)
+                    raise
                 backends.append((_same(table), backend))
             if "generate" not in backend.traits.calls:
                 raise UsageError(f"[role.{name}]: backend {table.backend!r} generates no text")

@@ -453,6 +453,8 @@ def scripted_attacker(
 ) -> Speaker:
     """Make an attacker that inserts the sentences of a script before the stem, one per attempt.
 
+    Asked as a judge, it answers as `scripted_judge`.
+
     Args:
         items: recognised by their stems.
         script: the sentence of each attempt, repeated from the start after the last. A sentence
@@ -460,9 +462,13 @@ def scripted_attacker(
         unreadable: attempts, from 1, at which it never writes JSON, even when asked again.
     """
 
+    judge = scripted_judge(items)
+
     def reply(turns: Conversation) -> str:
         requests = [turn["content"] for turn in turns if turn["role"] == "user"]
         attempt = sum('"target_option"' in text for text in requests)
+        if not attempt:
+            return judge([turns])[0]
         if attempt in unreadable:
             return "I would rather not."
         item = _item(requests[0], items)

@@ -111,6 +111,21 @@ def test_a_role_without_an_address_asks_the_first_victims_server(tables, role, e
     assert addresses == expected
 
 
+def test_a_judge_without_a_model_is_the_attackers_function(tables):
+    """Planted: it had the back end of the attacker, without its target."""
+    attacker = {"backend": "python", "target": "m.py:attacker", "version": "1"}
+    role = check_experiment({**tables, "role": {"judge": {}, "attacker": attacker}}).role
+    own = (role.attacker, role.judge)
+    assert len({(one.backend, one.target, one.version) for one in own}) == 1
+
+
+def test_a_back_end_that_cannot_be_opened_names_its_role(tables, said):
+    tables["role"]["attacker"] = {"backend": "python"}
+    with pytest.raises(UsageError) as caught, opened_victims(prepare(tables), lambda _: None):
+        pass
+    said(str(caught.value), "[role.attacker]: backend 'python' needs target = ")
+
+
 @pytest.mark.parametrize(
     ("keys", "backend"),
     [({"base_url": URL, "model": "m"}, "openai"), ({"model": "smollm2"}, "transformers")],
