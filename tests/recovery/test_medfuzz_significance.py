@@ -23,7 +23,7 @@ from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.engine.progress import Watcher
 from medstress.experiment.run import ask
-from medstress.experiment.significance import asking
+from medstress.experiment.significance import Stock, asking
 from medstress.experiment.verify import verify_folder
 from medstress.store.database import FILE
 from medstress.store.reviews import Review, ReviewStore
@@ -247,6 +247,17 @@ def test_both_nulls_are_kept_and_matched_spends_what_it_was_given(bench, tested)
     assert {row.calls for row in rows} == {120 + 9 * row.n_controls for row in rows}
     assert 800 - 115 < sum(row.calls for row in rows) <= 800
     assert family_of(tested, "matched").n_discoveries == 2
+
+
+def test_the_end_says_of_a_short_lexicon_what_was_said_before(bench, tested, monkeypatch):
+    """Planted: no max_calls at first, and at the end one that could not help."""
+    monkeypatch.setattr(Stock, "drawn", lambda self, n: min(n, 60))
+    settings = {"items": ITEMS, "max_calls": 330, "adjust": "holm"}
+    _, (_, before, *_) = retested(tested, experiment(bench, {**settings, "faithfulness": False}))
+    assert "about 20 distinct controls" in before
+    assert "the lexicon has too few texts, and no max_calls brings others" in before
+    warnings = {one["rule"]: one["sentence"] for one in tested.summary()["warnings"]}
+    assert warnings["shows_nothing"].partition(": ")[2] == before.partition(": ")[2] + "."
 
 
 def test_a_role_can_write_the_controls(bench, tested):

@@ -175,6 +175,11 @@ class ControlPrice:
         return self.usual if is_known else TURNS + self.is_written
 
     @property
+    def texts(self) -> int:
+        """The most texts of a control."""
+        return self.attempts if self.null is Null.MATCHED else 1
+
+    @property
     def most(self) -> int:
         """The most calls of a control, texts apart: every attempt, and all samples of T."""
         looks = self.attempts if self.null is Null.MATCHED else 0
@@ -313,16 +318,22 @@ class Reach:
         "generator = 'attacker' ([test]) may"
         """
         n_tested, needed = len(self.controls), self.controls_needed
-        distinct = " distinct" if needed is None else ""
+        best, distinct = self, ""
+        if needed is None:  # with all texts there are
+            pairs = zip(self.controls, self.limits, strict=True)
+            best = replace(self, controls=[own if n is None else n for own, n in pairs])
+            distinct = " distinct"
         text = (
-            f"with about {self.n_controls}{distinct} controls a success no adjusted p can fall "
-            f"below {self.smallest:.2g} ({plural(n_tested, 'success', 'successes')} among "
+            f"with about {best.n_controls}{distinct} controls a success no adjusted p can fall "
+            f"below {best.smallest:.2g} ({plural(n_tested, 'success', 'successes')} among "
             f"{self.n_family} attacked), so nothing can be found at "
             f"{self.adjust.level:g} by {self.adjust.words}: "
         )
         if needed is None:
-            other = "another [role.attacker]" if price.is_written else GENERATOR
-            return f"{text}control texts repeat, and no max_calls brings others; {other} may"
+            few, other = "the lexicon has too few texts", GENERATOR
+            if price.is_written:
+                few, other = "control texts repeat", "another [role.attacker]"
+            return f"{text}{few}, and no max_calls brings others; {other} may"
         controls, fewer = "", ""
         text = text if self.n_controls else "for a discovery "
         if price.null is Null.NEUTRAL:
@@ -340,6 +351,8 @@ GENERATOR = "generator = 'attacker' ([test])"
 PURPOSE = "test"
 ADJUSTED = "tests"
 """Manifest entry: settings of tests -> how their p-values are adjusted."""
+TEXTS = "control_texts"
+"""Manifest entry: trial -> how many texts the lexicon has for its controls, if that is too few."""
 FIXED = "fixed_family"
 """Manifest entry: the items that `[test]` named before the first query, with their hash."""
 STOP_AT = 10
@@ -484,6 +497,8 @@ def tests_of(stored: StoredInquiry, family: Sequence[Trial], run: Run) -> ArmTes
         attempts=arm.attack.attempts or 1,
         is_written=spec["generator"] == "attacker",
     )
+    known = {} if price.is_written else run.manifest.get(TEXTS, {})
+    known = {one: n // price.texts for one, n in known.items()}
     bought = sum(one.calls for one in tests) - len(tests) * price.of_success
     n_bought = sum(one.n_controls for one in tests)
     return ArmTests(
@@ -499,7 +514,7 @@ def tests_of(stored: StoredInquiry, family: Sequence[Trial], run: Run) -> ArmTes
         named=run.manifest.get(FIXED, {}).get("items", ()),
         reach=Reach(
             controls=[max(n) if end else own for own, end in zip(n, ends, strict=True)],
-            limits=[one.n_distinct for one in tests],
+            limits=[known.get(one.trial_id, one.n_distinct) for one in tests],
             n_family=len(family),
             adjust=adjust,
         ),

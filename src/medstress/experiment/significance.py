@@ -21,12 +21,13 @@ import numpy as np
 from pydantic import Field
 
 from medstress.analyses.attempts import Reasoning, findings_of, pick_attempt, reasonings
-from medstress.analyses.run import Run
+from medstress.analyses.run import Analysis, Run
 from medstress.analyses.significance import (
     ADJUSTED,
     LEAST_ASKED,
     SETTINGS,
     STOP_AT,
+    TEXTS,
     TURNS,
     Adjust,
     ArmTests,
@@ -70,6 +71,7 @@ from medstress.engine.work import Held, Purpose
 from medstress.experiment import config
 from medstress.experiment.follow_ups import Again, Asking, Stage
 from medstress.experiment.plan import Prepared
+from medstress.store.reader import RunReader
 from medstress.tasks.conversation import Conversation
 from medstress.tasks.multiple_choice import AnswerBy, MultipleChoice
 from medstress.tasks.prompt_sets import lettered, say, texts_hash
@@ -125,6 +127,10 @@ class Family:
         """Whether its calls are sure to buy a control."""
         return self.table.max_calls >= self.price.least
 
+    def is_among(self, ended: Collection[str]) -> bool:
+        """Whether it was tested, by ids of what ended."""
+        return self.buys_control and self.study().id in ended
+
     def is_like(self, tests: ArmTests) -> bool:
         """Whether tests are of this family, with the same kind of controls."""
         arm, table = self.trials[0].arm, self.table
@@ -149,10 +155,11 @@ class Family:
             ),
         )
 
-    def words(self, before: ArmTests | None = None) -> Iterator[str]:
+    def words(self, texts: Mapping[str, int], before: ArmTests | None = None) -> Iterator[str]:
         """Yield what its tests ask and what they can show.
 
         Args:
+            texts: see `texts`.
             before: tests of the same null and writer, which measured what a control costs.
         """
         table, n = self.table, len(self.successes)
@@ -167,30 +174,36 @@ class Family:
                 f"nothing is asked: max_calls = {table.max_calls} is too small for one control; "
             )
             table = table.model_copy(update={"max_calls": 0})
-        can = outlook(price, table, n, len(self.trials), list(self._limits(before)))
+        can = outlook(price, table, n, len(self.trials), self._limits(texts, before))
         yield f"{self.name}: {nothing}{can}"
 
-    def _limits(self, before: ArmTests | None) -> Iterator[int | None]:
-        """Yield the most controls that the texts of each success make up; None if they suffice.
+    def _limits(self, texts: Mapping[str, int], before: ArmTests | None) -> list[int | None]:
+        """Return the most controls that the texts of each success make up; None if they suffice.
 
-        Texts of the lexicon are drawn as the test will draw them, those of a writer are known once
-        it was asked.
+        Those of a writer are known once it was asked.
         """
-        own, table = self.successes, self.table
+        known: dict[str, int | None] = {one: n // self.price.texts for one, n in texts.items()}
+        if before is not None and self.table.generator == ATTACKER:
+            known = {one.trial_id: one.n_distinct for one in before.items}
+        return [known.get(one.id) for one in self.successes]
+
+    def texts(self) -> dict[str, int]:
+        """Return trial -> texts of the lexicon, where they do not suffice for a discovery.
+
+        They are drawn as the test will draw them, which takes seconds.
+        """
+        own, table, found = self.successes, self.table, dict[str, int]()
         if table.generator == ATTACKER:
-            known = {one.trial_id: one.n_distinct for one in (before.items if before else ())}
-            yield from (known.get(one.id) for one in own)
-            return
-        adjust, each = Adjust(table.adjust), self.attack.attempts
+            return found
+        adjust, left = Adjust(table.adjust), MOST_DRAWN
         needed = Reach(controls=[0] * len(own), n_family=len(self.trials), adjust=adjust)
-        if Null(table.null) is Null.NEUTRAL:
-            each = 1
-        left = MOST_DRAWN
         for trial in own:
-            wanted = min((needed.controls_needed or 0) * each, left)
+            wanted = min((needed.controls_needed or 0) * self.price.texts, left)
             n_texts = self._success(trial).stock.drawn(wanted)
             left -= n_texts
-            yield None if n_texts == wanted else n_texts // each
+            if n_texts < wanted:
+                found[trial.id] = n_texts
+        return found
 
     def _success(self, trial: Trial) -> Success:
         about, attack = self.again.about(trial), self.attack
@@ -425,16 +438,26 @@ def _outlook(
     if not own:
         yield f"tests: {nothing_tested(bench, run)}"
     for family in own:
-        is_done = family.buys_control and family.study().id in ended
-        before = (one for one in (found.rows if found else ()) if family.is_like(one))
-        words = family.words(next(before, None))
-        yield from [f"{family.name}: tested before"] if is_done else words
+        if family.is_among(ended):
+            yield f"{family.name}: tested before"
+        else:
+            before = (one for one in (found.rows if found else ()) if family.is_like(one))
+            yield from family.words(_texts(family, run), next(before, None))
+
+
+def _texts(family: Family, run: Run) -> Mapping[str, int]:
+    """Return the texts of the lexicon, drawn once for a run that was read; see `Family.texts`."""
+    return run.of(Analysis(f"texts of {family.name}", lambda _: family.texts())) or {}
 
 
 def _adjusted(bench: Prepared, run: Run) -> Mapping[str, Any]:
     table = _table(bench)
-    key = settings_key(table.model_dump())
-    return {ADJUSTED: {**run.manifest.get(ADJUSTED, {}), key: table.adjust}}
+    key, texts = settings_key(table.model_dump()), dict(run.manifest.get(TEXTS, {}))
+    ended = run.folder.read(RunReader.answered_follow_ups)
+    for family in families_of(bench, run):
+        texts |= {} if family.is_among(ended) else _texts(family, run)
+    adjusted = {ADJUSTED: {**run.manifest.get(ADJUSTED, {}), key: table.adjust}}
+    return {**adjusted, TEXTS: texts} if texts else adjusted
 
 
 SIGNIFICANCE = Stage(
