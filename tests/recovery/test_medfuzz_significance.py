@@ -279,9 +279,10 @@ def test_a_dry_run_asks_nothing_and_calls_that_buy_no_control_are_not_spent(benc
     assert (n_exchanges(tested), tested.manifest()) == (before, manifest)
     end, said = retested(tested, experiment(bench, {**NEUTRAL, "max_calls": 299}))
     told = "\n".join(said)
-    assert "nothing is asked: max_calls = 299 is too small for one control" in told
+    assert "nothing is asked: max_calls = 299 is too small: a success with one" in told
+    assert "one control may take up to 300 calls; " in told
     assert "so controls = 14 and max_calls = " in told
-    assert end == "nothing was tested: max_calls buys no control"
+    assert end == "nothing was tested: max_calls is too small"
     assert n_exchanges(tested) == before
 
 

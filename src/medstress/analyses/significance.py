@@ -98,6 +98,15 @@ class Adjust(StrEnum):
         """What people call it."""
         return {"bh": "Benjamini-Hochberg", "holm": "Holm", "none": "nothing"}[self]
 
+    @property
+    def limit(self) -> str:
+        """The level, and what adjusts p-values if anything does.
+
+        >>> Adjust.BH.limit, Adjust.NONE.limit
+        ('0.1 by Benjamini-Hochberg', '0.05')
+        """
+        return f"{self.level:g}" if self is Adjust.NONE else f"{self.level:g} by {self.words}"
+
     def of(self, p_values: Sequence[float], n_family: int) -> list[float]:
         """Adjust the p-values of tested successes within their family.
 
@@ -192,6 +201,13 @@ class ControlPrice:
             2 * MOST_TURNS * self.statistic.n_samples
             + self.most
             + 2 * self.attempts * (self.is_written)
+        )
+
+    def too_small(self, max_calls: int) -> str:
+        """Say that these calls may buy no control."""
+        return (
+            f"max_calls = {max_calls} is too small: a success with one control may take up to "
+            f"{self.least} calls"
         )
 
     def controls(self, max_calls: int, n_tested: int = 1, each: float | None = None) -> int:
@@ -326,8 +342,7 @@ class Reach:
         text = (
             f"with about {best.n_controls}{distinct} controls a success no adjusted p can fall "
             f"below {best.smallest:.2g} ({plural(n_tested, 'success', 'successes')} among "
-            f"{self.n_family} attacked), so nothing can be found at "
-            f"{self.adjust.level:g} by {self.adjust.words}: "
+            f"{self.n_family} attacked), so nothing can be found at {self.adjust.limit}: "
         )
         if needed is None:
             few, other = "the lexicon has too few texts", GENERATOR

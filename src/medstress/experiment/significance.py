@@ -170,9 +170,7 @@ class Family:
         )
         nothing = ""
         if not self.buys_control:
-            nothing = (
-                f"nothing is asked: max_calls = {table.max_calls} is too small for one control; "
-            )
+            nothing = f"nothing is asked: {price.too_small(table.max_calls)}; "
             table = table.model_copy(update={"max_calls": 0})
         can = outlook(price, table, n, len(self.trials), self._limits(texts, before))
         yield f"{self.name}: {nothing}{can}"
@@ -278,7 +276,7 @@ def outlook(
     few, many = min(few, reach.n_controls), reach.n_controls
     return (
         f"{price.words(few, many, ' a success')}, so that p is at least {reach.p_min:.2g}; a "
-        f"discovery at {adjust.level:g} by {adjust.words} takes {reach.n_needed} of the "
+        f"discovery at {adjust.limit} takes {reach.n_needed} of the "
         f"{n_family} attacked items at that p"
     )
 
@@ -514,7 +512,7 @@ def families_of(bench: Prepared, run: Run) -> list[Family]:
 def nothing_tested(bench: Prepared, run: Run) -> str:
     """Say why there is nothing to test."""
     if families_of(bench, run):
-        return "max_calls buys no control"
+        return "max_calls is too small"
     if run.is_complete or len(run.trials) >= run.manifest["n_planned"]:  # kept once tests ended
         items = _table(bench).items
         if not items or any(one.first is not None for one in family_of(run.trials, items)):
@@ -924,9 +922,7 @@ def family_flow(
 
 def _check(max_calls: int, price: ControlPrice) -> None:
     if max_calls < price.least:
-        raise TrialError(
-            f"max_calls = {max_calls} is too small for one control: give {price.least} or more"
-        )
+        raise TrialError(price.too_small(max_calls))
 
 
 def _held(requests: Sequence[tuple[Success, ConversationRequest]]) -> Asked:

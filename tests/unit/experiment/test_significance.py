@@ -157,6 +157,12 @@ def test_too_few_calls_name_those_that_could_find_something_and_not_those_of_one
     assert "takes 2 of the 6" in outlook(price, table(max_calls=610), 2, 6)
 
 
+def test_what_adjusts_nothing_is_not_named():
+    price = ControlPrice(null=Null.NEUTRAL, statistic=Statistic.SHARE_CORRECT, attempts=5)
+    said = outlook(price, table(null="neutral", items=["q"], controls=9, adjust="none"), 1, 1)
+    assert "so nothing can be found at 0.05: it takes about 19 controls" in said
+
+
 def test_where_the_lexicon_repeats_itself_no_max_calls_is_named():
     price = ControlPrice(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT, attempts=5)
     for max_calls in (2_000, 6_000):
