@@ -561,8 +561,8 @@ class Significance(Shown):
         notes = (
             "Discoveries: tests whose adjusted p is up to .10 (Benjamini-Hochberg) or .05 (Holm, "
             "or nothing). What held, or is not tested, has p = 1. Needed: how many successes must "
-            "sit at the smallest p for one discovery. Guesses: successes on questions that the "
-            "model hardly knew.",
+            "sit at the smallest p possible for one discovery. Guesses: successes on questions "
+            "that the model hardly knew.",
             *dict.fromkeys(row.null.caution for row in self.rows),
             *([f"Left out: {plural(self.n_earlier, 'earlier test')}."] if self.n_earlier else []),
         )
@@ -658,8 +658,8 @@ _FAMILIES = (
     column("By", "adjust.words"),
     column("Discoveries", "n_discoveries", "count"),
     column("Guesses", "n_guesses", "count", wide=True),
-    column("Smallest p", "reach.p_min", "p", "that can be reached"),
-    column("Needed", "reach.n_needed", "count", "successes at the smallest p"),
+    column("Smallest p possible", "reach.p_min", "p", "with so many controls"),
+    column("Needed", "reach.n_needed", "count", "successes at the smallest p possible"),
 )
 _TESTS = (
     column("Question", _number),

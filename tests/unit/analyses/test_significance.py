@@ -155,6 +155,8 @@ def test_repeated_texts_are_no_new_evidence():
     shown = family([one], found(one, distinct=4))
     assert shown.rows[0].items[0].p == 1 / 5
     assert shown.rows[0].reach.p_min == 1 / 5
+    headings = {one.key: one.heading for one in shown.tables()[0].columns}
+    assert headings["p_min"] == "Smallest p possible"
     (row,) = shown.tables()[1].rows
     assert row[-1].value == "texts repeat: p is at least 1/5"
 
