@@ -270,7 +270,7 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
     if unread := [one["unreadable"] for one in judged if "unreadable" in one]:
         sentence = (
             f"{row.attack}: {len(unread):,} of {len(judged):,} replies of the judge about evidence "
-            f"could not be used: {unread[0].partition(': ')[0]}. There the list of words decided: "
+            f"could not be used: {unread[0].rstrip('.')}. There the list of words decided: "
             f"{by_list(row.cell.attack)}."
         )
         yield Remark("judge_unread", sentence, at)

@@ -573,7 +573,7 @@ def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
                     dataset=dataset.label,
                     group=group.label,
                     n_items=n,
-                    accuracy=Usual().accuracy if accuracy is None else accuracy,
+                    accuracy=assumed_of(prepared).accuracy if accuracy is None else accuracy,
                     discordances=(share,) if share else ASSUMED,
                     source="assumed" if accuracy is None else f"measured in {folder}",
                 )
@@ -633,17 +633,22 @@ class Usual:
     """Where the values come from."""
 
 
+def assumed_of(prepared: Prepared) -> Usual:
+    """Return what is usual of a model that was never measured."""
+    attacks = [part.attack for part in prepared.attacks if not part.attack.is_control]
+    attempts = [one.attempts for one in attacks if isinstance(one, MedFuzz)]
+    if attempts and len(attempts) == len(attacks):
+        return Usual(accuracy=KNOWN, flips=1 - (1 - FALLEN) ** (1 / max(attempts)))
+    return Usual() if prepared.kind.is_judged else Usual(accuracy=1.0)
+
+
 def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
     """Return what is expected of a model; of one that is not open, what is usual.
 
     It is measured in the run folder, or else in its newest neighbour that asked the same model in
     the same way.
     """
-    attacks = [part.attack for part in prepared.attacks if not part.attack.is_control]
-    attempts = [one.attempts for one in attacks if isinstance(one, MedFuzz)]
-    usual = Usual() if prepared.kind.is_judged else Usual(accuracy=1.0)
-    if attempts and len(attempts) == len(attacks):
-        usual = Usual(accuracy=KNOWN, flips=1 - (1 - FALLEN) ** (1 / max(attempts)))
+    usual = assumed_of(prepared)
     if victim.backend is None or folder is None:
         return usual
     model, task = victim.backend.identity.hash, victim.task.spec()

@@ -382,7 +382,7 @@ def _load(name: str, folder: Traversable) -> PromptSet:
     texts = {}
     for file in FILES:
         try:
-            texts[file] = (folder / file).read_text("utf-8")
+            texts[file] = (folder / file).read_text("utf-8-sig")
         except FileNotFoundError:
             raise UsageError(
                 f"template {name!r}: the folder has no {file}; copy a shipped set and change it: "
@@ -390,6 +390,8 @@ def _load(name: str, folder: Traversable) -> PromptSet:
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"template {name!r}: {file} cannot be read: {error}") from error
+    if not texts[ATTACKER_FILE].strip():
+        raise UsageError(f"template {name!r}: {ATTACKER_FILE} is empty; write what to tell it")
     for place in dict.fromkeys(_PLACE.findall(texts[ATTACKER_FILE])):
         if place not in PLACES:
             hint = did_you_mean(place, PLACES) or f" (known: {', '.join(PLACES)})"

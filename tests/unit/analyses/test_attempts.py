@@ -13,7 +13,11 @@ from medstress.core.trials import Trial
 from planted_trials import arm, planted_run, trial
 
 FUZZ = AttackRecord(
-    label="MedFuzz", name="medfuzz", budget=3, attempts=3, params={"name": "medfuzz"}
+    label="MedFuzz",
+    name="medfuzz",
+    budget=3,
+    attempts=3,
+    params={"name": "medfuzz", "template": "mine"},
 )
 
 
@@ -130,6 +134,17 @@ def test_what_was_cut_off_is_named_with_its_turn_and_the_key_of_its_role():
     trials = [replace(fuzzed(1, "held"), records=(*talks, *tries("held")[1:]))]
     (remark,) = (one for one in result(trials).remarks() if one.rule == "cut_confidences")
     assert "in 1 conversations" in remark.sentence
+
+
+def test_replies_of_a_judge_that_cannot_be_used_are_said_with_the_reason():
+    reason = "evidence: Field required"
+    made = fuzzed(1, "held")
+    judged = {**made.records[1], "judge": {"unreadable": reason}}
+    trials = [replace(made, records=(made.records[0], judged, *made.records[2:]))]
+    (remark,) = (one for one in result(trials).remarks() if one.rule == "judge_unread")
+    assert f"1 of 1 replies of the judge about evidence could not be used: {reason}. " in (
+        remark.sentence
+    )
 
 
 def test_answers_that_nobody_can_read_may_be_lost():

@@ -34,6 +34,7 @@ def texts_of(name):
 
 def folder(tmp_path, **changed):
     """A copy of the default set with some files changed or, where None, left out."""
+    tmp_path.mkdir(exist_ok=True)
     for file, text in texts_of("patient_characteristics").items():
         text = changed.get(file.partition(".")[0], text)
         if text is not None:
@@ -104,6 +105,7 @@ KIND = 'lever = "x"\n[[category]]\nname = "a"\ndescription = "b"\n'
     [
         ({"attacker": None}, "no attacker.md"),
         ({"rules": None}, "no rules.toml"),
+        ({"attacker": " \n"}, "attacker.md is empty"),
         ({"attacker": "Play on {levr}."}, "{levr}; did you mean 'lever'"),
         ({"rules": "lever = 3"}, "rules.toml: lever"),
         ({"rules": 'lever = "x"'}, "rules.toml: category"),
@@ -118,6 +120,13 @@ def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(tmp_path, change
     with pytest.raises(UsageError) as refused:
         load_prompts(folder(tmp_path, **changed))
     assert named in str(refused.value)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    files = {"attacker": "Play on {lever}.", "rules": KIND}
+    plain = load_prompts(folder(tmp_path / "a", **files))
+    marked = load_prompts(folder(tmp_path / "b", **{k: "\ufeff" + v for k, v in files.items()}))
+    assert marked.hash == plain.hash
 
 
 # -- worked questions --------------------------------------------------------------
