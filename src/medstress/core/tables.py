@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from io import BytesIO
 from itertools import islice
@@ -43,6 +43,7 @@ from medstress.core.reading import (
     reading,
     within_limits,
 )
+from medstress.core.words import shorten
 
 if TYPE_CHECKING:
     from openpyxl.worksheet.worksheet import Worksheet
@@ -66,6 +67,11 @@ MAX_SHEET = 500_000
 """Cells of a sheet: openpyxl takes 20 seconds and half a gigabyte for as many."""
 _MAX_UNPACKED = 128 << 20
 """Bytes of an Excel file, which is a zip file, once unpacked."""
+MAX_TEXT = 1_000_000
+"""Characters of one cell; entries of lists count as one more each."""
+_LEAST_IN_ALL, _EXPANDED = 1_000_000, 200
+"""Characters that any file may hold, and for each of its bytes: Parquet and Excel store equal texts
+once, so that a few kilobytes could hold days of work."""
 _MARKS = (  # the marks of UTF-32 begin with those of UTF-16
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -112,6 +118,36 @@ def raise_error(value: T | DataError) -> T:
     if isinstance(value, DataError):
         raise value
     return value
+
+
+def _size_of_row(row: Row) -> int:
+    """Return the characters of a row.
+
+    Raises:
+        DataError: too many columns, or too many characters in one cell.
+    """
+    if len(row) > MAX_COLUMNS:
+        mend = "leave some out"
+        raise DataError(f"expected at most {MAX_COLUMNS:,} columns, got {len(row):,}; {mend}")
+    total = 0
+    for name, cell in row.items():
+        n = _size(cell)
+        if n > MAX_TEXT and name != FIELD:  # thousands of stored edits of one question
+            expected = f"at most {MAX_TEXT:,} characters, got {n:,}"
+            raise DataError(f"field {shorten(name, 60)!r}: expected {expected}; split the text")
+        total += n + 1
+    return total
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(1 + _size(name) + _size(part) for name, part in value.items())
+    if not isinstance(value, list | tuple):
+        return 0
+    n = 2 * len(value)
+    return n if n > MAX_TEXT else len(value) + sum(map(_size, value))
 
 
 # -- values and names ----------------------------------------------------------------------------
@@ -164,6 +200,11 @@ def plain_name(name: str) -> str:
     ('correctoption', 'optiona')
     """
     return re.sub(r"[\W_]+", "", str(name)).casefold()
+
+
+def cut_names(names: Iterable[str]) -> str:
+    """Return names for a message, which is cut where they are many."""
+    return shorten(", ".join(names), 1_000)
 
 
 def columns_of(rows: Iterable[Row]) -> list[str]:
@@ -225,7 +266,28 @@ def read_table(
         raise UsageError(f"{path}: expected a file ending in {', '.join(ENDINGS)}; convert it")
     if not table.rows:
         raise no_rows(path)
-    return table
+    return _within(table)
+
+
+def _within(table: Table) -> Table:
+    """Return a table whose rows with too much in a cell are errors.
+
+    Raises:
+        TooLargeError: too many columns, or too many characters in all.
+    """
+    path, rows, columns, n = table.path, list(table.rows), set[str](), 0
+    for at, (place, row) in enumerate(rows):
+        size = row if isinstance(row, DataError) else attempt(_size_of_row, row)
+        if isinstance(row, DataError) or isinstance(size, DataError):
+            rows[at] = (place, size)
+            continue
+        columns.update(row)
+        n += size
+    check_most(path, len(columns), MAX_COLUMNS, "columns", "leave some out")
+    n_bytes = path.stat().st_size
+    most, what = _LEAST_IN_ALL + _EXPANDED * n_bytes, f"characters in {n_bytes:,} bytes"
+    check_most(path, n, most, what)
+    return replace(table, rows=tuple(rows))
 
 
 def no_rows(path: Path) -> DataError:
@@ -479,7 +541,9 @@ def parse_line(line: str | bytes) -> Row:
 def _row(value: Any) -> Row:
     if not isinstance(value, dict):
         raise DataError(f"expected a JSON object, got {shown(value)}; fix the row")
-    return check_json(value)
+    row = check_json(value)
+    _size_of_row(row)
+    return row
 
 
 def _parsed(text: str | bytes, where: str = "") -> Any:
@@ -521,7 +585,7 @@ def _listed(path: Path, value: Row) -> list[Any]:
     if len(value) > 1 and kinds in ({list}, {dict}):
         raise DataError(
             f"{path}: expected a list of objects, got one object with the columns "
-            f'{", ".join(value)}; write its rows as a list (in pandas with orient="records")'
+            f'{cut_names(value)}; write its rows as a list (in pandas with orient="records")'
         )
     return [value]
 
@@ -662,7 +726,7 @@ def _read_parquet(path: Path) -> Table:
         check_most(path, n_rows * len(schema), MAX_CELLS, "cells")
         frame = polars.read_parquet(BytesIO(data))
         # Equal texts may be stored once: in Python each is new.
-        n_bytes = sum(_size(path, column) for column in frame.get_columns())
+        n_bytes = sum(_bytes(path, column) for column in frame.get_columns())
         check_most(path, n_bytes, MAX_BYTES, "bytes of text")
         described = polars.read_parquet_metadata(BytesIO(data)).get("huggingface")
         features = json.loads(described)["info"]["features"] if described else {}
@@ -676,15 +740,15 @@ def _read_parquet(path: Path) -> Table:
     return Table(path=path, rows=tuple(places), names=names)
 
 
-def _size(path: Path, column: Series) -> int:
+def _bytes(path: Path, column: Series) -> int:
     """Return the bytes of the texts in a column, those in lists and objects included."""
     import polars
 
     check_most(path, len(column), MAX_CELLS, "values")
     if isinstance(column.dtype, polars.List | polars.Array):
-        return 8 * len(column) + _size(path, column.explode())
+        return 8 * len(column) + _bytes(path, column.explode())
     if isinstance(column.dtype, polars.Struct):
-        return sum(_size(path, part) for part in column.struct.unnest().get_columns())
+        return sum(_bytes(path, part) for part in column.struct.unnest().get_columns())
     if isinstance(column.dtype, polars.Categorical | polars.Enum):
         # Each once: as texts, a category of megabytes would be copied for every row.
         texts, n = column.drop_nulls().value_counts(name="n").get_columns()

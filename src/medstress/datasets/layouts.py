@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, digest
 from medstress.core.items import LETTERS
+from medstress.core.reading import MAX_COLUMNS
 from medstress.core.tables import (
     Placed,
     Row,
@@ -28,6 +29,7 @@ from medstress.core.tables import (
     Table,
     attempt,
     columns_of,
+    cut_names,
     is_nothing,
     plain_name,
     raise_error,
@@ -315,7 +317,7 @@ def _renamed(table: Table, columns: ColumnNames) -> list[Placed]:
         for column in [own] if isinstance(own, str) else own:
             if names and column not in names:
                 raise UsageError(
-                    f"{table.path}: columns: expected a column {column!r}, got {', '.join(names)}"
+                    f"{table.path}: columns: expected a column {column!r}, got {cut_names(names)}"
                     f"{did_you_mean(column, names)}"
                 )
     single = {name: own for name, own in columns.items() if isinstance(own, str)}
@@ -443,7 +445,7 @@ def _question(rows: Sequence[Row], columns: Sequence[str], keys: Any) -> tuple[s
     if not asked:
         raise DataError(
             "expected a column such as 'question', got "
-            f"{'the columns ' + ', '.join(columns) if columns else 'no column'}; "
+            f"{'the columns ' + cut_names(columns) if columns else 'no column'}; "
             'name it with columns = {question = "..."}'
         )
     parts = [c for c in called(texts, PARTS) if c not in keys and _is_prose(rows, c)]
@@ -502,7 +504,7 @@ def _options(
     if not forms:
         raise DataError(
             f"expected options in columns such as A, B, C, D, or in one column 'options', got the "
-            f'columns {", ".join(columns)}; name them with columns = {{options = ["...", "..."]}}, '
+            f'columns {cut_names(columns)}; name them with columns = {{options = ["...", "..."]}}, '
             'or columns = {options = "..."} for one column'
         )
     readings = [[form.texts(row) for row in rows] for form in forms]
@@ -586,6 +588,7 @@ def _right_and_wrong(columns: Sequence[str], seed: Callable[[Row], Any]) -> list
         for column in wrongs:
             cell = row.get(column)
             cell = parsed(cell, column) if isinstance(cell, str) and cell[:1] == "[" else cell
+            _check_few(cell, column)
             values += cell if isinstance(cell, list) else [cell]
         texts = [_text_of(value) for value in values if not is_nothing(value)]
         return Options(tuple(sorted(texts, key=lambda text: digest(["order", seed(row), text]))))
@@ -610,6 +613,7 @@ def _in_cells(rows: Sequence[Row], column: str, *, is_certain: bool) -> list[Opt
         value = row.get(column)
         if isinstance(value, str) and value.strip().startswith(("[", "{")):
             value = parsed(value.strip(), column)
+        _check_few(value, column)
         if isinstance(value, Mapping):
             return _from_object(value, column)
         if not isinstance(value, list | tuple):
@@ -621,6 +625,13 @@ def _in_cells(rows: Sequence[Row], column: str, *, is_certain: bool) -> list[Opt
 
     words = f"options in {column!r} ({'an object' if is_object else 'a list'})"
     return [OptionsForm(columns=(column,), words=words, read=read)]
+
+
+def _check_few(value: Any, column: str) -> None:
+    """Refuse a list so long that it would take seconds to make texts of it."""
+    for part in (value, *(value.values() if isinstance(value, Mapping) else ())):
+        if isinstance(part, list | tuple | Mapping) and len(part) > MAX_COLUMNS:
+            raise DataError(f"field {column!r}: expected 2 to 10 options, got {len(part):,}")
 
 
 def parsed(text: str, column: str) -> Any:
@@ -864,7 +875,7 @@ def _no_answer(
         named = f'name it with columns = {{answer = "{next(likely, "...")}"}}'
         return DataError(
             "expected a column with the right option, such as 'answer', got besides question and "
-            f"options {', '.join(columns) or 'no column'}; {named if columns else 'add one'}, or "
+            f"options {cut_names(columns) or 'no column'}; {named if columns else 'add one'}, or "
             "take a split that is published with its answers"
         )
     filled = [

@@ -47,6 +47,7 @@ from medstress.core.tables import (
     Table,
     attempt,
     columns_of,
+    cut_names,
     plain,
     plain_name,
     raise_error,
@@ -142,7 +143,7 @@ def read_token_rows(table: Table, options: DatasetOptions) -> Loaded:
     if columns and ("tokens" not in columns or not field):
         raise DataError(
             f"{path}, {table.rows[0][0]}: expected the fields tokens and {' or '.join(TAGS)}, got "
-            f"{', '.join(columns)}"
+            f"{cut_names(columns)}"
         )
 
     sentences = [
@@ -177,7 +178,7 @@ def document_in(row: Row, documents: str | None) -> str:
     """
     if documents is not None and documents not in row:
         raise DataError(
-            f"expected the column {documents!r}, which documents names, got {', '.join(row)}"
+            f"expected the column {documents!r}, which documents names, got {cut_names(row)}"
         )
     for column in ("document_id", "document") if documents is None else (documents,):
         name = row.get(column)

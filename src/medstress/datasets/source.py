@@ -15,7 +15,7 @@ from medstress.core.hashing import content_hash, digest, file_hash
 from medstress.core.items import OUTSIDE
 from medstress.core.items import Item as AnyItem
 from medstress.core.sentences import Scheme
-from medstress.core.tables import Table, no_rows, read_table
+from medstress.core.tables import Table, cut_names, no_rows, read_table
 
 Raw = TypeVar("Raw")
 Item = TypeVar("Item", bound=AnyItem)
@@ -217,7 +217,7 @@ def label_of_type(types: Types | None, present: Collection[str], path: Path) -> 
         if type_ not in present:
             raise UsageError(
                 f"{path}: no entity has the type {type_!r}{did_you_mean(type_, present)} (types in "
-                f"the file: {', '.join(sorted(present)) or 'none'}); change the key 'types'"
+                f"the file: {cut_names(sorted(present)) or 'none'}); change the key 'types'"
             )
     if not isinstance(types, Mapping):
         kept = frozenset(types)

@@ -22,7 +22,15 @@ from medstress.core.errors import DataError, UsageError, did_you_mean
 from medstress.core.hashing import content_hash, file_hash
 from medstress.core.resources import folded as comparable
 from medstress.core.sentences import OUTSIDE
-from medstress.core.tables import ENDINGS, Row, Table, columns_of, read_decoded, read_table
+from medstress.core.tables import (
+    ENDINGS,
+    Row,
+    Table,
+    columns_of,
+    cut_names,
+    read_decoded,
+    read_table,
+)
 from medstress.core.text import tokenise
 from medstress.entities.names import normalise
 
@@ -130,7 +138,7 @@ def read_columns(
         table = read_table(path)
     places = {column.strip().casefold(): column for column in columns_of(table.good)}
     if missing := [name for name in names if name not in places and table.good]:
-        got = ", ".join(map(repr, places.values()))
+        got = cut_names(map(repr, places.values()))
         raise UsageError(f"{what}: expected a column {missing[0]!r}, got {got} in {path}; {advice}")
     return [
         tuple("" if row[places[name]] is None else str(row[places[name]]) for name in names)

@@ -14,6 +14,7 @@ from medstress.core import tables
 from medstress.core.errors import DataError, MedstressError
 from medstress.core.tables import read_table
 from medstress.datasets.guess import guess_dataset
+from medstress.datasets.questions import load
 from medstress.datasets.sentences import load_iob
 from medstress.datasets.source import DatasetOptions
 from medstress.datasets.standoff import load_brat, load_pubtator
@@ -86,6 +87,28 @@ def categories(path):
     polars.select(question=texts.cast(polars.Categorical)).write_parquet(path)
 
 
+def long_text(path):
+    polars.select(question=polars.repeat("a " * 600_000, 4)).write_parquet(path)
+
+
+def equal_texts(path):
+    polars.select(question=polars.repeat("a " * 50_000, 2_000)).write_parquet(path)
+
+
+def long_options(path):
+    frame = polars.select(options=polars.repeat("x", 250_000).implode(), answer=polars.lit("A"))
+    frame.with_columns(question=polars.lit("What?")).write_parquet(path)
+
+
+def names(path):
+    path.write_text(json.dumps({f"name {i}": i for i in range(40_000)}), encoding="utf-8")
+
+
+def other_names(path):
+    texts = (json.dumps({f"name {i} {n}": i for i in range(300)}) for n in range(4))
+    path.write_text("\n".join(texts), encoding="utf-8")
+
+
 def columns(path):
     names = ",".join(f"x{i}" for i in range(40_000))
     path.write_text(f"{names}\n{names}\n", encoding="utf-8")
@@ -117,6 +140,11 @@ FILES = [
     ("q.parquet", fewer_rows, "500,000 rows, got 600,000"),
     ("q.parquet", long_lists, "10,000,000 values, got 12,000,000"),
     ("q.parquet", categories, "268,435,456 bytes of text, got 1,000,000,000"),
+    ("q.parquet", long_text, "row 1: field 'question': expected at most 1,000,000 characters"),
+    ("q.parquet", equal_texts, r"at most 1,\d\d\d,\d00 characters in \d,\d\d\d bytes, got 200,0"),
+    ("q.parquet", long_options, "row 1: field 'options': expected 2 to 10 options, got 250,000"),
+    ("q.jsonl", names, "line 1: expected at most 1,000 columns, got 40,000"),
+    ("q.jsonl", other_names, "1,000 columns, got 1,200"),
     ("q.csv", columns, "1,000 columns, got 40,000"),
     ("q.csv", lines, "5,000,000 lines, got 6,000,000"),
     ("q.jsonl", sparse, "268,435,456 bytes, got 2,147,483,648"),
@@ -130,7 +158,7 @@ def test_a_table_that_would_fill_the_memory_is_refused_with_its_limit(tmp_path, 
     path = tmp_path / name
     make(path)
     with pytest.raises(DataError, match=limit):
-        guess_dataset(str(path))  # which reads it
+        load(DatasetOptions(path=path))
 
 
 @pytest.mark.parametrize(("name", "load"), [("t.conll", load_iob), ("t.pubtator", load_pubtator)])
@@ -190,6 +218,14 @@ def test_rows_within_the_limits_are_read(tmp_path, monkeypatch):
             patch.setattr(bounded, name, limit)
             with pytest.raises(DataError, match=f"at most {limit} "):
                 read_table(path)
+
+
+def test_a_sentence_names_a_part_of_many_columns(tmp_path):
+    row = {f"name {i}": i for i in range(900)}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    with pytest.raises(DataError, match=r"name 0, .*name 99, .*…; name") as refusal:
+        load(DatasetOptions(path=tmp_path / "q.jsonl"))
+    assert len(str(refusal.value)) < 1_500
 
 
 def test_cells_of_a_sheet_are_counted_whatever_its_head_says(tmp_path, monkeypatch):
