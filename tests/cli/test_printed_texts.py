@@ -64,6 +64,15 @@ def test_names_of_a_stranger_steer_nothing_in_summary_and_json(hostile, medstres
     assert json.loads(told.out)["results"][0]["dataset"] == NAME
 
 
+@pytest.mark.parametrize("command", ["summary", "check", "run", "verify", "view"])
+def test_a_refusal_quotes_a_path_with_characters_that_are_not_seen(medstress, command):
+    told = medstress(command, "no\u202e\nsuch/")
+    assert (told.code, told.out) == (2, "")
+    assert "$'no\\u202e\\nsuch" in told.err
+    assert "no\\u202e such" not in told.err
+    assert "$" not in medstress(command, "no such").err
+
+
 def test_no_file_steers_a_terminal_and_exported_names_are_never_computed(
     hostile, medstress, tmp_path
 ):

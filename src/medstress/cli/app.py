@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -25,6 +24,7 @@ from medstress.core.errors import (
     reason,
 )
 from medstress.core.frozen import rare_collections
+from medstress.core.words import command, with_quoted
 from medstress.engine.progress import DRAIN_SECONDS
 from medstress.version import __version__
 
@@ -140,7 +140,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 def _refuse(sentence: str, arguments: Sequence[str], error: MedstressError | None = None) -> int:
     """Print a refusal in one line, even if a user's function put line breaks into it."""
-    whole = with_next_command(sentence, arguments, error)
+    whole = with_quoted(with_next_command(sentence, arguments, error), arguments)
     print(f"medstress: {' '.join(whole.splitlines())}", file=sys.stderr)
     return 2
 
@@ -167,7 +167,7 @@ def with_next_command(
     """
     sentence, flag = sentence.rstrip(), flag_of(error)
     mended = _corrected(sentence, arguments) if flag is None else _with_flag(arguments, *flag)
-    following = shlex.join(["medstress", *mended]) if mended else command_of(error)
+    following = command(*mended) if mended else command_of(error)
     if following is None or mended == list(arguments) or sentence.endswith(following):
         return sentence
     if not mended and arguments[:1] == ["check"] and following.startswith("medstress check "):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import sys
 import threading
@@ -19,6 +18,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, TextIO, cast
+
+from medstress.core.words import command
 
 INTERRUPTED = 130
 """The exit code after any of the signals."""
@@ -89,7 +90,7 @@ class Stopping:
             if self._has_asked:
                 # Typed again, it would delete what this run has stored.
                 again = [word for word in again if word != "--fresh"]
-        return f"medstress: interrupted ({by}); {what}{shlex.join(['medstress', *again])}"
+        return f"medstress: interrupted ({by}); {what}{command(*again)}"
 
     def report(self) -> int:
         """Print the sentence, if stderr is still open; return the exit code."""

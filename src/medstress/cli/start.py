@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -249,7 +248,7 @@ def _experiment(experiment: str | None, chosen: Mapping[str, Any], sets: Sequenc
             raise UsageError(
                 f"run: give EXPERIMENT.toml or {flag}, not both; to change a key of the file: "
                 "--set TABLE.KEY=VALUE"
-            ).with_command(shlex.join(["medstress", "run", experiment]))
+            ).with_command(command("run", experiment))
         from medstress.experiment.reading import find_source
 
         return find_source(Path(experiment))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Characters that change the writing direction of what follows them."""
@@ -31,6 +32,20 @@ def quoted(path: object) -> str:
     # What is not seen is written as Bash and Zsh read it.
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return "$'" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in escaped) + "'"
+
+
+def with_quoted(sentence: str, words: Sequence[str]) -> str:
+    """Return a sentence with those words of a command line, such as paths, quoted in it that hold
+    what is not seen.
+
+    >>> with_quoted("no run in a\\nb", ["summary", "a\\nb/"])
+    "no run in $'a\\\\nb'"
+    """
+    values = {part for word in words for part in (word, word.partition("=")[2])}
+    odd = {value for value in values if not value.isprintable()}
+    for path in sorted(odd | {str(PurePath(value)) for value in odd}, key=len, reverse=True):
+        sentence = sentence.replace(path, quoted(path))
+    return sentence
 
 
 def command(*words: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
@@ -14,6 +13,7 @@ from medstress.core import registry
 from medstress.core.errors import DataError, UsageError, are_flags_said
 from medstress.core.frames import speak_of_rows
 from medstress.core.items import check_words
+from medstress.core.words import command
 from medstress.datasets.source import DatasetOptions, Loaded, draw, draw_documents
 from medstress.entities.groups import typed_options, types_of
 from medstress.experiment import config
@@ -91,7 +91,7 @@ def load_datasets(
         own = {one.name: keys[one.name] for one in fields(DatasetOptions)}
         options = DatasetOptions(**{**own, **places, "columns": table.columns or {}})
         shown = places.get("path") or table.hub or table.name
-        check = shlex.join(["medstress", "check", str(shown)])
+        check = command("check", shown)
         try:
             loaded = _loaded(table.name, options)
         except DataError as error:

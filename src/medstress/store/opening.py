@@ -9,7 +9,6 @@ their digests by `medstress verify` alone. Reading changes nothing in the folder
 from __future__ import annotations
 
 import os
-import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -359,8 +358,8 @@ def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         where = f"its digests cannot be computed ({type(error).__name__}: {error})"
     if where is not None:
-        command = shlex.join(["medstress", "verify", str(path.parent)])
-        raise ChainError(f"{path} is not as medstress wrote it: {where}; `{command}` says more")
+        more = command("verify", path.parent)
+        raise ChainError(f"{path} is not as medstress wrote it: {where}; `{more}` says more")
 
 
 def stamps(path: Path) -> Stamps:

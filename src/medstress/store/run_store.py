@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import shlex
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from medstress.core.calls import Answer, BegunTrial, Exchange, PlannedTrial
 from medstress.core.errors import StoreError, setting
 from medstress.core.hashing import canonical_json
 from medstress.core.items import Item
+from medstress.core.words import command
 from medstress.core.writing import create_in_place, make_folder, refuse_link, refuse_occupied
 from medstress.store.chain import RUN_CHAIN, SUPERSEDED_IDS, commits_after, finish, head, keep_root
 from medstress.store.codec import decode_answer, encode_answer, encode_item
@@ -172,7 +172,7 @@ def lock_folder(
             raise StoreError(
                 f"another medstress process is working in {folder}; wait for it, stop it, "
                 f"or choose another folder with {setting('out')}"
-            ).with_command(shlex.join(["medstress", "view", str(folder)])) from None
+            ).with_command(command("view", folder)) from None
         except (NotImplementedError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
                 raise
