@@ -261,6 +261,18 @@ def test_a_follow_up_that_was_stopped_is_told_from_one_about_something_else(copy
     assert (found.broken, found.why["a follow-up: not finished"]) == (None, 1)
 
 
+def test_a_follow_up_that_a_retry_began_and_another_replaced_is_called_so(copy):
+    rebuild(
+        copy,
+        "INSERT INTO trials (trial_id, arm, item, repeat, place) "
+        f"SELECT trial_id || '0', arm, item, repeat, place FROM trials WHERE id = {LAST_ASKED}",
+        "UPDATE manifest SET key = 'superseded', value = (SELECT json_array(trial_id) FROM trials "
+        f"WHERE id = {LAST_ASKED}) WHERE key = 'root'",
+    )
+    found = verify_folder(copy)
+    assert (found.broken, found.why["a follow-up: another has replaced it"]) == (None, 1)
+
+
 def test_how_many_rows_were_read_is_held_against_the_data_that_the_user_names(copy, own):
     rebuild(
         copy,

@@ -565,10 +565,12 @@ class _Verifying:
     def _follow_ups(self, run: Run) -> Iterator[Break]:
         again, trials = Again.of(self._bench.prepared), _trials_by_name(run)
         found: set[tuple[Purpose, ArmKey, str]] = set()
+        replaced = self._manifest.get(SUPERSEDED, ())
         for row in self._left.values():
             stored = self._run.work(row)
             calls, work = self._run.consumed(stored), None
-            why = "a follow-up: not finished"
+            is_replaced = stored.trial_id in replaced  # after a retry, say, that led elsewhere
+            why = "a follow-up: " + ("another has replaced it" if is_replaced else "not finished")
             try:
                 if stored.verdict is not None:
                     purpose = self._purpose(stored)
