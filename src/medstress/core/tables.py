@@ -277,12 +277,14 @@ def _within(table: Table) -> Table:
     """
     path, rows, columns, n = table.path, list(table.rows), set[str](), 0
     for at, (place, row) in enumerate(rows):
-        size = row if isinstance(row, DataError) else attempt(_size_of_row, row)
-        if isinstance(row, DataError) or isinstance(size, DataError):
-            rows[at] = (place, size)
+        if isinstance(row, DataError):
             continue
         columns.update(row)
-        n += size
+        size = attempt(_size_of_row, row)
+        if isinstance(size, DataError):
+            rows[at] = (place, size)
+        else:
+            n += size
     check_most(path, len(columns), MAX_COLUMNS, "columns", "leave some out")
     n_bytes = path.stat().st_size
     most, what = _LEAST_IN_ALL + _EXPANDED * n_bytes, f"characters in {n_bytes:,} bytes"
