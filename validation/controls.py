@@ -51,8 +51,8 @@ FIXED = arm(replace(NEAR, label="nearest", draws_names=False), seed=None)
 MODEL = {"model_hash": "m", "model": "m", "task": {"prompt": "p"}}
 TWO = (
     *(((0.3, 0.3), noise) for noise in ((0.05, 0.05), (0.05, 0.25), (0.05, 0.4), (0.4, 0.05))),
-    *(((0.0, 0.0), noise) for noise in ((0.01, 0.01), (0.05, 0.4), (0.4, 0.05))),
-    *(((0.4, 0.25), noise) for noise in ((0.05, 0.05), (0.05, 0.2), (0.2, 0.05))),
+    ((0.0, 0.0), (0.01, 0.01)),
+    ((0.4, 0.25), (0.05, 0.05)),
 )
 """What A and B lose to the attack, and the probability that an edit changes their answers."""
 
