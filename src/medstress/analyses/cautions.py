@@ -317,6 +317,8 @@ def _marks(run: Run) -> Iterator[Remark]:
         replies[place.victim] += filter(None, own)
     attacks = attack_names(cell.attack for cell in run.attacks)
     for victim, before in sorted(replies.items()):
+        if not before:
+            continue
         asked: list[tuple[tuple[str, ...], str, Iterable[str]]] = [(("", "", victim), "", before)]
         for cell in run.attacks:
             # A search shows what it hides, entity by entity, and not what the model marks.
