@@ -693,9 +693,10 @@ class _Verifying:
             return
         kept = {t.number: t.first.similarity for t in run.trials if t.first is not None}
         now = dict.fromkeys(kept)
-        is_here = named["embedder"] == NGRAM and PromptEncoder(NGRAM).identity == named["hash"]
+        encoder = PromptEncoder(NGRAM)
+        is_here = (named["embedder"], named["hash"]) == (NGRAM, encoder.identity)
         if is_here:
-            for chunk in similarities(PromptEncoder(NGRAM), prompts_to_embed(run, None)):
+            for chunk in similarities(encoder, prompts_to_embed(run, None)):
                 now.update(chunk)
         else:
             n = plural(sum(one is not None for one in kept.values()), "success", "successes")
