@@ -197,13 +197,13 @@ def unread_models(run: Run) -> dict[str, str]:
     """
     called, unread = attack_names(cell.attack for cell in run.attacks), {}
     for victim, trials in run.by_model.items():
-        clean = [t.verdict is Verdict.UNREADABLE for t in trials if t.is_answered]
         mute = dict.fromkeys(
             called[cell.attack.label]
             for cell in run.attacks
             if cell.place.victim == victim and _is_mute(cell)
         )
-        if clean and all(clean):
+        clean = (t.verdict is Verdict.UNREADABLE for t in trials if t.is_answered)
+        if next(clean, False) and all(clean):
             unread[victim] = victim
         elif mute:
             listed_few = listed(list(mute)) if len(mute) <= REPLIES else f"{len(mute)} attacks"

@@ -417,6 +417,11 @@ class Cell:
         """Estimate the share of hits among some trials."""
         return rate(hits[counts], self.units[:, counts])
 
+    @cached_property
+    def pairings(self) -> Sequence[tuple[str, str, int]]:
+        """`Trial.pairing` of each trial: an attack is paired with each of its controls."""
+        return [trial.pairing for trial in self.trials]
+
     def mask(self, holds: Callable[[Trial], bool]) -> Mask:
         """Return which trials something holds of."""
         return np.array([holds(trial) for trial in self.trials], dtype=bool)
@@ -482,23 +487,24 @@ class Pairs:
         return len(self.first)
 
 
-def pair(
-    first: Cell, second: Cell, key: Callable[[Trial], Any] = lambda trial: trial.pairing
-) -> Pairs:
+def pair(first: Cell, second: Cell, key: Callable[[Trial], Any] | None = None) -> Pairs:
     """Pair trials of two cells; one without random numbers counts for every seed of the other.
 
     Args:
         first: a cell, whose items and parts the pairs have.
         second: the other, perhaps of a run that knows other documents.
-        key: what both trials of a pair have alike, but for the seed.
+        key: what both trials of a pair have alike, but for the seed; default: `Trial.pairing`.
     """
+    own_keys, other_keys = (
+        cell.pairings if key is None else map(key, cell.trials) for cell in (first, second)
+    )
     places: dict[Any, list[tuple[int | None, int]]] = defaultdict(list)
-    for j, trial in enumerate(second.trials):
-        places[key(trial)].append((trial.arm.seed, j))
+    for j, (trial, at) in enumerate(zip(second.trials, other_keys, strict=True)):
+        places[at].append((trial.arm.seed, j))
     both = [
         (i, j)
-        for i, trial in enumerate(first.trials)
-        for seed, j in places.get(key(trial), ())
+        for i, (trial, at) in enumerate(zip(first.trials, own_keys, strict=True))
+        for seed, j in places.get(at, ())
         if trial.arm.seed == seed or None in (trial.arm.seed, seed)
     ]
     ours, others = np.array(both, dtype=np.int64).reshape(-1, 2).T

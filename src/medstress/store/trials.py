@@ -338,12 +338,12 @@ def _queries(row: StoredTrial) -> Queries:
     return Queries(
         asked,
         *row[-3:],
-        unreadable=get("n_unreadable") or 0,
-        cut_off=get("n_length") or 0,
-        unchanged=get("n_unchanged") or 0,
-        ties=get("n_ties") or 0,
-        probes=len(get("probes") or ()),
-        rejected=_n_rejected(records) if records else 0,
+        get("n_unreadable") or 0,
+        get("n_length") or 0,
+        get("n_unchanged") or 0,
+        get("n_ties") or 0,
+        len(get("probes") or ()),
+        _n_rejected(records) if records else 0,
     )
 
 
