@@ -38,11 +38,22 @@ def test_every_mark_has_its_count_and_its_interval_and_both_are_explained():
     points = (Point(x="near", y=SHARE), Point(x="far", y=0.25))
     drawn = draw(chart(*points, counts="trials", notes=("More.",)), Colours(()))
     assert drawn.notes == [
-        "Marks are the share; lines and shades are 95 % intervals.",
+        "Marks are the share; lines are 95 % intervals.",
         "Counts are of trials.",
         "More.",
     ]
     assert draw(chart(points[1]), Colours(())).notes == []
+    # Of five lines no shade could be seen through: each mark has its interval.
+    many = [Point(x=x, y=SHARE, series=f"s{i}") for i in range(5) for x in (1.0, 2.0)]
+    curves = draw(chart(*many, kind="lines"), Colours(()))
+    assert curves.notes[0].endswith("shades and upright lines are 95 % intervals.")
+    (panel,) = curves.panels
+    rules = [
+        node
+        for node in ElementTree.fromstring(panel.body).iter("g")
+        if "mark-rule" in (node.get("class") or "") and "role-mark" in (node.get("class") or "")
+    ]
+    assert sum(len(node.findall("line")) for node in rules) == 10
     (panel,) = drawn.panels
     assert {"near", "far", "4/10", ".250"} <= set(texts(panel.body))
     titles = [node.text for node in ElementTree.fromstring(panel.body).iter("title")]

@@ -488,7 +488,7 @@ class _Words(NamedTuple):
         if row.doubt and verdict != "undecided":
             text += f" {row.doubt[0].upper()}{row.doubt[1:]}."
         if row.power and verdict == "undecided":
-            text += f" {_power(row.power)}"
+            text += f" {_power(row.power, of_names=row.names_like_these is not None)}"
         return replace(row, verdict=verdict, sentence=text, why=why)
 
     def shown(self, verdict: Decision, why: str) -> str:
@@ -512,7 +512,7 @@ class _Words(NamedTuple):
         return ", ".join(("on clean items" if attack == "none" else f"under {attack}", *more))
 
 
-def _power(power: Sequence[Detectable]) -> str:
+def _power(power: Sequence[Detectable], *, of_names: bool) -> str:
     able = [one for one in power if one.difference is not None]
     if not able:
         return "With so few pairs no difference is found with 80 % power."
@@ -522,7 +522,8 @@ def _power(power: Sequence[Detectable]) -> str:
         f"{decimal(max(one.discordance, one.difference or 0.0))} of the pairs differ"
         for one in able
     )
-    return f"With so many pairs 80 % power finds a difference of {' or '.join(parts)}."
+    more = " for exactly these names; names like these take more" if of_names else ""
+    return f"With so many pairs 80 % power finds a difference of {' or '.join(parts)}{more}."
 
 
 def _ends(ends: Ends) -> str:

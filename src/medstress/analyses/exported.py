@@ -47,6 +47,7 @@ _BY_ANSWERS = ("discrete_zoo", "medfuzz")
 """Attacks whose first edit follows from answers of the victim."""
 
 EDIT: Types = {"field": str, "start": int, "end": int, "replacement": str}
+MENTION: Types = {"field": str, "start": int, "end": int, "type": str}
 EVIDENCE: Types = {"kind": str, "source": str, "valid": bool}
 COLUMNS: Mapping[str, tuple[Type, str]] = {
     "trial_id": (str, "content hash of what the trial is"),
@@ -115,13 +116,16 @@ EXCHANGES: Types = {
     **{"finish_reason": str, "cached": bool, "seconds": float},
     **{"tokens_in": int, "tokens_out": int, "error": str},
 }
-ITEMS: Types = {**dict.fromkeys(("dataset", "item_id", "item_hash"), str), "metadata": None}
+ITEMS: Types = {
+    **dict.fromkeys(("dataset", "item_id", "item_hash"), str),
+    **{"mentions": [MENTION], "metadata": None},
+}
 REVIEWS: Types = dict.fromkeys(
     ("case_id", "trial_id", "control_of", "reviewer", "role", *JUDGEMENTS, "note", "time"), str
 )
 ATTACKED: Types = {
     **dict.fromkeys(("id", "dataset", "original_id", "victim", "item_hash"), str),
-    **{"metadata": str, HEAD: str},
+    **{"mentions": [MENTION], "metadata": str, HEAD: str},
 }
 
 
@@ -170,7 +174,7 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
         "score_after": _score(trial, after),
         **{f"n_{name}": getattr(trial.queries, name) for name in _COUNTED},
         "edits": [asdict(edit) for edit in trial.edits],
-        "attempts": list(trial.records) or None,
+        "attempts": [_attempt(record) for record in trial.records] or None,
         "answers": list(trial.answers) or None,
         "error": trial.note if trial.verdict in _LOST else None,
     }
@@ -210,6 +214,11 @@ def trial_row(trial: Trial, shown: Shown | None) -> Row:
 def _as_turns(prompt: Prompt | None) -> str | list[Row] | None:
     """Return the turns of a conversation as objects; a prompt of one text is that text."""
     return [asdict(turn) for turn in prompt] if isinstance(prompt, tuple) else prompt
+
+
+def _attempt(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an attempt kept, its edits as those of a trial."""
+    return {**record, "edits": [asdict(edit) for edit in edits_of(record.get("edits", ()))]}
 
 
 def _score(trial: Trial, answer: Answer | None) -> float | None:

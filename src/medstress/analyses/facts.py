@@ -532,9 +532,10 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
         first = next((name for name in HARMLESS if name in tried), None)
         control = (row.loss.headline if row.loss else None) or first
         is_planned = any(arm_label(row.key.attack, n) in run.manifest["attacks"] for n in HARMLESS)
-        # By default questions have controls, other items none.
+        # By default questions have controls, other items none. Of controls that a list names, one
+        # that it leaves out may fit.
         is_question = noun_of(row.cell.trials[0]) is QUESTIONS
-        wants_controls = is_question if controls is None else bool(controls)
+        wants_controls = is_question if controls is None else controls is True
         yield Facts(
             row=row,
             model=models.get(place.victim, place.victim),

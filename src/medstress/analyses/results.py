@@ -370,7 +370,7 @@ def _score_remarks(rows: Sequence[Row]) -> Iterator[Remark]:
 CONTROLS, SAMPLERS, BEFORE_AFTER = "controls", "samplers", "before_after"
 _PAIRED = (
     "Tango's score statistic at 0, two-sided (at least the exact binomial p where fewer than "
-    f"{FEW} pairs differ and no item repeats); open answers at their worst"
+    f"{FEW} items or documents differ); open answers at their worst"
 )
 
 

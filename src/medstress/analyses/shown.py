@@ -292,11 +292,13 @@ class Chart:
     def all_notes(self) -> tuple[str, ...]:
         """What its marks, lines and counts are, then its notes."""
         shares = [point.y for point in self.points if isinstance(point.y, Estimate)]
-        lines = any(share.ends[0] is not None for share in shares)
+        has_ends = any(share.ends[0] is not None for share in shares)
+        joined = self.kind == "lines" and not isinstance(self.points[0].x, str)
+        lines = "shades and upright lines" if joined else "lines"
         is_open = any(share.worst is not None for share in shares)
         worst = ", with unreadable and missing answers at their worst" if is_open else ""
         return (
-            *[f"Marks are the {self.y}; lines and shades are 95 % intervals{worst}."] * lines,
+            *[f"Marks are the {self.y}; {lines} are 95 % intervals{worst}."] * has_ends,
             *[f"Counts are of {self.counts}."] * bool(self.counts),
             *self.notes,
         )

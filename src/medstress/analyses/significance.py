@@ -276,6 +276,7 @@ class Reach:
 
     >>> Reach(controls=[30] * 40, n_family=40).n_needed
     13
+    >>> Reach(controls=[30] * 4, n_family=4, adjust=Adjust.HOLM).n_needed  # 4/31 is above .05
     """
 
     controls: Sequence[int]
@@ -302,10 +303,10 @@ class Reach:
         return min(self.adjust.of([1 / (n + 1) for n in self.controls], self.n_family), default=1.0)
 
     @property
-    def n_needed(self) -> int:
-        """How many successes must sit at `p_min` for one discovery."""
+    def n_needed(self) -> int | None:
+        """How many successes must sit at `p_min` for one discovery; None if none is enough."""
         if self.adjust is not Adjust.BH:
-            return 1
+            return 1 if self.can_show else None
         return ceil(self.p_min * self.n_family / self.adjust.level - 1e-9)
 
     @property

@@ -241,7 +241,7 @@ def _second(f: Facts) -> str:
 def _reasons(f: Facts) -> list[str]:
     """Return the rules of reasons that hold."""
     is_first, is_noisy, takes_less = f.is_harmless_first, f.is_noisy, f.takes_less
-    lacks = f.lacks_control and f.harmless is None
+    lacks = f.lacks_control and (f.harmless is None or f.control == "repeat")
     holds = {
         "mute": f.mute > UNSEEN,
         "answers open": f.open > UNSEEN and f.mute <= UNSEEN,
@@ -261,7 +261,7 @@ def _reasons(f: Facts) -> list[str]:
         "apart": lacks and f.apart is not None,
         "no control": lacks and f.apart is None and not f.fits_none,
         "no control fits": lacks and f.apart is None and f.fits_none,
-        "control unseen": f.lacks_control and f.harmless is not None,
+        "control unseen": f.lacks_control and not lacks,
         "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
         "no score": bool(f.undefined),
         "few": f.few is not None,

@@ -229,7 +229,10 @@ def frame_of(rows: Iterable[Mapping[str, Any]], types: Types) -> DataFrame:
         values = [text_of(one) for one in column] if type_ is str else _alike(column)
         alone = [{name: value} for value in values]
         series = polars.DataFrame(alone, infer_schema_length=None)[name]
-        columns.append(series.cast(_dtype(type_)) if _is_open(series.dtype) else series)
+        if _is_open(series.dtype):
+            is_list = isinstance(series.dtype, polars.List)
+            series = series.cast(_dtype(type_ or ([str] if is_list else str)))
+        columns.append(series)
     return polars.DataFrame(columns)
 
 

@@ -341,8 +341,9 @@ def _panel(
         spread = alt.Y("low:Q", title=_title(chart.y))
         if chart.kind == "lines":
             parts = [base.mark_line(strokeWidth=2).encode(y=y), marks]
-            if len(names) <= 3:
-                parts.insert(0, base.mark_area(opacity=0.14).encode(y=spread, y2="high:Q"))
+            few = len(names) <= 3
+            of = base.mark_area(opacity=0.14) if few else base.mark_rule(opacity=0.4)
+            parts.insert(0, of.encode(y=spread, y2="high:Q"))
             made = alt.layer(*parts)
         else:
             made = alt.layer(base.mark_rule(strokeWidth=1.2).encode(y=spread, y2="high:Q"), marks)

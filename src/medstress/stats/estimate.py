@@ -88,8 +88,16 @@ def unknown(method: str, n: int = 0) -> Estimate:
 
 
 def with_worst(estimate: Estimate, least: Estimate, most: Estimate) -> Estimate:
-    """Return an estimate that knows its ends where open answers are all misses, and all hits."""
+    """Return an estimate that knows its ends where open answers are all misses, and all hits.
+
+    They never lie inside its own interval or that of either extreme: 1 of 66 may have a shorter
+    interval than 0 of 66, because repeats of an item count in full where all answers agree.
+    """
     ends = (least.low, most.high)
+    if None not in ends:
+        every = (estimate, least, most)
+        lows, highs = ([one.low for one in every], [one.high for one in every])
+        ends = min(x for x in lows if x is not None), max(x for x in highs if x is not None)
     return estimate if ends == (estimate.low, estimate.high) else replace(estimate, worst=ends)
 
 

@@ -28,7 +28,7 @@ from medstress.stats.resampling import Drawn
 from medstress.stats.shares import Mask, Numbers, Units, linearised_effect, mean_size, tally
 
 FEW = 10
-"""Where fewer pairs are discordant and no unit repeats, p is at least the exact binomial one."""
+"""Where fewer items or documents differ, p is at least the exact binomial one."""
 LEAST_UNITS = 6
 """Items or documents that have to differ: 5 of 5 is p = .0625."""
 ASSUMED = (0.15, 0.4)

@@ -472,7 +472,8 @@ def no_run(folder: Path) -> StoreError:
         return error.with_command(command("run", folder) if is_experiment else FIRST_COMMAND)
     if inside := sorted(_runs_in(folder)):
         names = ", ".join(path.name for path in inside[:5])
-        error = StoreError(f"there is no run in {folder}; it is the parent of the runs {names}")
+        runs = f"run{'s' * (len(inside) > 1)}"
+        error = StoreError(f"there is no run in {folder}; it is the parent of the {runs} {names}")
         # Of several the user means one, and what lies in a folder such as /tmp may be anybody's.
         one = inside[0] if len(inside) == 1 else folder / "NAME"
         return error.with_command(command("summary", one))

@@ -158,6 +158,7 @@ def test_a_few_lethal_names_are_few_however_many_questions_they_take():
     """Names of two victims are lethal by the same chance; a few of ten take most questions."""
     found = [compare(*lethal_lists(seed, 60, 10)) for seed in range(20)]
     assert {one.verdict for one in found} == {"undecided"}
+    assert all("exactly these names; names like these take more" in one.sentence for one in found)
     items = [row_of(one, "accuracy_after") for one in found]
     assert sum(row.difference.low > 0 or row.difference.high < 0 for row in items) > 10
 

@@ -331,6 +331,16 @@ def test_seeds_are_no_further_questions():
     assert of(seeds, limit).met is False
 
 
+def test_an_answer_that_cannot_be_read_makes_no_model_better():
+    """0 of 66 counts 22 questions, 1 of 66 all answers: the worst end is that of both."""
+    none = [trial(i, replace(FIXED, seed=s), asked=1) for s in (0, 1, 2) for i in range(22)]
+    mute = [replace(none[0], queries=none[0].queries._replace(unreadable=1)), *none[1:]]
+    limit = {"metric": "asr", "max_high": 0.12}
+    steady, mumbles = of(none, limit), of(mute, limit)
+    assert (steady.met, mumbles.met) == (False, False)
+    assert mumbles.estimate.ends[1] >= steady.estimate.ends[1]  # type: ignore[operator]
+
+
 AGAINST = {"metric": "asr", "max_high": 0.05, "against": {"run": "before"}}
 
 

@@ -700,6 +700,9 @@ def test_an_attack_without_a_fitting_control_gets_no_advice_to_add_one():
     assert verdict.lines[1] == "No control fits near names."
     reason = "no control fits near names, and harmless edits may lose as many"
     assert verdict.trust.reasons == [reason]
+    # Of a list, a control that it does not name may fit.
+    some = {"experiment": {"name": "planted", "controls": ["same_type"]}}
+    assert "controls=true adds them" in planted_run(lost, config=some).of(VERDICT).lines[1]
     off = planted_run(lost).of(VERDICT)
     assert off.lines[1].endswith("--set experiment.controls=true adds them.")
     # By default questions have controls, and tagged texts none.
@@ -724,4 +727,4 @@ def test_a_control_that_is_the_attack_needs_none_and_repeats_are_none():
     lost = [trial(i, flipped_at=1) for i in range(40)]
     repeats = [trial(i, control("repeat"), asked=8) for i in range(40)]
     verdict = planted_run([*lost, *repeats]).of(VERDICT)
-    assert verdict.trust.reasons == ["harmless edits may lose as many"]
+    assert verdict.trust.reasons == ["no harmless edits were tried, and they may lose as many"]

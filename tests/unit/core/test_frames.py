@@ -47,6 +47,8 @@ def test_columns_without_values_have_their_types():
     assert whole["edits"].dtype == none["edits"].dtype == frame_of(ROWS, TYPES)["edits"].dtype
     assert none.columns == list(TYPES)
     assert none.height == 0
+    # Lists of which no type is known, as a plug-in's items may have: none holds anything.
+    assert frame_of([{"parts": []}, {"parts": []}], {})["parts"].dtype == polars.List(polars.String)
 
 
 def test_a_late_value_of_a_column_is_kept_whatever_came_first():
