@@ -122,7 +122,7 @@ def trial(
         repeat: number of the repeat.
         rest: further fields of the trial.
     """
-    where, asks = at or arm(), item or question(number)
+    where, asks = at or arm(), item or question(number, key="ACD"[number % 3])
     if flipped_at is not None:
         verdict = Verdict.FLIPPED
     attacked = verdict in (Verdict.FLIPPED, Verdict.HELD, Verdict.CUT_SHORT, Verdict.FAILED)

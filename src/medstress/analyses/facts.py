@@ -282,9 +282,16 @@ class Facts:
 
     @property
     def may_guess(self) -> bool:
-        """Whether the model may be guessing, on enough questions to tell."""
+        """Whether the model may be guessing, where that is not said of too few questions."""
         knows = self.row.knows
-        return knows is not None and knows.is_near_chance and not knows.is_too_few(self.n_met)
+        if knows is None or not knows.is_near_chance:
+            return False
+        return self.few is None or not self.cannot_tell
+
+    @property
+    def cannot_tell(self) -> bool:
+        """Whether even a perfect model could not be told from guessing."""
+        return self.row.knows is not None and self.row.knows.is_too_few(self.n_met)
 
     @property
     def is_at_chance(self) -> bool:

@@ -13,7 +13,7 @@ from medstress.core.text import Edit
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import Evidence
 from medstress.store.prompts import Shown
-from planted_trials import SWAP, arm, control, edit, paired, trial
+from planted_trials import arm, control, edit, paired, question, SWAP, trial
 
 SHOWN = Shown("clean", "new", "A: x", "A: y")
 
@@ -41,7 +41,7 @@ def refuted_first():
     first = success(2, "alias", Validity(False, "synonym", (rule,)))
     pick = success(5, "other drug", Validity(True, "review", ()))
     return replace(
-        trial(1, arm()),
+        trial(1, arm(), item=question(1)),
         verdict=Verdict.FLIPPED,
         first=first,
         pick=pick,

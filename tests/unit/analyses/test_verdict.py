@@ -674,6 +674,16 @@ def test_ten_questions_under_forty_ids_are_ten():
     assert few.lines[0].startswith("model knew 40 of 40 questions")
 
 
+def test_keys_that_are_all_one_letter_may_be_guessed_however_many_there_are():
+    same = [trial(i, at, item=question(i), asked=8) for at in (arm(), control()) for i in range(40)]
+    verdict = planted_run(same).of(VERDICT)
+    assert verdict.lines[0].startswith("model knew 40 of 40 questions, no more than guessing gives")
+    reason = "so many right answers have one letter that guessing may give 40 of 40"
+    assert verdict.trust.reasons == [reason]
+    few = planted_run([one for one in same if one.number < 4]).of(VERDICT)
+    assert few.lines[2] == "Too few questions to rely on this: 4."
+
+
 @pytest.mark.parametrize(
     ("unreadable", "failed", "level"), [(1, 1, "yes"), (15, 0, "no"), (0, 15, "no"), (7, 8, "no")]
 )
