@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +21,7 @@ from medstress.core.reading import loading
 from medstress.core.text import cut_word
 from medstress.entities.groups import GROUPS, SEMANTIC_TYPES
 from medstress.entities.names import fold_word, unaccented
-from medstress.entities.vocabularies import SHIPPED, lines_by_first_word, shipped_hash
+from medstress.entities.vocabularies import SHIPPED, lines_of_word, shipped_hash
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -89,6 +90,8 @@ def forms(text: str) -> list[str]:
 @lru_cache(maxsize=1 << 17)
 def _forms(part: str) -> tuple[str, ...]:
     """Return the forms of a text without white space; kept, as names share most of their words."""
+    if part.isascii() and part.isalnum():
+        return (_form(part.casefold()),)  # as most are, and as below
     return tuple(_form(match["word"] or match[0]) for match in _WORD.finditer(_plain(part)[0]))
 
 
@@ -172,6 +175,10 @@ class Case(IntEnum):
     CAPITALS = 2
 
 
+_CASES = {str(case.value): case for case in Case}
+"""As a shipped table writes them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Names of one type."""
@@ -210,7 +217,6 @@ class Gazetteer:
                 if first_word := first_form(name):
                     named = (name, source.type, source.case)
                     self._unread.setdefault(first_word, []).append(named)
-        self._lines = {table: lines_by_first_word(table) for table in self._tables}
         self._read: dict[str, _Beginning] = {}
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
@@ -254,20 +260,21 @@ class Gazetteer:
         if first not in self._read:
             names: dict[tuple[str, ...], dict[str, Case]] = {}
             named = list(self._unread.get(first, ()))
-            for table, by_first in self._lines.items():
-                for line in by_first.get(first, ()):
+            for table in self._tables:
+                for line in lines_of_word(table, first):
                     _, name, _, _, written, _ = line.split("\t")
-                    named.append((name, table, Case(int(written))))
-            for name, type_, case in named:
+                    named.append((name, table, _CASES[written]))
+            has_letter = any(map(str.isalpha, first))
+            for name, type_, case in sorted(named, key=itemgetter(1)):
                 words = tuple(forms(name))
                 # Too many short names and numbers mean something else.
-                if len(name.strip()) >= MIN_CHARACTERS and any(map(str.isalpha, "".join(words))):
+                if len(name.strip()) >= MIN_CHARACTERS and (
+                    has_letter or any(map(str.isalpha, "".join(words)))
+                ):
                     types = names.setdefault(words, {})
                     types[type_] = min(case, types.get(type_, case))
-            self._read[first] = _Beginning(
-                names={words: dict(sorted(types.items())) for words, types in names.items()},
-                lengths=sorted({len(words) for words in names}, reverse=True),
-            )
+            lengths = sorted({len(words) for words in names}, reverse=True)
+            self._read[first] = _Beginning(names=names, lengths=lengths)
         return self._read[first]
 
 
