@@ -32,7 +32,7 @@ from medstress.core.tables import (
     read_table,
 )
 from medstress.core.text import tokenise
-from medstress.entities.names import normalise
+from medstress.entities.names import first_form, normalise
 
 SHIPPED = ("drugs", "diseases")
 """The shipped tables: columns concept, name, kind, candidate, case (how a text must write the name:
@@ -561,8 +561,6 @@ def _shipped_concepts(needed: Collection[str] | None) -> Iterator[tuple[str, str
 
 def _lines_of_concepts(table: str, needed: Collection[str]) -> Iterator[str]:
     """Yield the lines of the concepts with a needed name; those of a concept follow each other."""
-    from medstress.entities.recognisers import first_form
-
     normal = set(map(normalise, needed))
     by_word, lines = places_by_first_word(table) if normal else {}, _shipped_lines(table)
     # Names that are equal once normalised have the same first word.
