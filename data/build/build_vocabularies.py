@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from build_ontologies import mesh_key, mesh_rows, mondo_rows
-from medstress.entities.recognisers import MAX_INITIALS, first_form, is_initials
+from medstress.entities.names import first_form
+from medstress.entities.recognisers import MAX_INITIALS, is_initials
 from wheels import mesh_tables, mondo_terms, read_member
 
 DISEASE_CANDIDATES = 5300

@@ -18,10 +18,12 @@ from medstress.core.outcomes import Verdict
 from medstress.core.trials import Trial
 from medstress.report.figures import HEAD, INDEX, Made, make, weighed, write_figures
 from medstress.report.papers import LAYOUTS
-from medstress.report.papers.layout import PaperRun
+from medstress.report.papers.layout import PaperRun, Part, Tex
+from medstress.report.papers.medfuzz2024 import DIGITISED
 from medstress.report.text import csv_table
+from medstress.stats.estimate import Estimate
 from medstress.tasks.scores import OF_ATTACKABLE
-from planted_trials import SWAP, arm, edit, outcomes, planted_run, tagged, trial
+from planted_trials import SWAP, arm, edit, inquiry, outcomes, planted_run, tagged, trial
 
 MODEL = {"name": "xl", "model": "google/flan-t5-xl", "backend": "transformers", "parameters": 3e9}
 
@@ -110,15 +112,15 @@ def table(one: Made) -> list[dict[str, str]]:
 
 
 def only(run: Run, *names: str, paper: str = "xian2025") -> dict[str, Table]:
-    """Make some entries of a layout alone."""
-    shown = PaperRun(run)
-    parts = [
-        part
-        for entry in LAYOUTS[paper].entries
-        if entry.name in names
-        for part in entry.make(shown)
-    ]
+    """Make the tables of some entries of a layout alone."""
+    parts = parts_of(run, *names, paper=paper)
     return {part.name: part for part in parts if isinstance(part, Table)}
+
+
+def parts_of(run: Run, *names: str, paper: str = "xian2025") -> list[Part]:
+    shown = PaperRun(run)
+    entries = (entry for entry in LAYOUTS[paper].entries if entry.name in names)
+    return [part for entry in entries for part in entry.make(shown)]
 
 
 def rows_in(one: Table) -> list[dict[str, str]]:
@@ -167,6 +169,17 @@ def test_published_lines_say_whether_ours_are_chosen_alike(grid, words):
     assert any(n.endswith("ours do not.") for n in parts["table1"].notes)
 
 
+def test_published_lines_are_named_where_they_are_shown_and_take_none_of_our_rules():
+    tables = only(run_of(), "table1", "table2")
+    rows = [row for row in rows_in(tables["table1"]) if row["victim"] == "published"]
+    assert [(row["types"], row["rule"]) for row in rows] == [("drugs", "")]
+    for name in ("table2", "table2-as-published"):
+        assert not any(row["victim"] == "published" for row in rows_in(tables[name]))
+        assert not any(
+            "ublished lines" in note or "published are" in note for note in tables[name].notes
+        )
+
+
 def test_a_model_that_says_nothing_under_attack_may_have_lost_all():
     run = run_of({"random": substitution("random", None, 1)})
     mute = [replace(t, first=None, queries=t.queries._replace(unreadable=1)) for t in run.trials]
@@ -177,11 +190,53 @@ def test_a_model_that_says_nothing_under_attack_may_have_lost_all():
 
 
 def test_a_choice_on_few_known_items_is_said_in_every_table_that_uses_it():
-    parts = only(run_of(n=19), "table1", "table2", "rcap", "figure3", "figure4")
+    parts = only(run_of(n=19), "table1", "table2", "rcap", "figure3", "figure4", "claims")
     used = {name for name in parts if "as-published" not in name}
-    assert {"table1", "table1-choices", "table2", "rcap"} <= used
+    assert {"table1", "table1-choices", "table2", "rcap", "figure4-inflections", "claims"} <= used
     for name in used:
-        assert any("too few to tell values of n apart" in n for n in parts[name].notes), name
+        few = [note for note in parts[name].notes if "too few to tell values of n apart" in note]
+        assert len(few) == 1, name
+
+
+def test_figure_4_and_its_table_are_of_the_items_that_did_not_choose_n():
+    run = run_of({name: params for name, params in ALL.items() if "published" not in name})
+    parts = {part.name: part for part in parts_of(run, "figure4")}
+    chart, levels = parts["figure4"], parts["figure4-inflections"]
+    assert isinstance(chart, Chart)
+    assert isinstance(levels, Table)
+    assert {row["n_items"] for row in rows_in(levels)} == {"44"}
+    assert {point.y.n for point in chart.points if isinstance(point.y, Estimate)} == {44}
+    assert "Items: 48 answered, 44 right at baseline and so attacked." in chart.notes
+
+
+def test_figure_5_shows_explained_cases_and_their_profiles():
+    run = run_of({"near": substitution("pdws", -20.0), "far": substitution("pdws", 20.0)})
+    flipped = [one for one in run.trials if one.first is not None]
+    chosen = [
+        [one for one in flipped if one.arm.attack.label == name][-1] for name in ("near", "far")
+    ]
+    side: Any = {"answer": "B", "tokens": ["a", "b"], "values": [[0.1], [0.2]], "base": [0.1]}
+    side |= {
+        "segments": [["stem", False, 1], ["B", True, 1]],
+        "full": [0.4],
+        "evaluations": 4,
+        "gap": 0.0,
+    }
+    found = {"outputs": ["B"], "key": "B", "value": "probability", "units": "words"}
+    found |= {"before": side, "after": side}
+    inquiries = [
+        inquiry("explain", one.arm, one.item.id, spec, findings=found)
+        for one in chosen
+        for spec in ({"trial": one.id, "mask": "", "evaluations": 4},)
+    ]
+    explained = planted_run(run.trials, config=run.manifest["config"], inquiries=inquiries)
+    (cases, *profiles) = parts_of(explained, "figure5")
+    assert isinstance(cases, Tex)
+    charts = [part for part in profiles if isinstance(part, Chart)]
+    assert len(charts) == 2
+    for one, chart in zip(chosen, charts, strict=True):
+        assert f"item {one.item.id}," in cases.body
+        assert chart.title.startswith(f"{one.item.id}, ")
 
 
 def test_accuracy_says_that_it_is_of_what_could_be_attacked():
@@ -196,6 +251,7 @@ def test_accuracy_says_that_it_is_of_what_could_be_attacked():
         (items,) = [note for note in parts[name].notes if note.startswith("Items: ")]
         assert "12 of 30" in items, name
         assert parts[name].notes.count(OF_ATTACKABLE) == 1, name
+    assert DIGITISED not in parts["figure2-accuracy"].notes
 
 
 def test_what_a_run_lacks_is_named():

@@ -18,6 +18,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import combinations, pairwise
 from math import isqrt
+from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,16 +35,17 @@ from medstress.analyses.choice import (
     choose,
     competitors,
     minus,
+    notes_on,
     tuning_items,
     without,
     zoo_searches,
 )
 from medstress.analyses.explanations import EXPLANATIONS
 from medstress.analyses.run import NEVER, Analysis, Cell, Run, compared
-from medstress.analyses.scaling import hits_of
+from medstress.analyses.scaling import Lines, hits_of
 from medstress.analyses.shown import Shown, Table, column, table
 from medstress.analyses.success import knowledge
-from medstress.analyses.transfer import cross_fitted
+from medstress.analyses.transfer import cross_fitted, folds
 from medstress.core.arms import Place
 from medstress.core.items import Question
 from medstress.stats.curves import LEAST_BUDGET, bend, plateau
@@ -65,8 +67,8 @@ MARGIN = 0.05
 """Two success rates are close where they differ by no more than this."""
 NEARBY = 2.0
 """Two budgets are near where neither is more than this many times the other."""
-TOP = 10
-"""Names that would dominate."""
+TOP, MOST = 10, 0.5
+"""Names that would dominate, and the share of the successes that they would make at least."""
 ALL_MODELS, DEFAULT = "all models", "default"
 WORST = "open answers at their worst"
 NOT_EXPLAINED = "no success was explained: medstress explain"
@@ -100,6 +102,7 @@ def _judged(
     low, high = estimate.ends
     if estimate.value is None or low is None or high is None:
         return Finding.NOT_TESTED
+    low, high = round(low, _ROUNDED), round(high, _ROUNDED)
     if supports(low, high):
         return Finding.SUPPORTED
     return Finding.CONTRADICTED if contradicts(low, high) else Finding.UNDECIDED
@@ -145,7 +148,6 @@ DIFFERENT: Judge = partial(outside, same=0.0, least=-MARGIN, most=MARGIN)
 NEAR: Judge = partial(inside, least=1 / NEARBY, most=NEARBY)
 MOVED: Judge = partial(outside, same=1.0, least=1 / NEARBY, most=NEARBY)
 LATER: Judge = partial(above, bound=1.0)
-MOST: Judge = partial(above, bound=0.5)
 
 
 class At(NamedTuple):
@@ -175,6 +177,8 @@ class Claim:
     judge: Judge = above
     p_adjusted: float | None = None
     """p after Benjamini-Hochberg over all claims of a run."""
+    on_few: Sequence[str] = ()
+    """Sentences that say that few items chose n or the learning rate."""
 
     @property
     def effect(self) -> Estimate:
@@ -203,6 +207,8 @@ class Claims(Shown):
     """All claims in all places."""
 
     rows: Sequence[Claim]
+    on_few: Sequence[str]
+    """Sentences that say that few items chose n before the run."""
     title = "Claims of Xian et al. (TMLR 2025)"
 
     @property
@@ -222,7 +228,8 @@ class Claims(Shown):
             for at in (row.at for row in self.rows)
             if at.caution
         )
-        notes = [*self._notes(), *cautions]
+        few = dict.fromkeys([*self.on_few, *(few for row in self.rows for few in row.on_few)])
+        notes = [*self._notes(), *few, *cautions]
         made = table("claims", self.title, self.rows, _FIELDS, n_labels=2, notes=notes)
         rules = {i for i, (a, b) in enumerate(pairwise(self.rows), start=1) if a.at != b.at}
         return [replace(made, rules=frozenset(rules))]
@@ -255,12 +262,14 @@ def claims_of(run: Run) -> Claims | None:
     if not attacks:
         return None
     series = series_of(attacks)
-    rows = [row for one in series for row in _of_series(one)]
+    lines = Lines(run)
+    rows = [row for one in series for row in _of_series(one, lines)]
     rows += _of_embeddings(attacks)
     rows += _of_explanations(run)
     adjusted = iter(benjamini_hochberg([row.p for row in rows if row.p is not None]))
     return Claims(
-        rows=[row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows]
+        rows=[row if row.p is None else replace(row, p_adjusted=next(adjusted)) for row in rows],
+        on_few=notes_on(run, [one.cell for one in attacks]),
     )
 
 
@@ -547,21 +556,39 @@ def rise_difference(first: Side, second: Side, budget: int) -> Estimate:
     return at_worst(effect, first, second)
 
 
-def dominated(cells: Sequence[Cell]) -> Estimate:
-    """Estimate the share of successes that `TOP` names make which succeed most on other items.
+def dominated(cells: Sequence[Cell], lines: Lines) -> Estimate:
+    """Estimate the share of successes that `TOP` names make, minus chance or `MOST`.
 
-    The names of an item are ranked without the items of its fold.
+    The names are those that succeed most on other items: the names of an item are ranked without
+    the items of its fold. Chance is the share that they have among all names that were drawn in
+    this fold at the same query: what they would make if success did not depend on the name.
+    The larger of chance and `MOST` is subtracted.
     """
     marks: list[tuple[tuple[str, ...], bool]] = []
+    chances: list[float] = []
     for cell in cells:
         trials = [trial for trial in cell.trials if trial.is_eligible]
-        tops = cross_fitted(trials, TOP)
+        tops, fold_of = cross_fitted(trials, TOP), folds(trial.item.id for trial in trials)
+        drawn: dict[tuple[int, int], list[bool]] = defaultdict(list)
+        at: list[tuple[int, int]] = []
         for trial in trials:
-            if trial.first is not None and trial.first.name is not None:
-                marks.append((trial.path, trial.first.name in tops[trial.item.id]))
+            first, top, fold = trial.first, tops[trial.item.id], fold_of[trial.item.id]
+            last = NEVER if first is None else first.query
+            names = {query: name for query, _, name in lines.of(trial) if query < last}
+            for query, name in names.items():
+                drawn[fold, query].append(name.casefold() in top)
+            if first is not None and first.name is not None:
+                drawn[fold, last].append(first.name in top)
+                marks.append((trial.path, first.name in top))
+                at.append((fold, last))
+        chances += [fmean(drawn[key]) for key in at]
     if len(marks) < LEAST:
         return unknown(f"needs {LEAST} successes, has {len(marks)}", len(marks))
-    return rate_of(marks)
+    share, least = rate_of(marks), max(fmean(chances), MOST)
+    of_share = (share.value, share.low, share.high)
+    value, low, high = (None if one is None else one - least for one in of_share)
+    method = f"{share.method}, minus {least:.3f}"
+    return Estimate(value=value, n=share.n, low=low, high=high, method=method)
 
 
 # Claims of one series --------------------------------------------------------------------------
@@ -577,17 +604,20 @@ _METHODS: Sequence[tuple[int, str, str, str, Judge]] = (
 """Number and statement of claims on two methods, both methods, how their difference is judged."""
 
 
-def _of_series(series: Series) -> list[Claim]:
+def _of_series(series: Series, lines: Lines) -> list[Claim]:
     claims = [*_of_methods(series), *_overtakes(series)]
     claims += [_moves(series, method) for method in REGIMES]
     claims.append(_candidates(series))
     for zoos in zoo_searches(series.of("discrete_zoo")) or [[]]:
         claims += _against_zoo(series, zoos)
     missing = series.missing("far")
-    effect = unknown(missing) if missing else dominated(series.side("far"))
+    effect = unknown(missing) if missing else dominated(series.side("far"), lines)
     statement = "A few reusable names make most of the successes of n > 0"
-    quantity = f"share of successes by the {TOP} names that succeed most on other items"
-    claims.append(Claim(series.at, 15, statement, quantity, None, effect, MOST))
+    quantity = (
+        f"share of successes by the {TOP} names that succeed most on other items, minus chance or "
+        f"{MOST:g}, whichever is larger"
+    )
+    claims.append(Claim(series.at, 15, statement, quantity, None, effect))
     return sorted(claims, key=lambda claim: claim.number)
 
 
@@ -622,15 +652,16 @@ def _overtakes(series: Series) -> Iterator[Claim]:
 
 def _best(
     series: Series, attacks: Sequence[Competitor], budget: int, key: str = EXPONENT
-) -> tuple[list[Cell], Items, float | None]:
-    """Return the cell of the best value, the items that chose it, and the value."""
+) -> tuple[list[Cell], Items, float | None, list[str]]:
+    """Return the cell of the best value, the items that chose it, the value, and notes."""
     values = {one.cell.attack.params.get(key) for one in attacks}
     if len(values) < 2:
-        return [one.cell for one in attacks[:1]], NO_ITEMS, next(iter(values))
+        return [one.cell for one in attacks[:1]], NO_ITEMS, next(iter(values)), []
     choice = choose(attacks, key, budget, series.split)
     assert choice is not None
     cell = without(choice.chosen.cell, series.split)
-    return [cell] if cell else [], series.split, choice.value
+    few = [choice.on_few] if choice.is_of_few else []
+    return [cell] if cell else [], series.split, choice.value, few
 
 
 def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
@@ -639,12 +670,13 @@ def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
     several = len(zoo_searches(series.of("discrete_zoo"))) > 1
     name = f"{METHODS['discrete_zoo']} ({zoos[0].label})" if several else METHODS["discrete_zoo"]
     gap: Effect = unknown(series.missing("discrete_zoo") or "no PDWS in this run")
-    lead, budget, best_name = gap, 1, "PDWS at its best n"
+    lead, budget, best_name, on_few = gap, 1, "PDWS at its best n", list[str]()
     if zoos and regimes:
         budget = min(zoos[0].budget, max(one.budget for one in regimes))
         enough = [one for one in regimes if one.budget >= budget]
-        best, chose, n = _best(series, enough, budget)
-        rivals, chose_rate, _ = _best(series, zoos, budget, LEARNING_RATE)
+        best, chose, n, few = _best(series, enough, budget)
+        rivals, chose_rate, _, few_rate = _best(series, zoos, budget, LEARNING_RATE)
+        on_few = [*few, *few_rate]
         ours, others = (
             [cell for one in side if (cell := without(one, chose | chose_rate))]
             for side in (best, rivals)
@@ -657,9 +689,9 @@ def _against_zoo(series: Series, zoos: Sequence[Competitor]) -> Iterator[Claim]:
         name += tuned * (zoos[0].cell.attack.params.get("answers") != "hard")
     statement = f"The largest gap of PDWS and {name} is near the inflection"
     quantity = f"budget of the gap over that of the inflection, {best_name}"
-    yield Claim(series.at, 8, statement, quantity, budget, gap, NEAR)
-    quantity = f"ASR, {best_name} minus {name}"
-    yield Claim(series.at, 9, f"PDWS at its best n is above {name}", quantity, budget, lead)
+    yield Claim(series.at, 8, statement, quantity, budget, gap, NEAR, on_few=on_few)
+    quantity, statement = f"ASR, {best_name} minus {name}", f"PDWS at its best n is above {name}"
+    yield Claim(series.at, 9, statement, quantity, budget, lead, on_few=on_few)
 
 
 def _bends_apart(

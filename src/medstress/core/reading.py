@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
+
 from medstress.core.errors import (
     DataError,
     MedstressError,
@@ -153,10 +155,15 @@ def check_json(value: T) -> T:
     if _is_deep(value):
         raise DataError(f"expected at most {MAX_JSON_DEPTH} nested lists and objects, got more")
     try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        half = error.object[error.start]
-        raise DataError(f"expected whole characters, got half a surrogate pair {half!r}") from error
+        orjson.dumps(value)
+    except TypeError:  # such a half, or a number of more than 64 bits
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError as error:
+            half = error.object[error.start]
+            raise DataError(
+                f"expected whole characters, got half a surrogate pair {half!r}"
+            ) from error
     return value
 
 
@@ -169,7 +176,7 @@ def _is_deep(value: Any) -> bool:
             part
             for outer in level
             for part in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(part, dict | list)
+            if type(part) in (dict, list)
         ]
     return bool(level)
 

@@ -131,7 +131,7 @@ def _size_of_row(row: Row) -> int:
         raise DataError(f"expected at most {MAX_COLUMNS:,} columns, got {len(row):,}; {mend}")
     total = 0
     for name, cell in row.items():
-        n = _size(cell)
+        n = len(cell) if isinstance(cell, str) else _size(cell)
         if n > MAX_TEXT and name != FIELD:  # thousands of stored edits of one question
             expected = f"at most {MAX_TEXT:,} characters, got {n:,}"
             raise DataError(f"field {shorten(name, 60)!r}: expected {expected}; split the text")
@@ -140,14 +140,19 @@ def _size_of_row(row: Row) -> int:
 
 
 def _size(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, Mapping):
-        return sum(1 + _size(name) + _size(part) for name, part in value.items())
-    if not isinstance(value, list | tuple):
-        return 0
-    n = 2 * len(value)
-    return n if n > MAX_TEXT else len(value) + sum(map(_size, value))
+    n, left = 0, [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            n += len(one)
+        elif isinstance(one, dict):
+            n += len(one)
+            left += [*one, *one.values()]
+        elif isinstance(one, list | tuple):
+            is_long = 2 * len(one) > MAX_TEXT
+            n += 2 * len(one) if is_long else len(one)
+            left += () if is_long else one
+    return n
 
 
 # -- values and names ----------------------------------------------------------------------------
@@ -279,11 +284,11 @@ def _within(table: Table) -> Table:
     for at, (place, row) in enumerate(rows):
         if isinstance(row, DataError):
             continue
-        columns.update(row)
         size = attempt(_size_of_row, row)
         if isinstance(size, DataError):
             rows[at] = (place, size)
         else:
+            columns.update(row)
             n += size
     check_most(path, len(columns), MAX_COLUMNS, "columns", "leave some out")
     n_bytes = path.stat().st_size
@@ -509,7 +514,7 @@ def _read_json(path: Path, encoding: str | None, most_lines: int | None) -> Tabl
     is_whole = start == "[" and not (ends_in_lines and has_values)
     if not is_whole and (ends_in_lines or start != "{" or has_values):
         check_most(path, len(lines), MAX_ROWS, "lines")
-        rows = tuple((place, attempt(parse_line, line)) for place, line in lines)
+        rows = tuple((place, attempt(_line, line)) for place, line in lines)
         return Table(path=path, rows=rows, unusual=unusual)
     with reading(
         lambda why: f"{path}: expected a JSON list of objects, got malformed JSON ({why}); mend it",
@@ -526,8 +531,14 @@ def parse_line(line: str | bytes) -> Row:
     """Parse one line of a JSONL file.
 
     Raises:
-        DataError: not JSON, or not an object.
+        DataError: not JSON, not an object, or too much in a cell.
     """
+    row = _line(line)
+    _size_of_row(row)
+    return row
+
+
+def _line(line: str | bytes) -> Row:
     try:
         row = _parsed(line)
     except (ValueError, RecursionError) as error:
@@ -543,9 +554,7 @@ def parse_line(line: str | bytes) -> Row:
 def _row(value: Any) -> Row:
     if not isinstance(value, dict):
         raise DataError(f"expected a JSON object, got {shown(value)}; fix the row")
-    row = check_json(value)
-    _size_of_row(row)
-    return row
+    return check_json(value)
 
 
 def _parsed(text: str | bytes, where: str = "") -> Any:

@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from sys import intern
 from typing import Annotated, Any
 
@@ -167,6 +168,11 @@ class Cleaning:
                 self._noted["contradicted"].append(f"{item.id!r} and {name!r}")
 
     def _without_padding(self, row: Row, options: Sequence[str]) -> Row:
+        if not any(
+            not text or _DASH.fullmatch(text) or _EMPTY.fullmatch(text)
+            for text in map(str.strip, options)
+        ):
+            return row
         key = row.get("answer_idx")
         right = LETTERS.find(key) if isinstance(key, str) and key else key
         kept = list(range(len(options)))
@@ -293,14 +299,20 @@ def in_a_row(text: str, options: Sequence[str]) -> tuple[str, int] | None:
     return None
 
 
+@lru_cache(maxsize=64)  # those of a row are needed several times
 def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
+
+
+@lru_cache(maxsize=4096)
+def _is_of_images(column: str) -> bool:
+    return _IMAGES.fullmatch(plain_name(column)) is not None
 
 
 def _figure(row: Row) -> str | None:
     """Return what says that a question needs a figure, or None."""
     for name, value in row.items():
-        is_image = value and _IMAGES.fullmatch(plain_name(name))
+        is_image = value and _is_of_images(name)
         if is_image and str(value).strip().casefold() not in _NO_IMAGE:
             return "an image"
     options = row["options"]

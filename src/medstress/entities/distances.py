@@ -21,14 +21,15 @@ import numpy as np
 from medstress.core.errors import UsageError, did_you_mean
 from medstress.core.functions import describe_error, load_function, source_hashes
 from medstress.core.hashing import content_hash
-from medstress.entities.embeddings import NameVectors
-from medstress.entities.encoders import Progress
 from medstress.entities.groups import types_of
 from medstress.entities.names import normalise, word_set
 from medstress.entities.vocabularies import shipped_hash, shipped_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from medstress.entities.embeddings import NameVectors
+    from medstress.entities.encoders import Progress
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]

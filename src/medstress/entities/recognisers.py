@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,8 +18,8 @@ from medstress.core.items import TEXTS, Mention, Question
 from medstress.core.reading import loading
 from medstress.core.text import cut_word
 from medstress.entities.groups import GROUPS, SEMANTIC_TYPES
-from medstress.entities.names import fold_word, unaccented
-from medstress.entities.vocabularies import SHIPPED, lines_by_first_word, shipped_hash
+from medstress.entities.names import first_form, forms, split
+from medstress.entities.vocabularies import SHIPPED, lines_of_word, shipped_hash
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -33,83 +32,6 @@ SUMMARIES: dict[str, str] = {
     "spacy": "an installed spaCy or scispaCy pipeline (key model); extra: medstress[spacy]",
 }
 """One line about each recogniser."""
-
-# A word with its possessive ending (not part of the word), or one punctuation mark. White space and
-# hyphens separate words. A mark is a word of its own: no name is found across a comma or full stop,
-# but names that contain one ("46,xx testicular disorder") are.
-_WORD = re.compile(r"(?P<word>[^\W_]+)(?:['`]s(?![^\W_])|(?<=s)['`](?![^\W_]))?|[^\w\s-]|_")
-
-MIN_STEM = 4
-"""Shorter singulars are not trusted: hives is not HIV, AIDS is not aid."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word or punctuation mark."""
-
-    form: str
-    """The form that is compared: lower case, without accents, singular if long enough."""
-    start: int
-    """First character in the original text."""
-    end: int
-    """One past the last character in the original text."""
-
-
-def split(text: str) -> list[Word]:
-    """Return the words of a text with their offsets in it.
-
-    Case, accents, possessive 's, plural, ae for e and oe for e are ignored, and hyphens are
-    spaces, as in `names.normalise`.
-
-    >>> [(word.form, "Crohn\u2019s Naïve-cell"[word.start : word.end])
-    ...  for word in split("Crohn\u2019s Naïve-cell")]
-    [('crohn', 'Crohn'), ('naiv', 'Naïve'), ('cell', 'cell')]
-    """
-    plain, places = _plain(text)
-    words = []
-    for match in _WORD.finditer(plain):
-        start, end = match.span("word") if match["word"] else match.span()
-        first, last = (start, end - 1) if places is None else (places[start], places[end - 1])
-        past = last + 1
-        while past < len(text) and unicodedata.combining(text[past]):
-            past += 1  # accents that follow their letter
-        words.append(Word(_form(plain[start:end]), first, past))
-    return words
-
-
-def forms(text: str) -> list[str]:
-    """Return the compared form of each word, without offsets and therefore faster.
-
-    >>> forms("Crohn's diseases")
-    ['crohn', 'diseas']
-    """
-    return [form for part in text.split() for form in _forms(part)]
-
-
-@lru_cache(maxsize=1 << 17)
-def _forms(part: str) -> tuple[str, ...]:
-    """Return the forms of a text without white space; kept, as names share most of their words."""
-    return tuple(_form(match["word"] or match[0]) for match in _WORD.finditer(_plain(part)[0]))
-
-
-@lru_cache(maxsize=1 << 17)
-def _form(word: str) -> str:
-    folded = fold_word(word)
-    return folded if len(folded) >= MIN_STEM else word
-
-
-def _plain(text: str) -> tuple[str, list[int] | None]:
-    """Return `unaccented`, and the place of each character in `text` (None: the same)."""
-    if text.isascii():
-        return text.casefold(), None
-    pieces: list[str] = []
-    places: list[int] = []
-    for place, character in enumerate(text):
-        # One character may become none (a combining accent) or several (ß, ½).
-        piece = unaccented(character)
-        pieces.append(piece)
-        places += [place] * len(piece)
-    return "".join(pieces), places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -172,6 +94,10 @@ class Case(IntEnum):
     CAPITALS = 2
 
 
+_CASES = {str(case.value): case for case in Case}
+"""As a shipped table writes them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Names of one type."""
@@ -210,7 +136,6 @@ class Gazetteer:
                 if first_word := first_form(name):
                     named = (name, source.type, source.case)
                     self._unread.setdefault(first_word, []).append(named)
-        self._lines = {table: lines_by_first_word(table) for table in self._tables}
         self._read: dict[str, _Beginning] = {}
 
     def find(self, texts: Sequence[str]) -> list[list[Found]]:
@@ -254,20 +179,21 @@ class Gazetteer:
         if first not in self._read:
             names: dict[tuple[str, ...], dict[str, Case]] = {}
             named = list(self._unread.get(first, ()))
-            for table, by_first in self._lines.items():
-                for line in by_first.get(first, ()):
+            for table in self._tables:
+                for line in lines_of_word(table, first):
                     _, name, _, _, written, _ = line.split("\t")
-                    named.append((name, table, Case(int(written))))
-            for name, type_, case in named:
+                    named.append((name, table, _CASES[written]))
+            has_letter = any(map(str.isalpha, first))
+            for name, type_, case in sorted(named, key=itemgetter(1)):
                 words = tuple(forms(name))
                 # Too many short names and numbers mean something else.
-                if len(name.strip()) >= MIN_CHARACTERS and any(map(str.isalpha, "".join(words))):
+                if len(name.strip()) >= MIN_CHARACTERS and (
+                    has_letter or any(map(str.isalpha, "".join(words)))
+                ):
                     types = names.setdefault(words, {})
                     types[type_] = min(case, types.get(type_, case))
-            self._read[first] = _Beginning(
-                names={words: dict(sorted(types.items())) for words, types in names.items()},
-                lengths=sorted({len(words) for words in names}, reverse=True),
-            )
+            lengths = sorted({len(words) for words in names}, reverse=True)
+            self._read[first] = _Beginning(names=names, lengths=lengths)
         return self._read[first]
 
 
@@ -285,16 +211,6 @@ class _Beginning:
 def shipped_gazetteer() -> Gazetteer:
     """Return the gazetteer of the built-in tables, made once."""
     return Gazetteer(with_shipped=True)
-
-
-def first_form(name: str) -> str:
-    """Return the compared form of a name's first word; empty if it has none.
-
-    >>> first_form("Crohn's disease"), first_form("-")
-    ('crohn', '')
-    """
-    words = _forms(name.partition(" ")[0]) or forms(name)
-    return words[0] if words else ""
 
 
 def is_initials(name: str, other: str) -> bool:

@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from medstress.core.errors import UsageError
 from medstress.core.sentences import entities_of
 from medstress.core.text import join_tokens, tokenise
-from medstress.entities.embeddings import Embedder, name_vectors
 from medstress.entities.groups import GROUPS
 from medstress.entities.names import fold_word, folded, is_acronym, words
 from medstress.entities.recognisers import MAX_INITIALS, is_initials
 from medstress.entities.vocabularies import concept_rows, load_vocabulary, name_rules, shipped_rows
+
+if TYPE_CHECKING:
+    from medstress.entities.embeddings import Embedder
 
 Tokens: TypeAlias = tuple[str, ...]
 Replacements: TypeAlias = dict[str, tuple[Tokens, ...]]
@@ -353,6 +355,8 @@ def with_nearest(
     Raises:
         UsageError: a type has no built-in vocabulary, or a file or model is missing.
     """
+    from medstress.entities.embeddings import Embedder
+
     wanted: dict[str, list[str]] = {}
     for mention, type_ in mentions.items():
         if mention not in listed.table and any(map(is_word, written[mention])):
@@ -378,6 +382,8 @@ def _nearest(
     mentions: Sequence[str], names: Sequence[str], embedder: Embedder, without: Collection[str]
 ) -> Replacements:
     """Return for each mention the name with the largest cosine that is another one, a word."""
+    from medstress.entities.embeddings import name_vectors
+
     # In a vocabulary that is all in capitals, case does not mark acronyms.
     is_upper_case = 2 * sum(map(str.isupper, names)) > len(names)
     forms = [folded(name) for name in names]

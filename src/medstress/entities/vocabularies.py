@@ -32,7 +32,7 @@ from medstress.core.tables import (
     read_table,
 )
 from medstress.core.text import tokenise
-from medstress.entities.names import normalise
+from medstress.entities.names import first_form, normalise
 
 SHIPPED = ("drugs", "diseases")
 """The shipped tables: columns concept, name, kind, candidate, case (how a text must write the name:
@@ -46,6 +46,7 @@ def _shipped_bytes(table: str) -> bytes:
     return (files("medstress.entities") / "data" / f"{table}.tsv.gz").read_bytes()
 
 
+@cache
 def shipped_hash(table: str) -> str:
     """Return the content hash of a shipped table."""
     return content_hash(_shipped_bytes(table).hex())
@@ -61,16 +62,23 @@ def shipped_rows(table: str) -> Iterator[list[str]]:
     return (line.split("\t") for line in _shipped_lines(table))
 
 
-def lines_by_first_word(table: str) -> dict[str, list[str]]:
+@cache
+def places_by_first_word(table: str) -> Mapping[str, Sequence[int]]:
     """Return the lines of one of `SHIPPED` by the first word of their names, as it is compared.
 
-    A text has few of these words, so the lines stay unread.
+    A text has few of these words, so most lines stay unread.
     """
-    by_word = defaultdict[str, list[str]](list)
-    for line in _shipped_lines(table):
+    by_word = defaultdict[str, list[int]](list)
+    for place, line in enumerate(_shipped_lines(table)):
         _, name, _, _, _, first = line.split("\t")
-        by_word[first or name.partition(" ")[0]].append(line)
+        by_word[first or name.partition(" ")[0]].append(place)
     return by_word
+
+
+def lines_of_word(table: str, first: str) -> Iterator[str]:
+    """Yield the lines whose names begin with a word, as it is compared."""
+    lines = _shipped_lines(table)
+    return (lines[place] for place in places_by_first_word(table).get(first, ()))
 
 
 @cache
@@ -545,19 +553,29 @@ def concept_rows(
 
 def _shipped_concepts(needed: Collection[str] | None) -> Iterator[tuple[str, str]]:
     """Yield the rows of the shipped concepts, of all or of those with a needed name."""
-    normal = {normalise(name) for name in needed or ()}
     for table in SHIPPED:
-        concepts = set()
-        for line in _shipped_lines(table) if normal else ():
+        for line in _shipped_lines(table) if needed is None else _lines_of_concepts(table, needed):
             concept, name, _ = line.split("\t", 2)
-            # Names in letters without accents and hyphens are as `normalise` would write them.
-            is_plain = "-" not in name and name.isascii()
-            if name in normal or (not is_plain and normalise(name) in normal):
-                concepts.add(concept)
-        for line in _shipped_lines(table):
-            if needed is None or line.partition("\t")[0] in concepts:
-                concept, name, _ = line.split("\t", 2)
-                yield f"{table}:{concept}", name
+            yield f"{table}:{concept}", name
+
+
+def _lines_of_concepts(table: str, needed: Collection[str]) -> Iterator[str]:
+    """Yield the lines of the concepts with a needed name; those of a concept follow each other."""
+    normal = set(map(normalise, needed))
+    by_word, lines = places_by_first_word(table) if normal else {}, _shipped_lines(table)
+    # Names that are equal once normalised have the same first word.
+    places = {place for word in map(first_form, normal) for place in by_word.get(word, ())}
+    end = 0
+    for place in sorted(places):
+        concept, name, _ = lines[place].split("\t", 2)
+        if place < end or normalise(name) not in normal:
+            continue
+        start, end = place, place + 1
+        while start and lines[start - 1].startswith(f"{concept}\t"):
+            start -= 1
+        while end < len(lines) and lines[end].startswith(f"{concept}\t"):
+            end += 1
+        yield from lines[start:end]
 
 
 @cache

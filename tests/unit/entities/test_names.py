@@ -8,11 +8,11 @@ from medstress.entities.names import (
     VariantIndex,
     fold_word,
     normalise,
+    split,
     variant_class,
     word_set,
     words,
 )
-from medstress.entities.recognisers import split
 
 
 @pytest.mark.parametrize(

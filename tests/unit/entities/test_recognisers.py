@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medstress.entities.names import first_form, forms, split
 from medstress.entities.recognisers import (
     Case,
     Gazetteer,
     Source,
-    first_form,
-    forms,
     shipped_gazetteer,
-    split,
 )
 from medstress.entities.vocabularies import SHIPPED, shipped_rows
 

@@ -361,9 +361,14 @@ def _fitted(sites: Sequence[Site], need: int) -> list[Site] | None:
     A word of a variant that it has more often than the question costs at least one edit. Words
     that any text takes away may come back in another, so they do not count.
     """
-    moved = [[_moved(site.old, text) for text in site.texts] for site in sites]
-    lost = {word for own in moved for _, gone in own for word in gone}
-    gains = [[len(more) - sum(map(lost.__contains__, more)) for more, _ in own] for own in moved]
+    moved = [_moved(site.old, site.texts) for site in sites]
+    lost = frozenset[str]().union(*(gone for _, _, gone in moved))
+    gains = [
+        [*map(len, own)]
+        if lost.isdisjoint(words)
+        else [len(more) - sum(map(lost.__contains__, more)) for more in own]
+        for own, words, _ in moved
+    ]
     lows = [min(own) for own in gains]
     while sum(lows) < need:
         # Where leaving out the texts that change least leaves most.
@@ -381,15 +386,22 @@ def _fitted(sites: Sequence[Site], need: int) -> list[Site] | None:
             site,
             texts=tuple(t for t, gain in zip(site.texts, own, strict=True) if gain >= low),
         )
+        if low > min(own)
+        else site
         for site, own, low in zip(sites, gains, lows, strict=True)
     ]
 
 
-@lru_cache(maxsize=2**16)
-def _moved(old: str, text: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the words that a text has more often than the old one, and those it has less often."""
-    before, after = Counter(words_of(old)), Counter(words_of(text))
-    return tuple((after - before).elements()), frozenset(before - after)
+@lru_cache(maxsize=2**12)
+def _moved(
+    old: str, texts: tuple[str, ...]
+) -> tuple[list[tuple[str, ...]], frozenset[str], frozenset[str]]:
+    """Return the words that each text has more often than the old one, all of these once, and those
+    that any text has less often."""
+    before, after = Counter(words_of(old)), [Counter(words_of(text)) for text in texts]
+    more = [tuple((words - before).elements()) for words in after]
+    less = (before - words for words in after)
+    return more, frozenset().union(*more), frozenset().union(*less)
 
 
 # -- phrases ---------------------------------------------------------------------------------------
@@ -521,6 +533,7 @@ def _joined(sites: Sequence[Site], lead: Site) -> list[Site]:
     return [replace(phrase, texts=texts) if site is phrase else site for site in sites]
 
 
+@lru_cache(maxsize=2)
 def _tasks(*, asks: bool) -> list[str]:
     """Return what may stand before a question, or before a statement to complete."""
     task = shipped("lead_ins.toml")["task"]

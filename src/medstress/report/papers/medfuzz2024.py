@@ -22,7 +22,7 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
     if attempts is None:
         raise Missing("needs the attack medfuzz")
     cells = [row.cell for row in attempts.rows]
-    notes = [run.item_note(cells), OF_ATTACKABLE, *run.notes(cells), DIGITISED]
+    notes = [run.item_note(cells), OF_ATTACKABLE, *run.notes(cells)]
     (chart,) = attempts.charts()
     digitised = [
         Point(x=k, y=float(row[f"acc_{k}"]), series=f"{row['model']}, digitised", panel=at)
@@ -30,7 +30,8 @@ def _figure_2(run: PaperRun) -> Iterator[Part]:
         for row in rows_of("medfuzz_accuracy.csv")
         for k in range(5)
     ]
-    yield renamed(replace(chart, points=(*chart.points, *digitised)), "figure2", notes)
+    drawn = replace(chart, points=(*chart.points, *digitised))
+    yield renamed(drawn, "figure2", [*notes, DIGITISED])
     rows = [(row, one) for row in attempts.rows for one in row.curve]
     yield table("figure2-accuracy", chart.title, rows, _FIELDS, notes=notes)
 

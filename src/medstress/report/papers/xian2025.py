@@ -6,7 +6,7 @@ A new table or figure is a function below and a line of `XIAN2025`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -34,9 +34,9 @@ from medstress.analyses.choice import (
     without,
 )
 from medstress.analyses.claims import CLAIMS, shared_rule
-from medstress.analyses.explanations import EXPLANATIONS
+from medstress.analyses.explanations import EXPLANATIONS, Explained
 from medstress.analyses.run import Cell
-from medstress.analyses.scaling import CURVES, NAMES, SCALING
+from medstress.analyses.scaling import CURVES, NAMES, curves_of
 from medstress.analyses.shown import (
     Chart,
     Column,
@@ -152,8 +152,10 @@ def _rate_tables(
         )
     choices = [(line, choice) for line in lines for choice in line.choices.values()]
     is_best = as_published and own and any(c.rule == "same items" for _, c in choices)
-    make = _victims_down if name.startswith("table1") else _methods_across
-    yield make(lines, name, [*notes, *_best_notes(lines, is_best=is_best)])
+    if name.startswith("table1"):
+        yield _victims_down(lines, name, [*notes, *_best_notes(lines, is_best=is_best)])
+    else:
+        yield _methods_across(lines, name, notes)
     if choices:
         caption = "How n and the learning rate λ were chosen"
         yield table(f"{name}-choices", caption, choices, _CHOSEN, n_labels=5, notes=notes)
@@ -239,7 +241,7 @@ def _blocks(
         key = tuple(read(line.setting) for read in reads.values())
         grouped[key][block_of(line.setting)] = line
     rows: list[tuple[Entry, ...]] = []
-    printed = set()
+    printed, done = set(), set[tuple[str, str, str]]()
 
     def add(named: Iterable[Entry], members: Mapping[str, Rates | Line]) -> None:
         fields = [(members.get(at), field) for at, own in blocks.items() for field in own]
@@ -251,12 +253,17 @@ def _blocks(
         first = next(iter(settings.values()))
         named = [Entry(value=reads[name](first)) for name in kept]
         add(named, members)
-        shown = {at: own for at, s in settings.items() if (own := line_of(source, s))}
+        # Embedding and rules are ours, so a published line names neither and is printed once.
+        keys = {at: (s.place.victim, s.types, at) for at, s in settings.items()}
+        lines_at = {at: line_of(source, s) for at, s in settings.items() if keys[at] not in done}
+        shown = {at: line for at, line in lines_at.items() if line}
+        done.update(keys.values())
         if shown:
             words = {settings[at].place.dataset: other_prompt(settings[at]) for at in shown}
             prompts = tuple(f"{data}: {prompt}" for data, prompt in words.items() if prompt)
             printed.add(len(rows))
-            add((Entry(value="published", lines=prompts), *named[1:]), shown)
+            own = [Entry(value=first.types if name == "types" else None) for name in kept[1:]]
+            add([Entry(value="published", lines=prompts), *own], shown)
     return block_table(
         name,
         caption,
@@ -575,26 +582,26 @@ def _curve_parts(
     if not curves:
         return
     cells = [curve.attack.cell for curve in curves]
-    few = [choice.on_few for choice in choices if choice.is_of_few]
+    measured = [(curve, without(curve.attack.cell, curve.left_out)) for curve in curves]
+    kept = [(curve, cell) for curve, cell in measured if cell is not None]
+    few = dict.fromkeys(choice.on_few for choice in choices if choice.is_of_few)
     tuned = (
         "n was chosen on a fifth of the items (drawn by a hash of the item), and all curves of its "
         "picture are measured on the others."
     )
-    notes = (run.item_note(cells), *run.notes(cells), *([tuned] if choices else []), *few)
+    items = run.item_note(cell for _, cell in kept)
+    notes = (items, *run.notes(cells), *([tuned] if choices else []), *few)
     points = [
-        Point(at.budget, at.estimate, name, panel)
-        for panel, name, attack, left_out in curves
-        if (cell := without(attack.cell, left_out))
+        Point(at.budget, at.estimate, curve.name, curve.panel)
+        for curve, cell in kept
         for at in at_budgets(cell)
     ]
     yield Chart(name, title, "lines", "queries", "ASR", points, log_x=True, notes=notes)
-    scaling = run.run.of(SCALING)
-    keys = {(*cell.place, cell.attack.label) for cell in cells}
-    rows = [
-        row
-        for row in (scaling.curves if scaling else ())
-        if (row.dataset, row.group, row.victim, row.attack) in keys
-    ]
+    by_panel: dict[str, list[Cell]] = defaultdict(list)
+    for curve, cell in kept:
+        if cell.eligible.any():
+            by_panel[curve.panel].append(cell)
+    rows = [row for members in by_panel.values() for row, *_ in curves_of(members)]
     if rows:
         caption = "Where more queries bring little"
         yield table(f"{name}-inflections", caption, rows, CURVES, notes=notes)
@@ -617,16 +624,26 @@ def _is_empty(part: Chart | Table) -> bool:
 
 def _figure_5(run: PaperRun) -> Iterator[Part]:
     """Yield one case of each regime, from the place that has most of them."""
+    explained = {one.trial.id: one for one in _explained(run)}
     by_place: dict[Any, dict[str, Case]] = defaultdict(dict)
     for method in REGIMES:
-        for one in (o for o in run.attacks if o.method == method):
+        attacks = [one for one in run.attacks if one.method == method]
+        attacks.sort(key=lambda o: explained.keys().isdisjoint(t.id for t in o.cell.trials))
+        for one in attacks:
             place = by_place[one.setting.asked]
-            if method not in place and (cases := _cases_of([one], 1)):
+            if method not in place and (cases := _cases_of([one], 1, explained)):
                 place[method] = cases[0]
-    chosen: dict[str, Case] = max(by_place.values(), key=len, default={})
+
+    def profiles_of(cases: Mapping[str, Case]) -> list[Explained]:
+        ids = (case.trial.id for case in cases.values())
+        return [explained[trial] for trial in ids if trial in explained]
+
+    chosen: dict[str, Case] = max(
+        by_place.values(), key=lambda cases: (len(profiles_of(cases)), len(cases)), default={}
+    )
     if not chosen:
         raise Missing("no attack of PDWS succeeded")
-    yield from _case_parts(run, [*chosen.values()], "figure5", one_each=True)
+    yield from _case_parts(run, [*chosen.values()], "figure5", profiles_of(chosen))
 
 
 def _appendix_e(run: PaperRun) -> Iterator[Part]:
@@ -634,14 +651,22 @@ def _appendix_e(run: PaperRun) -> Iterator[Part]:
     groups: dict[Any, list[Competitor]] = defaultdict(list)
     for one in run.attacks:
         groups[one.setting, one.method].append(one)
-    cases = [case for members in groups.values() for case in _cases_of(members, 3)]
+    shown = _explained(run)
+    explained = {one.trial.id for one in shown}
+    cases = [case for members in groups.values() for case in _cases_of(members, 3, explained)]
     if not cases:
         raise Missing("no attack that puts in names succeeded")
-    yield from _case_parts(run, cases, "appendix-e", one_each=False)
+    yield from _case_parts(run, cases, "appendix-e", shown[:MOST_PROFILES])
 
 
-def _cases_of(attacks: Iterable[Competitor], n: int) -> list[Case]:
-    """Return the first cases by a hash, one an item; doubtful ones last."""
+def _explained(run: PaperRun) -> list[Explained]:
+    explained = run.run.of(EXPLANATIONS)
+    every = () if explained is None else (*explained.cases, *explained.explained)
+    return [*{one.trial.id: one for one in every if one.is_success}.values()]
+
+
+def _cases_of(attacks: Iterable[Competitor], n: int, explained: Collection[str]) -> list[Case]:
+    """Return the first cases, one an item: explained ones, then by a hash, doubtful ones last."""
     cases = [
         Case(one, trial)
         for one in attacks
@@ -649,23 +674,21 @@ def _cases_of(attacks: Iterable[Competitor], n: int) -> list[Case]:
         if trial.verdict is Verdict.FLIPPED and trial.pick is not None and trial.pick.name
     ]
     by_item: dict[str, Case] = {}
-    for case in sorted(cases, key=lambda case: case.rank):
+    for case in sorted(cases, key=lambda case: (case.trial.id not in explained, case.rank)):
         by_item.setdefault(case.trial.item.hash, case)
     return list(by_item.values())[:n]
 
 
 def _case_parts(
-    run: PaperRun, cases: Sequence[Case], name: str, *, one_each: bool
+    run: PaperRun, cases: Sequence[Case], name: str, shown: Sequence[Explained]
 ) -> Iterator[Part]:
     explained = run.run.of(EXPLANATIONS)
-    shown = [] if explained is None else [one for one in explained.cases if one.is_success]
-    shown = shown[:MOST_PROFILES]
     notes = [
-        "Cases are chosen by a hash, not by how striking they are. A rule on names refutes a "
-        "success or leaves it unknown; only people find one valid.",
+        "Cases are chosen by a hash, explained ones first, not by how striking they are. A rule on "
+        "names refutes a success or leaves it unknown; only people find one valid.",
     ]
     if not shown:
-        notes.append("No success is explained yet: medstress explain adds the Shapley profiles.")
+        notes.append("None of these is explained yet: medstress explain adds the Shapley profiles.")
     yield Tex(
         name=name,
         caption="Original options left, edited options right",
@@ -674,9 +697,7 @@ def _case_parts(
     )
     if explained is None or not shown:
         return
-    regimes = {case.regime: case for case in reversed(shown)}
-    one_of = [regimes[r] for r in ("n<0", "n>0") if r in regimes] or shown[:1]
-    charts = replace(explained, cases=one_of if one_each else shown).charts()
+    charts = replace(explained, cases=shown).charts()
     note = (
         "Owen values of the prompt's tokens for the option that was answered, before and after the "
         "edit; the darkest shade is the largest value of both prompts."
