@@ -163,7 +163,8 @@ REASONS: Mapping[str, str] = {
     "takes as much": "{controls} may lose as many",
     "not valid": "of the {lost} lost, people find {valid} where the right answer is still right",
     "guesses": "the model may be guessing ({needed} of {met_n} would show that it does not)",
-    "guesses all": "so many right answers have one letter that guessing may give {met_n} of {met_n}",
+    "guesses all": "so many right answers have one letter that guessing may give {met_n} of "
+    "{met_n}",
     "open": "{open} of {met_n} {open_have} no readable answer before any edit",
     "tied": "the model gives its best score to several options",
     "noise as much": "the same noise outside entities may cost as much",

@@ -13,7 +13,7 @@ from medstress.core.text import Edit
 from medstress.core.trials import Answer, Queries, Success, Trial, Validity
 from medstress.core.validity import Evidence
 from medstress.store.prompts import Shown
-from planted_trials import arm, control, edit, paired, question, SWAP, trial
+from planted_trials import SWAP, arm, control, edit, paired, question, trial
 
 SHOWN = Shown("clean", "new", "A: x", "A: y")
 

@@ -34,6 +34,7 @@ from planted_trials import (
     mixture,
     mute,
     planted_run,
+    question,
     questions,
     reads_options,
     refuses,
