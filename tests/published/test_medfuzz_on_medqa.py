@@ -101,6 +101,6 @@ def test_roles_that_write_in_every_style_flip_what_was_planted(published, tmp_pa
     assert attempts["lost_by_reason"] == {}
     for trial in rows_of(Run(tmp_path / "run")):
         for one in trial.attempts:
-            for field, start, end, text in one.get("edits", ()):
+            for field, start, end, text in map(dict.values, one.get("edits", ())):
                 assert (field, start) == ("context", end)
                 assert text.strip().endswith((".", "keeper", "away", "overdue")), text

@@ -53,13 +53,14 @@ def shipped_hash(table: str) -> str:
 
 
 @cache
-def _shipped_lines(table: str) -> Sequence[str]:
+def shipped_lines(table: str) -> Sequence[str]:
+    """Return the lines of a shipped table."""
     return gzip.decompress(_shipped_bytes(table)).decode("utf-8").split("\n")[1:-1]
 
 
 def shipped_rows(table: str) -> Iterator[list[str]]:
     """Return the rows of a shipped table."""
-    return (line.split("\t") for line in _shipped_lines(table))
+    return (line.split("\t") for line in shipped_lines(table))
 
 
 @cache
@@ -69,7 +70,7 @@ def places_by_first_word(table: str) -> Mapping[str, Sequence[int]]:
     A text has few of these words, so most lines stay unread.
     """
     by_word = defaultdict[str, list[int]](list)
-    for place, line in enumerate(_shipped_lines(table)):
+    for place, line in enumerate(shipped_lines(table)):
         _, name, _, _, _, first = line.split("\t")
         by_word[first or name.partition(" ")[0]].append(place)
     return by_word
@@ -77,13 +78,13 @@ def places_by_first_word(table: str) -> Mapping[str, Sequence[int]]:
 
 def lines_of_word(table: str, first: str) -> Iterator[str]:
     """Yield the lines whose names begin with a word, as it is compared."""
-    lines = _shipped_lines(table)
+    lines = shipped_lines(table)
     return (lines[place] for place in places_by_first_word(table).get(first, ()))
 
 
 @cache
 def _candidates(table: str) -> Vocabulary:
-    rows = (line.split("\t", 4) for line in _shipped_lines(table) if "\t1\t" in line)
+    rows = (line.split("\t", 4) for line in shipped_lines(table) if "\t1\t" in line)
     return vocabulary_of(table, [row[1] for row in rows if row[3] == "1"])
 
 
@@ -517,7 +518,11 @@ def load_synonyms(source: str, base: Path, needed: Collection[str] | None = None
     Raises:
         UsageError: the file is missing, empty, malformed or lacks a column.
     """
-    return _shipped() if source == "default" else SynonymGroups(*concept_rows(source, base, needed))
+    return (
+        shipped_synonyms()
+        if source == "default"
+        else SynonymGroups(*concept_rows(source, base, needed))
+    )
 
 
 def concept_rows(
@@ -554,7 +559,7 @@ def concept_rows(
 def _shipped_concepts(needed: Collection[str] | None) -> Iterator[tuple[str, str]]:
     """Yield the rows of the shipped concepts, of all or of those with a needed name."""
     for table in SHIPPED:
-        for line in _shipped_lines(table) if needed is None else _lines_of_concepts(table, needed):
+        for line in shipped_lines(table) if needed is None else _lines_of_concepts(table, needed):
             concept, name, _ = line.split("\t", 2)
             yield f"{table}:{concept}", name
 
@@ -562,7 +567,7 @@ def _shipped_concepts(needed: Collection[str] | None) -> Iterator[tuple[str, str
 def _lines_of_concepts(table: str, needed: Collection[str]) -> Iterator[str]:
     """Yield the lines of the concepts with a needed name; those of a concept follow each other."""
     normal = set(map(normalise, needed))
-    by_word, lines = places_by_first_word(table) if normal else {}, _shipped_lines(table)
+    by_word, lines = places_by_first_word(table) if normal else {}, shipped_lines(table)
     # Names that are equal once normalised have the same first word.
     places = {place for word in map(first_form, normal) for place in by_word.get(word, ())}
     end = 0
@@ -579,5 +584,6 @@ def _lines_of_concepts(table: str, needed: Collection[str]) -> Iterator[str]:
 
 
 @cache
-def _shipped() -> SynonymGroups:
+def shipped_synonyms() -> SynonymGroups:
+    """Return the synonyms of both shipped tables."""
     return SynonymGroups(*concept_rows("default", Path()))

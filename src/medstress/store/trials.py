@@ -7,7 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -305,7 +305,7 @@ def trial_of(
         pick=pick,
         last=pick.answer if pick is not None else _answer(last or None),
         edits=pick.edits if pick is not None else edits_of(get("edits") or ()),
-        queries=_queries(row),
+        queries=_shared(_queries(row)),
         at=get("at"),
         corrected=get("corrected"),
         answers=tuple(get("answers") or ()),
@@ -359,7 +359,15 @@ def _answer(stored: Sequence[Any] | None) -> Answer | None:
     if stored is None:
         return None
     answer, scores, mass, text, ended = (*stored, None, None, None, None)[:5]
-    return Answer(answer, None if scores is None else tuple(scores), mass, text, ended is not None)
+    read = Answer(answer, None if scores is None else tuple(scores), mass, text, ended is not None)
+    shared: Answer = _shared(read) if scores is None else read
+    return shared
+
+
+@lru_cache(maxsize=1 << 12)
+def _shared(value: Any) -> Any:
+    """Return one object for equal values: most trials have the counts and answers of others."""
+    return value
 
 
 def _successes(row: StoredTrial, embedder: str | None) -> tuple[Success, Success]:
