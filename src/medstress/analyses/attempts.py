@@ -50,6 +50,7 @@ _MEASURED = "patient_characteristics"
 """The set whose list of evidence was measured on strangers' sentences (docs/results/medfuzz.md)."""
 MANY_LOST = 0.5
 """Share of the attempts that asked nothing from which on a reader is warned."""
+_BETTER = "a judge model, and people in `medstress review`, see more"
 NO_ANSWER = "no answer"
 Tried: TypeAlias = tuple[Trial, Mapping[str, Any], Mapping[str, Any] | None]
 """A trial, what is noted of one attempt, and the model's answer; None without one."""
@@ -70,10 +71,10 @@ def tried(trials: Sequence[Trial]) -> Iterator[Tried]:
 def by_list(attack: AttackRecord) -> str:
     """Say what the list of evidence of an attack's set lets through."""
     if attack.params.get("template") == _MEASURED:
-        return "a list of words lets about a sixth of clinical evidence through"
+        return f"a list of words lets about a sixth of clinical evidence through; {_BETTER}"
     return (
-        f"how much clinical evidence the list of {attack.params['template']} lets through is "
-        "not known"
+        f"how much clinical evidence the rules of {attack.params['template']} let through is not "
+        f"known; {_BETTER}"
     )
 
 
@@ -276,7 +277,9 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
         yield Remark("judge_unread", sentence, at)
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
         reasons = "; ".join(f"{why} ({n:,})" for why, n in row.lost_by_reason.items())
-        help_ = "`medstress case DIR ID` shows what the attacker wrote."
+        help_ = "`medstress case DIR ID` shows the edits that gates took away."
+        if any(why.startswith("the plan") for why in row.lost_by_reason):
+            help_ = "`medstress export DIR --table exchanges` has what the attacker wrote."
         parts = ((*why.partition(": cut off"), n) for why, n in row.lost_by_reason.items())
         if cut := [f"{turn} {n:,} times" for turn, is_cut, _, n in parts if is_cut]:
             help_ += f" Raise max_new_tokens of [role.attacker], which cut {' and '.join(cut)}."

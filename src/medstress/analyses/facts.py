@@ -312,6 +312,12 @@ class Facts:
             return ""
         return f"{of.scoring.words[of.scoring.main]} is {of.main.before.method}"
 
+    @cached_property
+    def attempts(self) -> tuple[int, int]:
+        """Attempts of the attack that never reached the model, and all of them."""
+        queries = Queries(*self.row.cell.queries[self.row.cell.eligible].sum(axis=0).tolist())
+        return queries.rejected, queries.rejected + queries.asked
+
     @property
     def few(self) -> tuple[int, Noun] | None:
         """What there is too little of."""
@@ -428,6 +434,8 @@ class Facts:
             "open_have": "has" if open_ == "1" else "have",
             "met_n": f"{self.n_met:,}",
             "needed": f"{self._needed():,}",
+            "n_lost_attempts": f"{self.attempts[0]:,}",
+            "n_attempts": f"{self.attempts[1]:,}",
             "controls": controls,
             "Controls": capital(controls),
             "harmless": count_of(self.harmless.value if self.harmless else None, n),

@@ -277,6 +277,8 @@ class Reach:
     >>> Reach(controls=[30] * 40, n_family=40).n_needed
     13
     >>> Reach(controls=[30] * 4, n_family=4, adjust=Adjust.HOLM).n_needed  # 4/31 is above .05
+    >>> Reach(controls=[23] * 2, counts=[0, 1], n_family=6).controls_needed  # one alone needs 59
+    59
     """
 
     controls: Sequence[int]
@@ -286,6 +288,8 @@ class Reach:
     n_family: int
     """Attacked items, tested or with p = 1."""
     adjust: Adjust = Adjust.BH
+    counts: Sequence[int] = ()
+    """Controls as hard that each success has met already; they stay."""
 
     @property
     def n_controls(self) -> int:
@@ -300,7 +304,13 @@ class Reach:
     @property
     def smallest(self) -> float:
         """Smallest adjusted p-value."""
-        return min(self.adjust.of([1 / (n + 1) for n in self.controls], self.n_family), default=1.0)
+        pairs = zip(self.controls, self._counts, strict=True)
+        least = [min(1.0, (1 + count) / (n + 1)) for n, count in pairs]
+        return min(self.adjust.of(least, self.n_family), default=1.0)
+
+    @property
+    def _counts(self) -> Sequence[int]:
+        return self.counts or [0] * len(self.controls)
 
     @property
     def n_needed(self) -> int | None:
@@ -314,11 +324,14 @@ class Reach:
         """Controls for each success with which a discovery is possible; None if texts repeat."""
         limits = self.limits or [None] * len(self.controls)
         family = 1 if self.adjust is Adjust.NONE else self.n_family
+        needed = []
         for k in range(len(limits) if self.adjust is Adjust.BH else 1, 0, -1):
-            n = ceil(family / (k * self.adjust.level) - 1e-9) - 1
-            if sum(limit is None or limit >= n for limit in limits) >= k:
-                return n
-        return None
+            share = family / (k * self.adjust.level)
+            each = [ceil((1 + count) * share - 1e-9) - 1 for count in self._counts]
+            pairs = zip(each, limits, strict=True)
+            able = sorted(n for n, limit in pairs if limit is None or limit >= n)
+            needed += able[k - 1 : k]
+        return min(needed, default=None)
 
     @property
     def can_show(self) -> bool:
@@ -599,7 +612,8 @@ def _remarks(row: ArmTests) -> Iterator[Remark]:
         )
         yield Remark("not_testable", sentence, at)
     if not row.reach.can_show and not all(one.has_ended for one in row.items):
-        sentence = f"{row.attack}, null {row.null}: {row.reach.shortfall(row.price)}"
+        known = replace(row.reach, counts=[one.count for one in row.items])
+        sentence = f"{row.attack}, null {row.null}: {known.shortfall(row.price)}"
         if not row.price.is_written and row.reach.controls_needed is not None:
             sentence += ", if the lexicon has so many texts (--dry-run tells)"
         yield Remark("shows_nothing", f"{sentence}.", at)

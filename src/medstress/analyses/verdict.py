@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from medstress.analyses.attempts import by_list
+from medstress.analyses.attempts import MANY_LOST, by_list
 from medstress.analyses.facts import (
     NO_SKILL,
     VERBS,
@@ -157,6 +157,7 @@ REASONS: Mapping[str, str] = {
     "mute": "{mute} of {right} {unread} under attack",
     "answers open": "under attack, answers to {open_attack} of {right} failed or could not be read",
     "unseen": "{unseen} of {right_nouns} {were} never attacked",
+    "attempts lost": "{n_lost_attempts} of {n_attempts} attempts never reached the model",
     "noisy": "this model changes its answer whenever the text changes",
     "all changed": "every answer changed, whatever the edit",
     "takes less": "more is lost under {controls} than under {attack}",
@@ -248,6 +249,7 @@ def _reasons(f: Facts) -> list[str]:
         "mute": f.mute > UNSEEN,
         "answers open": f.open > UNSEEN and f.mute <= UNSEEN,
         "unseen": f.unseen > UNSEEN,
+        "attempts lost": f.unseen <= UNSEEN and f.attempts[0] > MANY_LOST * f.attempts[1],
         "noisy": is_first and is_noisy and not takes_less,
         "all changed": is_first and f.is_all_changed and not is_noisy,
         "takes less": is_first and takes_less,

@@ -463,7 +463,7 @@ class Connection:
                 trouble.sentence += f" (asked {self._patience.attempts} times)"
                 self._n_unreachable += trouble.unreachable
                 if trouble.unreachable and self._n_unreachable >= _UNREACHABLE:
-                    trouble.sentence += f"; {_RESUME}, with --retry-failed"
+                    trouble.sentence += f"; {_RESUME} (`medstress run`: with --retry-failed)"
                     trouble.then = "stop"
             if trouble.then == "stop":
                 self._stopped = self._stopped or trouble.sentence

@@ -555,7 +555,9 @@ class _Counting:
 
 
 def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
-    """Yield what the planned items can show, by data set and group."""
+    """Yield what the planned items can show beyond controls, by data set and group."""
+    if not any(isinstance(part.attack, ControlArm) for part in prepared.attacks):
+        return
     measured = _measured_losses(folder)
     for dataset in prepared.datasets:
         for group in prepared.groups if prepared.kind.draws_names else ():

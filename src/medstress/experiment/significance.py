@@ -172,7 +172,9 @@ class Family:
         if not self.buys_control:
             nothing = f"nothing is asked: {price.too_small(table.max_calls)}; "
             table = table.model_copy(update={"max_calls": 0})
-        can = outlook(price, table, n, len(self.trials), self._limits(texts, before))
+        counted = {one.trial_id: one.count for one in before.items} if before else {}
+        counts = [counted.get(one.id, 0) for one in self.successes]
+        can = outlook(price, table, n, len(self.trials), self._limits(texts, before), counts)
         yield f"{self.name}: {nothing}{can}"
 
     def _limits(self, texts: Mapping[str, int], before: ArmTests | None) -> list[int | None]:
@@ -257,6 +259,7 @@ def outlook(
     n_tested: int,
     n_family: int,
     limits: Sequence[int | None] = (),
+    counts: Sequence[int] = (),
 ) -> str:
     """Say what tests of so many successes among so many attacked items can show at best.
 
@@ -266,11 +269,12 @@ def outlook(
         n_tested: successes.
         n_family: attacked items.
         limits: the most controls that the texts of each success make up; see `Reach`.
+        counts: controls as hard that earlier calls found for each success.
     """
     few, many = price.span(table.max_calls, table.controls, n_tested)
     adjust, limits = Adjust(table.adjust), limits or [None] * n_tested
     controls = [many if limit is None else min(many, limit) for limit in limits]
-    reach = Reach(controls=controls, limits=limits, n_family=n_family, adjust=adjust)
+    reach = Reach(controls=controls, limits=limits, n_family=n_family, adjust=adjust, counts=counts)
     if not reach.can_show:
         return reach.shortfall(price)
     few, many = min(few, reach.n_controls), reach.n_controls

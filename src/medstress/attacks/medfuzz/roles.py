@@ -43,7 +43,7 @@ MOST_INSERTIONS = 100
 _QUOTES = '"“”'
 _LIKE = 0.6
 """Share of the question's words from which on a text is that question, written again."""
-_OF_WHOLES = ("not only insertions", "same edit", "hidden character")
+_OF_WHOLES = ("not only insertions", "another question", "same edit", "hidden character")
 """What may be wrong with a whole question that comes where a plan was asked for."""
 _SHORTEST_PLAN = 8
 """Fewest words of a plan in prose; what is shorter is a refusal."""
