@@ -398,7 +398,7 @@ def _conclude(
 
 def _elsewhere(worst: Facts, facts: Sequence[Facts]) -> str:
     """Say what the worst arms take in other places, and counts next to a score."""
-    others = [f for f in _worst_elsewhere(worst, facts) if f.taken.value]
+    others = [f for f in _worst_elsewhere(worst, facts) if f.taken.value and not f.is_clean]
     parts = [(OTHER if f.score is None else OTHER_SCORE).format(**f.words) for f in others]
     if len(parts) > ELSEWHERE:
         parts[ELSEWHERE:] = [MORE.format(n=len(parts) - ELSEWHERE)]

@@ -74,7 +74,7 @@ def open_victims(
     victims: list[Victim] = []
     with ExitStack() as opened:
         for table, label in zip(tables, config.labels_of(tables), strict=True):
-            note(f"victim {label} ({table.backend})")
+            note(f"model {label} ({table.backend})")
             backend = _opened(table, base, opened, task=kind.task, **server)
             tasks = kind.tasks(
                 VictimRequest(

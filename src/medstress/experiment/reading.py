@@ -230,12 +230,18 @@ def _entries(raw: dict[str, Any], table: str, name: str, override: str) -> list[
     if table == "role" and isinstance(value, dict) and name:
         return [value.setdefault(name, {})]
     entries = value if isinstance(value, list) else [value]
+    if not entries:
+        raise UsageError(f"{here}: there is no [[{table}]] entry to change; write one in a file")
     if not name or not all(isinstance(entry, dict) for entry in entries):
         return entries
-    matching = [entry for entry in entries if name in (entry.get("name"), entry.get("label"))]
+
+    def called(entry: Mapping[str, Any]) -> str | None:
+        own = own_name(table, entry) if table in _PLACES else entry.get("name")
+        return entry.get("label") or own
+
+    matching = [one for one in entries if name in (one.get("name"), one.get("label"), called(one))]
     if not matching:
-        labels = (entry.get("label") or entry.get("name") for entry in entries)
-        names = [str(one) for one in labels if one is not None]
+        names = [str(own) for own in map(called, entries) if own is not None]
         raise UsageError(
             f"{here}: no [[{table}]] entry is called {name!r}{did_you_mean(name, names)} "
             f"(there are: {', '.join(names) or 'none with a name'})"

@@ -13,7 +13,7 @@ from medstress.analyses.run import Run
 from medstress.analyses.scores import Score, Scores
 from medstress.analyses.shown import as_json
 from medstress.analyses.verdict import VERDICT, Verdict, verdict_of
-from medstress.core.arms import AttackRecord
+from medstress.core.arms import Arm, AttackRecord
 from medstress.core.outcomes import Verdict as Ended
 from medstress.core.sentences import Entity, SentencePair, TaggedText
 from medstress.core.trials import Trial
@@ -673,6 +673,27 @@ def test_ten_questions_under_forty_ids_are_ten():
     assert few.trust.reasons[-1] == "only 10 different questions"
     assert "only" not in " ".join(many.trust.reasons)
     assert few.lines[0].startswith("model knew 40 of 40 questions")
+
+
+def test_attempts_that_never_reached_the_model_are_no_search():
+    def held(rejected: int) -> Verdict:
+        searched = [trial(i, asked=1, rejected=rejected) for i in range(40)]
+        harmless = [trial(i, control(), asked=1) for i in range(40)]
+        return planted_run([*searched, *harmless]).of(VERDICT)
+
+    assert held(1).trust.level == "yes"
+    assert held(4).trust.reasons == ["160 of 200 attempts never reached the model"]
+
+
+def test_clean_questions_of_other_data_are_not_called_lost():
+    place = arm().place
+    clean = AttackRecord(label="none", name="none", budget=1, params={}, goal="untargeted")
+    rows = [
+        trial(i, Arm(place=place._replace(dataset=name), attack=clean, seed=None, control_of=None))
+        for name in ("a", "b")
+        for i in range(40)
+    ]
+    assert "lost" not in " ".join(planted_run(rows).of(VERDICT).lines)
 
 
 def test_keys_that_are_all_one_letter_may_be_guessed_however_many_there_are():

@@ -244,6 +244,7 @@ def test_overrides_set_every_entry_or_the_one_that_is_named(
             "--set experiment.controls: controls = 'no': expected true or false or a list",
         ),
         ("victim.use=false", "every [[victim]] entry has use = false"),
+        ("require.max_high=0.1", "there is no [[require]] entry to change"),
     ],
 )
 def test_an_override_that_cannot_be_applied_is_refused(
