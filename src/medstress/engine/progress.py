@@ -103,12 +103,17 @@ class Progress:
         '5 of 9 trials, lost 2 of 5, 5.0 queries/s, about 2 s left'
         >>> Progress(n_eligible=4, n_harmless=3, n_computed=10, usd=0.5, n_failed=1).line(2.0)
         '0 of 0 trials, lost 0 of 4 (harmless edits 0 of 3), 5.0 queries/s, $0.50, 1 failed'
+        >>> Progress(n_planned=9, n_done=5, n_skipped=4, n_eligible=5).line(2.0)
+        '9 of 9 trials (4 from earlier), since then lost 0 of 5, 0.0 queries/s'
         """
         n_done = self.n_done + self.n_skipped
-        parts = [f"{n_done:,} of {plural(self.n_planned, 'trial')}"]
+        earlier, since = "", ""
+        if self.n_skipped:  # what they lost and cost is counted when the run has ended
+            earlier, since = f" ({self.n_skipped:,} from earlier)", "since then "
+        parts = [f"{n_done:,} of {plural(self.n_planned, 'trial')}{earlier}"]
         if self.n_eligible or self.n_harmless:
             harmless = f" (harmless edits {self.n_harmless_lost:,} of {self.n_harmless:,})"
-            lost = f"lost {self.n_flipped:,} of {self.n_eligible:,}"
+            lost = f"{since}lost {self.n_flipped:,} of {self.n_eligible:,}"
             parts.append(lost + (harmless if self.n_harmless else ""))
         parts.append(f"{self.n_computed / max(seconds, 1e-9):,.1f} queries/s")
         n_left = self.n_planned - n_done

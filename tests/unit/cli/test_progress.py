@@ -19,7 +19,7 @@ COUNTS = Progress(
     n_computed=7,
     usd=1,
 )
-LINE = "10 of 40 trials, lost 2 of 5 (harmless edits 0 of 4), "
+LINE = "10 of 40 trials (1 from earlier), since then lost 2 of 5 (harmless edits 0 of 4), "
 
 
 class Terminal(io.StringIO):
