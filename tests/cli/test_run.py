@@ -132,7 +132,7 @@ def test_a_victim_that_always_raises_stops_the_run_after_three_batches(bench, re
     victim(bench, "raise ValueError('no model here')")
     assert refused() == (
         "back end 'victim.py:answer' answered nothing and failed 3 times in a row; last error: "
-        "python victim 'victim.py:answer' raised ValueError: no model here"
+        "python model 'victim.py:answer' raised ValueError: no model here"
     )
     told = medstress("summary", bench.out)
     assert "Not complete: run the same command again" in told.out

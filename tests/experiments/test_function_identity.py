@@ -66,7 +66,7 @@ def test_a_version_goes_with_its_file(small, said):
     victims(small, "sub/model.py:answer", version="1")
     with pytest.raises(UsageError) as caught:
         run(small.write(), small.root / "other")
-    said(str(caught.value), "victim 'v0'", "sub/model.py", "the cache", "version '1'")
+    said(str(caught.value), "model 'v0'", "sub/model.py", "the cache", "version '1'")
     victims(small, "sub/model.py:answer", version="2")
     assert accuracies(run(small.write(), small.root / "other")) == {"v0": 0.0}
     source(small, "copy/model.py", RIGHT)
@@ -87,7 +87,7 @@ def test_functions_that_cannot_be_told_apart_are_refused(small, given, what, sai
     victims(small, "a/model.py:answer", "b/model.py:answer", **given)
     with pytest.raises(UsageError) as caught:
         run(small.write(), small.out)
-    said(str(caught.value), "victim 'v0' and victim 'v1'", "'b/model.py:answer'", what)
+    said(str(caught.value), "model 'v0' and model 'v1'", "'b/model.py:answer'", what)
     if not given:  # what differs in content is told apart without a version
         source(small, "b/model.py", WRONG)
         assert accuracies(run(small.write(), small.out)) == {"v0": 1.0, "v1": 0.0}
@@ -100,7 +100,7 @@ def test_two_modules_of_one_name_are_refused(small, said):
     victims(small, "a/of_a.py:answer", "b/of_b.py:answer")
     with pytest.raises(UsageError) as caught:
         run(small.write(), small.out)
-    said(str(caught.value), "victim 'v0' and victim 'v1'", "'helper'", "/b/helper.py")
+    said(str(caught.value), "model 'v0' and model 'v1'", "'helper'", "/b/helper.py")
 
 
 def test_a_changed_helper_is_asked_everything_again(small):

@@ -482,7 +482,7 @@ def test_a_success_is_not_tested_with_another_model(bench, tested):
     path = bench / "roles.py"
     path.write_text(ROLES + "\n# another version\n")
     try:
-        with pytest.raises(StoreError, match="victim 'rule' changed"):
+        with pytest.raises(StoreError, match="model 'rule' changed"):
             retested(tested, experiment(bench, NEUTRAL))
     finally:
         path.write_text(ROLES)

@@ -149,8 +149,8 @@ def other_vectors(bench, workbench):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (changed_source, "victim 'careful' changed (the file of victim.py:answer was edited"),
-        (dropped_victim, "victim 'careful' is missing (it is now called 'careless': label"),
+        (changed_source, "model 'careful' changed (the file of victim.py:answer was edited"),
+        (dropped_victim, "model 'careful' is missing (it is now called 'careless': label"),
         (changed_attack, "attack 'pdws' changed (n was -5.0, is -6.0)"),
         (other_vectors, "entity group 'drugs' changed (its names, synonyms or vectors"),
         (changed_item, "1 item of dataset 'cases' is missing or changed (changed: 'q4')"),

@@ -133,7 +133,7 @@ class PythonBackend(Backend):
         except BaseException as error:
             given = f"; it was given {_GIVEN[calls[0].kind]}" if calls[0].kind in _GIVEN else ""
             raise PermanentBackendError(
-                f"python victim {self.identity.name!r} raised {describe_error(error)}{given}"
+                f"python model {self.identity.name!r} raised {describe_error(error)}{given}"
             ) from error
         try:
             if hasattr(answers, "tolist"):
@@ -237,7 +237,7 @@ class PythonBackend(Backend):
             if self._has_answered
             else "mend the function and run again"
         )
-        raise UsageError(f"python victim {self.identity.name!r} {what}; {hint}")
+        raise UsageError(f"python model {self.identity.name!r} {what}; {hint}")
 
 
 def _input(call: Call) -> Any:
@@ -287,15 +287,13 @@ def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:
         try:
             victim = getattr(victim, part)
         except AttributeError:
-            raise UsageError(
-                f"python victim {target!r}: {where} has no function {name!r}"
-            ) from None
+            raise UsageError(f"python model {target!r}: {where} has no function {name!r}") from None
         if inspect.isclass(victim):
             try:
                 owner = victim = victim()
             except (Exception, SystemExit) as error:
                 raise UsageError(
-                    f"python victim {target!r}: making a {part} without arguments raised "
+                    f"python model {target!r}: making a {part} without arguments raised "
                     f"{describe_error(error)}"
                 ) from error
     method = getattr(victim, METHOD, None)
@@ -304,7 +302,7 @@ def _resolve(module: Any, target: str) -> tuple[PythonVictim, Any]:
     if not callable(victim):
         lacks = "has neither a method 'answer' nor __call__"
         raise UsageError(
-            f"python victim {target!r}: "
+            f"python model {target!r}: "
             + (f"{where} has no function {name!r}" if owner is None else f"{name} {lacks}")
         )
     return victim, owner
@@ -336,7 +334,7 @@ def _identity(
         files = source_hashes(function, loaded, type(owner) if loaded is not None else None)
         if not files:
             raise UsageError(
-                f"python victim {target!r} has no source file to hash; give it a version, e.g. "
+                f"python model {target!r} has no source file to hash; give it a version, e.g. "
                 'version = "1"'
             )
         packages = () if loaded is None else loaded.packages

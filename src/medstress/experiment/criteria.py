@@ -264,7 +264,7 @@ def _check_factors(
     # Its namesake, else the only one.
     others = list(baseline["victims"])
     if victim not in others and len(others) != 1:
-        raise UsageError(f"{where}: it has no victim {victim!r}, and several others")
+        raise UsageError(f"{where}: it has no model {victim!r}, and several others")
     other = victim if victim in others else others[0]
     changed: dict[str, str] = {}
     if ours["victims"][victim] != baseline["victims"][other]:

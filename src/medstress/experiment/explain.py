@@ -829,7 +829,7 @@ def _check_prompt(victim: Victim) -> None:
             return
         task = task.inner
     raise UsageError(
-        f"victim {victim.label!r} gets several prompts for a question (shuffled_options), and "
+        f"model {victim.label!r} gets several prompts for a question (shuffled_options), and "
         "explain needs one: name trials of another victim with --trial"
     )
 

@@ -249,7 +249,7 @@ _LONGEST = 60
 _MOST_IDS = 5
 _NOUNS = {
     "groups": "entity group",
-    "victims": "victim",
+    "victims": "model",
     "attacks": "attack",
     "roles": "role",
 }
@@ -500,7 +500,7 @@ def differences(
     >>> list(differences(old, Fingerprint(seeds=(0, 1), victims={"m": "1", "n": "2"})))
     []
     >>> list(differences(old, Fingerprint(seeds=(1,), victims={"m": "2"})))
-    ['seeds [0] are missing', "victim 'm' changed"]
+    ['seeds [0] are missing', "model 'm' changed"]
     """
     if missing := [seed for seed in old.seeds if seed not in new.seeds]:
         yield f"seeds {missing} are missing"
@@ -514,7 +514,7 @@ def differences(
         was, now = old.prompts.get(victim, {}), new.prompts.get(victim, {})
         for dataset in datasets if victim in new.victims else ():
             if was.get(dataset) != now.get(dataset):
-                yield f"the prompt of victim {victim!r} for dataset {dataset!r} changed"
+                yield f"the prompt of model {victim!r} for dataset {dataset!r} changed"
     # A folder without roles may be extended by an attack that asks roles.
     yield from (
         f"role {name!r} is new" for name in new.roles if old.roles and name not in old.roles

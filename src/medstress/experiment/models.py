@@ -111,14 +111,14 @@ def draw_examples(table: config.Victim, base: Path, label: str) -> tuple[Questio
     if not n and source is None:
         return ()
     if not n or source is None:
-        raise UsageError(f"victim {label!r}: shots and shots_from go together: give both")
+        raise UsageError(f"model {label!r}: shots and shots_from go together: give both")
     name, colon, place = source.partition(":")
     if not colon:
         ending = "table" if Path(source).suffix in (".jsonl", ".parquet") else None
         name, place = (ending, source) if ending else (source, "")
     if name not in registry.installed("datasets"):
         raise UsageError(
-            f"victim {label!r}: shots_from = {source!r}: expected 'sample', a .jsonl or .parquet "
+            f"model {label!r}: shots_from = {source!r}: expected 'sample', a .jsonl or .parquet "
             "file, or a data set and its file such as 'medqa:train.jsonl'"
         )
     path = base / Path(place).expanduser() if place else None
@@ -128,7 +128,7 @@ def draw_examples(table: config.Victim, base: Path, label: str) -> tuple[Questio
         distinct.setdefault(question.question, question)
     if len(distinct) < n + SPARE:
         raise UsageError(
-            f"victim {label!r}: shots = {n} needs {n + SPARE} different questions, and "
+            f"model {label!r}: shots = {n} needs {n + SPARE} different questions, and "
             f"shots_from = {source!r} holds {len(distinct)}"
         )
     return draw(tuple(distinct.values()), n + SPARE, table.shots_seed)
@@ -306,7 +306,7 @@ def check_asking(
                 continue  # where the options are not shown, an item is not attackable
             if (reason := _unfit(victim, need)) is not None:
                 raise UsageError(
-                    f"attack {part.label!r} does not fit victim {victim.label!r}: {reason}; or "
+                    f"attack {part.label!r} does not fit model {victim.label!r}: {reason}; or "
                     "leave one of them out"
                 )
 
@@ -353,7 +353,7 @@ def check_scores(attacks: Sequence[AttackPart], victims: Sequence[config.Victim]
         none = ("generate", None) if victim.backend == "mock" else ("generate",)
         if victim.answer_by in none and not gives_scores(victim.wrap):
             raise UsageError(
-                f"attack {wanting[0]!r} needs the victim's scores, and the answers of victim "
+                f"attack {wanting[0]!r} needs scores, and the answers of model "
                 f'{victim.called!r} have none: use answer_by = "letter" or "text", or other keys '
                 "of the attack"
             )
@@ -394,7 +394,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
     for victim in readers:
         if n_missing := len(part.questions) - n_passages:
             notes.append(
-                f"{n_missing} of {len(part.questions)} questions have no passage; victim "
+                f"{n_missing} of {len(part.questions)} questions have no passage; model "
                 f"{victim.label!r} is asked about them without one"
             )
         window = victim.backend.window
@@ -406,7 +406,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
         if n_cut:
             notes.append(
                 f"{n_cut} of {n_passages} passages do not fit the {window.tokens:,} tokens that "
-                f"victim {victim.label!r} reads at once; they are cut for all victims"
+                f"model {victim.label!r} reads at once; they are cut for all models"
             )
             part = replace(part, questions=questions)
             # Probes draw passages of all rows.
@@ -453,7 +453,7 @@ def with_long_items(
         if of_part:
             text = (
                 f"{len(of_part)} of {len(part.questions)} items of {part.label!r} are longer than "
-                f"victim {victim.label!r} reads at once, and are not attacked"
+                f"model {victim.label!r} reads at once, and are not attacked"
                 f"{f' by {way.label}' if in_turns else ''}: {next(iter(of_part.values()))}"
             )
             note(text)
@@ -547,7 +547,7 @@ def check_prices(experiment: config.Experiment) -> None:
         is_free = table.backend != "openai" and (is_role or prices.keys() - roles)
         if payer not in prices and not is_free:
             raise UsageError(
-                f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'victim {payer!r}'} has "
+                f"max_usd cannot be kept: {f'[{payer}]' if is_role else f'model {payer!r}'} has "
                 "no price; give price_in and price_out, US dollars per million tokens"
             )
 

@@ -387,7 +387,7 @@ Named = tuple[str, Backend]
 def named_backends(prepared: Prepared) -> list[Named]:
     """Return the victims of an experiment and the roles with back ends of their own."""
     roles = [(part.label, part.backend) for part in prepared.roles if not part.is_shared]
-    return [*((f"victim {v.label!r}", v.backend) for v in prepared.victims), *roles]
+    return [*((f"model {v.label!r}", v.backend) for v in prepared.victims), *roles]
 
 
 def check_targets(backends: Sequence[Named]) -> None:
@@ -431,7 +431,7 @@ def check_same_targets(prepared: Prepared, known: Mapping[str, Any], folder: Pat
         StoreError: a target changed; the message names the victim or role, and both targets.
     """
     stored = {**known["victims"], **{f"role.{k}": v for k, v in known.get("roles", {}).items()}}
-    current = [(f"victim {v.label!r}", v.label, v.backend) for v in prepared.victims]
+    current = [(f"model {v.label!r}", v.label, v.backend) for v in prepared.victims]
     current += [(part.label, part.label, part.backend) for part in prepared.roles]
     for what, label, backend in current:
         if "target_hash" not in stored.get(label, ()) or not isinstance(backend, PythonBackend):

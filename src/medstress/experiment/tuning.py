@@ -154,7 +154,7 @@ class TuningPlan:
         if asked and not left:
             (dataset, group, victim), n = next(iter(without_n.items()))
             raise UsageError(
-                f"victim {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
+                f"model {victim!r} answered none of the {n} tuning items of {dataset}/{group} "
                 f"correctly: use more items or a larger share, with {setting('fresh', True)}"
             )
         places = {(one.place, (template_of(one.template), one.n)) for one in best.choices}

@@ -874,7 +874,7 @@ def plan_breaks(manifest: Mapping[str, Any]) -> Iterator[Break]:
     for label, victim in manifest["victims"].items():
         own = content_hash({"task": victim["task"], "model": victim["model_hash"]})
         if own != (stored := parts["victims"].get(label)):
-            yield _break("manifest", 0, f"victim {label!r} {own}", str(stored))
+            yield _break("manifest", 0, f"model {label!r} {own}", str(stored))
 
 
 def odd_sums(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

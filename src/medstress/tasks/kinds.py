@@ -116,7 +116,7 @@ class EntityTagging:
         for label in theirs:
             if label[:2] not in ("B-", "I-") or not label[2:]:
                 raise UsageError(
-                    f"victim {victim!r}: its labels are {', '.join(labels)}, and the data's types "
+                    f"model {victim!r}: its labels are {', '.join(labels)}, and the data's types "
                     f"are {data}; expected IOB labels such as 'B-{self.types[0]}': set id2label in "
                     "the model's config.json"
                 )
@@ -126,13 +126,13 @@ class EntityTagging:
         for name in self.names:
             if name not in types:
                 raise UsageError(
-                    f"victim {victim!r}: labels: it has no type {name!r}"
+                    f"model {victim!r}: labels: it has no type {name!r}"
                     f"{did_you_mean(name, types)} (it has: {', '.join(types)})"
                 )
         used = {self.names.get(type_, type_) for type_ in types}
         if missing := [type_ for type_ in self.types if type_ not in used]:
             raise UsageError(
-                f"victim {victim!r} knows the types {', '.join(types)}, and the data's types are "
+                f"model {victim!r} knows the types {', '.join(types)}, and the data's types are "
                 f"{data}: say which of its types is {missing[0]!r}, e.g. "
                 f'labels = {{"{types[0]}" = "{missing[0]}"}}, or take another model'
             )

@@ -169,12 +169,12 @@ class VictimRequest:
         """
         for key in keys:
             if getattr(self.table, key):
-                raise UsageError(f"victim {self.label!r}: {key} is for questions, not for {kind}")
+                raise UsageError(f"model {self.label!r}: {key} is for questions, not for {kind}")
 
     def cannot(self, kind: str, also: str = "") -> UsageError:
         """Return the error for a back end that cannot answer a kind."""
         return UsageError(
-            f"victim {self.label!r}: backend {self.table.backend!r} cannot answer {kind}{also}"
+            f"model {self.label!r}: backend {self.table.backend!r} cannot answer {kind}{also}"
         )
 
 
@@ -231,7 +231,7 @@ def task_of(
     if is_function or (table.answer_by is None and "choose" in kinds):
         if table.answer_by is not None:
             raise UsageError(
-                f"victim {label!r}: answer_by is not for functions, which answer as they like; "
+                f"model {label!r}: answer_by is not for functions, which answer as they like; "
                 "leave it out"
             )
         return MultipleChoice(
@@ -258,7 +258,7 @@ def task_of(
             '"head" makes sense with it'
         )
     if problem:
-        raise UsageError(f"victim {label!r}: {problem}")
+        raise UsageError(f"model {label!r}: {problem}")
     return MultipleChoice(
         template=template,
         answer_by=answer_by,

@@ -423,14 +423,14 @@ def wrapped(
         name, own = entry["name"], {key: entry[key] for key in entry if key != "name"}
         if name == Majority.name and not made.is_sampled:
             raise UsageError(
-                f"victim {label!r}: majority asks {entry['k']} samples, and they would all be "
+                f"model {label!r}: majority asks {entry['k']} samples, and they would all be "
                 'equal here: it needs answer_by = "generate" with a temperature above 0, or a '
                 "function"
             )
         is_listed = task.template.lists_options or task.answer_by is AnswerBy.CHOICE
         if name == ShuffledOptions.name and not is_listed:
             raise UsageError(
-                f"victim {label!r}: shuffled_options changes nothing, because prompt "
+                f"model {label!r}: shuffled_options changes nothing, because prompt "
                 f"{task.template.name!r} does not list the options"
             )
         if name == Instructed.name:
@@ -438,7 +438,7 @@ def wrapped(
         made = _WRAPPERS[name](inner=made, **own)
     if made.n_calls(len(LETTERS)) > MOST_CALLS:
         raise UsageError(
-            f"victim {label!r}: one query would take more than {MOST_CALLS:,} calls; lower k of "
+            f"model {label!r}: one query would take more than {MOST_CALLS:,} calls; lower k of "
             "majority or n of shuffled_options"
         )
     return made

@@ -75,7 +75,7 @@ NO_SCORES = (
     ],
 )
 def test_nonsense_is_refused_with_a_sentence(value, calls, task):
-    with pytest.raises(UsageError, match=r"^python victim '.*; mend the function and run again$"):
+    with pytest.raises(UsageError, match=r"^python model '.*; mend the function and run again$"):
         answers(value, calls, task)
 
 
@@ -114,8 +114,8 @@ def test_a_function_in_a_module_is_found(tmp_path, monkeypatch):
         (None, "'python'"),
         ("mine.py", "'python'"),
         ("other.py:answer", "python victim"),
-        ("mine.py:nothing", "python victim 'mine.py:nothing'"),
-        ("mine.py:number", "python victim 'mine.py:number'"),
+        ("mine.py:nothing", "python model 'mine.py:nothing'"),
+        ("mine.py:number", "python model 'mine.py:number'"),
         ("broken.py:answer", "python victim"),
         ("no_such_module:answer", "python victim"),
     ],
@@ -249,17 +249,17 @@ def test_a_class_from_another_file_is_part_of_the_identity(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("source", "target", "where"),
     [
-        ("class Model:\n    pass\n", "Model", "python victim 'mine.py:Model'"),
-        ("class Model:\n    pass\n", "Model.answer", "python victim 'mine.py:Model.answer'"),
+        ("class Model:\n    pass\n", "Model", "python model 'mine.py:Model'"),
+        ("class Model:\n    pass\n", "Model.answer", "python model 'mine.py:Model.answer'"),
         (
             "class Model:\n    def __init__(self, path):\n        pass\n",
             "Model",
-            "python victim 'mine.py:Model'",
+            "python model 'mine.py:Model'",
         ),
         (
             "class Model:\n    def __init__(self):\n        raise OSError('no weights')\n",
             "Model",
-            "python victim 'mine.py:Model'",
+            "python model 'mine.py:Model'",
         ),
     ],
 )

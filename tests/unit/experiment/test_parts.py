@@ -45,13 +45,13 @@ def test_a_victim_answers_as_its_table_and_its_back_end_say(
 @pytest.mark.parametrize(
     ("kinds", "given", "where"),
     [
-        (frozenset({"choose"}), {"answer_by": "letter"}, "victim 'v'"),
-        (frozenset({"generate"}), {"answer_by": "text"}, "victim 'v'"),
-        (frozenset({"generate"}), {}, "victim 'v'"),
-        (frozenset({"score"}), {"answer_by": "generate"}, "victim 'v'"),
-        (MODEL, {"prompt": "cloze"}, "victim 'v'"),
-        (MODEL, {"answer_by": "head", "prompt": "question"}, "victim 'v'"),
-        (frozenset({"rank"}), {"answer_by": "head"}, "victim 'v'"),
+        (frozenset({"choose"}), {"answer_by": "letter"}, "model 'v'"),
+        (frozenset({"generate"}), {"answer_by": "text"}, "model 'v'"),
+        (frozenset({"generate"}), {}, "model 'v'"),
+        (frozenset({"score"}), {"answer_by": "generate"}, "model 'v'"),
+        (MODEL, {"prompt": "cloze"}, "model 'v'"),
+        (MODEL, {"answer_by": "head", "prompt": "question"}, "model 'v'"),
+        (frozenset({"rank"}), {"answer_by": "head"}, "model 'v'"),
     ],
 )
 def test_an_impossible_combination_is_refused(

@@ -122,7 +122,7 @@ def test_questions_without_a_passage_are_counted_where_one_is_expected() -> None
     bare = Question(id="2", stem="Which?", options=("x", "y"), key="A")
     found = with_fitting_passages(part(LONG, bare), [victim(None)])
     assert found.loaded.notes == (
-        "1 of 2 questions have no passage; victim 'reads None' is asked about them without one",
+        "1 of 2 questions have no passage; model 'reads None' is asked about them without one",
     )
 
 

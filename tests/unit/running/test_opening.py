@@ -48,7 +48,7 @@ OTHER = {
     "attack": (replace(SAME, attacks={"far": "b"}), "attack 'near' is missing (new: 'far')"),
     "prompt": (
         replace(SAME, prompts={"m": {"d": "p"}}),
-        "the prompt of victim 'm' for dataset 'd'",
+        "the prompt of model 'm' for dataset 'd'",
     ),
 }
 JUDGED = replace(SAME, criteria="c")
@@ -150,7 +150,7 @@ def test_all_that_differs_is_named_at_once():
     now = replace(SAME, seeds=(1,), victims={"m": "2"}, attacks={"near": "b"})
     with pytest.raises(OtherRunError) as error:
         decide(now, OPEN)
-    named = "seeds [0] are missing; victim 'm' changed; attack 'near' changed. Choose"
+    named = "seeds [0] are missing; model 'm' changed; attack 'near' changed. Choose"
     assert named in str(error.value)
 
 
@@ -186,7 +186,7 @@ def test_an_extension_says_what_it_adds():
         "items": ["1 items of d/drugs"],
         "dataset": ["1 items of e/drugs"],
         "group": ["entity group 'diseases'"],
-        "victim": ["victim 'n'"],
+        "victim": ["model 'n'"],
         "attack": ["attack 'far'"],
         "role": ["role 'judge'"],
         "follow-up": ["transfer"],

@@ -87,7 +87,7 @@ def test_a_sentence_without_entities_is_asked_and_never_wrong() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "where"),
-    [(["O", "B-CHEMICAL", "I-CHEMICAL"], "'m'"), (["LABEL_0", "LABEL_1"], "victim 'm'")],
+    [(["O", "B-CHEMICAL", "I-CHEMICAL"], "'m'"), (["LABEL_0", "LABEL_1"], "model 'm'")],
 )
 def test_a_model_with_other_labels_is_refused_naming_both(labels, where, said):
     with pytest.raises(UsageError) as refused:

@@ -271,11 +271,11 @@ def test_each_entry_goes_around_all_before_it(tmp_path):
 @pytest.mark.parametrize(
     ("task", "entries", "where"),
     [
-        (plain(AnswerBy.GENERATE), ["majority"], "victim 'v'"),
-        (plain(AnswerBy.HEAD, "question"), ["majority"], "victim 'v'"),
-        (plain(AnswerBy.TEXT, "cloze"), ["shuffled_options"], "victim 'v'"),
+        (plain(AnswerBy.GENERATE), ["majority"], "model 'v'"),
+        (plain(AnswerBy.HEAD, "question"), ["majority"], "model 'v'"),
+        (plain(AnswerBy.TEXT, "cloze"), ["shuffled_options"], "model 'v'"),
         (plain(), [{"name": "instructed", "instruction": "no.txt"}], "'no.txt'"),
-        (plain(), [{"name": "majority", "k": 5000}, "shuffled_options"], "victim 'v'"),
+        (plain(), [{"name": "majority", "k": 5000}, "shuffled_options"], "model 'v'"),
     ],
 )
 def test_a_wrapper_that_makes_no_sense_is_refused(task, entries, where, said):
