@@ -135,8 +135,8 @@ def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind
             dry = dry_run(prepared)
         spent = ms.run(tables, out="run").summary()["performance"]
     assert [line.partition(":")[0] for line in dry.lines] == ["estimate", "queries"]
-    (least,), (target, *_) = dry.least, dry.costs
-    assert f"{least.accuracy * 100:.0f} % right at first" in target.basis
+    assert not dry.least  # without controls nothing is shown beyond harmless edits
+    assert "% right at first" in dry.costs[0].basis
     assert any("of 6 attacked items" in one for one in dry.assumed) == (kind == "tests")
     tokens = sum(row["tokens_in"] + row["tokens_out"] for row in spent["spending"])
     total = dry.total
