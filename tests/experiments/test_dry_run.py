@@ -133,11 +133,16 @@ def test_the_estimate_of_medfuzz_is_within_a_factor_of_two_of_what_is_spent(kind
         prepared = prepare(tables)
         with opened_victims(prepared, lambda _: None):
             dry = dry_run(prepared)
+        untested = prepare({name: tables[name] for name in tables if name != "test"})
+        with opened_victims(untested, lambda _: None):
+            calls = dry_run(untested).costs[0].calls
         spent = ms.run(tables, out="run").summary()["performance"]
     assert [line.partition(":")[0] for line in dry.lines] == ["estimate", "queries"]
     assert not dry.least  # without controls nothing is shown beyond harmless edits
     assert "% right at first" in dry.costs[0].basis
     assert any("of 6 attacked items" in one for one in dry.assumed) == (kind == "tests")
+    if kind == "tests":
+        assert dry.costs[0].calls == calls + 6 * 400
     tokens = sum(row["tokens_in"] + row["tokens_out"] for row in spent["spending"])
     total = dry.total
     assert spent["calls"] <= total.calls

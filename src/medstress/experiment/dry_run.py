@@ -127,7 +127,9 @@ class Cost:
         tokens = self.read + self.written
         return tokens if self.calls and math.isfinite(tokens) else None
 
-    def add(self, part: str, n: int, about: float, size: Size) -> None:
+    def add(
+        self, part: str, n: int, about: float, size: Size, most_calls: int | None = None
+    ) -> None:
         """Add queries.
 
         Args:
@@ -135,9 +137,10 @@ class Cost:
             n: the most of them.
             about: how many are expected.
             size: of one query about the unchanged item.
+            most_calls: the most calls of all of them; default: those of each.
         """
         self.queries[part] += n
-        self.calls += n * size.calls
+        self.calls += n * size.calls if most_calls is None else min(n * size.calls, most_calls)
         self.about_queries += about
         self.about_calls += about * size.about_calls
         self.read += about * size.about_in
@@ -450,12 +453,20 @@ class _Counting:
             price = price_of(test, most, likely_statistic(trial.victim))
             n = most_of_success(test.null, test.controls, test.max_calls)
             tested = min(n, price.expected(test.max_calls, test.controls) / TURNS)
-            self.bill(trial.victim.label, "tests", n, tested * lost, size)
+            self.bill(trial.victim.label, "tests", n, tested * lost, size, test.max_calls)
 
-    def bill(self, label: str, part: str, n: int, about: float, size: Size) -> None:
+    def bill(
+        self,
+        label: str,
+        part: str,
+        n: int,
+        about: float,
+        size: Size,
+        most_calls: int | None = None,
+    ) -> None:
         """Put queries on the bill of a model or role, if the experiment has it; see `Cost.add`."""
         if n and label in self._costs:
-            self._costs[label].add(part, n, about, size)
+            self._costs[label].add(part, n, about, size, most_calls)
 
     def costs(self) -> list[Cost]:
         """Return what every model costs, with the lengths and the speed that were measured."""
