@@ -311,6 +311,9 @@ def test_killed_between_answers_a_command_asks_again_only_what_was_in_flight(
         wanted = max(wanted, workbench.n_logged(tmp_path / "broken.log") + 1)
         kill_once(process, lambda n=wanted: workbench.n_logged(tmp_path / "broken.log") >= n)
         assert list((tmp_path / "tmp").iterdir()) == []
+        if case.is_later:
+            warnings = Run(tmp_path / "broken").summary()["warnings"]
+            assert "unfinished" in [one["rule"] for one in warnings]
     workbench.finished(tmp_path, case.given("broken"), "broken.log")
     folders = [path.parent for path in sorted((tmp_path / "whole").rglob("run.sqlite"))]
     n_interrupted = 0

@@ -67,6 +67,8 @@ _SENTENCES: Mapping[str, str] = {
     "answers, so any rate may be too low or too high.",
     "answered_otherwise": "{n:,} calls were made by two shards and got different answers. Every "
     "trial keeps the answer that it was judged by.",
+    "unfinished": "`medstress test` or `medstress explain` was begun and has not ended. Repeat it: "
+    "what was answered is kept.",
     "extended": "Items were added {times} after the run had begun. Whoever saw numbers may have "
     "stopped when they looked good, so criteria show less.",
     "skipped_rows": "{n:,} bad {rows} left out of {dataset}. The first: {first}",
@@ -137,6 +139,8 @@ def _state(run: Run) -> Iterator[Remark]:
         done, planned = len(run.trials), int(run.manifest["n_planned"])
         so_far = f": {done:,} of {planned:,} planned trials have ended" if done < planned else ""
         yield _say("incomplete", so_far=so_far)
+    elif run.folder.root is None:
+        yield _say("unfinished")
     if n := (run.manifest.get("criteria") or {}).get("extended", 0):
         yield _say("extended", times="once" if n == 1 else f"{n:,} times")
     if n := run.manifest.get(SHARDS, {}).get("answered_otherwise", 0):
@@ -251,7 +255,7 @@ def _lost(run: Run) -> Iterator[Remark]:
     for victim, trials in run.by_model.items():
         if n := sum(_is_cut(t) + t.queries.cut_off for t in trials):
             yield _say("cut_off", ("", "", victim), model=victim, n=n, keys=_limits(trials, n))
-    late = [t.at == "baseline" for t in run.trials if t.verdict is Verdict.CUT_SHORT]
+    late = [not t.is_asked_clean for t in run.trials if t.verdict is Verdict.CUT_SHORT]
     for is_clean, counted in (
         (False, "They count as held, and at their worst as lost"),
         (True, "The clean answer was late, so no rate counts them; give them longer"),

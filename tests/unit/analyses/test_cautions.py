@@ -10,6 +10,7 @@ from medstress.analyses.cautions import CAUTIONS, unread_models
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Remark
 from medstress.analyses.summary import exit_code, faults_of, warnings_of
+from medstress.core.arms import AttackRecord
 from medstress.core.items import Question
 from medstress.core.outcomes import Verdict
 from medstress.core.text import Edit
@@ -28,6 +29,7 @@ from planted_trials import (
     question,
     questions,
     right,
+    tagged,
     trial,
 )
 
@@ -44,6 +46,16 @@ def test_trials_that_were_late_are_not_called_failed():
         "3 of 3 trials did not end within trial_seconds. The clean answer was late, so no rate "
         "counts them; give them longer: run again with --retry-failed."
     ]
+
+
+def test_a_copy_that_was_late_is_not_called_a_late_clean_answer():
+    swap = arm(AttackRecord(label="swap", name="swap_noise", whole_copy=True))
+    whole, *_ = tagged(0, swap, "O B-Drug", "O B-Drug", "O B-Drug")
+    late = replace(whole, verdict=Verdict.CUT_SHORT, at="baseline", last=None)
+    run = planted_run([late], victims={"model": {"model": "m", "task": {"types": ["Drug"]}}})
+    said = [one.sentence for one in warnings_of(run) if one.rule == "cut_short"]
+    assert len(said) == 1
+    assert "The clean answer was late" not in said[0]
 
 
 def test_a_clean_run_needs_no_caution():
