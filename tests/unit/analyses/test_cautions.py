@@ -52,7 +52,7 @@ def test_a_copy_that_was_late_is_not_called_a_late_clean_answer():
     swap = arm(AttackRecord(label="swap", name="swap_noise", whole_copy=True))
     whole, *_ = tagged(0, swap, "O B-Drug", "O B-Drug", "O B-Drug")
     late = replace(whole, verdict=Verdict.CUT_SHORT, at="baseline", last=None)
-    run = planted_run([late], victims={"model": {"model": "m", "task": {"types": ["Drug"]}}})
+    run = planted_run([late], victims={"model": {"task": {"types": ["Drug"]}}}, attacks={})
     said = [one.sentence for one in warnings_of(run) if one.rule == "cut_short"]
     assert len(said) == 1
     assert "The clean answer was late" not in said[0]
