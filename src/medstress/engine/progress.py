@@ -92,6 +92,8 @@ class Progress:
     usd: float = 0.0
     stopped: bool = False
     """A limit was reached."""
+    of: str = ""
+    """What is counted, where it is no trials: the name of a follow-up."""
 
     def line(self, seconds: float) -> str:
         """Return the counts in one line.
@@ -105,12 +107,15 @@ class Progress:
         '0 of 0 trials, lost 0 of 4 (harmless edits 0 of 3), 5.0 queries/s, $0.50, 1 failed'
         >>> Progress(n_planned=9, n_done=5, n_skipped=4, n_eligible=5).line(2.0)
         '9 of 9 trials (4 from earlier), since then lost 0 of 5, 0.0 queries/s'
+        >>> Progress(n_planned=2, n_computed=10, of="explain").line(2.0)
+        'explain: 0 of 2, 5.0 queries/s'
         """
         n_done = self.n_done + self.n_skipped
         earlier, since = "", ""
         if self.n_skipped:  # what they lost and cost is counted when the run has ended
             earlier, since = f" ({self.n_skipped:,} from earlier)", "since then "
-        parts = [f"{n_done:,} of {plural(self.n_planned, 'trial')}{earlier}"]
+        planned = f"{self.n_planned:,}" if self.of else plural(self.n_planned, "trial")
+        parts = [f"{self.of}{': ' * bool(self.of)}{n_done:,} of {planned}{earlier}"]
         if self.n_eligible or self.n_harmless:
             harmless = f" (harmless edits {self.n_harmless_lost:,} of {self.n_harmless:,})"
             lost = f"{since}lost {self.n_flipped:,} of {self.n_eligible:,}"

@@ -517,6 +517,7 @@ def _ask(
         shared=bench.shared,
         on_progress=watcher.progress,
     )
+    scheduler.progress.of = "" if what == "trials" else what
     progress = scheduler.run(works, n)
     n_ended = progress.n_done + progress.n_skipped
     return progress, None if n_ended == n else Stop(what, n_ended, n)
