@@ -200,6 +200,7 @@ LOST_PLANS = [
     (whole().replace(ITEM.context.split()[-1], "nothing."), "not only insertions"),
     (json.dumps({"question": f"{whole()} Or not?"}), "not only insertions"),
     (json.dumps({"plan": f"{whole()} Or not?", "target_option": "Z"}), "wrong form"),
+    ('{"question": "A boy of nine has a rash on both arms. Why?"}', "another question"),
 ]
 
 
