@@ -44,6 +44,14 @@ LISTS = {
     "one option more": "\nA. Aspirin\nB. Codeine\nC. Allopurinol\nD. Insulin",
     "markdown": "\n**A.** Aspirin\n**B.** Codeine\n**C.** Allopurinol",
     "braces": " {'A': 'Aspirin', 'B': 'Codeine', 'C': 'Allopurinol'}",
+    "JSON": ' ["Aspirin", "Codeine", "Allopurinol"]',
+    "Python": "\n['Aspirin', 'Codeine', 'Allopurinol']\n",
+    "brackets": " [Aspirin, Codeine, Allopurinol]",
+    "slashes": " (aspirin / codeine / allopurinol)",
+    "roman lines": "\n(i) Aspirin\n(ii) Codeine\n(iii) Allopurinol",
+    "tabs": "\nA\tAspirin\nB\tCodeine\nC\tAllopurinol",
+    "a sentence behind": " Aspirin, codeine or allopurinol?",
+    "bullets after a heading": "\n**Options:**\n- Aspirin\n- Codeine\n- Allopurinol",
 }
 
 
@@ -71,10 +79,45 @@ def test_a_question_that_only_names_drugs_is_left_alone(read: Read, text: str) -
     assert not loaded.notes
 
 
-def test_a_list_of_other_options_is_refused(read: Read) -> None:
-    text = f"{Q}\nA. Aspirin\nB. Codeine\nC. Insulin\nD. Warfarin"
+@pytest.mark.parametrize(
+    "other",
+    [
+        "\nA. Aspirin\nB. Codeine\nC. Insulin\nD. Warfarin",
+        "\nA. Insulin\nB. Aspirin\nC. Codeine\nD. Allopurinol",
+        "\nAspirin\nCodeine\nAllopurinol\nInsulin",
+        "\n- Insulin\n- Aspirin\n- Codeine\n- Allopurinol",
+        "\n- Aspirin\n- Codeine\n- Allopurinol\n- Insulin\nWhich one lowers it?",
+        ' ["Aspirin", "Codeine", "Allopurinol", "Insulin"]',
+        " Options: Aspirin, Codeine, Allopurinol, Insulin",
+    ],
+)
+def test_a_list_of_other_options_is_refused(read: Read, other: str) -> None:
     with pytest.raises(DataError, match=r"line 1.*list"):
-        read([row(question=text)])
+        read([row(question=Q + other)])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ' ["Aspirin", "Codeine", "Insulin"]',
+        ' ["Insulin", "Aspirin", "Codeine", "Allopurinol"]',
+        " Choose from: Aspirin, Codeine, Allopurinol, Insulin.",
+        " (aspirin / codeine / insulin)",
+    ],
+)
+def test_a_list_of_other_options_is_never_half_cut(read: Read, other: str) -> None:
+    assert only(read([row(question=Q + other)])).question == Q + other
+
+
+def test_a_list_follows_a_text_that_names_an_option(read: Read) -> None:
+    text = f"{Q} It is not aspirin."
+    assert only(read([row(question=text + LISTS["lines"])])).question == text
+
+
+def test_a_list_of_two_options_is_cut(read: Read) -> None:
+    text = f'{Q} ["Aspirin", "Codeine"]'
+    made = row(question=text, options=["Aspirin", "Codeine"], answer="A")
+    assert only(read([made])).question == Q
 
 
 def test_mentions_in_the_question_stay_where_they_are(read: Read) -> None:
