@@ -56,13 +56,22 @@ _NO_IMAGE = ("", "0", "no", "none", "nan", "false", "n/a", "null", "-", "[]")
 _PICTURE = (
     r"(?:figure|fig\.|image|picture|photo(?:graph|micrograph)?|illustration|diagram|exhibit)s?"
 )
+_RECORD = (
+    r"(?:ECG|EKG|electrocardiogra(?:m|ph)|X-?rays?|radiograph|CT|MRI|scan|sonogram|ultrasound|"
+    r"angiogram|smear|slide|tracing)s?"
+)
+_SHOWN = r"(?:shown|pictured|depicted|displayed|provided|attached|given)(?!\s+(?:to|that)\b)"
 _FIGURE = re.compile(
     rf"\b(?:see|refer to)\s+(?:the\s+)?(?:\w+\s+)?{_PICTURE}\b"
     rf"|\b(?:shown|depicted|pictured|seen|displayed|illustrated)\s+in\s+(?:the\s+)?(?:\w+\s+)?{_PICTURE}"
     rf"|\b{_PICTURE}\b[^.?!]{{0,40}}"
     r"\b(?:below|above|(?<!has )(?<!have )(?<!had )shown|provided|attached)\b"
     rf"|\b(?:below|following|attached|accompanying)\s+{_PICTURE}\b"
-    r"|\b[Ff]ig(?:ure|\.)\s*\d",
+    rf"|\b(?:the|this|these)\s+{_PICTURE}\s+(?:above\s+|below\s+)?"
+    r"(?:shows?|demonstrates?|depicts?|reveals?|represents?)\b"
+    rf"|\brefer\s+to\s+(?:the|this)\s+(?:[\w-]+\s+){{0,2}}?{_RECORD}\b"
+    rf"|\b{_RECORD}\s+(?:(?:is|are)\s+)?(?:{_SHOWN}|(?:below|above)\b(?!\s+(?:the|a)\b))"
+    r"|\bfig(?:ure|\.)\s*\d",
     re.IGNORECASE,
 )
 _HEAD = r"[*_]{0,2}(?:(?:answer\s+)?(?:choices|options)|answers)\s*(?:are|is)?\s*[:\-][*_]{0,2}"

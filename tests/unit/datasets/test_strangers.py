@@ -186,6 +186,10 @@ def test_padding_in_between_moves_key_and_mentions(read: Read) -> None:
         {"question": "Which drug lowers the crystals of the photomicrograph shown?"},
         {"question": "His skin is shown in Figure 2. Which drug lowers urate?"},
         {"question": "A photograph of the lesion is shown. Which drug lowers urate?"},
+        {"question": "The image shows a rash. Which drug lowers urate?"},
+        {"question": "Refer to the ECG shown below. Which drug lowers urate?"},
+        {"question": "A chest X-ray is shown. Which drug lowers urate?"},
+        {"question": "What does the peripheral smear given below hold?"},
     ],
 )
 @pytest.mark.parametrize("skip", [False, True])
@@ -208,6 +212,9 @@ def test_a_question_that_needs_a_figure_is_counted(
         "Which imaging study is best?",
         "A CT image showed a mass. Which drug lowers urate?",
         "He figures it out. Which drug lowers urate?",
+        "An X-ray of the chest shows a mass above the diaphragm. Which drug lowers urate?",
+        "Imaging showed a mass. An ECG has shown nothing. Which drug lowers urate?",
+        "MRI is shown to be better than CT above the age of 40. Which drug lowers urate?",
         "Laboratory results are shown below. Which drug lowers urate?",
     ],
 )
