@@ -90,8 +90,8 @@ _ANY_ITEM = re.compile(rf"(?:^|[\s(\[{{])({_MARK})(\S[^\n]*?)\s*(?=$|\n|\s{_MARK
 _LAST_ITEM = re.compile(rf"(?:^|\n)\s*(?:[-*•–]|{_MARK})[^\n]*$")
 _MORE = re.compile(rf"(?:\s*{_MARK}\S[^\n]*)+\s*")
 _TAIL = re.compile(r"(?:(?:the\s+)?(?:correct\s+)?answer(?:\s+is)?\s*:?)?\s*", re.IGNORECASE)
-NEEDS_FIGURE = "the question needs a figure"
-"""Begins what is said of a row that is left out for it."""
+_NEEDS_FIGURE = "the question needs a figure"
+"""Begins what is said of a row that is left out for it, which a note counts."""
 AGAIN = "asked again under another id"
 """Part of what is said of questions that come again."""
 _SENTENCES = {
@@ -148,7 +148,7 @@ class Cleaning:
             kind = "left out" if self._skips_figures else "figure"
             self._noted[kind].append(f"{place}, {sign}")
             if self._skips_figures:
-                raise DataError(f"{NEEDS_FIGURE} ({sign})")
+                raise DataError(f"{_NEEDS_FIGURE} ({sign})")
         return row
 
     def passage(self, item: Question) -> Question:
@@ -635,7 +635,7 @@ def read_questions(table: Table, options: DatasetOptions, finish: Finish | None 
     n = plural(len(questions), "question")
     return Loaded(
         items=questions,
-        skipped=skipped,
+        skipped=tuple(sentence for sentence in skipped if _NEEDS_FIGURE not in sentence),
         source_hash=hash_files(table.path),
         notes=cleaning.notes(len(rows)),
         understood=(

@@ -31,7 +31,7 @@ from medstress.core.resources import Exclusions, Resources
 from medstress.core.text import WHOLE
 from medstress.core.writing import write_text
 from medstress.datasets.guess import guess_dataset
-from medstress.datasets.questions import NEEDS_FIGURE, row_from_question
+from medstress.datasets.questions import row_from_question
 from medstress.datasets.source import BadRowError, draw
 from medstress.engine.progress import Watcher
 from medstress.entities.groups import LABEL, NoNames, types_of
@@ -708,8 +708,7 @@ def check_data(
     except BadRowError:
         data = read_data(choices, [SKIP, *usual, *overrides])
     part, kind = data.part, data.kind
-    # A figure stops no run: it is counted in a note.
-    unread = [s for s in part.loaded.skipped if NEEDS_FIGURE not in s or skips_rows(overrides)]
+    unread = part.loaded.skipped
     classes = kind.classes(part.all_items)
     kind.check(classes, str(choices.data))
     if choices.entities is not None and not kind.draws_names:
