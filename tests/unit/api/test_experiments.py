@@ -84,6 +84,21 @@ def test_a_written_file_elsewhere_finds_the_same_files_and_keeps_the_names(tmp_p
     assert check_experiment(tomllib.loads(written(made, here, here / "e.toml")), needs=()) == made
 
 
+def test_names_that_are_made_of_a_path_are_not_moved(tmp_path):
+    (tmp_path / "m.py").write_text("")
+    made = ms.Experiment(
+        name="m.py",
+        dataset=ms.Dataset(name="sample"),
+        victim=ms.Victim(backend="python", target="m.py:f", name="m.py:f"),
+        require=ms.Require(metric="asr", max_high=0.5, where={"victim": "m.py:f"}),
+    )
+    text = written(made, tmp_path, tmp_path / "sub" / "e.toml")
+    moved = check_experiment(tomllib.loads(text), needs=())
+    assert (moved.victim[0].target, moved.victim[0].name) == ("../m.py:f", "m.py:f")
+    assert moved.experiment.name == "m.py"
+    assert moved.require[0].where == {"victim": "m.py:f"}
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
