@@ -127,7 +127,7 @@ def test_questions_left_out_for_a_figure_are_not_called_unreadable(checked, meds
     for command in (["check", "data.jsonl"], asked):
         told = medstress(*command, "--set", "dataset.on_bad_row=skip")
         said = told.out + told.err
-        assert "1 of 8 questions need a figure (first: line 8, words about one) and are left" in said
+        assert "1 of 8 questions need a figure (first: line 8, words about one)" in said
         assert "cannot be read" not in said
         assert "bad row" not in said
 

@@ -552,9 +552,7 @@ class _Counting:
         return self._sizes[key], key
 
 
-def _least(
-    prepared: Prepared, folder: Path | None, usual: Mapping[str, Usual]
-) -> Iterator[Least]:
+def _least(prepared: Prepared, folder: Path | None, usual: Mapping[str, Usual]) -> Iterator[Least]:
     """Yield what the planned items can show beyond controls, by data set and group."""
     if not any(isinstance(part.attack, ControlArm) for part in prepared.attacks):
         return

@@ -225,7 +225,7 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
         keys["columns"] = dict(choices.columns)
     if choices.answer_base is not None:
         keys["answer_base"] = choices.answer_base
-    (table,) = overridden("dataset", [Dataset(**keys)], overrides)
+    (table,) = overridden("dataset", [keys], overrides)
     try:
         parts = load_datasets([table], Path.cwd(), None)
     except (UsageError, DataError) as error:
@@ -253,7 +253,9 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
     return FirstData(table=table, part=parts[0], kind=kind_of_datasets(parts))
 
 
-def overridden(name: str, tables: Sequence[config.Table], overrides: Sequence[str]) -> Any:
+def overridden(
+    name: str, tables: Sequence[config.Table | Mapping[str, Any]], overrides: Sequence[str]
+) -> Any:
     """Return one array of tables as the overrides of it have them."""
     raw: dict[str, Any] = {
         "experiment": {"name": "any"},

@@ -364,6 +364,7 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
     "a field too many": ("csv", "question,A,B,answer\nWhy?,x,y,A\nWhy, so?,x,y,A\n", "line 3"),
     "a field too few": ("csv", "question,A,B,answer\nWhy?,x,A\n", "line 2"),
     "an open quotation mark": ("csv", 'question,A,B,answer\n"Why?,x,y,A\nWhy?,x,y,A\n', "line 2"),
+    "options alone": ("csv", "a,b\nx,y\n", "got the columns a, b;"),
     "a column twice": ("csv", "question,A,A,answer\nWhy?,x,y,A\n", "'A' twice"),
     "a title above": ("csv", "My quiz,,,\nquestion,A,B,answer\nWhy?,x,y,A\n", "header"),
     "NUL": ("csv", "question,A,B,answer\nWh\0y?,x,y,A\n", "NUL"),
