@@ -74,7 +74,7 @@ def test_it_counts_what_is_attackable_and_says_why_the_rest_is_not(checked):
         ("passage_none", "all"): 1,
         ("medfuzz", "all"): 7,
     }
-    lacks = "no distractor mentions an entity of type drugs"
+    lacks = "no wrong option mentions an entity of type drugs"
     assert reasons(found, "entity_substitution", "drugs") == [
         (3, f"{lacks}, nor does its text", "nowhere"),
         (1, f"{lacks}, only the key does", "key-only"),

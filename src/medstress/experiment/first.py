@@ -155,7 +155,7 @@ def compose(choices: Choices, overrides: Sequence[str] = ()) -> Source:
         writes = victim.backend in ("openai", "llama_cpp", "transformers")
         if not writes or victim.answer_by == "head":
             raise UsageError(
-                f"{setting('attack', name)}: another model writes its edits, and the victim "
+                f"{setting('attack', name)}: another model writes its edits, and this one "
                 "cannot: give a model that writes text, or name one as in "
                 f"{setting('set', 'role.attacker.backend=openai')}, with role.attacker.model and "
                 "role.attacker.base_url"
@@ -803,7 +803,7 @@ def _attackable(
     free = [group.resources_on(part) for group in free_group(attacks, noise)]
     for attack in attacks:
         draws_names = "names" in attack.needs
-        needs = 'a victim with prompt = "open_book"' if "passage" in attack.fields else ""
+        needs = 'a model with prompt = "open_book"' if "passage" in attack.fields else ""
         for resources in groups if draws_names else free[:1]:
             why = [_obstacle(attack, part, item, resources) for item in part.questions]
             left = zip(why, part.questions, strict=True)
