@@ -74,7 +74,7 @@ def test_it_counts_what_is_attackable_and_says_why_the_rest_is_not(checked):
         ("passage_none", "all"): 1,
         ("medfuzz", "all"): 7,
     }
-    lacks = "no distractor mentions an entity of type drugs"
+    lacks = "no wrong option mentions an entity of type drugs"
     assert reasons(found, "entity_substitution", "drugs") == [
         (3, f"{lacks}, nor does its text", "nowhere"),
         (1, f"{lacks}, only the key does", "key-only"),
@@ -117,6 +117,19 @@ def test_rows_that_cannot_be_read_are_counted_by_reason(checked, medstress):
     ]
     assert medstress("check", "data.jsonl").code == 2
     assert medstress("check", "data.jsonl", "--set", "dataset.on_bad_row=skip").code == 0
+
+
+def test_questions_left_out_for_a_figure_are_not_called_unreadable(checked, medstress):
+    figure = question("figure", stem="Refer to the ECG shown below. Which one is right?")
+    found = checked([*QUESTIONS, figure], "dataset.on_bad_row=skip")
+    assert (len(found.data.part.all_items), found.n_skipped) == (7, 0)
+    asked = ["run", "--data", "data.jsonl", "--model", "mock", "--dry-run", "--entities", "drugs"]
+    for command in (["check", "data.jsonl"], asked):
+        told = medstress(*command, "--set", "dataset.on_bad_row=skip")
+        said = told.out + told.err
+        assert "1 of 8 questions need a figure (first: line 8, words about one)" in said
+        assert "cannot be read" not in said
+        assert "bad row" not in said
 
 
 @pytest.mark.parametrize(

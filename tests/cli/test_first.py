@@ -1,6 +1,7 @@
 """`medstress run --data --model`: an experiment without a file."""
 
 import json
+import re
 
 import pytest
 
@@ -59,6 +60,15 @@ def test_no_attack_asks_the_clean_questions_alone(medstress, here):
     # Every prompt has one length, so that the answer is always the same: one question of four.
     assert (row["accuracy"]["hits"], row["accuracy"]["n"]) == (1, 4)
     assert (row["queries"]["baseline"], row["queries"]["asked"]) == (4, 0)
+    listed = medstress("case", "clean").out
+    assert re.findall(r"^\w{12}  (right|wrong from the start) ", listed, re.M).count("right") == 1
+    case = re.search(r"^(\w{12})  right", listed, re.M)[1]
+    shown = medstress("case", "clean", case).out
+    assert shown.splitlines()[0] == f"Case {case}: right"
+    for word in ("held", "Attack on", "none on", "queries", "[-before-]"):
+        assert word not in listed + shown
+    assert medstress("report", "clean").code == 0
+    assert '"none":"no attack"' in (here / "clean" / "report.html").read_text("utf-8")
 
 
 RUN = "medstress run --data q.jsonl --model"

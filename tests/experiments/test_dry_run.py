@@ -68,7 +68,12 @@ def test_the_least_loss_is_that_of_the_run_in_the_folder(workplace):
     assert (least.accuracy, least.discordances, least.source) == (0.5, (0.15, 0.4), "assumed")
     run = ms.run("e.toml", out="run")
     with opened_victims(prepared := prepare(Path("e.toml")), lambda _: None):
-        (after,) = dry_run(prepared, Path("run")).least
+        again, near = dry_run(prepared, Path("run")), dry_run(prepared, Path("next"))
+    (after,), (nearby,) = again.least, near.least
+    first = f"{after.accuracy * 100:.0f} % right at first"
+    assert all(one.costs[0].basis.startswith(first) for one in (again, near))
+    assert nearby.accuracy == pytest.approx(after.accuracy)
+    assert nearby.source == "the estimate below"
     rows = [row for row in run.summary()["results"] if "control_of" not in row]
     (row,) = rows
     assert after.accuracy == pytest.approx(row["accuracy"]["value"])

@@ -38,6 +38,15 @@ _READ_BY = {"generate": {"parser", "decoding"}, "choice": {"parser"}, "text": {"
 _OF_SOME_WAYS = frozenset().union(*_READ_BY.values())
 _ALONE = {"choice", "head", "null"}
 """Ways of answering that another model cannot be set to; all others can write (`generate`)."""
+_WAYS = {
+    "choice": "a function's own",
+    "letter": "the likeliest letter",
+    "text": "the likeliest option",
+    "generate": "a written reply",
+    "head": "a multiple-choice head's",
+    "null": "none of options",
+}
+"""Way of answering -> what the answer is."""
 _LONGEST = 60
 
 
@@ -51,6 +60,13 @@ class Differs:
     b: str
     factor: Factor | None = None
     """What it is part of; None for what may differ between any two runs."""
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """What differs, and what it is in A and in B."""
+        if self.what == "answer_by":
+            return "answer", _WAYS.get(self.a, self.a), _WAYS.get(self.b, self.b)
+        return self.what, self.a, self.b
 
 
 def differences(first: Run, a: Cell, second: Run, b: Cell, pairs: Pairs) -> list[Differs]:
@@ -79,9 +95,10 @@ def ways_of_answering(differs: Iterable[Differs]) -> Iterator[str]:
         value, again = one.a, "B"
         if one.what == "answer_by" and {one.a, one.b} & _ALONE:
             value, again = "generate", "A" if one.b in _ALONE else "B"
+        what, a, b = one.words
         sentence = (
-            f"{one.what} is {one.a} in A and {one.b} in B, so part of the difference may be the "
-            "way of answering"
+            f"The {what} is {a} in A and {b} in B, so part of the difference may be the way of "
+            "answering"
         )
         now = one.a if again == "A" else one.b
         if now in _ALONE or now == value:  # no key makes them more alike

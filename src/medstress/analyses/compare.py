@@ -160,7 +160,8 @@ class Comparison(Shown):
 
     def remarks(self) -> Sequence[Remark]:
         """What differs, and what a reader of the numbers has to know."""
-        listed = "; ".join(f"{d.what} ({d.a} in A, {d.b} in B)" for d in self.differs)
+        words = (d.words for d in self.differs)
+        listed = "; ".join(f"{what} ({a} in A, {b} in B)" for what, a, b in words)
         differs = f"A and B differ in {listed}." if listed else "Nothing that is recorded differs."
         texts = [differs, *self.notes, f"A: {self.a.words}", f"B: {self.b.words}"]
         return [Remark(rule="compared", sentence=text, level="note") for text in texts]

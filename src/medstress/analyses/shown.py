@@ -442,7 +442,7 @@ _ATTACKS: Mapping[str, str] = {
     "synonym": "synonyms",
     "abbreviation": "abbreviations",
     "passage_swap": "a swapped passage",
-    "passage_distractor": "a passage with a distractor",
+    "passage_distractor": "a passage with a wrong option",
     "passage_other": "another passage",
     "passage_none": "no passage",
 }

@@ -46,6 +46,9 @@ def load_dataset(
     limit: int | None = None,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     answer_base: Literal[0, 1] | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    on_bad_row: Literal["error", "skip"] = "error",
 ) -> tuple[Question, ...]:
     """Load the questions of a file, of rows, or of a source (`medstress list datasets`).
 
@@ -58,19 +61,23 @@ def load_dataset(
         limit: the number of questions of the sample.
         columns: field -> its name in the file, such as ``{"passage": "reference"}``.
         answer_base: the number of the first option where answers are numbers.
+        encoding: of a text file that is not UTF-8, such as ``"cp1252"``.
+        sheet: the name of the sheet, where an Excel file has several.
+        on_bad_row: at a row that cannot be read: raise, or leave it out and warn.
 
     Raises:
         UsageError, DataError: one sentence.
 
     Warns:
-        UserWarning: what was cut, dropped or is doubtful, a sentence for each kind.
+        UserWarning: what was cut, dropped or is doubtful, a sentence for each kind or bad row.
     """
     keys: dict[str, Any] = {"path": name}
     if isinstance(name, str | Path):
         is_source = path is not None or str(name) in registry.installed("datasets")
         keys = {"name": str(name), "path": path} if is_source else guess_dataset(str(name))
     keys |= {"annotations": annotations, "split": split, "limit": limit}
-    keys |= {"columns": columns, "answer_base": answer_base}
+    keys |= {"columns": columns, "answer_base": answer_base, "encoding": encoding}
+    keys |= {"sheet": sheet, "on_bad_row": on_bad_row}
     (part,) = load_datasets([Dataset(**keys)], Path.cwd(), None)
     for sentence in (*part.loaded.notes, *part.loaded.skipped):
         warnings.warn(sentence, stacklevel=3)  # the caller of what `checked` wraps

@@ -175,8 +175,8 @@ class DiscreteZoo(Substitution):
         super().__post_init__()
         if self.word_ranking == "importance" and self.answers == "hard":
             raise ValueError(
-                "word_ranking = 'importance' needs the probability of the key, which answers = "
-                "'hard' ignores; change one of the two"
+                "word_ranking = 'importance' needs the probability of the right answer, which "
+                "answers = 'hard' ignores; change one of the two"
             )
 
     def dependent_defaults(self) -> dict[str, Any]:
@@ -207,10 +207,10 @@ class DiscreteZoo(Substitution):
     def obstacle(self, item: Question, resources: Resources) -> str | None:
         """Return why the item cannot be attacked, or None."""
         if not distractor_spans(item, resources):
-            return f"no distractor mentions an entity of type {resources.group}"
+            return f"no wrong option mentions an entity of type {resources.group}"
         spans = self._with_vectors(item, resources)
         if not spans:
-            return f"no entity of type {resources.group} in a distractor has a vector"
+            return f"no entity of type {resources.group} in a wrong option has a vector"
         if reason := self.obstacle_of(item, spans, resources):
             return reason
         if self.similarity_threshold != "off" and not any(
@@ -226,7 +226,7 @@ class DiscreteZoo(Substitution):
         clean = yield from clean_answer()
         if self._log_probs(clean, item) is None:
             raise TrialError(
-                "discrete_zoo: the gradient needs option probabilities, but the victim gives none; "
+                "discrete_zoo: the gradient needs option probabilities, but the model gives none; "
                 'let it answer by letter or text, or set answers = "hard"'
             )
         spans = yield from self.ranked(item, self.attacked_spans(item, resources), rng, budget)

@@ -158,7 +158,7 @@ class EntitySubstitution(Substitution):
         """Return why the item cannot be attacked, or None."""
         spans = spans_in(item, resources, self.field)
         if not spans:
-            place = "distractor" if self.field == "options" else self.field
+            place = "wrong option" if self.field == "options" else self.field
             return f"no {place} mentions an entity of type {resources.group}"
         return self.obstacle_of(item, spans, resources)
 

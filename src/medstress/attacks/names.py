@@ -139,7 +139,7 @@ def key_log_probs_without(
         (answer,) = yield from ask([probe], then=probes[i + 1 :])
         if answer.scores is None and answer.outcome is not Outcome.UNREADABLE:
             raise TrialError(
-                f"{setting} needs the victim's scores, and it gave none: use a victim that "
+                f"{setting} needs the model's scores, and it gave none: use a model that "
                 f"answers with scores, or another {setting.partition(' ')[0]}"
             )
         scores = answer.scores
@@ -325,7 +325,7 @@ class Substitution(LeavesOut, Attack):
         """Return why no name may replace any of some spans, or that no answer can be the goal."""
         if self.goal not in ("untargeted", "replaced"):
             if self.goal == item.key:
-                return f"its key is {self.goal}, the target"
+                return f"its right answer is {self.goal}, the target"
             if self.goal not in item.letters:
                 return f"it has no option {self.goal}, the target"
         if reason := resources.perturbations.obstacle(item):

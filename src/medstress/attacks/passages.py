@@ -71,13 +71,13 @@ class PassageSwap(_Passage):
         if item.metadata.get(DECIDES) is False:
             return "its passage does not decide the question, so there is no evidence to change"
         if not _key_at(item, item.passage):
-            return "its passage does not name the key"
+            return "its passage does not name the right answer"
         if self.distractor == item.key:
-            return f"its key is {item.key}, the distractor of this attack"
+            return f"its right answer is {item.key}, the wrong option of this attack"
         if not self.is_random and self.distractor not in item.letters:
-            return f"it has no option {self.distractor}, the distractor of this attack"
+            return f"it has no option {self.distractor}, the wrong option of this attack"
         if not self._unnamed(item):
-            return "its passage names the distractor already, so a swap would support neither"
+            return "its passage names the wrong option already, so a swap would support neither"
         return None
 
     def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Candidate]:
@@ -129,10 +129,12 @@ class PassageDistractor(_Passage):
     def lack(self, item: Question, resources: Resources) -> str | None:
         """Return why an item with a passage cannot be attacked, or None."""
         if self.says == "contradicting":
-            return None if _naming_key(item) else "no sentence of its passage names the key"
+            return (
+                None if _naming_key(item) else "no sentence of its passage names the right answer"
+            )
         if any(True for x in distractors(item) for _ in _true_sentences(item, x, resources)):
             return None
-        return "no other passage has a sentence that names a distractor and not the key"
+        return "no other passage has a sentence that names a wrong option and not the right answer"
 
     def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Candidate]:
         """Yield a variant for each distractor, in random order."""
@@ -160,7 +162,7 @@ class PassageOther(_Passage):
         """Return why an item with a passage cannot be attacked, or None."""
         if any(_is_other(item, text) for text in resources.passages.texts):
             return None
-        return "the data set has no other passage that does not name the key"
+        return "the data set has no other passage that does not name the right answer"
 
     def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Candidate]:
         """Yield the only variant."""

@@ -393,7 +393,7 @@ class Lasa(_ListedNames):
         """Return why the item cannot be attacked, or None."""
         if self._texts(item):
             return None
-        return "its key holds no name that the list pairs with another"
+        return "its right answer holds no name that the list pairs with another"
 
     def variants(self, item: Question, rng: Generator, resources: Resources) -> Iterator[Candidate]:
         """Yield one look-alike in one distractor's place after another."""

@@ -108,8 +108,8 @@ IGNORE_DISTANCES = frozenset({"random"})
 SUMMARIES = {
     "random": "uniform over the perturbation set (RandS; the same as pdws with n = 0)",
     "pdws": "powerscaled distance-weighted: probability proportional to h^n (Xian et al., Eq. 2)",
-    "nearest": "ascending distance to the key (B-nearest); deterministic",
-    "farthest": "descending distance to the key (B-farthest); deterministic",
+    "nearest": "ascending distance to the right answer (B-nearest); deterministic",
+    "farthest": "descending distance to the right answer (B-farthest); deterministic",
     "exhaustive": "every name once, ascending distance, no early stop; deterministic, no budget",
 }
 

@@ -187,7 +187,7 @@ def _question(row: Row, written: Any, labels: set[str]) -> Question:
     if row.get(HEAD) != written:
         raise DataError(
             f"field {HEAD!r}: expected what the first row says, got another set; keep the rows of "
-            "one run and one victim"
+            "one run and one model"
         )
     plain = {name: _parsed(name, row[name]) for name in _NESTED if row.get(name)}
     metadata, stored = plain.pop("metadata", {}), plain.pop(FIELD, None)
@@ -281,10 +281,10 @@ def _notes(path: Path, made: AttackSet) -> Iterator[str]:
     if made.selection is Selection.FLIPPED:
         yield (
             f"{path} holds successes against {made.source['victim']} alone: it says which of "
-            "these failures another victim repeats, and not which victim is better"
+            "these failures another model repeats, and not which model is better"
         )
     elif made.selection is Selection.FILTERED:
         yield (
             f"{path} holds fewer trials than {_WRITTEN} wrote, and which is unknown: it does not "
-            "say which victim is better"
+            "say which model is better"
         )

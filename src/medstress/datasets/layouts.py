@@ -443,10 +443,10 @@ def _question(rows: Sequence[Row], columns: Sequence[str], keys: Any) -> tuple[s
     if all(any(isinstance(row.get(name), str) for row in rows) for name in ("question", "stem")):
         return "", ""
     if not asked:
+        names = cut_names(columns_of(rows))
         raise DataError(
-            "expected a column such as 'question', got "
-            f"{'the columns ' + cut_names(columns) if columns else 'no column'}; "
-            'name it with columns = {question = "..."}'
+            f"expected a column such as 'question', got {names and 'the columns '}"
+            f'{names or "no column"}; name it with columns = {{question = "..."}}'
         )
     parts = [c for c in called(texts, PARTS) if c not in keys and _is_prose(rows, c)]
     stem = next((column for column in asked if plain_name(column) == "stem"), None)

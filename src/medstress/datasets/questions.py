@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
+from itertools import pairwise
 from sys import intern
 from typing import Annotated, Any
 
@@ -55,25 +56,42 @@ _NO_IMAGE = ("", "0", "no", "none", "nan", "false", "n/a", "null", "-", "[]")
 _PICTURE = (
     r"(?:figure|fig\.|image|picture|photo(?:graph|micrograph)?|illustration|diagram|exhibit)s?"
 )
+_RECORD = (
+    r"(?:ECG|EKG|electrocardiogra(?:m|ph)|X-?rays?|radiograph|CT|MRI|scan|sonogram|ultrasound|"
+    r"angiogram|smear|slide|tracing)s?"
+)
+_SHOWN = r"(?:shown|pictured|depicted|displayed|provided|attached|given)(?!\s+(?:to|that)\b)"
 _FIGURE = re.compile(
     rf"\b(?:see|refer to)\s+(?:the\s+)?(?:\w+\s+)?{_PICTURE}\b"
     rf"|\b(?:shown|depicted|pictured|seen|displayed|illustrated)\s+in\s+(?:the\s+)?(?:\w+\s+)?{_PICTURE}"
     rf"|\b{_PICTURE}\b[^.?!]{{0,40}}"
     r"\b(?:below|above|(?<!has )(?<!have )(?<!had )shown|provided|attached)\b"
     rf"|\b(?:below|following|attached|accompanying)\s+{_PICTURE}\b"
-    r"|\b[Ff]ig(?:ure|\.)\s*\d",
+    rf"|\b(?:the|this|these)\s+{_PICTURE}\s+(?:above\s+|below\s+)?"
+    r"(?:shows?|demonstrates?|depicts?|reveals?|represents?)\b"
+    rf"|\brefer\s+to\s+(?:the|this)\s+(?:[\w-]+\s+){{0,2}}?{_RECORD}\b"
+    rf"|\b{_RECORD}\s+(?:(?:is|are)\s+)?(?:{_SHOWN}|(?:below|above)\b(?!\s+(?:the|a)\b))"
+    r"|\bfig(?:ure|\.)\s*\d",
     re.IGNORECASE,
 )
-_HEAD = r"(?:(?:answer\s+)?(?:choices|options)|answers)\s*(?:are|is)?\s*[:\-]"
-_MARK = r"[*_]{0,2}['\"(\[]?(?:[A-Ja-j]|\d\d?)['\"]?(?:[)\].:]|\s-\s)[*_]{0,2}\s*['\"]?"
-"""What is before an option of a list: (A), A., A:, 1), **A.**, 'A': '"""
-_ANY_ITEM = re.compile(rf"(?:^|[\s(\[{{])({_MARK})(\S[^\n]*?)\s*(?=$|\n|\s{_MARK}\S)")
-_MORE = re.compile(rf"(?:\s*{_MARK}\S[^\n]*)+\s*")
-_TAIL = re.compile(
-    r"[\s}\])*]*(?:(?:the\s+)?(?:correct\s+)?answer(?:\s+is)?\s*:?)?\s*", re.IGNORECASE
+_HEAD = r"[*_]{0,2}(?:(?:answer\s+)?(?:choices|options)|answers)\s*(?:are|is)?\s*[:\-][*_]{0,2}"
+_NUMBER = r"(?:[A-Ja-j]|\d\d?|[ivxIVX]{1,4})"
+_MARK = rf"[*_]{{0,2}}['\"(\[]?{_NUMBER}['\"]?(?:[)\].:]|\s-\s|\t)[*_]{{0,2}}\s*['\"]?"
+"""What is before an option of a list: (A), A., A:, 1), (ii), **A.**, 'A': '"""
+_FIRST = re.compile(r"[\W_]*[Aa01Ii][\W_]*")
+"""The mark of the first option."""
+_BETWEEN = re.compile(rf"(?:[\W_]|\b(?:{_NUMBER}|or|and)\b)*", re.IGNORECASE)
+_BEFORE = re.compile(
+    rf"(?:(?:^|(?<=\s)){_HEAD})?[\s*_'\"({{\[•–-]*(?:(?<=\s)[A1I]\s+)?$", re.IGNORECASE
 )
-NEEDS_FIGURE = "the question needs a figure"
-"""Begins what is said of a row that is left out for it."""
+_AFTER = re.compile(r"[\s\]})'\"*_.,;?|/]*")
+"""What is between, before and after the options of a list, besides marks."""
+_ANY_ITEM = re.compile(rf"(?:^|[\s(\[{{])({_MARK})(\S[^\n]*?)\s*(?=$|\n|\s{_MARK}\S)")
+_LAST_ITEM = re.compile(rf"(?:^|\n)\s*(?:[-*•–]|{_MARK})[^\n]*$")
+_MORE = re.compile(rf"(?:\s*{_MARK}\S[^\n]*)+\s*")
+_TAIL = re.compile(r"(?:(?:the\s+)?(?:correct\s+)?answer(?:\s+is)?\s*:?)?\s*", re.IGNORECASE)
+_NEEDS_FIGURE = "the question needs a figure"
+"""Begins what is said of a row that is left out for it, which a note counts."""
 AGAIN = "asked again under another id"
 """Part of what is said of questions that come again."""
 _SENTENCES = {
@@ -130,7 +148,7 @@ class Cleaning:
             kind = "left out" if self._skips_figures else "figure"
             self._noted[kind].append(f"{place}, {sign}")
             if self._skips_figures:
-                raise DataError(f"{NEEDS_FIGURE} ({sign})")
+                raise DataError(f"{_NEEDS_FIGURE} ({sign})")
         return row
 
     def passage(self, item: Question) -> Question:
@@ -207,7 +225,9 @@ class Cleaning:
     def _without_list(self, place: str, row: Row, name: str, text: str) -> Row:
         span = list_of_options(text, row["options"])
         if span is None:
-            self._noted["sentence"] += [place] if in_a_row(text, row["options"]) else []
+            ends = (run[-1].end() for run in _in_a_row(text, row["options"]))
+            is_named = any(re.match(r"\s*(?:[^\w\s]|$)", text[end:]) for end in ends)
+            self._noted["sentence"] += [place] * (is_named and len(row["options"]) > 2)
             return row
         start, end = span
         rest = text[end:].strip()
@@ -230,6 +250,9 @@ class Cleaning:
 def list_of_options(text: str, options: Sequence[str]) -> tuple[int, int] | None:
     """Return where a question repeats its options as a list, or None.
 
+    A list is marked (A., 1), (ii)), in lines, in brackets, behind a heading, or what follows the
+    last sentence.
+
     Raises:
         DataError: it has a list of which only a part are its options.
 
@@ -238,65 +261,76 @@ def list_of_options(text: str, options: Sequence[str]) -> tuple[int, int] | None
     >>> text[:start], text[end:]
     ('Which?', '')
     """
-    plain = _plain(text)
-    n = sum(_plain(option) in plain for option in options)
+    whole = _plain(text)
+    n = sum(_plain(option) in whole for option in options)
     if n < max(2, len(options) / 2):
         return None
-    forms = sorted(
-        {re.escape(" ".join(o.split())).replace(r"\ ", r"\s+") for o in options}, key=len
-    )
-    one = f"({'|'.join(reversed(forms))})"
-    after = r"['\"*_]{0,3}[ \t]*[.,;]?(?=\s|$|[}\])])"
-    marked = rf"(?:\s*{_MARK}{one}{after})"
-    lined = rf"(?:(?:^|\n)[ \t\r]*(?:[-*•–][ \t]*)?{one}[ \t]*[.,;]?[ \t\r]*(?=\n|$))"
-    listed = rf"(?:\s*{one}\s*(?:[,;|/.]|\bor\b|\band\b|$)*)"
-    for item, before in (
-        (marked, rf"(?:{_HEAD})?\s*[{{\[]?"),
-        (lined, rf"(?:{_HEAD})?"),
-        (listed, _HEAD),
-    ):
-        run = re.compile(
-            rf"(?:^|(?<=\s)|(?=\n))\s*{before}{item}{{{len(options)},}}", re.IGNORECASE
+    for run in _in_a_row(text, options):
+        first, last = run[0].start(), run[-1].end()
+        start = next(_BEFORE.finditer(text, 0, first)).start()
+        before, lead = text[:start].rstrip(), text[start:first]
+        is_marked = all(m["mark"] for m in run) and _FIRST.fullmatch(run[0]["mark"]) is not None
+        end = _end(_AFTER, text, last)
+        after = text[last:end]
+        end = _end(_MORE, text, end) if is_marked else end
+        end = tail if (tail := _end(_TAIL, text, end)) == len(text) else end
+        rest = text[end:]
+        next_line = rest.partition("\n")[0]
+        inner = [text[one.end() : two.start()] for one, two in pairwise(run)]
+        in_lines = all("\n" in gap for gap in (f"{lead}\n" if not before else lead, *inner)) and (
+            "\n" in after or not rest
         )
-        for match in run.finditer(text):
-            texts = {_plain(m[1]) for m in re.finditer(item, match[0], re.IGNORECASE)}
-            if texts == {_plain(option) for option in options}:
-                end = match.end()
-                more = _MORE.match(text, end) if item == marked else None
-                end = more.end() if more else end
-                tail = _TAIL.match(text, end)
-                end = tail.end() if tail and tail.end() == len(text) else end
-                return len(text[: match.start()].rstrip()), end
-    before, end = in_a_row(text, options) or ("", 0)
-    if before.endswith(":"):
+        bracket = re.search(r"[(\[{]", lead)
+        is_behind = not rest and (bracket or not before or before[-1] in ".?!:")
+        is_headed = re.match(_HEAD, lead, re.IGNORECASE) or (bracket and bracket[0] != "(")
+        if not (is_marked or in_lines or is_headed or is_behind):
+            continue
+        goes_on = (
+            (bracket and not re.search(r"[)\]}]", after))
+            or (rest and re.search(r"[,;/|]\s*$", after))
+            or re.match(r"(?:or|and)\b", rest)
+            or (in_lines and _LAST_ITEM.search(before))
+            or (in_lines and rest and not re.search(r"[.?!:]", next_line))
+        )
+        if goes_on and not is_marked:
+            raise _other_list(rest or before.rpartition("\n")[2])
         return len(before), end
     items = [(m[1].strip("*_'\"([ ")[:1].upper(), _plain(m[2])) for m in _ANY_ITEM.finditer(text)]
     marks = "".join(mark for mark, _ in items)
     alike = {words.rstrip(" .,;") for _, words in items} & {_plain(option) for option in options}
     if marks.startswith(("ABC", "123")) and len(alike) >= max(2, len(options) / 2):
-        raise DataError(
-            "field 'question': expected no list of options in the text, got one that is not that "
-            f"of the row, such as {shown(items[0][1])}; take it out of the text"
-        )
+        raise _other_list(items[0][1])
     return None
 
 
-def in_a_row(text: str, options: Sequence[str]) -> tuple[str, int] | None:
-    """Return what is before all options one after the other, and where they end; None if not so.
+def _other_list(example: str) -> DataError:
+    return DataError(
+        "field 'question': expected no list of options in the text, got one that is not that "
+        f"of the row, such as {shown(example)}; take it out of the text"
+    )
 
-    >>> in_a_row("Is it codeine, aspirin or quinine?", ["Aspirin", "Quinine", "Codeine"])
-    ('Is it', 34)
-    """
-    wanted, whole = {_plain(option) for option in options}, _plain(text)
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
+
+
+def _in_a_row(text: str, options: Sequence[str]) -> Iterator[list[re.Match[str]]]:
+    """Yield where all options follow each other with only marks, letters, numbers in between."""
+    texts = {option.rstrip(" .,;") or option for option in options}
+    wanted, whole = set(map(_plain, texts)), _plain(text)
     if not all(option in whole for option in wanted):  # nearly always; a pattern takes long
-        return None
-    forms = (re.escape(" ".join(o.split())).replace(r"\ ", r"\s+") for o in options)
-    one = f"({'|'.join(sorted(set(forms), key=len, reverse=True))})"
-    item = rf"(?:\s*\b{one}\s*(?:(?:[,;|/?.]|\bor\b|\band\b)\s*|$)+)"
-    for match in re.finditer(rf"{item}{{{max(3, len(options))},}}", text, re.IGNORECASE):
-        if {_plain(m[1]) for m in re.finditer(item, match[0], re.IGNORECASE)} == wanted:
-            return text[: match.start()].rstrip(), match.end()
-    return None
+        return
+    forms = (re.escape(" ".join(o.split())).replace(r"\ ", r"\s+") for o in texts)
+    one = "|".join(sorted(forms, key=len, reverse=True))
+    item = rf"(?:(?<!\w)(?P<mark>{_MARK}))?(?<!\w)(?P<text>{one})(?!\w)"
+    found = list(re.finditer(item, text, re.IGNORECASE))
+    for at in range(len(found) - len(wanted) + 1):
+        run = found[at : at + len(wanted)]
+        if {_plain(m["text"]) for m in run} == wanted and all(
+            _BETWEEN.fullmatch(text, one.end(), two.start()) for one, two in pairwise(run)
+        ):
+            yield run
 
 
 @lru_cache(maxsize=64)  # those of a row are needed several times
@@ -601,7 +635,7 @@ def read_questions(table: Table, options: DatasetOptions, finish: Finish | None 
     n = plural(len(questions), "question")
     return Loaded(
         items=questions,
-        skipped=skipped,
+        skipped=tuple(sentence for sentence in skipped if _NEEDS_FIGURE not in sentence),
         source_hash=hash_files(table.path),
         notes=cleaning.notes(len(rows)),
         understood=(

@@ -90,7 +90,7 @@ class Loaded:
     items: tuple[Any, ...]
     """In the order of the file; ids are unique."""
     skipped: tuple[str, ...]
-    """One sentence for each skipped row."""
+    """One sentence for each row that cannot be read."""
     source_hash: str
     """Content hash of the files."""
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Ask a victim about given candidates for an analysis, outside every attack and budget.
+"""Ask a model about given candidates for an analysis, outside every attack and budget.
 
 An inquiry knows its candidates beforehand; a study makes the next ones from the answers, as the
 controls of a significance test require. Both are journalled, answered, cached and replayed like a
@@ -90,7 +90,7 @@ def id_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inquiry(Asked):
-    """Candidates of one item, asked of one victim in order until one is a success."""
+    """Candidates of one item, asked of one model in order until one is a success."""
 
     goal: Goal
     """Decides whether an answer is a success: the goal of the attack on this item."""

@@ -80,15 +80,15 @@ class TrialResult:
     first_repeats: bool | None = None
     """Whether the first success repeated."""
     variant_class: str | None = None
-    """Class of the first success against the key, if the attack knows it."""
+    """Class of the first success against the right answer, if the attack knows it."""
     valid: bool | None = None
-    """Whether the key still holds for the pick; None: unknown."""
+    """Whether the right answer still holds for the pick; None: unknown."""
     validity_reason: str | None = None
     """Who vouches for it or what refutes it; `rule` if rules do not refute it."""
     evidence: tuple[Evidence, ...] = ()
-    """What else speaks for or against the key after it."""
+    """What else speaks for or against the right answer after it."""
     first_evidence: tuple[Evidence, ...] = ()
-    """What speaks for or against the key after the first success, the rule that refutes it
+    """What speaks for or against the right answer after the first success, the rule that refutes it
     included."""
     first_success_attempt: int | None = None
     """The attempt of the first success, if the attack counts attempts."""

@@ -107,7 +107,7 @@ def replay(
         backends: of the other roles, by name.
         overtime: why time ended it; None if it did not.
         is_open: whether it goes on after these calls.
-        as_stored: take the prompts of the victim's stored requests as they are, because the
+        as_stored: take the prompts of the model's stored requests as they are, because the
             template is not here.
 
     Returns:

@@ -77,7 +77,7 @@ class Scheduler:
         """Run all trials, inquiries or studies that are not finished.
 
         Raises:
-            UsageError: a victim broke its contract.
+            UsageError: a model broke its contract.
             BackendError: a back end failed several times before answering anything.
             StoreError: the run folder cannot be written, or replay diverged.
             KeyboardInterrupt: raised once the answers in flight that came in time are stored.

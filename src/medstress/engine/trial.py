@@ -227,12 +227,12 @@ def conduct(trial: Trial) -> TrialFlow:
 
 
 def _unseen(trial: Trial) -> str | None:
-    """Say that the victim's prompt shows no field that the attack edits; None if it shows one."""
+    """Say that the model's prompt shows no field that the attack edits; None if it shows one."""
     if not trial.attack.is_unseen_by(trial.victim):
         return None
     if trial.attack.fields == {"options"}:
-        return "the victim's prompt lists no options"
-    return f"the victim's prompt shows no {' and no '.join(sorted(trial.attack.fields))}"
+        return "the model's prompt lists no options"
+    return f"the model's prompt shows no {' and no '.join(sorted(trial.attack.fields))}"
 
 
 def turn_record(query: Predict, number: int, prediction: Prediction) -> dict[str, Any]:

@@ -323,7 +323,7 @@ def answers_of(replies: tuple[Reply, ...], role: str = VICTIM) -> tuple[Answer, 
     """Return the replies of a role as answers.
 
     Raises:
-        UnansweredError: a call failed; of another role than the victim it says which.
+        UnansweredError: a call failed; of another role than the model it says which.
     """
     for reply in replies:
         if isinstance(reply, Failure):
@@ -389,7 +389,7 @@ def predict(
     alone: bool = False,
     stores_requests: bool = False,
 ) -> Generator[CallRound, tuple[Reply, ...], Prediction]:
-    """Drive a victim's flow for one candidate."""
+    """Drive a model's flow for one candidate."""
     started = flow if isinstance(flow, StartedFlow) else StartedFlow(flow)
     # What is said after an answer depends on it, so that no form can reproduce the request.
     stores_requests |= bool(getattr(candidate, FOLLOW_UP, ""))
@@ -475,7 +475,7 @@ def _said(call: Call, answer: Answer) -> Answer:
 
 
 class StartedFlow:
-    """A victim's flow, advanced to its first round."""
+    """A model's flow, advanced to its first round."""
 
     __slots__ = ("flow", "requests")
 

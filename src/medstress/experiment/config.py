@@ -661,6 +661,18 @@ class Require(Table):
     use: bool = True
     """False switches the entry off."""
 
+    @field_validator("metric")
+    @classmethod
+    def _known(cls, metric: str) -> str:
+        known = {*COMPARED, *OF_CONTROLS, "asr_valid"}
+        if metric not in known and not registry.installed("kinds"):  # a plug-in's has its own
+            from medstress.tasks.kinds import KINDS
+
+            known.update(*(kind.scores.columns(has_copy=True) for kind in KINDS if kind.scores))
+            if metric not in known:
+                raise ValueError(unknown("metric", metric, known))
+        return metric
+
     @model_validator(mode="after")
     def _possible(self) -> Require:
         if (self.max_high is None) == (self.min_low is None):
@@ -842,6 +854,16 @@ class Dataset(Table):
         if isinstance(keys, Mapping):
             _check_installed("datasets", keys, "name")
         return keys
+
+    @model_validator(mode="after")
+    def _fields(self) -> Dataset:
+        if self.columns and self.name in ("table", "pairs"):
+            from medstress.datasets import layouts, sentences
+
+            fields = layouts.NAMED if self.name == "table" else sentences.FIELDS
+            if other := [field for field in self.columns if field not in fields]:
+                raise wrong(f"columns: {unknown('field', other[0], fields)}")
+        return self
 
 
 def row_keys(value: Any) -> Any:

@@ -61,8 +61,6 @@ from medstress.tasks.victim import Victim
 
 PARTS = ("clean", "attacks", "controls", "checks", "transfer", "reuse", "tests")
 """What queries are for."""
-WEIGHT = 8
-"""The usual values weigh as much as this number of measured trials and queries."""
 KNOWN, FALLEN = 0.6, 0.5
 """Share that is right at first where MedFuzz attacks, and that all its attempts flip of these: so
 three items in ten fall, and the calls are within a factor of two of those of a model that knows all
@@ -332,7 +330,7 @@ def dry_run(prepared: Prepared, folder: Path | None = None) -> DryRun:
         counting.add(trial)
     return DryRun(
         costs=counting.costs(),
-        least=list(_least(prepared, folder)),
+        least=list(_least(prepared, folder, counting.usual)),
         max_usd=prepared.experiment.experiment.max_usd,
         spent=usd_of(spent_in(folder), prices) if folder is not None and prices else 0.0,
         assumed=[*_power(prepared), *(remark for one in prepared.groups for remark in one.remarks)],
@@ -370,8 +368,8 @@ class _Counting:
 
     def __init__(self, prepared: Prepared, folder: Path | None) -> None:
         self._prepared = prepared
-        self._usual = {one.label: usual_of(one, prepared, folder) for one in prepared.victims}
-        labels = [*self._usual, *(role.label for role in prepared.roles)]
+        self.usual = {one.label: usual_of(one, prepared, folder) for one in prepared.victims}
+        labels = [*self.usual, *(role.label for role in prepared.roles)]
         self._costs = {label: Cost(model=label) for label in labels}
         self._writes = {role.name: role.decoding.max_new_tokens for role in prepared.roles}
         self._paid: dict[Hashable, int] = {}
@@ -386,7 +384,7 @@ class _Counting:
         n, most_checks, is_copied, near = self._plan(trial)
         if most_checks is None and not is_copied:
             return
-        tables, usual = self._prepared.experiment, self._usual[label]
+        tables, usual = self._prepared.experiment, self.usual[label]
         n_checks = (most_checks or 0) if tables.experiment.flip_check else 0
         size, clean = self._clean(trial, in_turns="turns" in attack.needs)
         n_clean = self._unpaid(clean, 1)
@@ -443,7 +441,7 @@ class _Counting:
         if JUDGE in self._writes and (test is None or test.faithfulness):
             n_findings = len(findings_of(item))
             n = N_VOTES * (most * attack.max_words + n_findings)
-            right = 1.0 if attack.every_item else self._usual[trial.victim.label].accuracy
+            right = 1.0 if attack.every_item else self.usual[trial.victim.label].accuracy
             asked = N_VOTES * (INSERTIONS * about + n_findings * right)
             self.bill(f"role.{JUDGE}", "tests", n, asked, to_judge)
         # Of several runs and seeds of an item one is tested.
@@ -472,14 +470,14 @@ class _Counting:
         """Return what every model costs, with the lengths and the speed that were measured."""
         prices = all_prices(self._prepared.experiment)
         for label, cost in self._costs.items():
-            n, usual = cost.about_calls, self._usual.get(label, Usual())
+            n, usual = cost.about_calls, self.usual.get(label, Usual())
             cost.read = cost.read if usual.tokens_in is None else n * usual.tokens_in
             cost.written = cost.written if usual.tokens_out is None else n * usual.tokens_out
             if label in prices and cost.tokens is not None:
                 cost.usd = prices[label].usd(cost.read, cost.written)
             if usual.calls_per_second and cost.calls:
                 cost.minutes = n / usual.calls_per_second / 60
-            cost.basis = self._basis(usual, cost.written, n) if label in self._usual else ""
+            cost.basis = self._basis(usual, cost.written, n) if label in self.usual else ""
         return list(self._costs.values())
 
     def _basis(self, usual: Usual, written: float, n_calls: float) -> str:
@@ -565,11 +563,14 @@ class _Counting:
         return self._sizes[key], key
 
 
-def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
+def _least(prepared: Prepared, folder: Path | None, usual: Mapping[str, Usual]) -> Iterator[Least]:
     """Yield what the planned items can show beyond controls, by data set and group."""
     if not any(isinstance(part.attack, ControlArm) for part in prepared.attacks):
         return
     measured = _measured_losses(folder)
+    first = sum(one.accuracy for one in usual.values()) / len(usual)
+    is_assumed = all(one == assumed_of(prepared) for one in usual.values())
+    unmeasured = "assumed" if is_assumed else "the estimate below"
     for dataset in prepared.datasets:
         for group in prepared.groups if prepared.kind.draws_names else ():
             resources = group.resources_on(dataset)
@@ -586,9 +587,9 @@ def _least(prepared: Prepared, folder: Path | None) -> Iterator[Least]:
                     dataset=dataset.label,
                     group=group.label,
                     n_items=n,
-                    accuracy=assumed_of(prepared).accuracy if accuracy is None else accuracy,
+                    accuracy=first if accuracy is None else accuracy,
                     discordances=(share,) if share else ASSUMED,
-                    source="assumed" if accuracy is None else f"measured in {folder}",
+                    source=f"measured in {folder}" if accuracy is not None else unmeasured,
                 )
 
 
@@ -674,8 +675,8 @@ def usual_of(victim: Victim, prepared: Prepared, folder: Path | None) -> Usual:
         return usual
 
     def share(n: int, of: int, usual: float) -> float:
-        """Return a share that few counts leave near the usual one."""
-        return (n + WEIGHT * usual) / (of + WEIGHT)
+        """Return a share, the usual one of nothing."""
+        return n / of if of else usual
 
     n, workers = earlier.n_calls, victim.backend.traits.workers
     in_turns = any("turns" in part.attack.needs for part in prepared.attacks)

@@ -830,7 +830,7 @@ def _check_prompt(victim: Victim) -> None:
         task = task.inner
     raise UsageError(
         f"model {victim.label!r} gets several prompts for a question (shuffled_options), and "
-        "explain needs one: name trials of another victim with --trial"
+        "explain needs one: name trials of another model with --trial"
     )
 
 

@@ -31,7 +31,7 @@ from medstress.core.resources import Exclusions, Resources
 from medstress.core.text import WHOLE
 from medstress.core.writing import write_text
 from medstress.datasets.guess import guess_dataset
-from medstress.datasets.questions import NEEDS_FIGURE, row_from_question
+from medstress.datasets.questions import row_from_question
 from medstress.datasets.source import BadRowError, draw
 from medstress.engine.progress import Watcher
 from medstress.entities.groups import LABEL, NoNames, types_of
@@ -155,7 +155,7 @@ def compose(choices: Choices, overrides: Sequence[str] = ()) -> Source:
         writes = victim.backend in ("openai", "llama_cpp", "transformers")
         if not writes or victim.answer_by == "head":
             raise UsageError(
-                f"{setting('attack', name)}: another model writes its edits, and the victim "
+                f"{setting('attack', name)}: another model writes its edits, and this one "
                 "cannot: give a model that writes text, or name one as in "
                 f"{setting('set', 'role.attacker.backend=openai')}, with role.attacker.model and "
                 "role.attacker.base_url"
@@ -225,7 +225,7 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
         keys["columns"] = dict(choices.columns)
     if choices.answer_base is not None:
         keys["answer_base"] = choices.answer_base
-    (table,) = overridden("dataset", [Dataset(**keys)], overrides)
+    (table,) = overridden("dataset", [keys], overrides)
     try:
         parts = load_datasets([table], Path.cwd(), None)
     except (UsageError, DataError) as error:
@@ -253,7 +253,9 @@ def read_data(choices: Choices, overrides: Sequence[str] = ()) -> FirstData:
     return FirstData(table=table, part=parts[0], kind=kind_of_datasets(parts))
 
 
-def overridden(name: str, tables: Sequence[config.Table], overrides: Sequence[str]) -> Any:
+def overridden(
+    name: str, tables: Sequence[config.Table | Mapping[str, Any]], overrides: Sequence[str]
+) -> Any:
     """Return one array of tables as the overrides of it have them."""
     raw: dict[str, Any] = {
         "experiment": {"name": "any"},
@@ -708,8 +710,7 @@ def check_data(
     except BadRowError:
         data = read_data(choices, [SKIP, *usual, *overrides])
     part, kind = data.part, data.kind
-    # A figure stops no run: it is counted in a note.
-    unread = [s for s in part.loaded.skipped if NEEDS_FIGURE not in s or skips_rows(overrides)]
+    unread = part.loaded.skipped
     classes = kind.classes(part.all_items)
     kind.check(classes, str(choices.data))
     if choices.entities is not None and not kind.draws_names:
@@ -802,7 +803,7 @@ def _attackable(
     free = [group.resources_on(part) for group in free_group(attacks, noise)]
     for attack in attacks:
         draws_names = "names" in attack.needs
-        needs = 'a victim with prompt = "open_book"' if "passage" in attack.fields else ""
+        needs = 'a model with prompt = "open_book"' if "passage" in attack.fields else ""
         for resources in groups if draws_names else free[:1]:
             why = [_obstacle(attack, part, item, resources) for item in part.questions]
             left = zip(why, part.questions, strict=True)

@@ -51,7 +51,7 @@ def kind_of_datasets(datasets: Sequence[DatasetPart]) -> Kind:
     if len(set(kinds.values())) > 1:
         contents = ", ".join(f"{label!r} holds {kind.name}" for label, kind in kinds.items())
         raise UsageError(
-            f"dataset: {contents}: a victim does one task, so write one experiment for each kind"
+            f"dataset: {contents}: a model does one task, so write one experiment for each kind"
         )
     return next(iter(kinds.values()), KINDS[0])
 

@@ -388,7 +388,7 @@ def with_fitting_passages(part: DatasetPart, victims: Sequence[Victim]) -> Datas
     notes = []
     if n_passages and not readers and not part.loaded.has_optional_passages:
         notes.append(
-            f"{n_passages} questions have a passage, but no victim's prompt shows it: set prompt = "
+            f"{n_passages} questions have a passage, but no model's prompt shows it: set prompt = "
             '"open_book" or "open_book_cloze"'
         )
     for victim in readers:

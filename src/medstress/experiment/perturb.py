@@ -127,9 +127,9 @@ def check_perturbed_alone(attacks: Sequence[AttackPart]) -> None:
     for part in attacks:
         needs, why = part.attack.needs, None
         if isinstance(part.attack, Noise) and part.attack.search != "none":
-            why = 'a search asks a victim which edits matter; set search = "none" for a whole copy'
+            why = 'a search asks a model which edits matter; set search = "none" for a whole copy'
         elif "scores" in needs:
-            why = "it needs a victim's scores, but perturb asks no victim"
+            why = "it needs a model's scores, but perturb asks no model"
         elif "attacker" in needs:
             why = (
                 "it asks a model to write its edits (role 'attacker'), but perturb asks no model; "
@@ -138,7 +138,7 @@ def check_perturbed_alone(attacks: Sequence[AttackPart]) -> None:
         elif "follow_up" in needs:
             why = (
                 "it edits no question, it goes on speaking after an answer, but perturb asks no "
-                "victim; leave it out"
+                "model; leave it out"
             )
         if why is not None:
             raise UsageError(f"attack {part.label!r}: {why}")

@@ -107,7 +107,7 @@ def prepare(
 
 
 def drop_unseen_controls(prepared: Prepared) -> None:
-    """Leave out control arms whose edits no victim's prompt shows.
+    """Leave out control arms whose edits no model's prompt shows.
 
     Args:
         prepared: the experiment, with its victims open.
@@ -120,7 +120,7 @@ def drop_unseen_controls(prepared: Prepared) -> None:
     for part in list(prepared.attacks):
         if part.as_control is None or not asked or not all(map(part.attack.is_unseen_by, asked)):
             continue
-        reason = f"no victim's prompt shows {' or '.join(sorted(part.attack.fields))}"
+        reason = f"no model's prompt shows {' or '.join(sorted(part.attack.fields))}"
         arms.leave_out(part, reason, wanted, prepared.left_out)
         prepared.attacks.remove(part)
 

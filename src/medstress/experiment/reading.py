@@ -286,6 +286,8 @@ def plain_tables(tables: Mapping[str, Any] | Experiment) -> dict[str, Any]:
 
 _PATHS = ("path", "annotations", "cache", "run", "model", "target", "prompt")
 """Keys whose word may be a file or folder; of other keys it is one if it has a dot or a slash."""
+_NO_PATHS = ("name", "label", "where")
+"""Keys that name entries, even if a name is made of a path."""
 
 
 def toml_text(tables: Mapping[str, Any]) -> str:
@@ -349,6 +351,8 @@ def written(
 
 def _moved(value: Any, base: Path, folder: Path, key: str = "") -> Any:
     """Return values in which relative paths that are there start from another folder."""
+    if key in _NO_PATHS:
+        return value
     if isinstance(value, Mapping):
         return {name: _moved(own, base, folder, name) for name, own in value.items()}
     if isinstance(value, list):

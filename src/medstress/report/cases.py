@@ -57,6 +57,7 @@ OUTCOMES: Mapping[str, str] = {
     "flipped": "lost",
     "mute": "no answer under attack could be read",
     "held": "held",
+    "right": "right",
     "measured": "measured",
     "cut_short": "cut short",
     "failed": "failed",
@@ -64,7 +65,7 @@ OUTCOMES: Mapping[str, str] = {
     "unreadable": "unreadable from the start",
     "not_attackable": "nothing to attack",
 }
-"""How a trial ended -> words, in the order of lists."""
+"""How a trial ended -> words, in the order of lists; `right` where nothing is attacked."""
 _STILL = {True: "yes", False: "no", None: "not known"}
 _REASONS = {
     "review": "says a person",
@@ -237,7 +238,7 @@ class Cases:
                 ranks[id(arm)] = (not is_headline, arm.is_control, cells[place, label])
             return (*ranks[id(arm)], outcomes[outcome_of(trial)])
 
-        self.names = names_in(run)
+        self.names = _attacks_in(run)
         self.trials: Sequence[Trial] = sorted(run.trials, key=rank)
         self.by_id = {self._ids[trial.id]: trial for trial in self.trials}
 
@@ -404,7 +405,8 @@ class Cases:
         shown = ""
         if pick and pick is not trial.first:
             shown = f"; shown is {pick.query:,}, the first that no rule refutes"
-        yield "queries", f"{trial.queries.asked:,}{at}{shown}"
+        if not trial.arm.attack.asks_clean_only:
+            yield "queries", f"{trial.queries.asked:,}{at}{shown}"
         if trial.arm.seed is not None:
             yield "seed", str(trial.arm.seed)
         yield from self._controls_of(trial)
@@ -493,8 +495,16 @@ class Cases:
             return None
 
 
+def _attacks_in(*runs: Run) -> dict[str, str]:
+    cells = (cell for run in runs for cell in run.cells)
+    clean = (cell.attack.label for cell in cells if cell.attack.asks_clean_only)
+    return {**names_in(*runs), **dict.fromkeys(clean, "no attack")}
+
+
 def outcome_of(trial: Trial) -> str:
     """Return a key of `OUTCOMES`; what held only because nothing could be read has its own."""
+    if trial.verdict is Verdict.HELD and trial.arm.attack.asks_clean_only:
+        return "right"
     is_mute = trial.verdict is Verdict.HELD and trial.queries.none_read
     return "mute" if is_mute else trial.verdict.value
 
@@ -521,7 +531,7 @@ def shared(runs: Sequence[Run], lines: Sequence[Line]) -> dict[str, Json]:
             },
             "words": {
                 "outcome": dict(OUTCOMES),
-                "attack": names,
+                "attack": _attacks_in(*runs),
                 "model": names,
             },
         }
@@ -725,13 +735,16 @@ def print_cases(console: Console, cases: Cases) -> None:
     from medstress.report.terminal import MOST_ROWS, print_table
 
     left, folder = len(cases.trials) - MOST_ROWS, cases.run.folder.path
+    is_attacked = not all(cell.attack.asks_clean_only for cell in cases.run.cells)
     fields = (
         column("Case", "id"),
         column("Outcome", lambda line: OUTCOMES[line.outcome]),
         column("Change", lambda line: str(line.change) if line.change else None),
         column("Answer", lambda line: arrow(line.before, line.after)),
         column("Item", "item"),
-        column("Attack on model", lambda line: f"{cases.names[line.attack]} on {line.model}"),
+        column("Attack on model", lambda line: f"{cases.names[line.attack]} on {line.model}")
+        if is_attacked
+        else column("Model", "model"),
     )
     shown = table(
         "cases",
@@ -769,7 +782,8 @@ def case_lines(case: Case) -> Iterator[Sequence[Span]]:
     for name, value in case.facts:
         yield [("", f"{name:<{_WIDTH - 1}} {one_line(value)}")]
     if case.text:
-        yield from _titled("Text, [-before-] and {+after+}")
+        is_edited = any(change != "same" for change, _ in case.text)
+        yield from _titled("Text, [-before-] and {+after+}" if is_edited else "Text")
         yield _signed(case.text)
     if case.text and case.is_sent:
         yield [("dim", "this text was sent to the model exactly as shown")]

@@ -182,7 +182,7 @@ def _exemplar(row: Any, number: int) -> Exemplar:
         raise ValueError(f"the answer {exemplar.answer!r} is not one of its options")
     if ends_in_answer(exemplar):
         raise ValueError(
-            "the reasoning ends in an answer, but the victim must reason without choosing: leave "
+            "the reasoning ends in an answer, but the model must reason without choosing: leave "
             "its last sentence out"
         )
     return exemplar

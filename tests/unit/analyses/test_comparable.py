@@ -180,6 +180,14 @@ def test_equal_models_come_out_equal_although_one_of_them_chose_the_set():
     assert abs(found.rows[0].difference.value or 0) < 0.06
 
 
+WAYS = {
+    "text": "the likeliest option",
+    "letter": "the likeliest letter",
+    "choice": "a function's own",
+    "generate": "a written reply",
+}
+
+
 @pytest.mark.parametrize(
     ("ways", "again", "alike"),
     [
@@ -193,6 +201,10 @@ def test_models_that_answer_in_different_ways_are_compared_and_told_what_makes_t
     ways: tuple[str, str], again: str, alike: str
 ) -> None:
     sides = [Side(run=run_of([trial(1)], {f"{TASK}.answer_by": way})) for way in ways]
-    (caution,) = [note for note in compare(*sides).notes if "answer_by" in note]
+    found = compare(*sides)
+    (caution,) = [note for note in found.notes if "The answer is" in note]
+    a, b = map(WAYS.__getitem__, ways)
+    assert caution.startswith(f"The answer is {a} in A and {b} in B, so")
+    assert any(f"answer ({a} in A, {b} in B)" in one.sentence for one in found.remarks())
     assert f"run {again} again" in caution if again else "again" not in caution
     assert alike in caution

@@ -84,6 +84,21 @@ def test_a_written_file_elsewhere_finds_the_same_files_and_keeps_the_names(tmp_p
     assert check_experiment(tomllib.loads(written(made, here, here / "e.toml")), needs=()) == made
 
 
+def test_names_that_are_made_of_a_path_are_not_moved(tmp_path):
+    (tmp_path / "m.py").write_text("")
+    made = ms.Experiment(
+        name="m.py",
+        dataset=ms.Dataset(name="sample"),
+        victim=ms.Victim(backend="python", target="m.py:f", name="m.py:f"),
+        require=ms.Require(metric="asr", max_high=0.5, where={"victim": "m.py:f"}),
+    )
+    text = written(made, tmp_path, tmp_path / "sub" / "e.toml")
+    moved = check_experiment(tomllib.loads(text), needs=())
+    assert (moved.victim[0].target, moved.victim[0].name) == ("../m.py:f", "m.py:f")
+    assert moved.experiment.name == "m.py"
+    assert moved.require[0].where == {"victim": "m.py:f"}
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -98,6 +113,16 @@ def test_a_written_file_elsewhere_finds_the_same_files_and_keeps_the_names(tmp_p
         (lambda: _sampled(role={"attacker": 3}), "role.attacker.*expected a table.*got 3"),
         (lambda: _sampled(slices={"by": "subject"}), "by = 'subject': expected a list"),
         (lambda: ms.Dataset(name="table", columns={"question": 5}), r"columns\.question = 5"),
+        (
+            lambda: ms.Dataset(name="table", columns={"questoin": "q"}),
+            "ms.Dataset: columns: unknown field 'questoin'; did you mean 'question'",
+        ),
+        (lambda: ms.Dataset(name="pairs", columns={"text_aa": "q"}), "did you mean 'text_a'"),
+        (
+            lambda: ms.Require(metric="asrr", max_high=0.5),
+            "ms.Require: metric = 'asrr': .*did you mean 'asr'",
+        ),
+        (lambda: ms.Require(metric="f1_aftr", min_low=0.5), "did you mean 'f1_after'"),
         (lambda: ms.Victim(target=lambda prompts: prompts), "def"),
         (lambda: ms.Victim(target=Model()), "Model"),
     ],
@@ -107,6 +132,33 @@ def test_what_is_wrong_is_a_usage_error_that_names_the_key(make, words):
         make()
     assert not isinstance(error.value.__cause__, pydantic.ValidationError)
     assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+def test_load_dataset_takes_the_keys_that_its_messages_advise(tmp_path):
+    path = tmp_path / "q.csv"
+    path.write_bytes("question,A,B,answer\nMénière?,x,y,A\nWhy?,x,y,Z\n".encode("cp1252"))
+    with pytest.raises(ms.DataError, match='encoding = "cp1252"'):
+        ms.load_dataset(path)
+    with pytest.raises(ms.DataError, match="line 3"):
+        ms.load_dataset(path, encoding="cp1252")
+    with pytest.warns(UserWarning, match="line 3"):
+        (one,) = ms.load_dataset(path, encoding="cp1252", on_bad_row="skip")
+    assert one.question == "Ménière?"
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for number in range(2):
+        sheet = book.create_sheet(f"part {number}")
+        sheet.append(["question", "A", "B", "answer"])
+        sheet.append([f"Why {number}?", "x", "y", "A"])
+    book.save(path := tmp_path / "q.xlsx")
+    with pytest.raises(ms.MedstressError, match="sheet"):
+        ms.load_dataset(path)
+    assert ms.load_dataset(path, sheet="part 1")[0].question == "Why 1?"
+
+
+def test_a_metric_of_a_plug_ins_kind_is_left_to_the_run(monkeypatch):
+    monkeypatch.setattr(registry, "installed", lambda _: ["nli"])
+    assert ms.Require(metric="macro_f1", min_low=0.5).metric == "macro_f1"
 
 
 def test_a_notebook_shows_the_users_own_line_and_the_sentence():

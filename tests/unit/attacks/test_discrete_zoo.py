@@ -290,7 +290,7 @@ class TestObstacles:
 
         resources = tiny_resources(PerturbationTable(NAMES, lambda *_: 0.5, vectors))
         found = DiscreteZoo().obstacle(ONE_SPAN, resources)
-        assert found == "no entity of type drugs in a distractor has a vector"
+        assert found == "no entity of type drugs in a wrong option has a vector"
         assert DiscreteZoo().obstacle(ITEM, resources) is None
         asked, _ = drive(DiscreteZoo(), resources=resources)
         assert {field for field, _ in edits(asked)} == {"C"}

@@ -108,11 +108,11 @@ def test_the_first_option_wins_where_distances_tie_or_are_undefined(h):
 @pytest.mark.parametrize(
     ("mentions", "names", "reason"),
     [
-        ((), ["near"], "no distractor mentions an entity of type drugs"),
+        ((), ["near"], "no wrong option mentions an entity of type drugs"),
         (
             (mention("A", 0, 5), mention("stem", 0, 5), mention("B", 0, 4, "T047")),
             ["near"],
-            "no distractor mentions an entity of type drugs",
+            "no wrong option mentions an entity of type drugs",
         ),
         ((mention("B", 0, 4),), ["ALPHA"], "no name of the vocabulary may replace it"),
         ((mention("B", 0, 4),), ["near"], None),

@@ -71,7 +71,7 @@ def test_a_key_inside_a_longer_option_is_not_swapped():
     (found,) = asked(PassageSwap(), item)
     assert found.passage == "Iron dextran is given. Zinc is not."
     inside = replace(item, passage="Only iron dextran is given.")
-    assert PassageSwap().obstacle(inside, NONE) == "its passage does not name the key"
+    assert PassageSwap().obstacle(inside, NONE) == "its passage does not name the right answer"
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,21 @@ def test_a_key_inside_a_longer_option_is_not_swapped():
             (attack, replace(ITEM, passage=" "), "it has no passage")
             for attack in (PassageSwap(), PassageDistractor(), PassageOther(), PassageNone())
         ),
-        (PassageSwap(), replace(ITEM, passage="Aspirins."), "its passage does not name the key"),
-        (PassageSwap(distractor="B"), ITEM, "its key is B, the distractor of this attack"),
-        (PassageSwap(distractor="E"), ITEM, "it has no option E, the distractor of this attack"),
+        (
+            PassageSwap(),
+            replace(ITEM, passage="Aspirins."),
+            "its passage does not name the right answer",
+        ),
+        (
+            PassageSwap(distractor="B"),
+            ITEM,
+            "its right answer is B, the wrong option of this attack",
+        ),
+        (PassageSwap(distractor="E"), ITEM, "it has no option E, the wrong option of this attack"),
         (
             PassageSwap(distractor="D"),
             replace(ITEM, passage="Aspirin or zinc."),
-            "its passage names the distractor already, so a swap would support neither",
+            "its passage names the wrong option already, so a swap would support neither",
         ),
         (
             PassageSwap(),
@@ -97,12 +105,12 @@ def test_a_key_inside_a_longer_option_is_not_swapped():
         (
             PassageDistractor(),
             replace(ITEM, options=("lead", "aspirin", "gold", "tin")),
-            "no other passage has a sentence that names a distractor and not the key",
+            "no other passage has a sentence that names a wrong option and not the right answer",
         ),
         (
             PassageDistractor(says="contradicting"),
             replace(ITEM, passage="Aspirins."),
-            "no sentence of its passage names the key",
+            "no sentence of its passage names the right answer",
         ),
         (
             PassageOther(),

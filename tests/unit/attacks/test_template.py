@@ -170,7 +170,7 @@ def test_when_a_goal_is_reached(goal, outcome, answer, reached):
 @pytest.mark.parametrize(
     ("goal", "reason"),
     [
-        ("A", "its key is A, the target"),
+        ("A", "its right answer is A, the target"),
         ("F", "it has no option F, the target"),
         ("B", None),
         ("untargeted", None),

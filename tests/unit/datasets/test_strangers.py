@@ -44,6 +44,14 @@ LISTS = {
     "one option more": "\nA. Aspirin\nB. Codeine\nC. Allopurinol\nD. Insulin",
     "markdown": "\n**A.** Aspirin\n**B.** Codeine\n**C.** Allopurinol",
     "braces": " {'A': 'Aspirin', 'B': 'Codeine', 'C': 'Allopurinol'}",
+    "JSON": ' ["Aspirin", "Codeine", "Allopurinol"]',
+    "Python": "\n['Aspirin', 'Codeine', 'Allopurinol']\n",
+    "brackets": " [Aspirin, Codeine, Allopurinol]",
+    "slashes": " (aspirin / codeine / allopurinol)",
+    "roman lines": "\n(i) Aspirin\n(ii) Codeine\n(iii) Allopurinol",
+    "tabs": "\nA\tAspirin\nB\tCodeine\nC\tAllopurinol",
+    "a sentence behind": " Aspirin, codeine or allopurinol?",
+    "bullets after a heading": "\n**Options:**\n- Aspirin\n- Codeine\n- Allopurinol",
 }
 
 
@@ -71,10 +79,45 @@ def test_a_question_that_only_names_drugs_is_left_alone(read: Read, text: str) -
     assert not loaded.notes
 
 
-def test_a_list_of_other_options_is_refused(read: Read) -> None:
-    text = f"{Q}\nA. Aspirin\nB. Codeine\nC. Insulin\nD. Warfarin"
+@pytest.mark.parametrize(
+    "other",
+    [
+        "\nA. Aspirin\nB. Codeine\nC. Insulin\nD. Warfarin",
+        "\nA. Insulin\nB. Aspirin\nC. Codeine\nD. Allopurinol",
+        "\nAspirin\nCodeine\nAllopurinol\nInsulin",
+        "\n- Insulin\n- Aspirin\n- Codeine\n- Allopurinol",
+        "\n- Aspirin\n- Codeine\n- Allopurinol\n- Insulin\nWhich one lowers it?",
+        ' ["Aspirin", "Codeine", "Allopurinol", "Insulin"]',
+        " Options: Aspirin, Codeine, Allopurinol, Insulin",
+    ],
+)
+def test_a_list_of_other_options_is_refused(read: Read, other: str) -> None:
     with pytest.raises(DataError, match=r"line 1.*list"):
-        read([row(question=text)])
+        read([row(question=Q + other)])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ' ["Aspirin", "Codeine", "Insulin"]',
+        ' ["Insulin", "Aspirin", "Codeine", "Allopurinol"]',
+        " Choose from: Aspirin, Codeine, Allopurinol, Insulin.",
+        " (aspirin / codeine / insulin)",
+    ],
+)
+def test_a_list_of_other_options_is_never_half_cut(read: Read, other: str) -> None:
+    assert only(read([row(question=Q + other)])).question == Q + other
+
+
+def test_a_list_follows_a_text_that_names_an_option(read: Read) -> None:
+    text = f"{Q} It is not aspirin."
+    assert only(read([row(question=text + LISTS["lines"])])).question == text
+
+
+def test_a_list_of_two_options_is_cut(read: Read) -> None:
+    text = f'{Q} ["Aspirin", "Codeine"]'
+    made = row(question=text, options=["Aspirin", "Codeine"], answer="A")
+    assert only(read([made])).question == Q
 
 
 def test_mentions_in_the_question_stay_where_they_are(read: Read) -> None:
@@ -143,6 +186,10 @@ def test_padding_in_between_moves_key_and_mentions(read: Read) -> None:
         {"question": "Which drug lowers the crystals of the photomicrograph shown?"},
         {"question": "His skin is shown in Figure 2. Which drug lowers urate?"},
         {"question": "A photograph of the lesion is shown. Which drug lowers urate?"},
+        {"question": "The image shows a rash. Which drug lowers urate?"},
+        {"question": "Refer to the ECG shown below. Which drug lowers urate?"},
+        {"question": "A chest X-ray is shown. Which drug lowers urate?"},
+        {"question": "What does the peripheral smear given below hold?"},
     ],
 )
 @pytest.mark.parametrize("skip", [False, True])
@@ -152,9 +199,10 @@ def test_a_question_that_needs_a_figure_is_counted(
     made = [row(), row(1, **fields), row(2, question="Why?", image="")]
     loaded = read(made, on_bad_row="skip" if skip else "error")
     assert len(loaded.items) == (2 if skip else 3)
-    assert len(loaded.skipped) == skip
+    assert not loaded.skipped
     (note,) = [n for n in loaded.notes if "figure" in n]
-    assert "1 of 3 questions" in note
+    assert note.startswith("1 of 3 questions need a figure")
+    assert note.endswith("left out") == skip
 
 
 @pytest.mark.parametrize(
@@ -165,6 +213,9 @@ def test_a_question_that_needs_a_figure_is_counted(
         "Which imaging study is best?",
         "A CT image showed a mass. Which drug lowers urate?",
         "He figures it out. Which drug lowers urate?",
+        "An X-ray of the chest shows a mass above the diaphragm. Which drug lowers urate?",
+        "Imaging showed a mass. An ECG has shown nothing. Which drug lowers urate?",
+        "MRI is shown to be better than CT above the age of 40. Which drug lowers urate?",
         "Laboratory results are shown below. Which drug lowers urate?",
     ],
 )
@@ -313,6 +364,7 @@ BROKEN: dict[str, tuple[str, str | bytes, str]] = {
     "a field too many": ("csv", "question,A,B,answer\nWhy?,x,y,A\nWhy, so?,x,y,A\n", "line 3"),
     "a field too few": ("csv", "question,A,B,answer\nWhy?,x,A\n", "line 2"),
     "an open quotation mark": ("csv", 'question,A,B,answer\n"Why?,x,y,A\nWhy?,x,y,A\n', "line 2"),
+    "options alone": ("csv", "a,b\nx,y\n", "got the columns a, b;"),
     "a column twice": ("csv", "question,A,A,answer\nWhy?,x,y,A\n", "'A' twice"),
     "a title above": ("csv", "My quiz,,,\nquestion,A,B,answer\nWhy?,x,y,A\n", "header"),
     "NUL": ("csv", "question,A,B,answer\nWh\0y?,x,y,A\n", "NUL"),

@@ -64,7 +64,7 @@ def test_what_is_not_attackable_is_never_asked(by_hand, trial_of):
 def test_a_victim_whose_prompt_does_not_show_what_is_edited_is_never_asked(trial_of):
     rounds, result = play(trial_of(PassageNone(), replace(ITEM, passage="Read me.")), scripted())
     assert rounds == []
-    note = "the victim's prompt shows no passage"
+    note = "the model's prompt shows no passage"
     assert result == TrialResult(verdict=Verdict.NOT_ATTACKABLE, note=note)
 
 

@@ -113,7 +113,7 @@ def test_a_victim_that_shows_no_passage_cuts_none_and_passages_nobody_is_shown_a
     found = with_fitting_passages(part(LONG), [victim(1, "cloze")])
     assert found.questions == (LONG,)
     (note,) = found.loaded.notes
-    assert "1 questions have a passage, but no victim's prompt shows it" in note
+    assert "1 questions have a passage, but no model's prompt shows it" in note
     beside = with_fitting_passages(part(LONG), [victim(1, "cloze"), victim(None)])
     assert beside.loaded.notes == ()
 

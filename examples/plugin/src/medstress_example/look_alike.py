@@ -20,7 +20,7 @@ class LookAlike(Attack):
     def obstacle(self, item, resources):
         """Why this item cannot be attacked, or None."""
         if not distractor_spans(item, resources):
-            return f"no distractor mentions an entity of type {resources.group}"
+            return f"no wrong option mentions an entity of type {resources.group}"
         if resources.perturbations.allowed(item).size == 0:
             return "no name of the vocabulary may replace it"
         return None
