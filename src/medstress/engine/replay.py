@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isclose
 from operator import attrgetter
@@ -312,7 +313,10 @@ class StoredAttack(LeavesOut, Attack):
         return Validity(valid=False, reason=RULE, variant_class=result.get("variant_class"))
 
     def n_excluded(self, candidate: Any, resources: Any) -> Mapping[str, int] | None:
-        """Return the stored numbers."""
+        """Count by the attack's rules; the stored numbers where they read what is not here."""
+        if isinstance(self.of, LeavesOut):
+            with suppress(NotHereError):
+                return self.of.n_excluded(candidate, resources)
         counts: Mapping[str, int] | None = self.result.get("n_excluded")
         return counts
 

@@ -59,6 +59,8 @@ _SHIPPED: Mapping[str, tuple[Any, ...]] = {
 }
 """Key of a group or attack -> its values that name nothing of a user's."""
 _GIVE = "name the experiment with --experiment"
+_OF_ALL = f"noise reads all of the data, of which the folder holds what was asked; {_GIVE}"
+_SAID = ("n_names", "n_undefined", "hash", "undefined")
 _NO_LIST = SynonymGroups("", "", ())
 Place: TypeAlias = tuple[str, str]
 
@@ -169,6 +171,8 @@ class Bench:
         prepared: the plan, with the folder's items; resources are real where they are here.
         folds: name of victims that share the items -> all of them.
         rules: group -> what rules may read without names and vectors.
+        names: group -> the names that may be put in, where they are here.
+        groups: group -> what is said of these.
         lacks: attack, group, or (group, data set) -> why an attack is not drawn again.
         unknown: attack -> why nothing can be said of its trials.
 
@@ -206,6 +210,8 @@ class Bench:
         self._restated: set[str] = set()
         """Names of victims whose prompts another version of medstress wrote."""
         self.rules: dict[str, Any] = {}
+        self.names: dict[str, frozenset[str]] = {}
+        self.groups: dict[str, dict[str, Any]] = {}
         self._attacks = self._read_attacks()
         groups = self._read_groups()
         self.folds = self._read_victims()
@@ -319,11 +325,18 @@ class Bench:
         for label, described in (self._manifest.get("groups") or {}).items():
             part = here.get(label)
             if part is not None and part.fingerprint != parts["groups"].get(label):
-                part = self._lack(label, "what it reads has another hash here")
+                if label == NO_NAMES and part.noise is not None:
+                    self.lacks |= {p.label: _OF_ALL for p in self._attacks if _is_noisy(p.attack)}
+                else:
+                    part = self._lack(label, "what it reads has another hash here")
             names: Any = NoNames()
             types: frozenset[str] = frozenset()
             if part is not None:
                 names, types = part.perturbations, part.resources.types
+                if names.names:
+                    said = part.describe()
+                    self.names[label] = frozenset(names.names)
+                    self.groups[label] = {key: said[key] for key in _SAID}
             elif "vocabulary" in described:
                 names, types = _rules(tables[label]), types_of(tables[label]["type"])
             self.rules[label] = rules = Resources(
@@ -468,6 +481,12 @@ def _own(spec: Mapping[str, Any]) -> Attack | None:
     own.pop("budget", None)  # that of its attack
     control, of = rebuilt(own), _own(spec["control_of"])
     return control_arm(control, of) if isinstance(control, Control) and of is not None else None
+
+
+def _is_noisy(attack: Attack) -> bool:
+    """Return whether an attack, or what a control is of, is noise."""
+    parts = (attack.harmless, attack.of) if isinstance(attack, ControlArm) else (attack,)
+    return any(isinstance(part, Noise) for part in parts)
 
 
 def _reads_files(attack: Attack) -> bool:

@@ -383,11 +383,11 @@ class _Verifying:
         prepared, own = self._bench.prepared, self._own
         records = {part.label: record_of(part, prepared) for part in self._bench.described}
         sets = {
-            part.label: read_from(part)
+            part.label: {"hash": part.loaded.source_hash, **read_from(part)}
             for part in (own.datasets if own else ())
-            if part.loaded.source_hash == self._manifest["datasets"].get(part.label, {}).get("hash")
         }
-        for table, expected in (("records", records), ("datasets", sets)):
+        tables = {"records": records, "groups": self._bench.groups, "datasets": sets}
+        for table, expected in tables.items():
             for label, entry in expected.items():
                 stored = self._manifest[table].get(label, {})
                 for key, value in orjson.loads(orjson.dumps(entry)).items():
@@ -468,9 +468,12 @@ class _Verifying:
             of=trial.attack, calls=calls, verdict=stored.verdict or "", result=stored.result
         )
         judged = replace(trial, attack=attack, resources=bench.rules[trial.group])
-        if (differs := self._outcome(judged, stored, calls, TAKEN)) is not None:
+        # Names and tables that are here say what they said.
+        taken = TAKEN if why is not None or not self._is_ours else frozenset[str]()
+        if (differs := self._outcome(judged, stored, calls, taken)) is not None:
             yield self._where(stored, differs)
-        for at, expected, actual in odd_edits(trial, calls, bench.rules[trial.group]):
+        rules, names = bench.rules[trial.group], bench.names.get(trial.group)
+        for at, expected, actual in odd_edits(trial, calls, rules, names):
             yield self._where(stored, Differs(at, expected, actual))
         resources = trial.resources if why is None else judged.resources
         own = replace(trial, resources=resources)
@@ -816,9 +819,19 @@ def _break(table: str, row: int, expected: str, found: str) -> Break:
 
 
 def odd_edits(
-    trial: Trial, calls: Sequence[StoredCall], rules: Any
+    trial: Trial,
+    calls: Sequence[StoredCall],
+    rules: Any,
+    names: Collection[str] | None = None,
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield (call, expected, found) where a query could not have been asked, as the texts show."""
+    """Yield (call, expected, found) where a query could not have been asked, as the texts show.
+
+    Args:
+        trial: as planned.
+        calls: what it consumed.
+        rules: what its attack may read, as far as it is here.
+        names: of its vocabulary; None if that is not here.
+    """
     attack, item = trial.attack, cast("Question", trial.item)
     fields = attack.fields
     if "options" in fields:
@@ -849,6 +862,8 @@ def odd_edits(
         if one.edits in seen:
             yield at, "no name twice", edit.replacement
         seen.add(one.edits)
+        if names is not None and edit.replacement not in names:
+            yield at, "a name of the vocabulary", f"{edit.replacement!r}"
         if why := _objection(attack.rule, item, edit.replacement, rules):
             yield at, "a name that may be drawn", f"{edit.replacement!r} ({why})"
 
@@ -875,6 +890,10 @@ def plan_breaks(manifest: Mapping[str, Any]) -> Iterator[Break]:
         own = content_hash({"task": victim["task"], "model": victim["model_hash"]})
         if own != (stored := parts["victims"].get(label)):
             yield _break("manifest", 0, f"model {label!r} {own}", str(stored))
+        for one in (victim, *victim.get("by_dataset", {}).values()):
+            source, stored = one["prompt"].get("source"), one["task"].get("template")
+            if source is not None and (own := content_hash(source)) != stored:
+                yield _break("manifest", 0, f"prompt of {label!r} {stored}", f"one of {own}")
 
 
 def odd_sums(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
