@@ -212,6 +212,11 @@ REBUILT = {
         "UPDATE items SET hash = 'blake2b-128:0' WHERE id = 3",
         "table items, row 3: expected 'q2' blake2b-128:",
     ),
+    "a prompt": (
+        "UPDATE manifest SET value = replace(value, '[Question]', '[FORGED]') "
+        "WHERE key = 'victims'",
+        "expected prompt of 'careful' blake2b-128:",
+    ),
     "a fingerprint": (
         "UPDATE manifest SET value = '\"0\"' WHERE key = 'fingerprint'",
         "expected fingerprint",
@@ -520,6 +525,61 @@ def test_a_group_of_shipped_names_is_built_here(workbench, bench):
     found = verify_folder(bench.out)
     assert found.holds
     assert (found.n_redrawn, found.n_judged) == (8, 0)
+
+
+FORGED_HERE = {
+    "what is said of the names": (
+        "UPDATE manifest SET value = json_set(value, '$.drugs.undefined', NULL) "
+        "WHERE key = 'groups'",
+        "expected groups: undefined of 'drugs' \"group 'drugs'",
+    ),
+    "what tables say of a name": (
+        "UPDATE verdicts SET result = json_set(result, '$.evidence', json('[[\"k\",\"s\",null]]')) "
+        "WHERE verdict = 'flipped'",
+        'expected evidence null, found [["k","s",null]]',
+    ),
+    "how many names were left out": (
+        "UPDATE verdicts SET result = json_set(result, '$.n_excluded', json('{\"substring\":1}')) "
+        "WHERE json_extract(result, '$.n_excluded') NOT NULL",
+        "expected n_excluded {",
+    ),
+    "a name that is in no vocabulary": (
+        "UPDATE exchanges SET edits = json_set(edits, '$[0][3]', 'xyzzy') "
+        "WHERE purpose = 'attack' AND trial = 1 AND seq = 1",
+        "expected call 1 with ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED_HERE)
+def test_what_names_and_tables_that_are_here_say_is_compared(workbench, bench, name):
+    bench.tables["entities"][0] = {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"}
+    bench.tables["attack"] = bench.tables["attack"][1:2]
+    bench.write_items(workbench.questions(4))
+    assert bench.run() == 0
+    sql, expected = FORGED_HERE[name]
+    rebuild(bench.out, sql)
+    assert expected in told(bench.out)
+
+
+def test_another_file_than_the_data_set_was_read_from_is_named(copy, own):
+    sql = "UPDATE manifest SET value = json_set(value, '$.{}.hash', '0') WHERE key = 'datasets'"
+    rebuild(copy, sql.format(own.datasets[0].label))
+    assert told(copy) == "None"
+    assert "expected datasets: hash of " in told(copy, own=own)
+
+
+def test_of_a_part_of_the_data_only_noise_is_judged(bench, workbench):
+    """The words that noise reads are those of all rows."""
+    bench.tables["dataset"][0]["limit"] = 2
+    bench.tables["attack"] = [{"name": "swap_noise"}, {"name": "option_order"}]
+    bench.write_items(workbench.questions(4))
+    assert bench.run() == 0
+    found = verify_folder(bench.out)
+    assert found.holds
+    (why,) = found.why
+    assert why.startswith("noise reads all of the data")
+    assert (found.n_redrawn, found.n_judged) == (2, 4)
 
 
 def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
