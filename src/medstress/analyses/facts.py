@@ -121,8 +121,8 @@ class Facts:
 
     @cached_property
     def n_right(self) -> int:
-        """Questions that the model had right before any edit."""
-        return self.distinct(self.row.cell.eligible)
+        """Questions that the model had right before any edit: the mean over seeds and runs."""
+        return mean_right(self.row.cell)
 
     @cached_property
     def n_documents(self) -> int:
@@ -329,7 +329,7 @@ class Facts:
         else:
             cell, noun, least = self.row.cell, self.noun, FEW_QUESTIONS
             kept = cell.answered | cell.open_clean if self.is_clean else cell.eligible
-            n = self.distinct(kept)
+            n = self.n_met if self.is_clean else self.n_right
             if n >= least and noun is not PAIRS and (units := self.distinct(kept, 0)) < n:
                 n, noun = units, DOCUMENTS if self._has_documents else DIFFERENT
         return (n, noun) if n < least else None
@@ -463,7 +463,7 @@ class Facts:
             return {}
         cell = self.apart.cell
         taken, score = _taken(self.apart)
-        n = len(np.unique(cell.units[2][cell.eligible]))
+        n = mean_right(cell)
         lost = f"lost {count_of(taken.value, n)} of {self.noun.count(n)}"
         return {
             "apart": control_words(cell.attack.name),
@@ -491,7 +491,8 @@ class Facts:
             low, high = share.ends
             return f"{_outward(low, self.n_right, floor)} to {_outward(high, self.n_right, ceil)}"
         budget = self.row.cell.budget
-        counts = [int(one.flipped(budget).sum()) for one in cell.by_seed()]
+        runs = len({t.repeat for t in cell.trials})
+        counts = [round(one.flipped(budget).sum() / runs) for one in cell.by_seed()]
         least, most, n = min(counts), max(counts), len(counts)
         return f"{least:,} to {most:,} in {n} seeds" if least < most else f"in each of {n} seeds"
 
@@ -678,6 +679,18 @@ def in_questions(share: float, n: int, way: Callable[[float], int] | None = None
     """
     exact = round(share * n, 9)
     return floor(exact + 0.5) if way is None else way(exact)
+
+
+def mean_right(cell: Cell) -> int:
+    """Count the questions, or entities, that a model had right: the mean over seeds and runs.
+
+    Each question counts by the share of its trials with a clean answer in which it was right, so
+    that what has not ended, or failed, changes nothing.
+    """
+    units = cell.units[2]
+    right = np.bincount(units, cell.eligible)
+    met = np.bincount(units, cell.eligible | cell.answered | cell.open_clean)
+    return max(round(float((right[met > 0] / met[met > 0]).sum())), int(right.any()))
 
 
 def count_of(share: float | None, n: int) -> str:

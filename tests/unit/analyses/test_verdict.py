@@ -725,6 +725,22 @@ def test_answers_that_could_mostly_not_be_read_are_no_evidence(unreadable, faile
         assert other.lines[1] == f"Under harmless edits {where.replace('of 40', 'of the 40')}."
 
 
+def test_where_the_clean_answer_varies_questions_are_counted_as_the_mean_over_seeds_and_runs():
+    """20, 16 and 12 of 24 questions right in three seeds, of which the attack takes half; each seed
+    runs twice."""
+    trials = [
+        trial(i, arm(seed=seed), item=q, repeat=run, flipped_at=1 if i < known / 2 else None)
+        if i < known
+        else trial(i, arm(seed=seed), item=q, repeat=run, verdict=Ended.ALREADY_WRONG)
+        for seed, known in enumerate((20, 16, 12))
+        for run in range(2)
+        for i, q in enumerate(questions(24))
+    ]
+    first = said(planted_run(trials)).lines[0]
+    assert "knew 16 of 24 questions" in first
+    assert "lost 8 of them" in first
+
+
 def test_an_attack_without_a_fitting_control_gets_no_advice_to_add_one():
     lost = [trial(i, flipped_at=1) for i in range(40)]
     on = {"experiment": {"name": "planted", "controls": True}}
