@@ -35,7 +35,7 @@ from medstress.analyses.shown import (
     model_names,
     noun_of,
 )
-from medstress.analyses.success import UNSEEN
+from medstress.analyses.success import UNSEEN, part_of, share_open
 from medstress.core.arms import CONTROLS, NOISE_CONTROL, arm_label
 from medstress.core.trials import Queries, Trial
 from medstress.core.validity import EVIDENCE_CHANGED
@@ -183,22 +183,22 @@ class Facts:
     @cached_property
     def harmless_unseen(self) -> float:
         """Share of the attacked that the control showed no edit."""
-        return _share(self.control_cell, lambda cell: cell.unseen)
+        return part_of(self.control_cell, lambda cell: cell.unseen)
 
     @cached_property
     def harmless_mute(self) -> float:
         """Share of the attacked without any readable answer under the control."""
-        return _share(self.control_cell, lambda cell: cell.mute)
+        return part_of(self.control_cell, lambda cell: cell.mute)
 
     @cached_property
     def open(self) -> float:
         """Share of the attacked that the answers leave open; 0 where most could be read."""
-        return _open(self.row.cell)
+        return share_open(self.row.cell)
 
     @cached_property
     def harmless_open(self) -> float:
         """The same of the control."""
-        return _open(self.control_cell) if self.control_cell else 0.0
+        return share_open(self.control_cell) if self.control_cell else 0.0
 
     @property
     def valid(self) -> Estimate | None:
@@ -631,25 +631,6 @@ def _difference_at(test: Difference, level: float) -> Estimate:
     if worst is not None and worst[0] is not None and worst[1] is not None:
         worst = max(-1.0, worst[0] + low - e.low), min(1.0, worst[1] + high - e.high)
     return replace(e, low=low, high=high, worst=worst)
-
-
-def _share(cell: Cell | None, mask: Callable[[Cell], Mask]) -> float:
-    if cell is None or not cell.eligible.any():
-        return 0.0
-    # Answers before any edit may be open too, which is another matter.
-    return int((mask(cell) & cell.eligible).sum()) / int(cell.eligible.sum())
-
-
-def _open(cell: Cell) -> float:
-    """Return the share of the attacked that may be lost, for all that their answers say.
-
-    0 where at most a tenth of the answers failed or could not be read: then the interval says it.
-    """
-    sums = Queries(*cell.queries[cell.eligible].sum(axis=0).tolist())
-    if sums.unreadable + sums.failed <= UNSEEN * sums.asked:
-        return 0.0
-    read = cell.read("asr")
-    return _share(cell, lambda _: read.counts & read.most & ~read.hit)
 
 
 def subject_of(scores: Scores, model: str) -> str:

@@ -8,7 +8,7 @@ References:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import exp, lgamma, log, log1p
 from statistics import fmean, median
@@ -18,7 +18,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medstress.analyses.run import NEVER, Cell, Pairs, Reading, Run, contrast, pair, share_of
-from medstress.analyses.shown import FLAT, HIDDEN, MEANINGLESS, Remark, right_ones, takes_more
+from medstress.analyses.shown import (
+    FLAT,
+    HIDDEN,
+    MEANINGLESS,
+    Remark,
+    control_words,
+    right_ones,
+    takes_more,
+)
 from medstress.core.arms import MEANINGS, NOISE_CONTROL
 from medstress.core.hashing import rng_for
 from medstress.core.outcomes import TOO_LONG, Verdict, is_too_long
@@ -27,7 +35,7 @@ from medstress.core.trials import Queries, Trial
 from medstress.stats.estimate import WILSON, Ends, Estimate, unknown, wilson_ends
 from medstress.stats.paired import Difference
 from medstress.stats.resampling import RESAMPLES, draw_kinds, mean_over, percentiles
-from medstress.stats.shares import Numbers
+from medstress.stats.shares import Mask, Numbers
 
 EVERY_BUDGET = 1_000
 """Up to this budget `asr_at` lists every one, beyond it those at which the share changes."""
@@ -466,7 +474,8 @@ def loss(run: Run, cell: Cell) -> Loss | None:
 def doubt(
     run: Run, cell: Cell, budget: int | None = None, whole: Cell | None = None, level: float = 0.95
 ) -> str | None:
-    """Say which harmless edits surely lose more than the attack; None where none do.
+    """Say which harmless edits surely lose more than the attack, or have answers that say too
+    little; None where none do.
 
     Args:
         run: the run.
@@ -483,7 +492,29 @@ def doubt(
         high = contrast(*both, pairs.units, level).estimate.ends[1]
         if high is not None and high < 0:
             return takes_more(name)
+        if share_open(controls[name]) > UNSEEN:
+            return f"answers under {control_words(name)} failed or could not be read"
     return None
+
+
+def part_of(cell: Cell | None, mask: Callable[[Cell], Mask]) -> float:
+    """Return a share of the attacked: answers before any edit may be open too, which is another
+    matter."""
+    if cell is None or not cell.eligible.any():
+        return 0.0
+    return int((mask(cell) & cell.eligible).sum()) / int(cell.eligible.sum())
+
+
+def share_open(cell: Cell) -> float:
+    """Return the share of the attacked that may be lost, for all that their answers say.
+
+    0 where at most a tenth of the answers failed or could not be read: then the interval says it.
+    """
+    sums = Queries(*cell.queries[cell.eligible].sum(axis=0).tolist())
+    if sums.unreadable + sums.failed <= UNSEEN * sums.asked:
+        return 0.0
+    read = cell.read("asr")
+    return part_of(cell, lambda _: read.counts & read.most & ~read.hit)
 
 
 def readings(

@@ -512,6 +512,7 @@ def test_equal_builds_are_equivalent_net_of_a_control():
 # What the attack takes, and what harmless edits take.
 FINE, AT_SPACES = ([HELD] * 100, [HELD] * 100), ([HELD] * 100, [1] * 60 + [HELD] * 40)
 LOSES = ([1] * 4 + [HELD] * 96, [1] * 60 + [HELD] * 40)
+UNREAD, UNREAD_IN_B = (*FINE, 60), "answers under harmless edits failed or could not be read in B"
 MANY_LOST = ([1] * 30 + [HELD] * 70, [HELD] * 100)
 HARMLESS_CASES = {
     "of neither": (FINE, FINE, 0.1, "equivalent within the margin", ""),
@@ -520,6 +521,8 @@ HARMLESS_CASES = {
     "of A": (AT_SPACES, FINE, 0.1, "no worse than the margin", "lose more than the attack in A."),
     "of B, which loses less": (MANY_LOST, AT_SPACES, None, "undecided", f"Undecided, as {IN_B},"),
     "of A, which loses less": (AT_SPACES, MANY_LOST, 0.1, "worse", ""),
+    "unreadable, of B": (FINE, UNREAD, 0.1, "undecided", f"Undecided, as {UNREAD_IN_B},"),
+    "unreadable, of A": (UNREAD, FINE, 0.1, "no worse than the margin", "could not be read in A."),
     "of B, which loses more": (FINE, LOSES, 0.2, "undecided", f"Undecided, as {IN_B},"),
 }
 

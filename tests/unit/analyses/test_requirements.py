@@ -140,6 +140,10 @@ CASES = {
     "the other named": (THREE, {**NET, "control": "no_op"}, True, ""),
     "none such named": (THREE, {**NET, "control": "paraphrase"}, None, ""),
     "harmless edits lose more": (BY_CONTROL, ASR, None, "harmless edits lose more than the attack"),
+    "harmless edits unreadable": (
+        *([*lost(0, 100), *lost(0, 100, NO_OP, asked=8, unreadable=8)], ASR, None),
+        "answers under harmless edits failed or could not be read",
+    ),
     "what is left, though harmless edits lose more": (
         *(BY_CONTROL, AFTER, None),
         "harmless edits lose more than the attack",
