@@ -37,6 +37,7 @@ from medstress.core.tables import (
     source_of,
     wrong,
 )
+from medstress.datasets.source import CONVERT_SPANS
 
 NAMED = (
     *("answer", "answer_idx", "answer_text", "context", "id"),
@@ -478,6 +479,14 @@ def _is_prose(rows: Sequence[Row], column: str) -> bool:
 # -- the options ---------------------------------------------------------------------------------
 
 
+def _holds_spans(cell: Any) -> bool:
+    """Return whether a cell lists objects with a start, as entities of a text."""
+    starts = {"start", "begin", "start_offset", "start_char"}
+    return isinstance(cell, list) and any(
+        isinstance(one, dict) and not starts.isdisjoint(one) for one in cell
+    )
+
+
 def _options(
     rows: Sequence[Row], columns: Sequence[str], named: Any, seed: Callable[[Row], Any]
 ) -> OptionsForm:
@@ -501,6 +510,8 @@ def _options(
     if named is None:
         forms += [_in_columns(group) for group in option_columns(columns)]
         forms += _right_and_wrong(columns, seed) if not forms else []
+    if not forms and (spans := next((c for c in columns if _holds_spans(rows[0].get(c))), None)):
+        raise DataError(f"expected questions, got spans of texts in {spans!r}{CONVERT_SPANS}")
     if not forms:
         raise DataError(
             f"expected options in columns such as A, B, C, D, or in one column 'options', got the "

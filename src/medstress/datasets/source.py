@@ -27,6 +27,11 @@ LabelOfType: TypeAlias = Callable[[str], str | None]
 _LOOKED_AT = 1 << 16
 """Bytes of a file that tell its format."""
 _TAGGED = re.compile(r"\S+\t(?:\d{1,3}|O|[BIESLU](?:-\S+)?)\s*")
+CONVERT_SPANS = (
+    ", which medstress does not read: convert each text with spaCy, "
+    "spacy.training.offsets_to_biluo_tags(nlp.make_doc(text), spans), and write rows of tokens and "
+    'labels, which the scheme iobes reads'
+)
 _SPANS = (
     r'"(?:annotations|entities|ents|spans|labels?|ner|result)"\s*:\s*\[\s*(?:\[\s*\d+\s*,\s*\d+\s*,'
     r'\s*"|\{[^{}]*(?:"value"\s*:\s*\{[^{}]*)?"(?:start|begin)(?:_offset|_char)?"\s*:\s*\d+)'
@@ -257,11 +262,7 @@ def refuse_other_formats(path: Path) -> None:
         if is_bigbio:
             form = "is BigBio"
             text = "the passages of each document, joined by spaces, and the offsets of entities"
-        raise UsageError(
-            f"{path} {form}, which medstress does not read: convert {text} with "
-            "spaCy, spacy.training.offsets_to_biluo_tags(nlp.make_doc(text), spans), and write "
-            'rows of tokens and labels, which scheme = "iobes" reads'
-        )
+        raise UsageError(f"{path} {form}{CONVERT_SPANS.replace('each text', text)}")
 
 
 def is_tagged(path: Path) -> bool:

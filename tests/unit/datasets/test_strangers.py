@@ -7,8 +7,10 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
+import polars as pl
 import pytest
 
+import medstress as ms
 from medstress.core.errors import DataError, UsageError
 from medstress.datasets.source import Loaded
 
@@ -423,3 +425,11 @@ def test_a_question_again_with_another_right_answer_is_counted(read: Read) -> No
     loaded = read([row(1), row(2, answer="A"), row(3)])
     assert any(note.startswith("1 of 3 questions are asked again with") for note in loaded.notes)
     assert any(note.startswith("1 of 3 questions are asked again under") for note in loaded.notes)
+
+
+def test_entities_of_texts_are_no_questions_in_a_parquet_file_either(tmp_path):
+    text, entities = "He received warfarin.", [{"start": 12, "end": 20, "label": "Drug"}]
+    path = tmp_path / "s.parquet"
+    pl.DataFrame([{"text": text, "entities": entities}]).write_parquet(path)
+    with pytest.raises(DataError, match="spans of texts in 'entities'"):
+        ms.load_dataset(path)
