@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from rich.console import Console
 
+from medstress.analyses.run import Run
 from medstress.analyses.verdict import VERDICT
 from medstress.core.errors import UsageError
 from medstress.core.text import Edit
@@ -24,6 +25,7 @@ from planted_trials import (
     planted_run,
     right,
     tagged,
+    trial,
 )
 
 
@@ -73,6 +75,22 @@ def test_the_list_shows_white_space_in_words_and_names_controls():
     print_cases(Console(file=stream, width=160), Cases(planted_run(trials)))
     assert "1 space → 2 spaces" in stream.getvalue()
     assert "near names, harmless edits on m" in stream.getvalue()
+
+
+def test_the_list_tells_seeds_and_runs_of_an_arm_apart():
+    def listed(run: Run, width: int) -> str:
+        stream = StringIO()
+        print_cases(Console(file=stream, width=width), Cases(run))
+        return stream.getvalue()
+
+    three = attacked_run({"m": fooled}, 3, seeds=(0, 1, 2), harmless=None)
+    assert {Cases(three).line(one).draw for one in three.trials} == {"seed 0", "seed 1", "seed 2"}
+    text = listed(three, 80)
+    assert "seed 2" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "seed" not in listed(attacked_run({"m": fooled}, 3), 80)
+    runs = planted_run([trial(0, repeat=i) for i in range(2)])
+    assert [Cases(runs).line(one).draw for one in runs.trials] == ["run 1", "run 2"]
 
 
 def test_a_case_names_its_entity_and_the_edit_at_it():

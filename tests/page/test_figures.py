@@ -180,6 +180,30 @@ def test_published_lines_are_named_where_they_are_shown_and_take_none_of_our_rul
         )
 
 
+def test_published_bars_stand_beside_the_papers_own_rule_where_it_was_run():
+    def panels_of(run: Run) -> set[str]:
+        (chart,) = parts_of(run, "figure3")
+        return {point.panel for point in chart.points if point.x == "model, published"}
+
+    (panel,) = panels_of(run_of())
+    assert "choices = as_published" in panel
+    assert panels_of(run_of(SMALL)) == {"cases · drugs · generalists"}
+
+
+def test_searches_and_files_of_vectors_are_told_apart():
+    files = {"a": "/data/e1.txt", "b": "/data/e2.txt"}
+    rules = {"choices": "default", "variants": "exclude"}
+    searches = {f"search {i}": {**zoo(m), **rules} for i, m in enumerate((3, 10))}
+    attacks = {"random": ALL["random"], "near": ALL["n=-20"], **searches}
+    tables = only(run_of(attacks, groups=files), "table1", "table2")
+    for name in ("table1-choices", "table2-choices"):
+        methods = [row["Method"] for row in rows_in(tables[name])]
+        assert methods == 2 * ["PDWS n < 0", "DiscreteZOO, M = 3", "DiscreteZOO, M = 10"]
+    assert [head for head, _ in tables["table2"].heads[0]] == ["", "e1.txt", "e2.txt"]
+    same = only(run_of(groups={"a": "/one/e.txt", "b": "/two/e.txt"}), "table2")["table2"]
+    assert [head for head, _ in same.heads[0]] == ["", "/one/e.txt", "/two/e.txt"]
+
+
 def test_a_model_that_says_nothing_under_attack_may_have_lost_all():
     run = run_of({"random": substitution("random", None, 1)})
     mute = [replace(t, first=None, queries=t.queries._replace(unreadable=1)) for t in run.trials]

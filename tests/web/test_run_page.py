@@ -7,10 +7,11 @@ import pytest
 from medstress.analyses import results, summary
 from medstress.analyses.run import Run
 from medstress.analyses.shown import Chart, Column, Entry, Point, Remark, Shown, Table
-from medstress.report.cases import Cases
-from medstress.report.page import page
+from medstress.report.cases import Cases, json_of, shared
+from medstress.report.html import as_script
+from medstress.report.page import Browser, page
 from medstress.stats.estimate import Estimate
-from planted_trials import planted_run, trial
+from planted_trials import arm, planted_run, trial
 
 pytestmark = pytest.mark.web
 
@@ -39,6 +40,16 @@ def test_one_reads_cases_by_keyboard_and_link(browser, hostile):
     tab.page.get_by_role("link", name="The cases behind it").click()
     tab.page.get_by_text(f"{len(hostile.texts)} cases").wait_for()
     assert lost.get_attribute("data-id") == ids[0]
+
+
+def test_lines_of_an_arm_with_several_seeds_say_theirs(browser, tmp_path):
+    run = planted_run([trial(0, arm(seed=seed), flipped_at=1) for seed in (0, 1)])
+    lines = [Cases(run).line(one) for one in run.trials]
+    data = {**shared([run], lines), "served": False, "cases": list(map(json_of, lines))}
+    file = tmp_path / "page.html"
+    file.write_text(page([run], Browser(data=as_script(data), n_held=2, n_cases=2)), "utf-8")
+    places = browser.open(file).page.locator(".case-second")
+    assert [text.split(" · ")[-1] for text in places.all_inner_texts()] == ["seed 0", "seed 1"]
 
 
 def test_a_printed_page_has_numbers_and_no_controls(browser, hostile):

@@ -11,9 +11,10 @@ References:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any, Literal, TypeAlias
 
 from medstress.analyses.run import Analysis, Cell, Metric, Run
@@ -173,6 +174,15 @@ class Competitor:
         return asr(without(self.cell, left_out), budget)
 
 
+def told_apart(one: Competitor, others: Iterable[Competitor]) -> str:
+    """Return the paper's name of an attack, with M where others share it, or else its label."""
+    m_of = {o.label: o.cell.attack.params.get("candidates") for o in others if o.words == one.words}
+    if len(m_of) < 2:
+        return one.words
+    is_told = len(set(m_of.values())) == len(m_of)
+    return f"{one.words}, M = {m_of[one.label]}" if is_told else f"{one.words} ({one.label})"
+
+
 def competitors(run: Run) -> list[Competitor]:
     """Return the judged attacks of a run, in its order; controls are left out."""
     manifest, victims = run.manifest, run.manifest["victims"]
@@ -228,15 +238,24 @@ def by_setting(attacks: Iterable[Competitor]) -> dict[Setting, list[Competitor]]
 def _embeddings(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the embedding of each group; groups of one type never share a name."""
     names = {}
+    given = {str(group.get("embedding")) for group in groups.values()}
+    n_of = Counter(map(_last, given))
     for label, group in groups.items():
         embedding, distance = str(group.get("embedding")), group.get("distance", "cosine")
-        name = EMBEDDINGS.get(embedding, embedding)
+        own = _last(embedding) if n_of[_last(embedding)] == 1 else embedding
+        name = EMBEDDINGS.get(embedding, own)
         names[label] = name if distance == "cosine" else f"{name}, {distance}"
     kinds = [(canonical_json(groups[label].get("type")), name) for label, name in names.items()]
     return {
         label: name if kinds.count(kind) == 1 else f"{name} ({label})"
         for (label, name), kind in zip(names.items(), kinds, strict=True)
     }
+
+
+def _last(embedding: str) -> str:
+    """Return the last part of a path; the id of a hub is none."""
+    is_path = embedding.startswith(("/", ".", "~")) or embedding.endswith((".txt", ".vec", ".gz"))
+    return PurePath(embedding).name if is_path else embedding
 
 
 def _rules(specs: Sequence[Mapping[str, Any]]) -> list[str]:

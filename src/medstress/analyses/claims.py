@@ -1,8 +1,8 @@
 """The claims of Xian et al. (2025), tested on a run: an effect with its interval, and a finding.
 
 A claim is supported where the whole interval lies on its side, contradicted where it lies on the
-other side, and undecided where it lies on both. What cannot be tested says why. Unreadable and
-missing answers count at their worst.
+other side, and undecided where it lies on both. Two attacks differ where p is at most .05 as well.
+What cannot be tested says why. Unreadable and missing answers count at their worst.
 
 References:
     Xian et al., "Assessing biomedical knowledge robustness in large language models by
@@ -36,6 +36,7 @@ from medstress.analyses.choice import (
     competitors,
     minus,
     notes_on,
+    told_apart,
     tuning_items,
     without,
     zoo_searches,
@@ -50,7 +51,7 @@ from medstress.core.arms import Place
 from medstress.core.items import Question
 from medstress.stats.curves import LEAST_BUDGET, bend, plateau
 from medstress.stats.estimate import Estimate, benjamini_hochberg, unknown
-from medstress.stats.paired import Difference
+from medstress.stats.paired import FEW, Difference, exact_p
 from medstress.stats.resampling import (
     RESAMPLES,
     around,
@@ -59,7 +60,7 @@ from medstress.stats.resampling import (
     item_mean,
     resampled_mean,
 )
-from medstress.stats.shares import Numbers, rate_of
+from medstress.stats.shares import Numbers, rate_of, tally
 
 LEAST = 10
 """The fewest items, or successes a side, for which an effect is estimated."""
@@ -67,6 +68,8 @@ MARGIN = 0.05
 """Two success rates are close where they differ by no more than this."""
 NEARBY = 2.0
 """Two budgets are near where neither is more than this many times the other."""
+LEVEL = 0.05
+"""Two attacks differ where p is at most this."""
 TOP, MOST = 10, 0.5
 """Names that would dominate, and the share of the successes that they would make at least."""
 ALL_MODELS, DEFAULT = "all models", "default"
@@ -143,6 +146,16 @@ def outside(estimate: Estimate, same: float, least: float, most: float) -> Findi
     )
 
 
+def holding_0(estimate: Estimate) -> Estimate:
+    """Widen an interval, and its worst ends, so that they hold 0."""
+    low, high = estimate.low, estimate.high
+    least, most = estimate.ends
+    if low is None or high is None or least is None or most is None:
+        return estimate
+    worst = estimate.worst and (min(least, 0.0), max(most, 0.0))
+    return replace(estimate, low=min(low, 0.0), high=max(high, 0.0), worst=worst)
+
+
 CLOSE: Judge = partial(inside, least=-MARGIN, most=MARGIN)
 DIFFERENT: Judge = partial(outside, same=0.0, least=-MARGIN, most=MARGIN)
 NEAR: Judge = partial(inside, least=1 / NEARBY, most=NEARBY)
@@ -193,8 +206,9 @@ class Claim:
 
     @property
     def finding(self) -> Finding:
-        """What the run says of the claim."""
-        return self.judge(self.effect)
+        """What the run says of the claim; an effect that p does not find may be 0."""
+        effect = self.effect
+        return self.judge(effect if self.p is None or self.p <= LEVEL else holding_0(effect))
 
     @property
     def reason(self) -> str:
@@ -239,8 +253,8 @@ class Claims(Shown):
         yield (
             "A claim is a sentence of the paper; the finding says what this run shows. Supported: "
             "the whole 95 % interval lies on the claimed side; contradicted: on the other; "
-            f"undecided: on both. Close: within ±{MARGIN:g} in ASR; near: within a factor of "
-            f"{NEARBY:g}."
+            f"undecided: on both, or p (not adjusted) is above {LEVEL:g}. Close: within "
+            f"±{MARGIN:g} in ASR; near: within a factor of {NEARBY:g}."
         )
         yield (
             f"Not tested: an attack or analysis is missing, or a side has fewer than {LEAST} items "
@@ -536,6 +550,31 @@ def _bends(ours: Numbers, others: Numbers) -> Numbers:
     return np.asarray(bend(ours) / bend(others))
 
 
+def _past(first: Side, second: Side, budget: int) -> Estimate:
+    """Estimate the mean lead of the first past the second's inflection."""
+    lead = curve_effect(first, second, budget, _lead, (1,), _MEAN)
+    if lead.value is None:
+        return lead
+    items = shared_items(first, second)
+    ours, others = (item_curves(side, items, budget) for side in (first, second))
+    later = np.arange(1, budget + 1) > bend(others.mean(axis=0))
+    return _of_few(lead, (ours - others)[:, later].mean(axis=1), _units(items))
+
+
+def _of_few(effect: Estimate, values: Numbers, units: Any) -> Estimate:
+    """Let the interval of a mean hold 0 where few items differ, and may do so by chance.
+
+    Args:
+        effect: the mean.
+        values: of the items, shape (n_items,).
+        units: of the items (documents), shape (n_items,).
+    """
+    sums = np.round(tally(units, values)[1], _ROUNDED)
+    won, lost = int((sums > 0).sum()), int((sums < 0).sum())
+    is_chance = 0 < won + lost < FEW and exact_p(won, lost) > LEVEL
+    return holding_0(effect) if is_chance else effect
+
+
 def rise_budget(largest: int) -> int:
     """Return the last budget of the rise: halfway to the largest on a logarithmic axis.
 
@@ -551,7 +590,8 @@ def rise_difference(first: Side, second: Side, budget: int) -> Estimate:
 
     def effect(one: Side, other: Side, items: Mapping[str, str]) -> Estimate:
         ours, others = (item_curves(x, items, budget)[:, :last].mean(axis=1) for x in (one, other))
-        return item_mean(ours - others, -1.0, _units(items))
+        values, units = ours - others, _units(items)
+        return _of_few(item_mean(values, -1.0, units), values, units)
 
     return at_worst(effect, first, second)
 
@@ -595,7 +635,6 @@ def dominated(cells: Sequence[Cell], lines: Lines) -> Estimate:
 
 
 _MEAN = "mean over budgets past the inflection"
-_PAST = partial(curve_effect, of=_lead, flat=(1,), what=_MEAN)
 _METHODS: Sequence[tuple[int, str, str, str, Judge]] = (
     (4, "ASR is higher for n < 0 than n > 0", "near", "far", above),
     (7, "B-nearest is close to PDWS n < 0", "nearest", "near", CLOSE),
@@ -642,7 +681,7 @@ def _overtakes(series: Series) -> Iterator[Claim]:
     ours, others = (series.side(method, budget) for method in methods)
     for where, measure, effect_of in (
         ("at the largest budget", "ASR", success_difference),
-        ("over the budgets past the inflection", f"ASR, {_MEAN}", _PAST),
+        ("over the budgets past the inflection", f"ASR, {_MEAN}", _past),
     ):
         effect = unknown(why_not) if why_not else effect_of(ours, others, budget)
         quantity = f"{measure}, {METHODS['random']} minus {METHODS['far']}"
@@ -781,8 +820,10 @@ def _of_embeddings(attacks: Sequence[Competitor]) -> Iterator[Claim]:
                 if budget >= 3:
                     effect = rise_difference([other.cell], [one.cell], budget)
             names = f"{other.setting.embedding} minus {one.setting.embedding}"
-            quantity = f"{measure} of {one.words}, {names}"
-            yield Claim(At(*one.setting.place), 14, statement, quantity, budget, effect, DIFFERENT)
+            alike = (own for own, _ in members if own.setting == one.setting)
+            quantity = f"{measure} of {told_apart(one, alike)}, {names}"
+            at = At(*one.setting.place, one.setting.rule or DEFAULT)
+            yield Claim(at, 14, statement, quantity, budget, effect, DIFFERENT)
         if not members:
             none = unknown(f"no {words} under two embeddings in this run")
             yield Claim(At(*attacks[0].setting.place), 14, statement, part, None, none, DIFFERENT)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -485,11 +485,14 @@ def _tops(
 
 
 def _against_chance(tops: Sequence[tuple[Explained, _Top]]) -> AgainstChance:
-    return AgainstChance(
-        share=item_mean(_by_unit((one, top.share) for one, top in tops)),
-        chance=item_mean(_by_unit((one, top.chance) for one, top in tops)),
-        excess=item_mean(_by_unit((one, top.share - top.chance) for one, top in tops), -1.0),
-    )
+    chance = item_mean(_by_unit((one, top.chance) for one, top in tops))
+    excess = item_mean(_by_unit((one, top.share - top.chance) for one, top in tops), -1.0)
+    if chance.value is not None and excess.low is not None and excess.high is not None:
+        # A share lies between 0 and 1.
+        low, high = max(excess.low, -chance.value), min(excess.high, 1 - chance.value)
+        excess = replace(excess, low=low, high=high)
+    share = item_mean(_by_unit((one, top.share) for one, top in tops))
+    return AgainstChance(share=share, chance=chance, excess=excess)
 
 
 def _mean(values: Iterable[tuple[Explained, float]]) -> Estimate:

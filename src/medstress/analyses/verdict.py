@@ -130,9 +130,9 @@ SECOND: Mapping[str, str] = {
     "score less": "The same noise outside entities costs {cost}, more than where entities are hit.",
     "score as much": "The same noise outside entities costs {cost}; the difference may be chance.",
     "awaited": "Harmless edits have not been tried yet.",
-    "no control fits": "No control fits {nouns}.",
     "is harmless": "Nothing but {attack} was tried.",
     "apart": "No control of {attack} was tried; tried alone, {apart} {apart_lost}.",
+    "pairs": "No harmless edits were tried.",
     "no control fits it": "No control fits {attack}.",
     "not tried": "No harmless edits were tried; --set experiment.controls=true adds them.",
     "attack none": "Under {attack} it lost none (at most {high}{worst}): no more than under "
@@ -176,6 +176,7 @@ REASONS: Mapping[str, str] = {
     "apart": "{apart}, tried alone, may {lose} as {much}",
     "no control": "no harmless edits were tried, and they may {lose} as {much}",
     "no control fits": "no control fits {attack}, and harmless edits may {lose} as {much}",
+    "pairs": "no control fits pairs, and harmless edits may move scores as much",
     "control unseen": "harmless edits may {lose} as many",
     "no skill": "{subject} is {before} before any edit",
     "no score": "{undefined}",
@@ -221,9 +222,9 @@ def _second(f: Facts) -> str:
         "score less": f.is_noise_worse,
         "score as much": has_net,
         "awaited": f.is_awaited,
-        "no control fits": f.noun is PAIRS,
         "is harmless": f.harmless is None and f.is_harmless,
         "apart": f.harmless is None and f.apart is not None,
+        "pairs": f.harmless is None and f.noun is PAIRS,
         "no control fits it": f.harmless is None and f.fits_none,
         "not tried": f.harmless is None,
         "attack none": f.is_harmless_first and not loses,
@@ -245,6 +246,7 @@ def _reasons(f: Facts) -> list[str]:
     """Return the rules of reasons that hold."""
     is_first, is_noisy, takes_less = f.is_harmless_first, f.is_noisy, f.takes_less
     lacks = f.lacks_control and (f.harmless is None or f.control == "repeat")
+    untried, is_pairs = lacks and f.apart is None, f.noun is PAIRS
     holds = {
         "mute": f.mute > UNSEEN,
         "answers open": f.open > UNSEEN and f.mute <= UNSEEN,
@@ -264,8 +266,9 @@ def _reasons(f: Facts) -> list[str]:
         "control mute": f.harmless_mute > UNSEEN,
         "control open": f.harmless_open > UNSEEN and f.harmless_mute <= UNSEEN,
         "apart": lacks and f.apart is not None,
-        "no control": lacks and f.apart is None and not f.fits_none,
-        "no control fits": lacks and f.apart is None and f.fits_none,
+        "no control": untried and not f.fits_none and not is_pairs,
+        "no control fits": untried and f.fits_none and not is_pairs,
+        "pairs": untried and is_pairs and not f.few,
         "control unseen": f.lacks_control and not lacks,
         "no skill": f.score is not None and (f.score.before.value or 0.0) < NO_SKILL,
         "no score": bool(f.undefined),
@@ -281,6 +284,7 @@ UNREAD_ELSEWHERE = "{attack}: {mute} of {right_nouns} {unread}"
 UNSEEN_ELSEWHERE = "{attack}: {unseen} of {right_nouns} {were} never attacked"
 LACKS_ELSEWHERE = "harmless edits may {lose} as {much} as {attack}{of}"
 NEVER = "{attack} never changed a text{place}"
+ALL_FAILED = "every trial of {attack}{place} failed"
 UNDEFINED_ELSEWHERE = "{attack}: {word} after the edits is {why}"
 SAME_TYPE = " Random names of the same type lose {same_type}."
 ALSO, MORE = " Also {lost}: {parts}.", "{n} more"
@@ -454,7 +458,9 @@ def _trust(run: Run, facts: Facts, rest: Sequence[Facts], rows: Sequence[Row]) -
                 one.counts.share_unseen == 1 for one in own if one.key.attack == row.key.attack
             )
             place = "" if is_alone else f" of {row.key.dataset}, {row.key.group}"
-            yield "no", NEVER.format(attack=attacks[row.key.attack], place=place)
+            n = row.counts
+            text = NEVER if n.n_failed + n.n_cut_short < n.n_eligible else ALL_FAILED
+            yield "no", text.format(attack=attacks[row.key.attack], place=place)
 
     held = {text: level for level, text in reasons()}
     level: Level = "no" if "no" in held.values() else "too few" if held else "yes"

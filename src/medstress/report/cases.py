@@ -133,6 +133,8 @@ class Line:
     """P(right answer) on the clean item; of a pair its similarity."""
     validity: str
     """`yes`, `no` or `not known`: whether the right answer is still right."""
+    draw: str
+    """Seed and run, of which its arm has several; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +229,13 @@ class Cases:
         self.headline: Mapping[str, str] = (verdict.behind if verdict else None) or {}
         outcomes = {outcome: i for i, outcome in enumerate(OUTCOMES)}
         cells = {(cell.place, cell.attack.label): i for i, cell in enumerate(run.cells)}
+        self._draws = {
+            (cell.place, cell.attack.label): (
+                len(cell.seeds) > 1,
+                any(trial.repeat for trial in cell.trials),
+            )
+            for cell in run.cells
+        }
         named = tuple(map(self.headline.get, ("dataset", "group", "victim", "attack")))
         ranks: dict[int, tuple[bool, bool, int]] = {}
 
@@ -261,7 +270,13 @@ class Cases:
             after=_read(trial, trial.last),
             score=_score(trial, trial.before.scores if trial.before else None),
             validity=_STILL[validity.valid],
+            draw=self._draw(trial),
         )
+
+    def _draw(self, trial: Trial) -> str:
+        seeds, runs = self._draws[trial.arm.place, trial.arm.attack.label]
+        words = [f"seed {trial.arm.seed}"] * seeds + [f"run {trial.repeat + 1}"] * runs
+        return ", ".join(words)
 
     def cases(self, trials: Iterable[Trial], *, most_tried: int | None = MOST_TRIED) -> list[Case]:
         """Build cases, reading the folder once.
@@ -742,6 +757,7 @@ def print_cases(console: Console, cases: Cases) -> None:
         column("Change", lambda line: str(line.change) if line.change else None),
         column("Answer", lambda line: arrow(line.before, line.after)),
         column("Item", "item"),
+        column("Draw", lambda line: line.draw or None),
         column("Attack on model", lambda line: f"{cases.names[line.attack]} on {line.model}")
         if is_attacked
         else column("Model", "model"),

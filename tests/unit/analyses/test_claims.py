@@ -152,6 +152,20 @@ def test_differences_by_chance_are_undecided_and_nothing_else_is_said():
     assert findings(result, 4) == [UNDECIDED] * 2
 
 
+@pytest.mark.parametrize(("n", "finding"), [(5, UNDECIDED), (6, SUPPORTED)])
+def test_five_against_none_decide_nothing(n, finding):
+    """Five items are p = .0625, six p = .031, though the interval of both is clear of 0."""
+
+    def only_near(i: int, params: Mapping[str, Any]) -> int | None:
+        n_of = params.get("n")
+        return 1 if i < 20 or (i < 20 + n and n_of is not None and n_of < 0) else None
+
+    attacks = {f"n={n:g}": substitution("pdws", n, budget=1) for n in (-5.0, 5.0)}
+    row = the(claims(run_of(only_near, attacks, n=60)), 4, "ASR is higher")
+    assert row.effect.low > 0
+    assert (row.finding, row.p <= 0.05) == (finding, n == 6)
+
+
 def test_what_cannot_be_tested_names_the_reason():
     result = claims(run_of(lambda i, s: 1 if i % 2 else None, {"n=5": substitution("pdws", 5.0)}))
     row = the(result, 4, "ASR is higher")
@@ -225,6 +239,55 @@ def test_the_effect_of_the_embedding_is_found_where_it_is_planted():
     assert the(result, 14, "plateau of DiscreteZOO").finding is CONTRADICTED
     same = two_embeddings({"coder": fast, "gte": fast}, attacks)
     assert the(same, 14, "rise of PDWS").finding is CONTRADICTED
+
+
+def test_few_items_that_differ_say_nothing_of_an_embedding():
+    def found(n: int) -> Outcome:
+        return lambda i, params: 1 if i < 20 + n else None
+
+    attacks = {"near": substitution("pdws", -20.0), "zoo": zoo()}
+    for n, finding in ((5, UNDECIDED), (6, SUPPORTED)):
+        result = two_embeddings({"coder": found(0), "gte": found(n)}, attacks)
+        assert the(result, 14, "rise of PDWS").finding is finding
+        assert the(result, 14, "plateau of DiscreteZOO").finding is finding
+
+
+def test_attacks_under_two_embeddings_are_told_apart():
+    every: Outcome = lambda i, params: 1  # noqa: E731
+    names = {"coder": every, "/data/gte.txt": every}
+
+    def said(attacks: Mapping[str, Any]) -> list[tuple[str, str]]:
+        rows = two_embeddings(names, attacks).rows
+        return [(r.at.arms, r.quantity) for r in rows if r.number == 14 and r.budget]
+
+    of = "ASR of DiscreteZOO{}, coder minus gte.txt"
+    few, many = zoo(2), zoo(10)
+    assert said({"few": few, "many": many}) == [
+        ("default", of.format(", M = 2")),
+        ("default", of.format(", M = 10")),
+    ]
+    assert said({"few": few, "slow": zoo(2, learning_rate=1.0)}) == [
+        ("default", of.format(" (few)")),
+        ("default", of.format(" (slow)")),
+    ]
+    of_rule = {"own": zoo(choices="default"), "paper": zoo(choices="as_published")}
+    rules = ["choices = default", "choices = as_published"]
+    assert said(of_rule) == [(rule, of.format("")) for rule in rules]
+
+
+def test_random_sampling_overtakes_on_more_than_a_few_items():
+    """Most items flip alike; a few flip under random sampling alone, after the inflection."""
+
+    def overtakes(n: int) -> Outcome:
+        def outcome(i: int, params: Mapping[str, Any]) -> int | None:
+            late = 4 if params["sampler"] == "random" and i < 80 + n else None
+            return 1 + i % 3 if i < 80 else late
+
+        return outcome
+
+    attacks = {"random": substitution("random"), "far": substitution("pdws", 5.0)}
+    for n, finding in ((5, UNDECIDED), (6, SUPPORTED)):
+        assert findings(claims(run_of(overtakes(n), attacks)), 6) == [finding] * 2
 
 
 def test_names_of_their_own_are_no_reusable_names():

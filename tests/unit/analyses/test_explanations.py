@@ -73,6 +73,12 @@ def test_the_top_token_of_a_planted_edit_lies_in_it_beside_what_chance_gives():
     assert edit.excess.value == pytest.approx(31 / 32)
     # The edit is in the option that was answered, which has no other token.
     assert row.top_after["answer"].share.value == 1.0
+    # A share of at most 1 exceeds chance by no more, and one of at least 0 lies no farther below.
+    assert edit.excess.high == pytest.approx(31 / 32)
+    elsewhere = [explained(one, after=side(0.0, "B", rest=0.2)) for one in wins]
+    edit = explanations(wins, elsewhere).rows[0].top_after["edit"]
+    assert (edit.share.value, edit.excess.value) == (0.0, -1 / 32)
+    assert edit.excess.low == -1 / 32 < edit.excess.high
 
 
 def test_a_top_token_that_moves_into_the_edit_has_changed_and_one_that_stays_has_not():

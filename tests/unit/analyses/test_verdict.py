@@ -377,6 +377,9 @@ def test_an_attack_that_never_came_is_a_reason_not_to_rely_on_the_others():
     tried = [trial(i, elsewhere, item=q) for i, q in enumerate(questions(34))]
     reasons = said(planted_run([*trials, *never, *tried])).trust.reasons
     assert any(one.startswith("search never changed a text of cases, drugs") for one in reasons)
+    failed = [replace(one, verdict=Ended.FAILED) for one in never]
+    reasons = said(planted_run([*trials, *failed])).trust.reasons
+    assert reasons == ["every trial of search failed"]
 
 
 @pytest.mark.parametrize(("n_harmless", "level"), [(82, "no"), (5, "yes")])
@@ -592,7 +595,17 @@ def test_few_documents_are_said_and_not_chance_where_p_says_otherwise():
     ]
 
 
-def test_pairs_lose_a_correlation():
+MOVE_AS_MUCH = "no control fits pairs, and harmless edits may move scores as much"
+
+
+@pytest.mark.parametrize(
+    ("n", "ends", "third", "level"),
+    [
+        (20, "", "Too few pairs to rely on this: 20.", "too few"),
+        (80, "; −.20 to .40", f"Do not rely on this: {MOVE_AS_MUCH}.", "no"),
+    ],
+)
+def test_pairs_lose_a_correlation(n, ends, third, level):
     record = AttackRecord(
         label="keyboard_noise", name="keyboard_noise", whole_copy=True, judged=False
     )
@@ -606,18 +619,17 @@ def test_pairs_lose_a_correlation():
             before=None,
             last=None,
         )
-        for i in range(20)
+        for i in range(n)
     ]
-    main = score(20, (0.906, 0.8, 0.95), (0.173, -0.2, 0.4), (0.732, 0.4, 1.1), None, 0.0005)
+    main = score(n, (0.906, 0.8, 0.95), (0.173, -0.2, 0.4), (0.732, 0.4, 1.1), None, 0.0005)
     verdict = with_score(planted_run(trials), main, "pearson")
     assert verdict.lines == [
         "The correlation of overlap with people's scores falls from .91 to .17 under keyboard "
-        "noise (20 pairs).",
-        "No control fits pairs.",
-        "Do not rely on this: no harmless edits were tried, and they may lose as much; only 20 "
-        "pairs.",
+        f"noise ({n} pairs{ends}).",
+        "No harmless edits were tried.",
+        third,
     ]
-    assert verdict.trust.level == "no"
+    assert verdict.trust.level == level
 
 
 def test_a_pair_whose_score_moves_is_not_lost():
@@ -635,7 +647,7 @@ def test_a_pair_whose_score_moves_is_not_lost():
     ]
     lines = said(planted_run(trials)).lines
     assert lines[0].endswith("Under searched swaps it changed the score of 53 of them (46 to 57).")
-    assert "no harmless edits were tried, and they may change as many" in lines[2]
+    assert MOVE_AS_MUCH in lines[2]
 
 
 def test_random_names_of_the_type_stand_beside_harmless_edits():

@@ -144,6 +144,7 @@
       if ((data.values[part] || []).length > 1) place.push(words(part, one[part]));
     }
     if (isReadable) place.push(one.item);
+    if (one.draw) place.push(one.draw);
     line.append(first, within("span", "case-second", make("bdi", place.join(" · "))));
     line.addEventListener("click", () => open(one.id, { focus: true }));
     return within("li", null, line);

@@ -30,6 +30,7 @@ from medstress.analyses.choice import (
     has_choice,
     minus,
     rates_of,
+    told_apart,
     tuning_items,
     without,
 )
@@ -373,9 +374,16 @@ def _eligible(choice: Choice) -> Entry:
     return Entry(value=choice.n_eligible, lines=("too few",) if choice.is_of_few else ())
 
 
+def _method(line: Rates, choice: Choice) -> str:
+    """Return the method of a choice, with what tells several searches of a line apart."""
+    if choice.key == EXPONENT:
+        return METHODS[choice.chosen.method]
+    return told_apart(choice.chosen, (own.chosen for own in line.choices.values()))
+
+
 _CHOSEN = (
     *_named(lambda row: row[0].setting, *_NAMES),
-    column("Method", lambda row: METHODS.get(row[1].chosen.method, row[1].chosen.label)),
+    column("Method", lambda row: _method(*row)),
     column("Chosen", lambda row: f"{row[1].symbol} = {minus(row[1].value)}", key="chosen"),
     column("Tried", lambda row: ", ".join(map(minus, row[1].tried)), key="tried"),
     column("On", lambda row: _CHOSEN_ON[row[1].rule]),
@@ -463,6 +471,9 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
         return kinds.index(s.victim_group or ""), s.parameters or 0.0, s.place.victim
 
     several = len({(line.setting.embedding, line.setting.rule) for line in lines}) > 1
+    # Published success is under the paper's own rule.
+    by_rule = [r for r in lines if any(one.is_as_published for one in r.columns.values())]
+    asked_so = {line.setting.asked for line in by_rule}
     points: list[Point] = []
     for line in sorted(lines, key=rank):
         s, printed = line.setting, line_of("xian2025", line.setting)
@@ -470,7 +481,7 @@ def _figure_3(run: PaperRun) -> Iterator[Part]:
         panel = " · ".join(filter(None, (s.place.dataset, s.types, *extra, f"{s.victim_group}s")))
         own = [Point(s.place.victim, line.asr[m], METHODS[m], panel) for m in MAIN if m in line.asr]
         points += own
-        if printed:
+        if printed and (line in by_rule or s.asked not in asked_so):
             name = f"{s.place.victim}, published"
             points += [
                 Point(name, printed.asr[m], METHODS[m], panel) for m in MAIN if m in printed.asr
