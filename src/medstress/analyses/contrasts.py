@@ -207,8 +207,7 @@ def contrasts(
     wanted = metric or shares[0]
     if scores is not None:
         wanted = metric or (wanted if scores.after is None else f"{scores.scoring.main}_after")
-        # Only a control makes them doubtful.
-        every = [scores_of(run, cell) if run.controls(cell) else None for run, cell in sides]
+        every = [scores_of(run, cell) for run, cell in sides]
         for name in scores.shown(wanted):
             row = _of_score(arm, scores, name, margin, decides=name == wanted)
             whys = [of.doubt(name) if of and not arm.is_of_one_model else None for of in every]

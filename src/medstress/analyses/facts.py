@@ -85,6 +85,8 @@ class Facts:
     control_cell: Cell | None
     is_awaited: bool
     """Whether a control is planned and has not been asked."""
+    has_control: bool = False
+    """Whether harmless edits were asked, even if nothing of the attack compares with them."""
     fits_none: bool
     """Whether the run would have a control of this attack, if one fitted."""
     apart: Row | None
@@ -548,6 +550,7 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
         first = next((name for name in HARMLESS if name in tried), None)
         control = (row.loss.headline if row.loss else None) or first
         is_planned = any(arm_label(row.key.attack, n) in run.manifest["attacks"] for n in HARMLESS)
+        has_control = bool(run.controls(row.cell))
         # By default questions have controls, other items none. Of controls that a list names, one
         # that it leaves out may fit.
         is_question = noun_of(row.cell.trials[0]) is QUESTIONS
@@ -565,7 +568,9 @@ def facts_of(run: Run, rows: Sequence[Row], every: Sequence[Row]) -> Iterator[Fa
             control=control,
             control_cell=run.controls(row.cell).get(control) if control else None,
             is_awaited=control is None and not run.is_complete and is_planned,
-            fits_none=not is_planned and (wants_controls or changes_nothing(row.cell)),
+            has_control=has_control,
+            fits_none=not (is_planned or has_control)
+            and (wants_controls or changes_nothing(row.cell)),
             apart=None if _is_harmless(row) else _apart(row, apart),
         )
 

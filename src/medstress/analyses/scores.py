@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from medstress.analyses.run import Cell, Pairs, Run
 from medstress.analyses.shown import FLAT, HIDDEN, takes_more
+from medstress.analyses.success import UNSEEN
 from medstress.core.arms import NOISE_CONTROL
 from medstress.core.items import QUESTIONS
 from medstress.core.outcomes import Verdict
@@ -39,6 +40,7 @@ from medstress.tasks.scores import Resamples, Scoring
 
 SUFFIXES = ("_after", "_drop", "")
 """Of the perturbed copy, how much it falls, of the clean data."""
+COPY_FAILED = "more than a tenth of the answers under attack failed"
 CHANCE = 0.05
 """A difference whose p-value lies above it may be chance."""
 Key: TypeAlias = tuple[int | None, str]
@@ -250,6 +252,8 @@ class Scores(Mapping[str, Score]):
     """What the clusters are: documents, sentences, pairs."""
     has_copy: bool = field(metadata=HIDDEN)
     """Whether the perturbed copy of the data was answered."""
+    is_open: bool = field(default=False, metadata=HIDDEN)
+    """Whether more than a tenth of the answers about the copy failed."""
     columns: Mapping[str, Any] = field(init=False, metadata=FLAT)
     """As a row of JSON has them: `f1`, `f1_after`, `f1_drop`, `f1_net_drop`."""
 
@@ -270,8 +274,11 @@ class Scores(Mapping[str, Score]):
         return len(self.scores)
 
     def doubt(self, metric: str) -> str | None:
-        """Say that noise outside entities surely takes more of a score; None where it does not."""
+        """Say that answers about the copy failed, or that noise outside entities surely takes more
+        of a score; None where neither is so."""
         score = None if metric in self.scores else self.scores.get(_plain(metric))
+        if score is not None and self.is_open:
+            return COPY_FAILED
         high = None if score is None else score.net_drop.high
         return takes_more(NOISE_CONTROL) if high is not None and high < 0 else None
 
@@ -335,6 +342,7 @@ def scores(run: Run, cell: Cell) -> Scores | None:
         n_clusters=sample.n_clusters,
         clusters=sample.units,
         has_copy=bool(both),
+        is_open=_has_copy(cell) and len(ours.clean) - len(both) > UNSEEN * len(ours.clean),
     )
 
 

@@ -30,7 +30,7 @@ _TAGGED = re.compile(r"\S+\t(?:\d{1,3}|O|[BIESLU](?:-\S+)?)\s*")
 CONVERT_SPANS = (
     ", which medstress does not read: convert each text with spaCy, "
     "spacy.training.offsets_to_biluo_tags(nlp.make_doc(text), spans), and write rows of tokens and "
-    'labels, which the scheme iobes reads'
+    "labels, which the scheme iobes reads"
 )
 _SPANS = (
     r'"(?:annotations|entities|ents|spans|labels?|ner|result)"\s*:\s*\[\s*(?:\[\s*\d+\s*,\s*\d+\s*,'

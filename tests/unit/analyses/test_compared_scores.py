@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from medstress.analyses.compare import Comparison, Side, compare
+from medstress.analyses.scores import COPY_FAILED
 from medstress.core.arms import AttackRecord
 from medstress.core.trials import Trial
 from planted_trials import NEAR, arm, paired, planted_run, tagged
@@ -78,6 +79,15 @@ def test_a_tagger_that_loses_all_is_worse_than_one_that_loses_nothing():
     assert alike.deciding[0].difference.high == pytest.approx(0.0602, abs=1e-4)
     assert on(*same, margin=0.05).verdict == "equivalent within the margin"
     assert on(*same, margin=0.04).fails
+
+
+def test_copies_that_failed_make_no_model_equivalent():
+    whole = texts(120, lambda _: True)
+    lost = [replace(t, last=None) if int(t.item.id[1:]) % 5 == 0 else t for t in whole]
+    assert on(whole, whole, margin=0.1).verdict == "equivalent within the margin"
+    found = on(whole, lost, margin=0.1)
+    assert (found.verdict, found.fails) == ("undecided", True)
+    assert found.sentence.startswith(f"Undecided, as {COPY_FAILED} in B,")
 
 
 OUTSIDE = AttackRecord(label="control of swap", name="non_entity_noise", whole_copy=True)

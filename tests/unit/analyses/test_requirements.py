@@ -18,6 +18,7 @@ from medstress.analyses.requirements import (
     requirements_of,
 )
 from medstress.analyses.run import Run
+from medstress.analyses.scores import COPY_FAILED
 from medstress.analyses.shown import as_json
 from medstress.core.arms import Arm, AttackRecord
 from medstress.core.errors import StoreError
@@ -479,6 +480,15 @@ def test_losing_more_outside_entities_than_within_is_not_judged(metric, limit):
         assert judged.met is met
         why = None if met else "noise outside entities takes more than the attack"
         assert judged.reason == why
+
+
+@pytest.mark.parametrize(("n_failed", "met"), [(6, True), (7, None)])
+def test_scores_of_copies_that_mostly_failed_are_not_judged(n_failed, met):
+    kept = texts(60, "B-Drug")
+    rows = [replace(t, last=None) for t in kept[:n_failed]] + kept[n_failed:]
+    judged = of(rows, {"metric": "f1_after", "min_low": 0.5})
+    assert judged.met is met
+    assert judged.reason == (None if met else COPY_FAILED)
 
 
 def test_scores_of_data_sets_are_judged_where_there_are_enough_documents():

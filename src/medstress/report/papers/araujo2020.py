@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TypeAlias
 
 from medstress.analyses.results import RESULTS, Row
+from medstress.analyses.scores import COPY_FAILED
 from medstress.analyses.shown import Chart, Column, Entry, Point, Table, Value, label
 from medstress.analyses.training import (
     ORIGINAL,
@@ -156,12 +157,17 @@ class _Scores:
             for row in self.rows
             if (s := row.scores) is not None and s.are_few
         )
+        failed = [
+            f"{row.key.victim}, {row.key.attack}: {COPY_FAILED}, and the scores leave these out."
+            for row in self.rows
+            if row.scores is not None and row.scores.is_open
+        ]
         seeds = {seed for row in self.rows for seed in row.cell.seeds if seed is not None}
         n_seeds = len({one.seed for one in self.training.models}) if self.training else 0
         means = [f"Ours: means over {n_seeds} training seeds."] if n_seeds > 1 else []
         has_printed = any(self.printed(CLEAN, m)[0] for m in MEASURES)
         source = [NOT_OURS.format(source=SOURCE), PRINTED] if has_printed else []
-        return (*means, seeds_note(seeds), INTERVALS, *few, *source)
+        return (*means, seeds_note(seeds), INTERVALS, *few, *failed, *source)
 
     def table(
         self,
