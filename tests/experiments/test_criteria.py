@@ -74,6 +74,21 @@ def test_a_missed_criterion_ends_with_3(planted):
     assert set(found[1]) >= {"metric", "at_budget", "control", "slice", "against", "reason"}
 
 
+def test_a_run_that_gets_items_an_attack_or_a_model_later_says_so_beside_its_criteria(planted):
+    bench = planted(0.1, n=8, metric="asr", max_high=0.9)
+
+    def caution():
+        bench.run()
+        return judged(bench)["caution"]
+
+    assert caution() is None
+    bench.tables["attack"].append(bench.attack("farthest"))
+    assert caution() == "the run was extended once after its first query"
+    bench.tables["victim"].append({**bench.tables["victim"][0], "name": "other", "version": "2"})
+    assert caution() == "the run was extended 2 times after its first query"
+    assert caution() == "the run was extended 2 times after its first query"
+
+
 def test_failed_trials_go_before_missed_criteria(planted):
     bench = planted(0.9, n=20, metric="asr", max_high=0.1)
     victim = bench.root / "victim.py"

@@ -69,8 +69,6 @@ _SENTENCES: Mapping[str, str] = {
     "trial keeps the answer that it was judged by.",
     "unfinished": "`medstress test` or `medstress explain` was begun and has not ended. Repeat it: "
     "what was answered is kept.",
-    "extended": "Items were added {times} after the run had begun. Whoever saw numbers may have "
-    "stopped when they looked good, so criteria show less.",
     "skipped_rows": "{n:,} bad {rows} left out of {dataset}. The first: {first}",
     "synonyms": "{attack} on {dataset}: of {n_mentions:,} mentions {n_listed:,} get a listed name "
     "of the same thing, {n_defined:,} are acronyms that are spelt out as their text defines them, "
@@ -141,8 +139,6 @@ def _state(run: Run) -> Iterator[Remark]:
         yield _say("incomplete", so_far=so_far)
     elif run.folder.root is None:
         yield _say("unfinished")
-    if n := (run.manifest.get("criteria") or {}).get("extended", 0):
-        yield _say("extended", times="once" if n == 1 else f"{n:,} times")
     if n := run.manifest.get(SHARDS, {}).get("answered_otherwise", 0):
         yield _say("answered_otherwise", n=n)
 

@@ -180,8 +180,8 @@ def requirements_of(run: Run, open_run: OpenRun | None = None) -> Requirements |
     if not fixed or not fixed["criteria"]:
         return None
     n = fixed.get("extended", 0)
-    times = "time" if n == 1 else "times"
-    caution = f"items were added {n} {times} after the first query" if n else None
+    times = "once" if n == 1 else f"{n} times"
+    caution = f"the run was extended {times} after its first query" if n else None
     reader, rows = _Reader(run, open_run), []
     for criterion in fixed["criteria"]:
         if not run.is_complete:

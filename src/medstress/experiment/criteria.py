@@ -152,8 +152,11 @@ def entries(prepared: Prepared, stored: Mapping[str, Any], *, has_answers: bool)
     if slices is not None or stored.get("slices"):
         own["slices"] = slices
     if criteria is not None and has_answers:
-        items = stored["parts"]["items"]
+        parts = stored["parts"]
+        now = {"attacks": prepared.attacks, "victims": prepared.victims}
+        items = parts["items"]
         adds = any(set(new) - set(items.get(k, new)) for k, new in prepared.selected().items())
+        adds |= any(one.label not in parts[kind] for kind in now for one in now[kind])
         n = (before or {}).get("extended", 0) + adds
         criteria |= {"extended": n} if n else {}
     if criteria is not None or before:

@@ -88,7 +88,6 @@ def endpoint(**notes: Any) -> dict[str, Any]:
         (endpoint(left_out={"seed": "unknown field"}), ["left_out"], "unknown field"),
         (endpoint(without_system="no system role"), ["system_turns"], "no system role"),
         (endpoint(reads_at_most=4096), ["window"], "4,096 tokens"),
-        ({"criteria": {"extended": 2}}, ["extended"], "2 times"),
         (
             {"controls": {"left_out": {"near": {"same_type": "it is that attack"}}}},
             ["control_left_out"],

@@ -517,13 +517,13 @@ def test_a_run_that_was_extended_says_so_beside_every_criterion():
     run = required(lost(0, 100), ASR, {**ASR, "metric": "asr"}, require={"extended": 1})
     computed = run.of(REQUIREMENTS)
     assert [row.caution for row in computed.rows] == [
-        "items were added 1 time after the first query"
+        "the run was extended once after its first query"
     ] * 2
     assert [remark.rule for remark in computed.remarks()] == ["criterion_extended"] * 2
     assert [row["caution"] for row in as_json(computed)["rows"]] == [
         row.caution for row in computed.rows
     ]
-    assert all("items were added" in case.sentence for case in computed.decisions())
+    assert all("was extended once" in case.sentence for case in computed.decisions())
 
 
 def test_one_that_is_missed_or_not_judged_fails_the_run():
