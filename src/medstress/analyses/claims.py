@@ -134,16 +134,19 @@ def inside(estimate: Estimate, least: float, most: float) -> Finding:
 
 
 def outside(estimate: Estimate, same: float, least: float, most: float) -> Finding:
-    """Judge the claim that an effect differs from `same`: it does, or lies between two bounds.
+    """Judge the claim that an effect differs from `same`; between two bounds it hardly does.
 
-    >>> outside(Estimate(value=0.0, n=50, low=-0.02, high=0.04, method=""), 0, -0.05, 0.05).value
+    >>> outside(Estimate(value=0.02, n=50, low=0.01, high=0.04, method=""), 0, -0.05, 0.05).value
     'contradicted'
     """
-    return _judged(
-        estimate,
-        lambda low, high: low > same or high < same,
-        lambda low, high: least <= low and high <= most,
-    )
+
+    def hardly(low: float, high: float) -> bool:
+        return least <= low and high <= most
+
+    def differs(low: float, high: float) -> bool:
+        return (low > same or high < same) and not hardly(low, high)
+
+    return _judged(estimate, differs, hardly)
 
 
 def holding_0(estimate: Estimate) -> Estimate:
@@ -254,7 +257,8 @@ class Claims(Shown):
             "A claim is a sentence of the paper; the finding says what this run shows. Supported: "
             "the whole 95 % interval lies on the claimed side; contradicted: on the other; "
             f"undecided: on both, or p (not adjusted) is above {LEVEL:g}. Close: within "
-            f"±{MARGIN:g} in ASR; near: within a factor of {NEARBY:g}."
+            f"±{MARGIN:g} in ASR; near: within a factor of {NEARBY:g}. What is close, or near, "
+            "contradicts claims 12 and 14."
         )
         yield (
             f"Not tested: an attack or analysis is missing, or a side has fewer than {LEAST} items "
