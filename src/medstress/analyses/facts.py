@@ -597,7 +597,8 @@ def _taken(row: Row) -> tuple[Estimate, Score | None]:
     if row.scores is not None and row.scores.main.drop.value is not None:
         return row.scores.main.drop, row.scores.main
     if row.cell.attack.asks_clean_only and row.knows is not None:
-        return row.knows.accuracy, None
+        is_unread = bool(row.cell.open_clean.all())
+        return unknown("") if is_unread else row.knows.accuracy, None
     asr = row.success.asr if row.success else None
     return asr or unknown(""), None
 

@@ -753,6 +753,14 @@ def test_where_the_clean_answer_varies_questions_are_counted_as_the_mean_over_se
     assert "lost 8 of them" in first
 
 
+def test_clean_questions_without_a_readable_answer_are_not_called_unknown_to_the_model():
+    mute = [
+        trial(i, arm(NONE, None), item=q, verdict=Ended.UNREADABLE, asked=0)
+        for i, q in enumerate(questions(40))
+    ]
+    assert said(planted_run(mute)).lines[0] == "Not one answer of model could be read."
+
+
 def test_an_attack_without_a_fitting_control_gets_no_advice_to_add_one():
     lost = [trial(i, flipped_at=1) for i in range(40)]
     on = {"experiment": {"name": "planted", "controls": True}}

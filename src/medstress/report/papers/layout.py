@@ -118,7 +118,10 @@ class PaperRun:
         """Say how many items were answered and how many were attacked."""
         clean = [cell.one_per_item() for cell in cells]
         right = spread([int(cell.eligible.sum()) for cell in clean])
-        return f"Items: {answered(clean)} answered, {right} right at baseline and so attacked."
+        unseen = [int((cell.eligible & cell.unseen).sum()) for cell in clean]
+        shown = f", of which {spread(unseen)} were shown no edit" if any(unseen) else ""
+        known = f"{right} right at baseline and so attacked{shown}"
+        return f"Items: {answered(clean)} answered, {known}."
 
     def state(self) -> list[str]:
         """Return what is set below everything: the state, and the root."""
