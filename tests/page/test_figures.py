@@ -276,6 +276,9 @@ def test_accuracy_says_that_it_is_of_what_could_be_attacked():
         assert "12 of 30" in items, name
         assert parts[name].notes.count(OF_ATTACKABLE) == 1, name
     assert DIGITISED not in parts["figure2-accuracy"].notes
+    refused = planted_run([trial(i, arm(fuzz), asked=0) for i in range(30)])
+    figure = only(refused, "figure2", paper="medfuzz2024")["figure2-accuracy"]
+    assert any("of which 30 were shown no edit" in note for note in figure.notes)
 
 
 def test_what_a_run_lacks_is_named():
