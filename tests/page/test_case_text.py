@@ -10,6 +10,7 @@ from rich.console import Console
 
 from medstress.analyses.run import Run
 from medstress.analyses.verdict import VERDICT
+from medstress.core.arms import AttackRecord
 from medstress.core.errors import UsageError
 from medstress.core.text import Edit
 from medstress.report.cases import Cases, print_cases
@@ -22,6 +23,7 @@ from planted_trials import (
     breaks_at_spaces,
     fooled,
     mute,
+    paired,
     planted_run,
     right,
     tagged,
@@ -56,6 +58,12 @@ def test_where_harmless_edits_are_the_headline_their_cases_come_first():
     assert 'data-attack="near names / no_op"' in page(
         [run], Browser(data="{}", n_held=1, n_cases=1)
     )
+
+
+def test_the_pair_whose_score_moved_most_comes_first():
+    swap = arm(AttackRecord(label="swap", name="swap_noise", whole_copy=True, judged=False))
+    pairs = [paired(i, swap, 2.0, 2.0, after) for i, after in enumerate((2.0, 1.5, 3.5, 1.0))]
+    assert [trial.item.id for trial in Cases(planted_run(pairs)).trials] == ["p2", "p3", "p1", "p0"]
 
 
 def test_what_nothing_could_be_read_of_is_not_called_held():

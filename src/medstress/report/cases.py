@@ -209,7 +209,7 @@ class Case:
 
 
 class Cases:
-    """The cases of a run: the headline's arm first, what was lost first."""
+    """The cases of a run: the headline's arm first, what was lost, or moved most, first."""
 
     def __init__(self, run: Run, name: str = "") -> None:
         """Order the trials of a run.
@@ -245,7 +245,7 @@ class Cases:
                 label, place = arm.attack.label, arm.place
                 is_headline = (place.dataset, place.group, place.victim, label) == named
                 ranks[id(arm)] = (not is_headline, arm.is_control, cells[place, label])
-            return (*ranks[id(arm)], outcomes[outcome_of(trial)])
+            return (*ranks[id(arm)], outcomes[outcome_of(trial)], -_moved(trial))
 
         self.names = _attacks_in(run)
         self.trials: Sequence[Trial] = sorted(run.trials, key=rank)
@@ -602,6 +602,14 @@ def _read(trial: Trial, answer: Answer | None) -> str | None:
     if answer is None or (_is_tagged(trial) and trial.item.entity is None):
         return None
     return answer.answer
+
+
+def _moved(trial: Trial) -> float:
+    """Return how far the score of a pair moved."""
+    if trial.verdict is not Verdict.MEASURED or trial.before is None or trial.last is None:
+        return 0.0
+    before, after = (_score(trial, one.scores) for one in (trial.before, trial.last))
+    return 0.0 if before is None or after is None else abs(after - before)
 
 
 def _score(trial: Trial, scores: Sequence[float] | None) -> float | None:
