@@ -13,7 +13,7 @@ from medstress.analyses import run as analyses
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.report.room import make_room, reviews_from
+from medstress.experiment.room import make_room, reviews_from
 from medstress.report.room_pages import import_answers, routes
 from medstress.report.view import protected
 from medstress.stats.estimate import wilson
