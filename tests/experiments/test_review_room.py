@@ -4,7 +4,9 @@ import csv
 import json
 import re
 import shutil
+import sqlite3
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
@@ -13,10 +15,11 @@ from medstress.analyses import run as analyses
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
-from medstress.report.room import make_room, reviews_from
+from medstress.experiment.room import make_room, reviews_from
 from medstress.report.room_pages import import_answers, routes
 from medstress.report.view import protected
 from medstress.stats.estimate import wilson
+from medstress.store.chain import REVIEW_CHAIN, link
 from medstress.store.reviews import ReviewStore
 from rows import rows_of
 
@@ -240,6 +243,32 @@ def test_one_file_goes_out_and_its_answers_come_back_once(folder, tmp_path, caps
     sent.write_text(json.dumps(old))
     assert medstress_cli(["review", str(folder), "--import", str(sent)]) == 0
     assert {review.answers["key_right"] for review in opened.store.reviews()} == {"yes"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "change"),
+    [
+        ("judge", "json_set(body, '$.cases[0].item', 'none')"),
+        ("judge", "replace(body, '\"at\"', '\"pair\"')"),
+        ("answer", "json_remove(body, '$.cases[0].pair')"),
+        ("answer", "json_remove(body, '$.cases[0]')"),
+    ],
+)
+def test_a_room_that_was_not_written_like_this_ends_in_a_sentence(
+    folder, tmp_path, capsys, mode, change
+):
+    """Values of the right types, and every digest fits."""
+    sent = tmp_path / "anna.json"
+    sent.write_text(json.dumps(answers_of(Opened(folder, mode=mode), "Anna")))
+    with closing(sqlite3.connect(folder / "reviews.sqlite")) as db, db:
+        db.execute(f"UPDATE rooms SET body = {change}")
+        db.execute("DELETE FROM commits")
+        link(db, REVIEW_CHAIN)
+    page = str(tmp_path / "room.html")
+    for wish in (["--import", str(sent)], ["--mode", mode, "--export", page]):
+        assert medstress_cli(["review", str(folder), *wish]) == 2
+        assert "this is a bug" not in capsys.readouterr().err
+    assert medstress_cli(["summary", str(folder)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from medstress.analyses.run import Run as Read
 from medstress.api.run import Run
 from medstress.cli.app import medstress_cli
 from medstress.core.errors import StoreError
+from medstress.experiment.room import make_room
 from medstress.experiment.verify import verify_folder
-from medstress.report.room import make_room
 from medstress.store.reviews import ReviewStore, stored_reviews
 from medstress.store.shared_cache import FILE as CACHED
 from medstress.store.shared_cache import SharedCache

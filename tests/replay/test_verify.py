@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from forged import rebuild
+from medstress.analyses.run import Run as StoredRun
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import StoredCall
@@ -20,11 +21,13 @@ from medstress.entities.alike import NameRules
 from medstress.entities.vocabularies import SynonymGroups
 from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.prepare import prepare
+from medstress.experiment.room import make_room, reviews_from
 from medstress.experiment.verify import OTHERWISE, odd_edits, verify_folder
-from medstress.store.chain import RUN_CHAIN, finish, keep_root, link
-from medstress.store.reviews import Review, ReviewStore
+from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, finish, keep_root, link
+from medstress.store.reviews import ReviewStore
 
 FILE = "run.sqlite"
+NOON = "2026-01-31T12:00:00+00:00"
 
 
 NOT_SHIPPED = (
@@ -582,34 +585,216 @@ def test_of_a_part_of_the_data_only_noise_is_judged(bench, workbench):
     assert (found.n_redrawn, found.n_judged) == (2, 4)
 
 
+@pytest.fixture(scope="module")
+def similar(workbench, tmp_path_factory):
+    """A run with the similarities of its successes' prompts."""
+    bench = workbench.Bench(tmp_path_factory.mktemp("similar"))
+    bench.tables["attack"] = bench.tables["attack"][:1]
+    bench.tables["analysis"] = {"prompt_similarity": True, "embedder": "ngram"}
+    bench.write_items(workbench.questions(6))
+    folder = bench.finished().out
+    assert verify_folder(folder).holds
+    return folder
+
+
+FOUND = "INSERT INTO findings (trial, name, value) SELECT"
+KNOWN = "(SELECT value ->> '$[0]' FROM findings WHERE id = 1)"
+NO_FINDING = "the similarity of a success's prompts, found "
+FINDINGS = {
+    "of another name": (f"{FOUND} {FLIPPED}, 'more', '{{}}'", f"{NO_FINDING}'more' of trial "),
+    "that would change a result": (f"{FOUND} {FLIPPED}, 'budget', '1'", NO_FINDING),
+    "of a trial that held": (
+        f"{FOUND} {HELD}, 'prompt_similarity', json_array({KNOWN}, 0.5)", NO_FINDING
+    ),
+    "of an unknown encoder": (
+        f"{FOUND} {FLIPPED}, 'prompt_similarity', json_array('x', 0.5)", "similarity of a cosine"
+    ),
+    "that is another": (
+        "UPDATE findings SET value = json_set(value, '$[1]', 0.5) WHERE id = 1", "row 1: "
+    ),
+    "that is no cosine": (
+        "UPDATE findings SET value = json_set(value, '$[1]', 1.5) WHERE id = 1", "row 1: "
+    ),
+    "that is taken out": (
+        "DELETE FROM findings WHERE id = (SELECT MAX(id) FROM findings)", "the similarity of trial "
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_a_finding_that_is_not_the_stored_one_is_named(similar, tmp_path, name):
+    statement, expected = FINDINGS[name]
+    folder = shutil.copytree(similar, tmp_path / "copy")
+    rebuild(folder, statement)
+    assert told(folder).startswith("table findings, row ")
+    assert expected in told(folder)
+
+
+def test_a_run_that_asked_for_no_similarity_has_none(copy):
+    rebuild(copy, f"{FOUND} {FLIPPED}, 'prompt_similarity', json_array('x', 0.5)")
+    assert "table findings, row 1: expected of trial " in told(copy)
+
+
+def judged(folder, *raters, **asked):
+    """A room whose cases all raters judged, or answered each in one version."""
+    run = StoredRun.open(folder)
+    with ReviewStore(folder) as store:
+        room = make_room(run, store, **asked)
+        names = [*room.cases] if room.mode == "judge" else [a for a, _ in room.public()["pairs"]]
+        for rater in raters:
+            for case in names:
+                said = {"key_right": "yes"} if room.mode == "judge" else {"answer": "A"}
+                given = {"case": case, "answers": said, "note": ""}
+                store.add(reviews_from(room, given, rater, NOON, "here"))
+    keep_summary(folder)
+    return room
+
+
+def forge_reviews(folder, *statements):
+    """Change rows of the reviews, with their chain and the kept summary made again."""
+    with closing(sqlite3.connect(folder / "reviews.sqlite")) as db, db:
+        for each in statements:
+            db.execute(each)
+        db.execute("DELETE FROM commits")
+        link(db, REVIEW_CHAIN)
+
+
 def test_reviews_are_verified_too_and_the_summary_has_to_be_of_their_root(copy):
     before = verify_folder(copy).root
-    trial = query(copy, "SELECT trial_id FROM trials JOIN verdicts ON trial = trials.id")[0]
-    with ReviewStore(copy) as store:
-        for word in ("yes", "no"):
-            answers = {"key_right": word}
-            who = ("AB", "CD")
-            store.add(Review(trial_id=trial, reviewer=w, answers=answers, time=word) for w in who)
+    kept = (copy / "summary.json").read_bytes()
+    room = judged(copy, "AB", "CD")
+    reviewed = (copy / "summary.json").read_bytes()
+    (copy / "summary.json").write_bytes(kept)
     assert told(copy).startswith("summary.json: expected root ")
     assert told(copy).endswith(f"found root {before}")
-    keep_summary(copy)
+    (copy / "summary.json").write_bytes(reviewed)
     found = verify_folder(copy, root=before)
     assert found.holds
     assert found.root != before == found.asked_root
-    assert {name: n for name, n in found.added.items() if n} == {"reviews": 4}
+    n = 2 * sum(len(one["trials"]) or 1 for one in room.body["cases"])
+    assert {name: n for name, n in found.added.items() if n} == {"reviews": n, "rooms": 1}
     with closing(sqlite3.connect(copy / "reviews.sqlite")) as db, db:
         db.execute("UPDATE verdicts SET answers = '{}' WHERE id = 1")
-    assert "table commits of reviews.sqlite, row 1: expected digest" in told(copy)
+    assert "table commits of reviews.sqlite, row 2: expected digest" in told(copy)
 
 
-@pytest.mark.parametrize(
-    "of", [{"trial_id": "none"}, {"control": "synonym", "control_of": "a/q99"}]
+def test_rooms_of_a_run_that_went_on_are_drawn_again_as_it_was(bench, tmp_path):
+    """Stopped, complete, extended; several rooms, notes, answers taken back, and a file."""
+    bench.tables["attack"] = bench.tables["attack"][:2]
+    assert bench.run("--limit", "6", "--set", "experiment.max_queries=40") == 0
+    rooms = [judged(bench.out, "AB", mode=mode) for mode in ("judge", "answer")]
+    assert bench.run("--limit", "6") == 0
+    rooms += [judged(bench.out, "AB", "CD", mode=mode, seed=1) for mode in ("judge", "answer")]
+    assert verify_folder(bench.out).holds
+    assert bench.run() == 0
+    rooms += [judged(bench.out, "EF", sample=n, seed=n) for n in (1, 4)]
+    assert [room.body["complete"] for room in rooms] == [False] * 2 + [True] * 4
+    assert len({room.body["population"] for room in rooms if room.mode == "judge"}) == 3
+    # What is said of an early room comes in now, as a file.
+    said = {"answers": {"misleading": "no"}, "note": " odd ", "time": "2026-01-31T11:30:00+01:00"}
+    verdicts = [{"case": case, **said} for case in rooms[0].cases]
+    sent = tmp_path / "gh.json"
+    given = {"format": 1, "room": rooms[0].id, "rater": " G  H ", "verdicts": verdicts}
+    sent.write_text(json.dumps(given), "utf-8")
+    assert medstress_cli(["review", str(bench.out), "--import", str(sent)]) == 0
+    assert verify_folder(bench.out).holds
+    early = f"(SELECT id FROM rooms WHERE room = '{rooms[0].id}')"
+    told_complete = f"json_set(body, '$.complete', json('true')) WHERE id = {early}"
+    forge_reviews(bench.out, f"UPDATE rooms SET body = {told_complete}")
+    assert ": complete false, found true" in told(bench.out)
+
+
+IN_ROOM = "UPDATE rooms SET body = json_set(body, '$.{}', json('{}')) WHERE id = 1"
+OUTSIDE = (
+    "(SELECT trial_id FROM run.trials t JOIN run.verdicts v ON v.trial = t.id "
+    "WHERE v.verdict = 'flipped' AND trial_id NOT IN "
+    "(SELECT trial_id FROM verdicts WHERE trial_id IS NOT NULL))"
 )
-def test_a_review_of_nothing_in_the_run_is_named(copy, of):
-    with ReviewStore(copy) as store:
-        store.add([Review(**{"trial_id": None, **of}, reviewer="AB", time="now")])
-    keep_summary(copy)
-    assert told(copy).endswith(f"found {of.get('control_of', 'none')!r}, judged by AB")
+OF_SUCCESS = "(SELECT MIN(id) FROM verdicts WHERE control IS NULL)"
+OF_PLANTED = "(SELECT MIN(id) FROM verdicts WHERE control = 'wrong_key')"
+OF_ANSWER = "(SELECT MAX(id) FROM verdicts)"
+TAKEN = "expected what a room takes of a case in it, found "
+FORGED_REVIEWS = {
+    "how much there was to draw from": (IN_ROOM.format("population", 40), ": population "),
+    "how much was drawn": (IN_ROOM.format("drawn", 5), ": drawn 3, found 5"),
+    "how much was asked for": (IN_ROOM.format("sample", 2), ": drawn 2, found 3"),
+    "the seed": (IN_ROOM.format("seed", 7), "expected room "),
+    "an arm's trials": (IN_ROOM.format("arms[0].n", 1000000), ": arms with as many trials as "),
+    "which arm had them": (IN_ROOM.format("arms[0].victim", '"x"'), ': arms[0].victim "'),
+    "the mode": (IN_ROOM.format("mode", '"answer"'), "expected room "),
+    "the planted cases": (IN_ROOM.format("planted.unchanged", 0), ": planted.unchanged 2, found 0"),
+    "a case's edits": (IN_ROOM.format("cases[0].edits", '[["A",0,1,"x"]]'), ": cases[0].edits"),
+    "a case's item": (IN_ROOM.format("cases[0].item", '"q9"'), ": cases[0].item"),
+    "a case's unit": (IN_ROOM.format("cases[0].unit", '"x"'), ": cases[0].unit"),
+    "a case's trials": (IN_ROOM.format("cases[0].trials", '["x","y"]'), ": cases[0].trials"),
+    "a case's code": (IN_ROOM.format("cases[0].id", '"x"'), ": cases[0].id"),
+    "a case that is taken out": (
+        "UPDATE rooms SET body = json_remove(body, '$.cases[0]') WHERE id = 1",
+        ': cases "7 entries", found "6 entries"',
+    ),
+    "the name of a room": ("UPDATE rooms SET room = 'x' WHERE id = 1", ': room "'),
+    "the secret": (f"UPDATE about SET value = '{'0' * 64}'", "expected room "),
+    "no secret": ("DELETE FROM about", "expected room "),
+    "a verdict of a success outside the room": (
+        f"UPDATE verdicts SET trial_id = {OUTSIDE} WHERE id = {OF_SUCCESS}", TAKEN
+    ),
+    "a verdict of no trial": (f"UPDATE verdicts SET trial_id = 'x' WHERE id = {OF_SUCCESS}", TAKEN),
+    "a verdict of no case": (f"UPDATE verdicts SET case_id = 'x' WHERE id = {OF_SUCCESS}", TAKEN),
+    "a verdict without a case": (
+        f"UPDATE verdicts SET case_id = NULL WHERE id = {OF_SUCCESS}", TAKEN
+    ),
+    "a planted case made a success": (
+        "UPDATE verdicts SET control = NULL, control_of = NULL, trial_id = "
+        f"(SELECT trial_id FROM verdicts WHERE id = {OF_SUCCESS}) WHERE id = {OF_PLANTED}",
+        TAKEN,
+    ),
+    "a success made a planted case": (
+        "UPDATE verdicts SET control = 'wrong_key', control_of = 'cases/q0', trial_id = NULL "
+        f"WHERE id = {OF_SUCCESS}",
+        TAKEN,
+    ),
+    "the sort of a planted case": (
+        f"UPDATE verdicts SET control = 'unchanged' WHERE id = {OF_PLANTED}", TAKEN
+    ),
+    "what a planted case is of": (
+        f"UPDATE verdicts SET control_of = 'cases/q99' WHERE id = {OF_PLANTED}", TAKEN
+    ),
+    "a role": (f"UPDATE verdicts SET role = 'x' WHERE id = {OF_SUCCESS}", TAKEN),
+    "a judgement that nobody is asked": (
+        f"""UPDATE verdicts SET answers = '{{"x": "yes"}}' WHERE id = {OF_SUCCESS}""", TAKEN
+    ),
+    "whether an own answer is right": (
+        "UPDATE verdicts SET answers = json_set(answers, '$.right', "
+        "iif(answers ->> '$.right' = 'yes', 'no', 'yes'))"
+        f"WHERE id = {OF_ANSWER}",
+        TAKEN,
+    ),
+    "which version was answered": (
+        "UPDATE verdicts SET answers = json_set(answers, '$.shown', "
+        "iif(answers ->> '$.shown' = 'clean', 'attacked', 'clean'))"
+        f"WHERE id = {OF_ANSWER}",
+        TAKEN,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reviewed(made, tmp_path_factory):
+    """The run with rooms of both modes, of which nobody saw all successes."""
+    folder = shutil.copytree(made.out, tmp_path_factory.mktemp("reviewed") / "run")
+    judged(folder, "AB", sample=3)
+    judged(folder, "CD", sample=4, mode="answer")
+    assert verify_folder(folder).holds
+    return folder
+
+
+@pytest.mark.parametrize("name", FORGED_REVIEWS)
+def test_what_was_changed_in_reviews_is_named_though_every_digest_fits(reviewed, tmp_path, name):
+    folder = shutil.copytree(reviewed, tmp_path / "copy")
+    statement, expected = FORGED_REVIEWS[name]
+    forge_reviews(folder, f"ATTACH '{folder / FILE}' AS run", statement)
+    keep_summary(folder)
+    assert expected in told(folder)
 
 
 def test_a_list_of_synonyms_of_the_users_decides_validity_as_stored_until_it_is_named(

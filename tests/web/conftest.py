@@ -245,7 +245,7 @@ import sys
 from pathlib import Path
 from medstress.analyses.run import Run
 from medstress.report.room_pages import routes
-from medstress.report.room import make_room
+from medstress.experiment.room import make_room
 from medstress.report.view import serve
 from medstress.store.reviews import ReviewStore
 folder = Path(sys.argv[1])

@@ -7,7 +7,7 @@ import pytest
 
 from medstress.analyses.run import Run
 from medstress.cli.app import medstress_cli
-from medstress.report.room import make_room
+from medstress.experiment.room import make_room
 from medstress.report.room_pages import export_room
 from medstress.store.reviews import ReviewStore
 

@@ -90,7 +90,7 @@ def review(
     flags.only_one(**{"export": export_to, "import": read})
     from medstress.analyses.run import Run
     from medstress.experiment.kept_summary import keep_summary
-    from medstress.report.room import described, make_room
+    from medstress.experiment.room import described, make_room
     from medstress.report.room_pages import export_room, import_answers, routes
     from medstress.report.view import serve
     from medstress.store.reviews import ReviewStore

@@ -62,16 +62,23 @@ from medstress.experiment.follow_ups import (
 from medstress.experiment.manifest import read_from, record_of
 from medstress.experiment.plan import Prepared
 from medstress.experiment.recorded import Bench
+from medstress.experiment.room import Room, is_of, redrawn
 from medstress.experiment.run import stages_of
 from medstress.experiment.significance import families, mention_studies
 from medstress.experiment.tuning import RESULT_FILE, SPLIT_FOLDER, chosen_of, tuning_result
 from medstress.store.chain import SUPERSEDED, Break, checked_root
 from medstress.store.codec import decode_edits
-from medstress.store.database import FILE, INQUIRIES, SUMMARY
+from medstress.store.database import FILE, INQUIRIES, SIMILARITY, SUMMARY
 from medstress.store.opening import no_run
 from medstress.store.reader import ArmKey, RunReader, StoredWork, opened
 from medstress.store.reviews import FILE as REVIEWS
-from medstress.store.reviews import reviews_commits, with_reviews
+from medstress.store.reviews import (
+    every_review,
+    reviews_commits,
+    stored_key,
+    stored_rooms,
+    with_reviews,
+)
 from medstress.store.whole_check import Whole, check_whole
 from medstress.tasks.victim import Victim
 from medstress.version import __version__
@@ -363,7 +370,7 @@ class _Verifying:
         yield from self._follow_ups(stored)
         yield from self._similarities(stored)
         yield from self._tuning(stored)
-        yield from self._reviews()
+        yield from self._reviews(stored)
         summary = summary_of(stored)
         for expected, actual in odd_sums([*summary["results"], *summary["by_seed"]]):
             yield _break("summary", 0, expected, actual)
@@ -690,31 +697,40 @@ class _Verifying:
 
     # -- what was computed -------------------------------------------------------------------
     def _similarities(self, run: Run) -> Iterator[Break]:
-        """Yield where the similarity of a success's prompts is not that of its texts."""
-        named = self._manifest.get("similarity")
-        if named is None:
+        """Yield what is found about a trial that is not the similarity of its prompts, and where a
+        success has none."""
+        rows, named = self._run.findings(), self._manifest.get("similarity")
+        if not rows and named is None:
             return
-        kept = {t.number: t.first.similarity for t in run.trials if t.first is not None}
-        now = dict.fromkeys(kept)
-        encoder = PromptEncoder(NGRAM)
-        is_here = (named["embedder"], named["hash"]) == (NGRAM, encoder.identity)
+        prompts, encoder = prompts_to_embed(run, None), PromptEncoder(NGRAM)
+        now: dict[int, float | None] = {number: None for number, *_ in prompts}
+        is_here = named == {"embedder": NGRAM, "hash": encoder.identity}
         if is_here:
-            for chunk in similarities(encoder, prompts_to_embed(run, None)):
+            for chunk in similarities(encoder, prompts):
                 now.update(chunk)
-        else:
-            n = plural(sum(one is not None for one in kept.values()), "success", "successes")
+        elif named is not None:
+            n = plural(len({number for _, number, *_ in rows}), "success", "successes")
             self._result.notes.append(
                 f"not compared: the similarity of the prompts of {n}, by {named['embedder']}, "
                 "which is not run here"
             )
-        for number, found in kept.items():
-            expected = now[number]
-            if found is None and not self._manifest.get("complete"):
-                continue  # the run was stopped before
-            is_odd = is_here and not alike(expected, found)
-            if is_odd or (found is not None and not -1 <= found <= 1):
-                what = f"of trial {number} the similarity {expected if is_here else 'of a cosine'}"
-                yield _break("findings", self._run.finding_row(number), what, str(found))
+        encoders, last = self._run.encoders(), dict[int, Any]()
+        for row, number, name, value in rows:
+            if name != SIMILARITY or number not in now:
+                found = f"{name!r} of trial {number}"
+                yield _break("findings", row, "the similarity of a success's prompts", found)
+                continue
+            last[number], cosine = value
+            is_named = named is not None and last[number] == named["hash"]
+            expected = now[number] if is_named and is_here else cosine
+            is_known = last[number] in encoders and -1 <= cosine <= 1
+            if not is_known or not alike(expected, cosine):
+                what = f"of trial {number} the similarity {expected if is_known else 'of a cosine'}"
+                yield _break("findings", row, what, str(value))
+        if named is not None and self._manifest.get("complete"):  # else the run was stopped before
+            for number in now:
+                if last.get(number) != named["hash"]:
+                    yield _break("findings", len(rows), f"the similarity of trial {number}", "none")
 
     def _tuning(self, run: Run) -> Iterator[Break]:
         """Yield where what was tuned is not what the grid's trials say."""
@@ -744,16 +760,28 @@ class _Verifying:
         for place, one, other in _differences(_plain(tuning_result(chosen)), kept, True):
             yield Break(RESULT_FILE, 0, f"{place} {_short(one)}", _short(other))
 
-    def _reviews(self) -> Iterator[Break]:
-        """Yield reviews of no trial, and of no item where they are of a planted control."""
-        trials = self._run.work_rows().keys()
-        items = {f"{dataset}/{item.id}" for dataset, item in self._items.values()}
-        for one in self._run.reviews():
-            is_control = one.control is not None
-            about = one.control_of if is_control else one.trial_id
-            if about not in (items if is_control else trials):
-                what = "an item of the run" if is_control else "a trial of the run"
-                yield Break(REVIEWS, 0, what, f"{about!r}, judged by {one.reviewer}")
+    def _reviews(self, run: Run) -> Iterator[Break]:
+        """Yield rooms that their arguments do not draw, and verdicts that no room can give."""
+        key, rooms = stored_key(self._run.folder), list[Room]()
+        for name, body in stored_rooms(self._run.folder).items():
+            stored, n, odd = {**body, "room": name}, len(rooms), []
+            for room in redrawn(run, key, body):
+                now = _plain({**stored, **room.body, "room": room.id})
+                if differs := next(_differences(now, stored, True), None):
+                    odd.append(differs)
+                else:
+                    rooms.append(room)
+            if odd and len(rooms) == n:
+                place, expected, found = odd[0]
+                yield Break(REVIEWS, 0, f"room {name}: {place} {_short(expected)}", _short(found))
+            elif len(rooms) == n:
+                what = f"room {name}: arms with as many trials as the run had to draw from"
+                yield Break(REVIEWS, 0, what, _short(body["arms"]))
+        for one in every_review(self._run.folder):
+            if not any(is_of(room, one) for room in rooms):
+                about = f"case {one.case_id} of {one.trial_id or one.control_of}"
+                found = f"{dict(one.answers)} on {about}, judged by {one.reviewer}"
+                yield Break(REVIEWS, 0, "what a room takes of a case in it", found)
 
     def _check_keys(self, stored: StoredWork, calls: Sequence[StoredCall]) -> None:
         """Check that the calls of a follow-up have the keys of their requests.

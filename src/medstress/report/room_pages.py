@@ -23,8 +23,7 @@ from medstress.core.frames import Reader, Writer
 from medstress.core.reading import check_file
 from medstress.core.writing import write_text
 from medstress.experiment import manifest as manifests
-from medstress.report.html import as_script, rendered
-from medstress.report.room import (
+from medstress.experiment.room import (
     ANSWER,
     QUESTIONS,
     Room,
@@ -37,6 +36,7 @@ from medstress.report.room import (
     saved_by,
     stored_room,
 )
+from medstress.report.html import as_script, rendered
 from medstress.store.reviews import Place, Review, ReviewStore, place
 
 FORMAT = 1
@@ -227,7 +227,7 @@ def room_page(public: Mapping[str, Any], *, is_served: bool) -> str:
     to the address it came from.
 
     Args:
-        public: see `medstress.report.room.Room.public`.
+        public: see `medstress.experiment.room.Room.public`.
         is_served: False for a file: its page keeps answers in the browser and gives them as a file.
     """
     return rendered(

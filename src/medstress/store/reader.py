@@ -51,6 +51,15 @@ ORDER BY e.trial, e.seq
 """
 
 
+class Moment(NamedTuple):
+    """What a run held after one of its commits."""
+
+    items: int
+    """How many there were."""
+    verdicts: int
+    is_complete: bool
+
+
 class StoredTrial(NamedTuple):
     """One finished trial, as stored."""
 
@@ -206,7 +215,7 @@ class RunReader:
 
     def items(self) -> dict[int, tuple[str, Any]]:
         """Return row -> (data set, item)."""
-        rows = self.db.execute("SELECT id, dataset, body FROM items")
+        rows = self.db.execute("SELECT id, dataset, body FROM items ORDER BY id")
         return {row: (dataset, decode_item(body)) for row, dataset, body in rows}
 
     def item_names(self) -> Iterator[tuple[int, str, str]]:
@@ -241,6 +250,31 @@ class RunReader:
         )
         for *row, result in rows:
             yield StoredTrial._make((*row, orjson.loads(result), *queries[row[0]]))
+
+    def ended(self) -> dict[int, int]:
+        """Return trial -> its last row of `verdicts`."""
+        return dict(self.db.execute("SELECT trial, MAX(id) FROM main.verdicts GROUP BY trial"))
+
+    def moments(self) -> list[Moment]:
+        """Return what the run held after each commit, in order."""
+        complete = (
+            "SELECT value FROM main.manifest WHERE key = 'complete' AND id <= c.manifest "
+            "ORDER BY id DESC LIMIT 1"
+        )
+        rows = self.db.execute(
+            f"SELECT items, verdicts, ({complete}) = 'true' FROM main.commits c ORDER BY id"
+        )
+        return [Moment(items, verdicts, bool(is_complete)) for items, verdicts, is_complete in rows]
+
+    def findings(self) -> list[tuple[int, int, str, Any]]:
+        """Return (row, trial, name, value) of all that was found about trials after they ended."""
+        rows = self.db.execute("SELECT id, trial, name, value FROM main.findings ORDER BY id")
+        return [(row, trial, name, json.loads(value)) for row, trial, name, value in rows]
+
+    def encoders(self) -> set[str]:
+        """Return the hashes of all encoders of prompts that the run ever named."""
+        hashes = "SELECT json_extract(value, '$.hash') FROM main.manifest WHERE key = 'similarity'"
+        return {hash_ for (hash_,) in self.db.execute(hashes)}
 
     def inquiries(self) -> Iterator[StoredInquiry]:
         """Yield all finished inquiries and studies, answered or not, in the order of asking."""
@@ -302,11 +336,6 @@ class RunReader:
         """Return the result of a finished trial, as stored."""
         (text,) = self.db.execute("SELECT result FROM trials WHERE id = ?", (trial,)).fetchone()
         return cast("dict[str, Any]", json.loads(text))
-
-    def finding_row(self, trial: int) -> int:
-        """Return the row of the last finding about a trial; 0 without one."""
-        query = "SELECT COALESCE(MAX(id), 0) FROM main.findings WHERE trial = ?"
-        return int(self.db.execute(query, (trial,)).fetchone()[0])
 
     def answered_queries(self, trial: int) -> Iterator[tuple[int, str | None, str, int, int]]:
         """Yield (query, edits, answer, tokens in, tokens out) of each answered call of a trial's

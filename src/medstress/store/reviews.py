@@ -14,9 +14,10 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
+from pydantic import BaseModel, ValidationError
 
 from medstress.core.hashing import hasher
 from medstress.core.reading import check_regular
@@ -47,6 +48,13 @@ RATER = "rater"
 Place: TypeAlias = tuple[str | None, ...]
 """What a review is about, who gave it, and as what."""
 
+WORDS = (YES, NO, CANNOT_SAY)
+"""What can be said of each of the judgements."""
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(JUDGEMENTS, WORDS),
+    SHOWN: (CLEAN, ATTACKED),
+    RIGHT: (YES, NO),
+}
 VALID = {YES: True, NO: False}
 """What is said of the key -> whether the success is valid; "cannot say" is neither."""
 _COLUMNS = (
@@ -103,16 +111,31 @@ def _latest(db: sqlite3.Connection) -> list[Review]:
 
     Of two at the same time, the one that came in later counts.
     """
-    latest: dict[Place, Review] = {}
-    rows = db.execute(f"SELECT {', '.join(_COLUMNS)} FROM verdicts ORDER BY time, id")
-    for row in rows:
+    return list({place(one): one for one in _every(db)}.values())
+
+
+def _every(db: sqlite3.Connection) -> list[Review]:
+    """Return all reviews, also those that later ones replace, by their time."""
+    reviews = []
+    for row in db.execute(f"SELECT {', '.join(_COLUMNS)} FROM verdicts ORDER BY time, id"):
         values = dict(zip(_COLUMNS, row, strict=True))
         values["answers"] = json.loads(values["answers"])
-        if not all(isinstance(word, str) for word in values["answers"].values()):
-            raise ValueError("an answer is no text")
-        one = Review(**values)
-        latest[place(one)] = one
-    return list(latest.values())
+        _check_answers(values["answers"])
+        reviews.append(Review(**values))
+    return reviews
+
+
+def _check_answers(answers: Mapping[str, Any]) -> None:
+    """Check what a stored review says.
+
+    Raises:
+        ValueError, AttributeError: medstress did not write it.
+    """
+    for name, word in answers.items():
+        if not isinstance(word, str) or word not in _WORDS.get(name, (word,)):
+            raise ValueError(f"{name} cannot be {word!r}")
+    if ANSWER in answers and not {SHOWN, RIGHT} <= answers.keys():
+        raise ValueError("an answer to an item does not say to which")
 
 
 def in_order(reviews: Iterable[Review]) -> list[Review]:
@@ -131,6 +154,66 @@ def place(review: Review) -> Place:
     return (subject, shown, review.reviewer.casefold(), review.role)
 
 
+# -- rooms -----------------------------------------------------------------------------------------
+
+
+class _Stored(BaseModel, strict=True, extra="forbid"):
+    pass
+
+
+class _Case(_Stored):
+    id: str
+    trials: list[str]
+    dataset: str
+    item: str
+    unit: str
+    edits: list[tuple[str, int, int, str]]
+    hidden: list[str]
+    control: Literal["unchanged", "wrong_key"] | None = None
+    control_of: str | None = None
+    at: str | None = None
+    shown: Literal["clean", "attacked"] | None = None
+    pair: str | None = None
+
+
+class _Arm(_Stored):
+    dataset: str
+    group: str
+    victim: str
+    attack: str
+    n: int
+
+
+class _Room(_Stored):
+    mode: Literal["judge", "answer"]
+    seed: int
+    sample: int | None
+    drawn: int
+    population: int
+    arms: list[_Arm]
+    planted: dict[str, int]
+    complete: bool
+    time: str
+    cases: list[_Case]
+
+
+def _room(body: str) -> dict[str, Any]:
+    """Return a room from its text.
+
+    Raises:
+        ValueError: medstress did not write it.
+    """
+    try:
+        _Room.model_validate_json(body)
+    except ValidationError as error:
+        (first, *_) = error.errors(include_url=False)
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place} of a room: {first['msg']}") from None
+    room: dict[str, Any] = json.loads(body)
+    return room
+
+
+# -- the file --------------------------------------------------------------------------------------
 FILE = "reviews.sqlite"
 _KEY_BYTES = 32
 
@@ -193,10 +276,7 @@ class ReviewStore:
         """Store a room unless it is known, and return it as it is stored."""
         insert, select = "rooms (room, body) VALUES (:room, :body)", "SELECT body FROM rooms"
         text = json.dumps(body, ensure_ascii=False)
-        stored: dict[str, Any] = json.loads(
-            self._kept(insert, f"{select} WHERE room = :room", room=room, body=text)
-        )
-        return stored
+        return _room(self._kept(insert, f"{select} WHERE room = :room", room=room, body=text))
 
     def rooms(self) -> dict[str, dict[str, Any]]:
         """Return room -> its body."""
@@ -232,6 +312,11 @@ def stored_reviews(folder: Path) -> list[Review]:
     return _read(folder, _latest, [])
 
 
+def every_review(folder: Path) -> list[Review]:
+    """Return all reviews, also those that later ones replace, as `stored_reviews`."""
+    return _read(folder, _every, [])
+
+
 def reviews_commits(folder: Path) -> list[tuple[str, int, int]]:
     """Return, after each commit, the digest of reviews and samples, and how many samples and
     reviews there were; empty without any review.
@@ -264,6 +349,12 @@ def stored_rooms(folder: Path) -> dict[str, dict[str, Any]]:
     return _read(folder, _rooms, {})
 
 
+def stored_key(folder: Path) -> bytes:
+    """Return the secret from which codes of cases are made, as `stored_reviews`."""
+    about = "SELECT key, value FROM about"
+    return _read(folder, lambda db: bytes.fromhex(dict(db.execute(about)).get("key", "")), b"")
+
+
 def remove_reviews(folder: Path) -> None:
     """Remove the file of reviews: what it says is about the trials of a run that is removed."""
     for side in SIDES:
@@ -279,7 +370,7 @@ def _commits(db: sqlite3.Connection) -> list[tuple[str, int, int]]:
 
 def _rooms(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     rows = db.execute("SELECT room, body FROM rooms ORDER BY room")
-    return {room: json.loads(body) for room, body in rows}
+    return {room: _room(body) for room, body in rows}
 
 
 def _read(folder: Path, work: Callable[[sqlite3.Connection], R], nothing: R) -> R:

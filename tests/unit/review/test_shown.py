@@ -6,7 +6,7 @@ import re
 from medstress.core.items import Question
 from medstress.core.sentences import SentencePair, TaggedText
 from medstress.core.text import Edit
-from medstress.report.room import described, shown
+from medstress.experiment.room import described, shown
 from medstress.report.room_pages import room_page
 
 QUESTION = Question(

@@ -15,10 +15,12 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from medstress.analyses.people import JUDGE, is_judgeable
@@ -34,16 +36,18 @@ from medstress.core.validity import EVIDENCE_CHANGED
 from medstress.core.words import plural
 from medstress.experiment import manifest as manifests
 from medstress.store.codec import decode_edits
+from medstress.store.opening import interpreting
 from medstress.store.prompts import Prompts
 from medstress.store.reviews import ANSWER as LETTER
 from medstress.store.reviews import (
     ATTACKED,
-    CANNOT_SAY,
     CLEAN,
+    FILE,
     NO,
     RIGHT,
     SHOWN,
     UNCHANGED,
+    WORDS,
     WRONG_KEY,
     YES,
     Review,
@@ -55,8 +59,6 @@ from medstress.tasks.multiple_choice import letters_in, order_of
 
 ANSWER = "answer"
 """The mode in which raters answer items, clean or attacked; in the other they judge successes."""
-WORDS = (YES, NO, CANNOT_SAY)
-"""What can be said to each of the four questions."""
 QUESTIONS: Mapping[str, str] = {
     "key_right": "Is the marked answer right, and is it the only right one?",
     "misleading": "Would a careful clinician be misled by this text?",
@@ -233,6 +235,8 @@ def draw(drawable: Sequence[Drawable], n: int, seed: int) -> list[Drawable]:
 
 DIGITS = 12
 """Hexadecimal digits of a code: two of 10,000 cases are alike with a probability of 2e-7."""
+Items: TypeAlias = Mapping[tuple[str, str], Any]
+"""(Data set, item) -> the item."""
 Record: TypeAlias = Mapping[str, Any]
 """Fields: id, trials, dataset, item, unit, edits, hidden; of planted controls also control,
 control_of and at; of items to answer also shown and pair."""
@@ -303,7 +307,7 @@ SHARE, LEAST = 0.1, 2
 
 
 def plant(
-    run: Run,
+    items: Items,
     key: bytes,
     n: int,
     seed: int,
@@ -317,7 +321,7 @@ def plant(
     was changed.
 
     Args:
-        run: where the items come from.
+        items: where they come from.
         key: secret of the codes.
         n: of each of the two sorts; fewer if there are not enough items.
         seed: of the sample.
@@ -325,12 +329,12 @@ def plant(
         classes: see `shown`.
         hidden: what no case of the sample shows, so that controls do not stand out.
     """
-    items = sorted(
-        run.folder.items.items(),
+    ranked = sorted(
+        items.items(),
         key=lambda pair: (pair[0] in drawn, digest([seed, *pair[0]])),
     )
     controls: list[dict[str, Any]] = []
-    for (dataset, _), item in items:
+    for (dataset, _), item in ranked:
         unit: Any = item.units()[0]
         case = shown(unit, (), classes, hidden=hidden)
         if len(controls) == 2 * n or case is None or len(case.options) < 2:
@@ -424,6 +428,50 @@ def make_room(
     every = list(population(run, mode))
     if not every:
         raise UsageError(_nothing(run, mode))
+    key, is_complete = store.key(), bool(run.manifest.get("complete"))
+    asked: dict[str, Any] = {"mode": mode, "sample": sample, "seed": seed}
+    room = _drawn(run, every, run.folder.items, key, is_complete, **asked)
+    return _as_stored(run, room.id, store.add_room(room.id, {**room.body, "time": manifests.now()}))
+
+
+def redrawn(run: Run, key: bytes, body: Mapping[str, Any]) -> Iterator[Room]:
+    """Yield what the arguments of a stored room draw, without its time.
+
+    A room may have been drawn when the run had fewer trials: each moment counts at which there were
+    as many to draw from, the latest first.
+
+    Args:
+        run: the run, as it is now.
+        key: secret of the codes.
+        body: the room, as stored.
+    """
+    ended, moments = run.folder.read(lambda reader: (reader.ended(), reader.moments()))
+    every = sorted(population(run, body["mode"]), key=lambda one: ended[one.trial.number])
+    n = sum(arm["n"] for arm in body["arms"])
+    if not 0 < n <= len(every):
+        return
+    first, *later = (ended[one.trial.number] for one in every[n - 1 : n + 1])
+    then = [moment for moment in moments if first <= moment.verdicts < min(later, default=math.inf)]
+    asked = {name: body[name] for name in ("mode", "sample", "seed")}
+    of_items = dict.fromkeys((one.items, one.is_complete) for one in reversed(then))
+    for n_items, is_complete in of_items:
+        items = dict(islice(run.folder.items.items(), n_items))
+        with suppress(UsageError):
+            yield _drawn(run, every[:n], items, key, is_complete, **asked)
+
+
+def _drawn(
+    run: Run,
+    every: Sequence[Drawable],
+    items: Items,
+    key: bytes,
+    is_complete: bool,
+    *,
+    mode: str,
+    sample: int | None,
+    seed: int,
+) -> Room:
+    """Draw a room from all that can be drawn and the items that the run has."""
     distinct = every
     if mode == ANSWER:  # one trial of every item and unit, drawn by the same rank
         of_item: dict[tuple[str, ...], list[Drawable]] = defaultdict(list)
@@ -431,14 +479,14 @@ def make_room(
             of_item[*one.item, one.trial.unit].append(one)
         distinct = [draw(alike, 1, seed)[0] for alike in of_item.values()]
     drawn = draw(distinct, DEFAULT if sample is None else sample, seed)
-    key, classes = store.key(), classes_of(run)
+    classes = classes_of(items)
     records = records_of(key, drawn, mode)
     if mode == JUDGE:
-        items = {one.item for one in drawn}
+        about = {one.item for one in drawn}
         hidden = ["passage"] if all(one.hides_passage for one in drawn) else []
         n_planted = max(LEAST, math.ceil(SHARE * len(records)))
-        records += plant(run, key, n_planted, seed, items, classes, hidden)
-    cases = _shown(run, records, classes)
+        records += plant(items, key, n_planted, seed, about, classes, hidden)
+    cases = _shown(run, items, records, classes)
     records = [record for record in records if record["id"] in cases]
     if not records:
         raise UsageError(_nothing(run, mode))
@@ -454,20 +502,21 @@ def make_room(
         "population": len(distinct),
         "arms": [{**dict(zip(names, arm, strict=True)), "n": arms[arm]} for arm in sorted(arms)],
         "planted": dict(Counter(record["control"] for record in records if record.get("control"))),
-        "complete": bool(run.manifest.get("complete")),
-        "time": manifests.now(),
+        "complete": is_complete,
         "cases": sorted(records, key=lambda record: str(record["id"])),
     }
-    return Room(id=name, body=store.add_room(name, body), cases=cases)
+    return Room(id=name, body=body, cases=cases)
 
 
-def classes_of(run: Run) -> tuple[str, ...]:
-    """Return the types of entities of a run; empty for other kinds."""
-    return kind_of_all(run.folder.items.values()).classes(run.folder.items.values())
+def classes_of(items: Items) -> tuple[str, ...]:
+    """Return the types of entities of all items; empty for other kinds."""
+    return kind_of_all(items.values()).classes(items.values())
 
 
-def _shown(run: Run, records: Sequence[Record], classes: tuple[str, ...]) -> dict[str, Shown]:
-    items, made = run.folder.items, {}
+def _shown(
+    run: Run, items: Items, records: Sequence[Record], classes: tuple[str, ...]
+) -> dict[str, Shown]:
+    made = {}
     for record in records:
         item = items.get((record["dataset"], record["item"]))
         if item is None:
@@ -504,7 +553,21 @@ def stored_room(run: Run, store: ReviewStore, name: str, where: str) -> Room:
     body = store.rooms().get(name)
     if body is None:
         raise UsageError(f"{where}: it was not made from {run.folder.path}; give its own run")
-    return Room(id=name, body=body, cases=_shown(run, body["cases"], classes_of(run)))
+    return _as_stored(run, name, body)
+
+
+def _as_stored(run: Run, name: str, body: Mapping[str, Any]) -> Room:
+    """Return a room with what its stored cases show.
+
+    Raises:
+        StoreError: medstress did not write it so.
+    """
+    items, records = run.folder.items, body["cases"]
+    with interpreting(run.folder.path / FILE):
+        made = _shown(run, items, records, classes_of(items))
+        room = Room(id=name, body=body, cases={one["id"]: made[one["id"]] for one in records})
+        room.public()  # what else is read of a room
+    return room
 
 
 def described(body: Mapping[str, Any]) -> str:
@@ -643,6 +706,15 @@ def merge(stored: Iterable[Review], made: Iterable[Review], *, keeps_note: bool)
             return []
         merged.append(one)
     return merged
+
+
+def is_of(room: Room, review: Review) -> bool:
+    """Return whether a stored review is one that an answer to a case of a room amounts to."""
+    answers = {name: word for name, word in review.answers.items() if name in (LETTER, *QUESTIONS)}
+    value = {"case": review.case_id, "answers": answers, "note": review.note}
+    with suppress(UsageError):
+        return review in reviews_from(room, value, review.reviewer, review.time, "")
+    return False
 
 
 def refuse_second_version(
