@@ -278,7 +278,7 @@ def _remarks(row: AttemptsOfArm) -> Iterator[Remark]:
     if row.n_made and row.n_lost >= MANY_LOST * row.n_made:
         reasons = "; ".join(f"{why} ({n:,})" for why, n in row.lost_by_reason.items())
         help_ = "`medstress case DIR ID` shows the edits that gates took away."
-        if any(why.startswith("the plan") for why in row.lost_by_reason):
+        if any(why.startswith(("the plan", "the insertions")) for why in row.lost_by_reason):
             help_ = "`medstress export DIR --table exchanges` has what the attacker wrote."
         parts = ((*why.partition(": cut off"), n) for why, n in row.lost_by_reason.items())
         if cut := [f"{turn} {n:,} times" for turn, is_cut, _, n in parts if is_cut]:

@@ -249,7 +249,9 @@ def _unread(run: Run) -> Iterator[Remark]:
 def _lost(run: Run) -> Iterator[Remark]:
     """Count answers that were cut off, trials that were cut short, and successes that were luck."""
     for victim, trials in run.by_model.items():
-        if n := sum(_is_cut(t) + t.queries.cut_off for t in trials):
+        # Arms share their clean answers.
+        clean = {(t.arm.place.dataset, t.item.id) for t in trials if _is_cut(t)}
+        if n := len(clean) + sum(t.queries.cut_off for t in trials):
             yield _say("cut_off", ("", "", victim), model=victim, n=n, keys=_limits(trials, n))
     late = [not t.is_asked_clean for t in run.trials if t.verdict is Verdict.CUT_SHORT]
     for is_clean, counted in (

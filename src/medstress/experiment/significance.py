@@ -96,6 +96,8 @@ class Family:
     table: config.Significance
     n_asked: int = 0
     """How often it could not finish, with a role that writes the controls."""
+    flips: float = 0.0
+    """Share of the run's own loops with neutral insertions that flipped the model."""
 
     @property
     def successes(self) -> Sequence[Trial]:
@@ -115,6 +117,16 @@ class Family:
         place = self.trials[0].arm.place
         victim = self.again.victims[place.victim].on(place.dataset)
         return price_of(self.table, self.attack.attempts, likely_statistic(victim))
+
+    @property
+    def forecast(self) -> ControlPrice:
+        """The price with what the run's controls lead to expect: of a loop that flips T is
+        sampled."""
+        price = self.price
+        if price.null is not Null.MATCHED or not self.flips:
+            return price
+        sampled = TURNS * price.statistic.n_samples
+        return replace(price, measured=price.usual + self.flips * sampled)
 
     @property
     def name(self) -> str:
@@ -163,7 +175,7 @@ class Family:
             before: tests of the same null and writer, which measured what a control costs.
         """
         table, n = self.table, len(self.successes)
-        price = self.price if before is None else before.price
+        price = self.forecast if before is None else before.price
         yield (
             f"{self.name}: {plural(n, 'success', 'successes')} among {len(self.trials)} attacked, "
             f"null {table.null}, at most {n * table.max_calls:,} calls"
@@ -509,8 +521,21 @@ def families_of(bench: Prepared, run: Run) -> list[Family]:
         n_asked = 0
         if same and table.generator == ATTACKER:
             n_asked = same[-1].spec.get("asked", 0) + (same[-1].note is not None)
-        found.append(replace(family, n_asked=n_asked))
+        found.append(replace(family, n_asked=n_asked, flips=_flips(run, family)))
     return found
+
+
+def _flips(run: Run, family: Family) -> float:
+    """Return the share of right answers that the run's own neutral insertions took."""
+    arm = family.trials[0].arm
+    loops = [
+        one
+        for one in run.trials
+        if (one.arm.place, one.arm.control_of) == (arm.place, arm.attack.label)
+        and one.arm.attack.name == "neutral_insertion"
+        and one.is_eligible
+    ]
+    return sum(one.first is not None for one in loops) / max(len(loops), 1)
 
 
 def nothing_tested(bench: Prepared, run: Run) -> str:

@@ -155,6 +155,8 @@ class Attempt:
 
     number: int
     plan: str | None
+    inserted: tuple[str, ...]
+    """What it would add."""
     objections: tuple[str, ...]
     """Gates that objected, with their reasons; why a reply could not be read."""
     answer: str | None
@@ -732,6 +734,7 @@ def _attempts(trial: Trial) -> tuple[Attempt, ...]:
             Attempt(
                 number=at,
                 plan=parsed.get("plan"),
+                inserted=tuple(str(one["text"]) for note in own for one in note.get("added", ())),
                 objections=tuple(objections),
                 answer=parsed.get("answer"),
                 reasoning=parsed.get("rationale"),
@@ -842,6 +845,8 @@ def case_lines(case: Case) -> Iterator[Sequence[Span]]:
         yield [("", f"answer {attempt.answer or 'none'}")]
         if attempt.confidences:
             yield [("", f"stated confidences {', '.join(f'{v:g}' for v in attempt.confidences)}")]
+        for text in attempt.inserted:
+            yield [("", f"inserted: {text}")]
         for reason in attempt.objections:
             yield [("", f"objection: {reason}")]
         for name, words in (("plan", attempt.plan), ("reasoning", attempt.reasoning)):

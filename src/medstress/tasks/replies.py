@@ -95,7 +95,8 @@ def read_reply(
             reply = kind.model_validate(value)
         except ValidationError as error:
             first = error.errors()[0]
-            wrong: Unreadable | str | None = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            why = "it is empty" if first["type"] == "too_short" else first["msg"]
+            wrong: Unreadable | str | None = f"{'.'.join(map(str, first['loc']))}: {why}"
         else:
             wrong = None if objection is None else objection(reply)
             if wrong is None:

@@ -24,7 +24,7 @@ from medstress.attacks.medfuzz.edits import (
 )
 from medstress.core.calls import WITHHELD, Decoding, Generate, Generated, Message
 from medstress.core.items import Candidate, Question
-from medstress.core.queries import Steps, consult
+from medstress.core.queries import JUDGE, Steps, consult
 from medstress.core.text import comparison_key
 from medstress.tasks.prompt_sets import Rules, lettered, say
 from medstress.tasks.reading import DEFAULT, letter_read, without_thoughts
@@ -56,6 +56,9 @@ _NOTHING = re.compile(
 )
 """A reply in prose that objects to nothing."""
 _YES_NO = re.compile(r"\A\W*(yes|no)\b|\b(yes|no)\W*\Z", re.IGNORECASE)
+_QUOTED = re.compile(r'["“]([^"“”]*\w[^"“”]*)["”]')
+_DENIES = re.compile(r"\b(?:no|not|none|neither|nothing)\b|n['’]t\b", re.IGNORECASE)
+"""Words with which a judge may say of quoted words that they are no evidence."""
 _LIST = re.compile(r"\[[^\[\]{}]*\]")
 REFUSAL = re.compile(
     r"\W*(?:I(?:.m| am) (?:\w+ )?(?:sorry|unable|not able)|sorry\W+(?:but|I)|as an AI"
@@ -146,15 +149,15 @@ def yes_votes(
     schema = schema_of(Vote, letters)
     calls = [Generate((Message("user", text),), decoding, schema=schema) for text in texts]
     answers = yield from consult(role, calls, sample if decoding.temperature > 0 else 0)
-    return [_yes_in(answer.text) for answer in answers if isinstance(answer, Generated)]
+    return [_yes_in(answer) for answer in answers if isinstance(answer, Generated)]
 
 
-def _yes_in(text: str) -> bool | None:
-    """Return the answer of a vote, in JSON or as the word that opens or ends a reply."""
-    vote = read_reply(text, Vote)
-    if isinstance(vote, Unreadable) and vote.cause != "no JSON":
+def _yes_in(answer: Generated) -> bool | None:
+    """Return the answer of a vote, in JSON or as the word that opens or ends a whole reply."""
+    vote = read_reply(answer.text, Vote)
+    if isinstance(vote, Unreadable) and (vote.cause != "no JSON" or answer.is_cut):
         return None
-    said = without_thoughts(text).strip() if isinstance(vote, Unreadable) else vote.answer
+    said = without_thoughts(answer.text).strip() if isinstance(vote, Unreadable) else vote.answer
     words = {word.casefold() for pair in _YES_NO.findall(said) for word in pair if word}
     return words == {"yes"} if len(words) == 1 else None
 
@@ -163,7 +166,9 @@ def _read(
     answer: Generated, role: str, decoding: Decoding, reader: Callable[[str], T | Unreadable]
 ) -> T | Unreadable:
     result = reader(answer.text)
-    if isinstance(result, Unreadable) and answer.is_cut:
+    # A judgement that was cut off says nothing, but for a whole object.
+    is_lost = isinstance(result, Unreadable) or (role == JUDGE and not any(objects_in(answer.text)))
+    if is_lost and answer.is_cut:
         return Unreadable(
             f"it was cut off at {decoding.max_new_tokens:,} tokens ([role.{role}] max_new_tokens): "
             "be shorter, and write nothing but the JSON object",
@@ -493,6 +498,12 @@ def evidence(
             with suppress(ValueError):
                 bare = json.dumps({"evidence": json.loads(bracketed)})
                 return read_reply(bare, JudgedEvidence, objection)
+        opens = _YES_NO.match(prose)
+        quoted = [one for one in _QUOTED.findall(prose) if comparison_key(one) in added]
+        if opens is not None and (opens[1] or "").casefold() == "yes":
+            return JudgedEvidence(evidence=tuple(quoted or inserted))
+        if quoted and not _DENIES.search(prose):
+            return JudgedEvidence(evidence=tuple(quoted))
         return reply
 
     text = say(

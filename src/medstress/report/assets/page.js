@@ -289,6 +289,7 @@
       const stated = (attempt.confidences || []).join(", ");
       const box = within("details", null, make("summary",
         name + ": answer " + (attempt.answer || "none") + (stated ? "; stated confidences " + stated : "")));
+      for (const text of attempt.inserted) box.append(make("p", "Inserted: " + text));
       for (const reason of attempt.objections) box.append(make("p", "Objection: " + reason));
       if (attempt.plan) box.append(make("h5", "Plan of the attacker"), make("p", attempt.plan, "prompt"));
       if (attempt.reasoning) box.append(make("h5", "Reasoning of the model"), make("p", attempt.reasoning, "prompt"));

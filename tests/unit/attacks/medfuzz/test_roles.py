@@ -435,6 +435,9 @@ def objected(*replies):
         ("[]", ()),
         ("None.", ()),
         ("No, none of the added words is clinical evidence.", ()),
+        ("Yes.", tuple(ADDED)),
+        ('Yes. The words "dry cough" are clinical evidence.', ("dry cough",)),
+        ("The words “cough” are clinical evidence.", ("cough",)),
     ],
 )
 def test_replies_are_read_however_they_come(reply, words):
@@ -450,6 +453,9 @@ def test_what_cannot_be_used_is_asked_for_once_more_with_the_exact_reason():
     assert objected("The cough may matter.", "It does.")[0] == "it holds no JSON object"
     cut = Generated(text='{"evidence": ["dry', finish_reason=LENGTH)
     assert "[role.judge] max_new_tokens" in objected(cut, cut)[0]
+    cut = Generated(text="No", finish_reason=LENGTH)
+    assert "[role.judge] max_new_tokens" in objected(cut, cut)[0]
+    assert objected('"Cough" is not evidence.', "It is none.")[0] == "it holds no JSON object"
 
 
 def test_it_reads_what_was_added_the_question_and_the_list():
@@ -474,6 +480,9 @@ def test_a_vote_on_the_key_is_read_like_an_answer(reply, letter):
     assert spoken(flow, reply)[0] == letter
     flow = key_vote("judge", JUDGE, ITEM, ITEM.question, 0)
     assert spoken(flow, "Hard to say.", "Still hard.")[0] is None
+    cut = Generated(text='{"a', finish_reason=LENGTH)
+    flow = key_vote("judge", JUDGE, ITEM, ITEM.question, 0)
+    assert spoken(flow, cut, cut)[0] is None
 
 
 VOTES = {
@@ -498,3 +507,12 @@ def test_a_vote_is_read_in_json_or_as_the_word_that_opens_or_ends_a_reply(said):
     with pytest.raises(StopIteration) as end:
         flow.send((Generated(text=said),))
     assert end.value.value == [VOTES[said]]
+
+
+@pytest.mark.parametrize(("said", "vote"), [("No. Wait, it", None), ('{"answer": "no"} It', False)])
+def test_a_vote_that_was_cut_off_is_none_but_for_a_whole_object(said, vote):
+    flow = yes_votes("judge", Decoding(), 0, ["Did it matter?"], "ABCD")
+    next(flow)
+    with pytest.raises(StopIteration) as end:
+        flow.send((Generated(text=said, finish_reason=LENGTH),))
+    assert end.value.value == [vote]
