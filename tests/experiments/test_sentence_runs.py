@@ -182,6 +182,16 @@ def test_what_does_not_fit_sentences_is_refused_before_anything_runs(folder, cha
     assert words in str(refused.value)
 
 
+def test_the_control_of_tagged_texts_may_be_named(folder):
+    named, all_ = (
+        ms.run(tagged(STATIC, controls=wanted), out=name)
+        for name, wanted in (("named", ["non_entity_noise"]), ("all", True))
+    )
+    assert row_of(named, "control of swap_noise") == row_of(all_, "control of swap_noise")
+    with pytest.raises(UsageError, match="for tagged texts write true or false"):
+        ms.run(tagged(STATIC, controls=["no_op"]), out="other")
+
+
 def test_pairs_have_no_noise_outside_entities(folder):
     """Their score rests on all words, so that it would be no control."""
     with pytest.raises(UsageError, match="is for questions and tagged texts, but the data are"):
