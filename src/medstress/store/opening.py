@@ -17,6 +17,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
+from struct import Struct, unpack_from
 from traceback import extract_tb
 from typing import Literal, TypeAlias
 
@@ -46,6 +47,8 @@ _PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0")
 _IN_MEMORY = 256 << 20
 """Bytes of a file whose temporary tables fit in memory; those of others go to nameless files."""
 WITHOUT_LOCKS = "vfs=unix-none"
+_MAGIC, _VERSION, _PAGE_SIZES = 0x377F0682, 3_007_000, [1 << n for n in range(9, 17)]
+"""What the header of a log begins with."""
 _STEP = 10_000
 _WORK_AT_LEAST = 20_000_000
 _WORK_A_BYTE = 60
@@ -195,12 +198,41 @@ def how_to_read(path: Path, *, is_busy: bool = False) -> tuple[str, bool]:
     Without a log no one has written since the database was closed. A log that no one writes to any
     more is read by an index in this process's memory and without locks, which needs
     `locking_mode = EXCLUSIVE`; the index on disk is for readers next to a writer, whose file it is.
+    SQLite would delete a log without any change, and that of an empty file, so it sees neither.
     """
-    if not check_regular(Path(f"{path}-wal")):
+    log = Path(f"{path}-wal")
+    if not (check_regular(path) and check_regular(log)):
         return "immutable=1", False
     if is_busy or os.name == "nt" or is_locked(path.with_name(LOCK)):
         return "mode=ro", True
-    return f"mode=ro&{WITHOUT_LOCKS}", False
+    return f"mode=ro&{WITHOUT_LOCKS}" if _holds_change(log) else "immutable=1", False
+
+
+def _holds_change(log: Path) -> bool:
+    """Return whether SQLite finds a change in a log: a header, then frames up to one that commits,
+    all with checksums over what came before (its file format, section 4)."""
+    with log.open("rb") as stream:
+        header = stream.read(32).ljust(32, b"\0")
+        magic, version, size = unpack_from(">3I", header)
+        if magic >> 1 != _MAGIC >> 1 or version != _VERSION or size not in _PAGE_SIZES:
+            return False
+        words = Struct(">2I" if magic & 1 else "<2I")
+        sums, stored, commits = _sums(words, header[:24]), unpack_from(">2I", header, 24), 0
+        while sums == stored and not commits:
+            frame = stream.read(24 + size).ljust(24, b"\0")
+            page, commits, *_, one, other = unpack_from(">6I", frame)
+            if not page or frame[8:16] != header[16:24] or len(frame) < 24 + size:
+                return False
+            sums, stored = _sums(words, frame[:8] + frame[24:], *sums), (one, other)
+        return sums == stored
+
+
+def _sums(words: Struct, part: bytes, one: int = 0, other: int = 0) -> tuple[int, int]:
+    """Return the checksum of a part of a log that goes on from the one before."""
+    for a, b in words.iter_unpack(part):
+        one = (one + a + other) & 0xFFFFFFFF
+        other = (other + b + one) & 0xFFFFFFFF
+    return one, other
 
 
 def _connected(path: Path, *, is_busy: bool) -> tuple[sqlite3.Connection, bool]:
