@@ -11,7 +11,7 @@ from forged import rebuild
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import StoredCall
-from medstress.core.errors import UsageError
+from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Mention, Question
 from medstress.core.resources import Resources
@@ -22,6 +22,7 @@ from medstress.experiment.kept_summary import keep_summary
 from medstress.experiment.prepare import prepare
 from medstress.experiment.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.store.chain import RUN_CHAIN, finish, keep_root, link
+from medstress.store.reader import RunReader
 from medstress.store.reviews import Review, ReviewStore
 
 FILE = "run.sqlite"
@@ -206,7 +207,7 @@ REBUILT = {
     "whether people judge an attack": (
         "UPDATE manifest SET value = json_set(value, '$.pdws.judged', json('false')) "
         "WHERE key = 'records'",
-        "expected records: judged of 'pdws' true, found false",
+        "manifest: expected records: judged of 'pdws' true, found false",
     ),
     "the hash of an item": (
         "UPDATE items SET hash = 'blake2b-128:0' WHERE id = 3",
@@ -346,6 +347,8 @@ def test_a_root_that_only_stands_in_the_manifest_is_computed_again(copy):
         db.execute("DELETE FROM commits")
         link(db, RUN_CHAIN)
     assert f"expected root {kept}, found root" in told(copy, root=kept)
+    with pytest.raises(StoreError, match=f"expected root {kept}, found root"):
+        RunReader(copy)
 
 
 def test_a_changed_summary_is_named(copy, monkeypatch):

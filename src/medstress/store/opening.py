@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 
 from medstress.core.errors import FIRST_COMMAND, DataError, StoreError, did_you_mean, setting
 from medstress.core.reading import check_regular, is_locked
-from medstress.core.words import command
+from medstress.core.words import command, quoted
 from medstress.core.writing import DATABASE
 from medstress.store.chain import (
     REVIEW_CHAIN,
@@ -386,7 +386,7 @@ def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
         where: Break | str | None = broken or first_break(db, schema.chained, whole=False)
         kept = current_root(db) if schema is RUN and where is None else None
         if kept is not None and (root := compute_root(db)) != kept.root:
-            where = Break("manifest", kept.row, f"root {root}", kept.root)
+            where = Break("manifest", kept.row, f"root {kept.root}", f"root {root}")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         where = f"its digests cannot be computed ({type(error).__name__}: {error})"
     if where is not None:
@@ -499,18 +499,20 @@ _MOST = 1_000
 def no_run(folder: Path) -> StoreError:
     """Return the error for a folder without a run, with the runs near it and the next command."""
     if folder.is_file():
-        error = StoreError(f"{folder} is a file; expected the folder of a run")
+        error = StoreError(f"{quoted(folder)} is a file; expected the folder of a run")
         is_experiment = folder.suffix == ".toml"
         return error.with_command(command("run", folder) if is_experiment else FIRST_COMMAND)
     if inside := sorted(_runs_in(folder)):
         names = ", ".join(path.name for path in inside[:5])
         runs = f"run{'s' * (len(inside) > 1)}"
-        error = StoreError(f"there is no run in {folder}; it is the parent of the {runs} {names}")
+        error = StoreError(
+            f"there is no run in {quoted(folder)}; it is the parent of the {runs} {names}"
+        )
         # Of several the user means one, and what lies in a folder such as /tmp may be anybody's.
         one = inside[0] if len(inside) == 1 else folder / "NAME"
         return error.with_command(command("summary", one))
     near = did_you_mean(str(folder), map(str, [*_runs_in(folder.parent), *_runs_in(_RUNS)]))
-    error = StoreError(f"there is no run in {folder} (no {DATABASE}){near}")
+    error = StoreError(f"there is no run in {quoted(folder)} (no {DATABASE}){near}")
     return error.with_command(FIRST_COMMAND)
 
 
@@ -518,7 +520,7 @@ class NeverBeganError(StoreError):
     """The run in a folder holds nothing yet."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(f"the run in {folder} was never started")
+        super().__init__(f"the run in {quoted(folder)} was never started")
         self.with_command(command("run", "EXPERIMENT.toml", "--out", folder))
 
 

@@ -233,6 +233,13 @@ def test_a_folder_that_is_a_link_is_refused(folder, tmp_path):
         RunReader(tmp_path / "link")
 
 
+def test_a_folder_without_a_run_is_named_as_a_shell_reads_it(tmp_path):
+    odd = tmp_path / "a b$(touch c)"
+    with pytest.raises(StoreError) as refused:
+        RunReader(odd)
+    assert str(refused.value).startswith(f"there is no run in '{odd}' (no run.sqlite)")
+
+
 def test_a_sparse_giant_is_read_at_the_price_of_what_it_holds(folder):
     os.truncate(folder / FILE, 1 << 40)
     started = time.process_time()
