@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from forged import rebuild
+from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
@@ -196,6 +198,17 @@ def test_pairs_have_no_noise_outside_entities(folder):
     """Their score rests on all words, so that it would be no control."""
     with pytest.raises(UsageError, match="is for questions and tagged texts, but the data are"):
         ms.run(pairs(STATIC, CONTROL), out=folder / "run")
+
+
+@pytest.mark.parametrize("made", [tagged, pairs])
+def test_an_answer_that_is_none_is_refused_in_a_sentence(folder, made, capsys):
+    ms.run(made(STATIC), out=folder / "run")
+    rebuild(
+        folder / "run",
+        "UPDATE verdicts SET result = json_set(result, '$.before', 'x') WHERE id = 1",
+    )
+    assert medstress_cli(["summary", str(folder / "run")]) == 2
+    assert "x is no answer" in capsys.readouterr().err
 
 
 def test_marks_that_count_otherwise_than_a_model_may_mean_them_are_counted(folder):

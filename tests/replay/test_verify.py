@@ -1,6 +1,7 @@
 """`medstress verify` names the first thing about a folder that is not as it was measured."""
 
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -254,6 +255,25 @@ def test_where_all_digests_were_made_again_the_replay_tells(copy, name):
     assert expected in told(copy)
     if name != "a fingerprint":  # it follows from the plan
         assert f"expected root {kept}" in told(copy, root=kept)
+
+
+OF_ANOTHER_KIND = {
+    "controls.left_out.pdws": """'{"left_out": {"pdws": "x"}}'""",
+    "endpoints[0].victim": """'[{"name": "x"}]'""",
+    "groups.drugs.n_names": "json_set(value, '$.drugs.n_names', 'x')",
+    "n_planned": """'"x"'""",
+}
+
+
+@pytest.mark.parametrize("place", OF_ANOTHER_KIND)
+def test_what_a_manifest_holds_of_another_kind_is_no_bug_of_medstress(copy, capsys, place):
+    key = re.split(r"\W", place)[0]
+    rebuild(copy, f"UPDATE manifest SET value = {OF_ANOTHER_KIND[place]} WHERE key = '{key}'")
+    for command in ("summary", "case", "verify"):
+        assert medstress_cli([command, str(copy)]) == 2
+        said = capsys.readouterr().err
+        assert f"the manifest's {place} is missing or of another kind" in said
+        assert said.count("\n") == 1
 
 
 def test_a_follow_up_that_was_stopped_is_told_from_one_about_something_else(copy):
