@@ -14,6 +14,14 @@ _TASK["task?"] = _TASK  # what a wrapper wraps
 _ASKED = {"task": _TASK, "prompt": (dict, NoneType)}
 _PAYER = {"price_in?": _NUMBER_OR_NONE, "price_out?": _NUMBER_OR_NONE}
 _MODEL = {"model?": str, "model_hash?": str, "target_hash?": str, **_PAYER}
+_CRITERION = {
+    "metric": str,
+    "against?": {"run": str},
+    "at_budget?": int,
+    "control?": str,
+    "slice?": {"by": str, "value?": str},
+    "where?": {str: str},
+}
 _LIMITS = ("max_failed?", "max_queries?", "max_tokens?", "max_usd?", "max_seconds?")
 _SHAPES: dict[Any, Any] = {
     "attacks?": {str: {"name": str}},
@@ -52,7 +60,7 @@ _SHAPES: dict[Any, Any] = {
         NoneType,
         {
             "hash": str,
-            "criteria": [{"metric": str, "where?": {str: str}}],
+            "criteria": [({**_CRITERION, "max_high": _NUMBER}, {**_CRITERION, "min_low": _NUMBER})],
             "baselines?": {str: {"outcomes": str}},
             "extended?": int,
         },
