@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 import medstress as ms
+from forged import rebuild
+from medstress.cli.app import medstress_cli
 from medstress.core.errors import UsageError
 from medstress.experiment.dry_run import dry_run
 from medstress.experiment.prepare import prepare
@@ -182,10 +184,31 @@ def test_what_does_not_fit_sentences_is_refused_before_anything_runs(folder, cha
     assert words in str(refused.value)
 
 
+def test_the_control_of_tagged_texts_may_be_named(folder):
+    named, all_ = (
+        ms.run(tagged(STATIC, controls=wanted), out=name)
+        for name, wanted in (("named", ["non_entity_noise"]), ("all", True))
+    )
+    assert row_of(named, "control of swap_noise") == row_of(all_, "control of swap_noise")
+    with pytest.raises(UsageError, match="for tagged texts write true or false"):
+        ms.run(tagged(STATIC, controls=["no_op"]), out="other")
+
+
 def test_pairs_have_no_noise_outside_entities(folder):
     """Their score rests on all words, so that it would be no control."""
     with pytest.raises(UsageError, match="is for questions and tagged texts, but the data are"):
         ms.run(pairs(STATIC, CONTROL), out=folder / "run")
+
+
+@pytest.mark.parametrize("made", [tagged, pairs])
+def test_an_answer_that_is_none_is_refused_in_a_sentence(folder, made, capsys):
+    ms.run(made(STATIC), out=folder / "run")
+    rebuild(
+        folder / "run",
+        "UPDATE verdicts SET result = json_set(result, '$.before', 'x') WHERE id = 1",
+    )
+    assert medstress_cli(["summary", str(folder / "run")]) == 2
+    assert "x is no answer" in capsys.readouterr().err
 
 
 def test_marks_that_count_otherwise_than_a_model_may_mean_them_are_counted(folder):

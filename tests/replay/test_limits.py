@@ -1,6 +1,6 @@
 """Whole experiments that limits stop again and again end with the root of one without limits."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,8 @@ import medstress as ms
 from experiments import MEDFUZZ, entity, substitution, victim
 from fault_server import FaultServer
 from medstress.cli.app import medstress_cli
+from medstress.engine.progress import Deadlines
+from medstress.engine.work import Purpose, RunningWork
 
 
 @pytest.fixture
@@ -44,6 +46,10 @@ def slow(prompts):
 EXPLAINED = substitution(
     victim("careful") + entity("random", 'sampler = "random"\nbudget = 4'), 5, seeds="[0]"
 )
+
+
+SURE = ("n_trials", "n_already_wrong", "n_eligible", "n_not_attackable", "accuracy")
+"""What a summary says of clean items."""
 
 
 def test_max_queries_is_never_exceeded_and_the_root_is_that_of_one_run(workplace):
@@ -108,6 +114,32 @@ def test_max_seconds_counts_over_processes_and_ends_after_a_call(workplace):
         assert summary["performance"]["wall_seconds"] >= 0.3 * processes
     assert (n, processes > 1) == (n_all, True)
     assert summary["root"] == run("whole").summary()["root"]
+
+
+@pytest.mark.parametrize("purpose", [Purpose.ATTACK, Purpose.FLIP_CHECK])
+def test_whatever_was_late_is_asked_by_a_retry(workplace, monkeypatch, purpose):
+    """Planted: time ends every attack before its first answer, or before the flip check; of what
+    was wrong before any edit, the one question of the control."""
+    write(EXPLAINED)
+    whole = run("whole").summary()
+
+    def late(_: Deadlines, all_running: Collection[RunningWork]) -> list[RunningWork]:
+        return [one for one in all_running if one.call_round.purpose is purpose]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Deadlines, "overdue", late)
+        cut = run("parts", trial_seconds=9)
+    n_cut = cut.trials()["verdict"].to_list().count("cut_short")
+    # The item that is wrong is one of the attack, which asks nothing more, and of its control.
+    assert n_cut == (7 if purpose is Purpose.ATTACK else 0)
+    rows = [[one[key] for key in SURE] for one in (*cut.summary()["results"], *whole["results"])]
+    assert rows[:2] == rows[2:]
+    assert medstress_cli(["verify", "parts"]) == 0
+    again = ["run", "e.toml", "--out", "parts", "--retry-failed", "--quiet"]
+    assert medstress_cli(again) == 0
+    parts = run("parts").summary()
+    assert parts["root"] == whole["root"] is not None
+    assert parts["results"] == whole["results"]
 
 
 def test_explain_obeys_the_limits_of_the_run(workplace):

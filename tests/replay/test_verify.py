@@ -1,6 +1,7 @@
 """`medstress verify` names the first thing about a folder that is not as it was measured."""
 
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,7 @@ from medstress.analyses.run import Run as StoredRun
 from medstress.attacks.entity_substitution import EntitySubstitution
 from medstress.cli.app import medstress_cli
 from medstress.core.calls import StoredCall
-from medstress.core.errors import UsageError
+from medstress.core.errors import StoreError, UsageError
 from medstress.core.hashing import content_hash
 from medstress.core.items import Mention, Question
 from medstress.core.resources import Resources
@@ -24,6 +25,7 @@ from medstress.experiment.prepare import prepare
 from medstress.experiment.room import make_room, reviews_from
 from medstress.experiment.verify import OTHERWISE, odd_edits, verify_folder
 from medstress.store.chain import REVIEW_CHAIN, RUN_CHAIN, finish, keep_root, link
+from medstress.store.reader import RunReader
 from medstress.store.reviews import ReviewStore
 
 FILE = "run.sqlite"
@@ -209,7 +211,7 @@ REBUILT = {
     "whether people judge an attack": (
         "UPDATE manifest SET value = json_set(value, '$.pdws.judged', json('false')) "
         "WHERE key = 'records'",
-        "expected records: judged of 'pdws' true, found false",
+        "manifest: expected records: judged of 'pdws' true, found false",
     ),
     "the hash of an item": (
         "UPDATE items SET hash = 'blake2b-128:0' WHERE id = 3",
@@ -261,6 +263,25 @@ def test_where_all_digests_were_made_again_the_replay_tells(copy, name):
     assert expected in told(copy)
     if name != "a fingerprint":  # it follows from the plan
         assert f"expected root {kept}" in told(copy, root=kept)
+
+
+OF_ANOTHER_KIND = {
+    "controls.left_out.pdws": """'{"left_out": {"pdws": "x"}}'""",
+    "endpoints[0].victim": """'[{"name": "x"}]'""",
+    "groups.drugs.n_names": "json_set(value, '$.drugs.n_names', 'x')",
+    "n_planned": """'"x"'""",
+}
+
+
+@pytest.mark.parametrize("place", OF_ANOTHER_KIND)
+def test_what_a_manifest_holds_of_another_kind_is_no_bug_of_medstress(copy, capsys, place):
+    key = re.split(r"\W", place)[0]
+    rebuild(copy, f"UPDATE manifest SET value = {OF_ANOTHER_KIND[place]} WHERE key = '{key}'")
+    for command in ("summary", "case", "verify"):
+        assert medstress_cli([command, str(copy)]) == 2
+        said = capsys.readouterr().err
+        assert f"the manifest's {place} is missing or of another kind" in said
+        assert said.count("\n") == 1
 
 
 def test_a_follow_up_that_was_stopped_is_told_from_one_about_something_else(copy):
@@ -354,6 +375,8 @@ def test_a_root_that_only_stands_in_the_manifest_is_computed_again(copy):
         db.execute("DELETE FROM commits")
         link(db, RUN_CHAIN)
     assert f"expected root {kept}, found root" in told(copy, root=kept)
+    with pytest.raises(StoreError, match=f"expected root {kept}, found root"):
+        RunReader(copy)
 
 
 def test_a_changed_summary_is_named(copy, monkeypatch):

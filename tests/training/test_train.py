@@ -254,7 +254,7 @@ def test_a_search_cannot_be_trained_on_and_a_file_without_the_table_is_refused(
     workplace, experiment
 ):
     experiment["attack"][0] |= {"search": "greedy", "budget": 4}
-    with pytest.raises(MedstressError, match="a search asks a victim which edits matter"):
+    with pytest.raises(MedstressError, match="a search asks a model which edits matter"):
         ms.train(experiment, out="out")
     del experiment["train"]
     with pytest.raises(MedstressError, match=r"the table \[train\] is missing"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import orjson
 
+from medstress.analyses.comparable import entries_of
 from medstress.analyses.run import Run
 from medstress.core.arms import CONTROLS
 from medstress.core.attacked import FIELD, FORMAT, HEAD, NAME
@@ -435,7 +436,7 @@ def _attacked(
 
 def _head(run: Run, victim: str, n_items: int, asked: Sequence[_Asked]) -> dict[str, Any]:
     manifest = run.manifest
-    entry = next(e for name, e in manifest["victims"].items() if e.get("part_of", name) == victim)
+    entry = entries_of(manifest, victim)[0]
     arms: dict[str, Trial] = {}
     for arm, trial, _ in asked:
         arms.setdefault(arm, trial)

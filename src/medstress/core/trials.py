@@ -148,10 +148,10 @@ class Trial:
 
     @property
     def ended(self) -> Verdict:
-        """Its verdict; that before the copy, where only the copy of an item that is not attacked
-        failed."""
+        """Its verdict; that on the clean item, where only what was asked about an item that is not
+        attacked failed or was cut short."""
         before = self.before
-        if self.at != "baseline" or before is None or not self.arm.attack.whole_copy:
+        if self.at != "baseline" or before is None:
             return self.verdict
         if self.item.kind == TAGGED:
             return Verdict.NOT_ATTACKABLE if self.unit == WHOLE else Verdict.ALREADY_WRONG

@@ -186,25 +186,23 @@ def conduct(trial: Trial) -> TrialFlow:
     result.n_ties += result.before.is_tied
     if result.before.rationale is not None:
         result.records.append(turn_record(Predict(clean, attempt=0), 0, result.before))
+    judge: Judge | None = AnswerRecorder(result) if is_copied else None
     if result.verdict is not Verdict.NOT_ATTACKABLE and result.before.outcome is not Outcome.RIGHT:
         wrong = result.before.outcome is Outcome.WRONG
         result.verdict = Verdict.ALREADY_WRONG if wrong else Verdict.UNREADABLE
         if attack.every_item and not attack.is_copy:
-            # Attacked all the same; its verdict stays.
-            referee, lost = Referee(attack, trial.resources, result, trial.item), result.verdict
-            with Guard(result):
-                yield from _attack(trial, result, referee)
-            return result.of_wrong_item(lost)
-        if wrong and attack.is_control and "turns" not in attack.needs:
-            with Guard(result):
-                yield from _attack(trial, result, OneAnswer(result))
-    if result.verdict is not Verdict.HELD:
-        if is_copied:
-            with Guard(result) as guard:
-                yield from _attack(trial, result, AnswerRecorder(result))
-            if guard.failure is not None:
-                # Not at `attack`: that would make the trial eligible.
-                result.verdict, result.at = guard.failure, "baseline"
+            judge = Referee(attack, trial.resources, result, trial.item)
+        elif wrong and attack.is_control and "turns" not in attack.needs:
+            judge = OneAnswer(result)
+    if (lost := result.verdict) is not Verdict.HELD:
+        with Guard(result) as guard:
+            if judge is not None:  # asked all the same; its verdict stays, unless it could not end
+                yield from _attack(trial, result, judge)
+        if isinstance(judge, Referee):
+            result = result.of_wrong_item(lost)
+        if guard.failure is not None:
+            # Not at `attack`: that would make the trial eligible.
+            result.verdict, result.at = guard.failure, "baseline"
         return result
     referee = Referee(attack, trial.resources, result, trial.item)
     with Guard(result) as guard:

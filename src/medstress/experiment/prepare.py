@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medstress.attacks.noise import Noise
+from medstress.core.arms import NOISE_CONTROL
 from medstress.core.calls import Backend
 from medstress.core.errors import UsageError
 from medstress.engine.backend_queue import release
@@ -62,9 +63,11 @@ def prepare(
     datasets = data.load_datasets(checked.dataset, base, limit)
     criteria.check_items(checked, datasets)
     attacks = arms.with_stored(attacks, datasets, checked.experiment.seeds)
+    kind = kind_of_datasets(datasets)
+    if kind.has_parts and wanted == (NOISE_CONTROL,):
+        wanted = True  # it is the only one of tagged texts
     controls, left_out = arms.control_arms(attacks, wanted)
     models.check_roles(roles, [*attacks, *controls], checked.test)
-    kind = kind_of_datasets(datasets)
     classes = kind.classes(item for part in datasets for item in part.all_items)
     arms.check_kind(checked, attacks, kind, classes)
     groups: list[GroupPart] = []

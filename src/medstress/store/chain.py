@@ -76,18 +76,17 @@ class Break:
     """The first place where a file does not agree with another place in it."""
 
     table: str
-    """The table that does not agree."""
+    """The table or file that does not agree."""
     row: int
-    """Its row; of `commits` where a digest differs, else the row that is missing or too much."""
+    """Its row; of `commits` where a digest differs, else the row that is missing or too much; 0:
+    no single one."""
     expected: str
     """What the chain says."""
     found: str
     """What is there."""
 
     def __str__(self) -> str:
-        # A file that is no ledger has no rows.
-        is_file = not self.row and "." in self.table
-        where = self.table if is_file else f"table {self.table}, row {self.row}"
+        where = f"table {self.table}, row {self.row}" if self.row else self.table
         return f"{where}: expected {self.expected}, found {self.found}"
 
 

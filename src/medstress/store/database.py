@@ -310,8 +310,11 @@ def _open(
 
 INQUIRIES = "('asked', 'unanswered')"
 """Verdicts of inquiries and studies; a trial has another one, or none while it runs."""
-UNFINISHED = ("failed", "unanswered", "cut_short")
-"""Verdicts of trials that may begin again."""
+MAY_END_OTHERWISE = (
+    "(verdict IN ('failed', 'unanswered', 'cut_short') "
+    "OR json_extract(result, '$.overtime') NOT NULL)"
+)
+"""Of how a trial ended: whether it may begin again. Of a success, time may have ended the check."""
 SIMILARITY = "prompt_similarity"
 """What is found about a trial after it has ended, by its name in the result."""
 

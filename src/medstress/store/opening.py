@@ -17,12 +17,13 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
+from struct import Struct, unpack_from
 from traceback import extract_tb
 from typing import Literal, TypeAlias
 
 from medstress.core.errors import FIRST_COMMAND, DataError, StoreError, did_you_mean, setting
 from medstress.core.reading import check_regular, is_locked
-from medstress.core.words import command
+from medstress.core.words import command, quoted
 from medstress.core.writing import DATABASE
 from medstress.store.chain import (
     REVIEW_CHAIN,
@@ -46,6 +47,8 @@ _PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0")
 _IN_MEMORY = 256 << 20
 """Bytes of a file whose temporary tables fit in memory; those of others go to nameless files."""
 WITHOUT_LOCKS = "vfs=unix-none"
+_MAGIC, _VERSION, _PAGE_SIZES = 0x377F0682, 3_007_000, [1 << n for n in range(9, 17)]
+"""What the header of a log begins with."""
 _STEP = 10_000
 _WORK_AT_LEAST = 20_000_000
 _WORK_A_BYTE = 60
@@ -195,12 +198,41 @@ def how_to_read(path: Path, *, is_busy: bool = False) -> tuple[str, bool]:
     Without a log no one has written since the database was closed. A log that no one writes to any
     more is read by an index in this process's memory and without locks, which needs
     `locking_mode = EXCLUSIVE`; the index on disk is for readers next to a writer, whose file it is.
+    SQLite would delete a log without any change, and that of an empty file, so it sees neither.
     """
-    if not check_regular(Path(f"{path}-wal")):
+    log = Path(f"{path}-wal")
+    if not (check_regular(path) and check_regular(log)):
         return "immutable=1", False
     if is_busy or os.name == "nt" or is_locked(path.with_name(LOCK)):
         return "mode=ro", True
-    return f"mode=ro&{WITHOUT_LOCKS}", False
+    return f"mode=ro&{WITHOUT_LOCKS}" if _holds_change(log) else "immutable=1", False
+
+
+def _holds_change(log: Path) -> bool:
+    """Return whether SQLite finds a change in a log: a header, then frames up to one that commits,
+    all with checksums over what came before (its file format, section 4)."""
+    with log.open("rb") as stream:
+        header = stream.read(32).ljust(32, b"\0")
+        magic, version, size = unpack_from(">3I", header)
+        if magic >> 1 != _MAGIC >> 1 or version != _VERSION or size not in _PAGE_SIZES:
+            return False
+        words = Struct(">2I" if magic & 1 else "<2I")
+        sums, stored, commits = _sums(words, header[:24]), unpack_from(">2I", header, 24), 0
+        while sums == stored and not commits:
+            frame = stream.read(24 + size).ljust(24, b"\0")
+            page, commits, *_, one, other = unpack_from(">6I", frame)
+            if not page or frame[8:16] != header[16:24] or len(frame) < 24 + size:
+                return False
+            sums, stored = _sums(words, frame[:8] + frame[24:], *sums), (one, other)
+        return sums == stored
+
+
+def _sums(words: Struct, part: bytes, one: int = 0, other: int = 0) -> tuple[int, int]:
+    """Return the checksum of a part of a log that goes on from the one before."""
+    for a, b in words.iter_unpack(part):
+        one = (one + a + other) & 0xFFFFFFFF
+        other = (other + b + one) & 0xFFFFFFFF
+    return one, other
 
 
 def _connected(path: Path, *, is_busy: bool) -> tuple[sqlite3.Connection, bool]:
@@ -354,7 +386,7 @@ def _check_digests(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
         where: Break | str | None = broken or first_break(db, schema.chained, whole=False)
         kept = current_root(db) if schema is RUN and where is None else None
         if kept is not None and (root := compute_root(db)) != kept.root:
-            where = Break("manifest", kept.row, f"root {root}", kept.root)
+            where = Break("manifest", kept.row, f"root {kept.root}", f"root {root}")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         where = f"its digests cannot be computed ({type(error).__name__}: {error})"
     if where is not None:
@@ -467,18 +499,20 @@ _MOST = 1_000
 def no_run(folder: Path) -> StoreError:
     """Return the error for a folder without a run, with the runs near it and the next command."""
     if folder.is_file():
-        error = StoreError(f"{folder} is a file; expected the folder of a run")
+        error = StoreError(f"{quoted(folder)} is a file; expected the folder of a run")
         is_experiment = folder.suffix == ".toml"
         return error.with_command(command("run", folder) if is_experiment else FIRST_COMMAND)
     if inside := sorted(_runs_in(folder)):
         names = ", ".join(path.name for path in inside[:5])
         runs = f"run{'s' * (len(inside) > 1)}"
-        error = StoreError(f"there is no run in {folder}; it is the parent of the {runs} {names}")
+        error = StoreError(
+            f"there is no run in {quoted(folder)}; it is the parent of the {runs} {names}"
+        )
         # Of several the user means one, and what lies in a folder such as /tmp may be anybody's.
         one = inside[0] if len(inside) == 1 else folder / "NAME"
         return error.with_command(command("summary", one))
     near = did_you_mean(str(folder), map(str, [*_runs_in(folder.parent), *_runs_in(_RUNS)]))
-    error = StoreError(f"there is no run in {folder} (no {DATABASE}){near}")
+    error = StoreError(f"there is no run in {quoted(folder)} (no {DATABASE}){near}")
     return error.with_command(FIRST_COMMAND)
 
 
@@ -486,7 +520,7 @@ class NeverBeganError(StoreError):
     """The run in a folder holds nothing yet."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(f"the run in {folder} was never started")
+        super().__init__(f"the run in {quoted(folder)} was never started")
         self.with_command(command("run", "EXPERIMENT.toml", "--out", folder))
 
 

@@ -22,6 +22,7 @@ from medstress.store.chain import KeptRoot, commits_after, current_root, kept_ro
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import VICTIM, Counts, Spending, count, read_spending
 from medstress.store.database import FILE, INQUIRIES, make_views
+from medstress.store.manifest import check_manifest
 from medstress.store.opening import (
     NeverBeganError,
     interpreting,
@@ -193,11 +194,16 @@ class RunReader:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """Manifest of the run."""
+        """Manifest of the run.
+
+        Raises:
+            ValueError: an entry has another shape than medstress gives it.
+        """
         rows = self.db.execute("SELECT * FROM manifest")
         values = {key: json.loads(value) for key, value in rows}
         if not values:
             raise NeverBeganError(self.folder)
+        check_manifest(values)
         return values
 
     def commits_after(self, digest: str) -> int | None:

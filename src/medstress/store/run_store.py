@@ -27,10 +27,10 @@ from medstress.store.counts import Spending, read_spending
 from medstress.store.database import (
     FILE,
     LOCK,
+    MAY_END_OTHERWISE,
     SIDES,
     SIMILARITY,
     SUMMARY,
-    UNFINISHED,
     Database,
     insert_rows,
     make_views,
@@ -119,7 +119,7 @@ _DERIVED = "main.exchanges (trial, attempt, seq, role, purpose, query, call, ans
 
 _CHOSEN = "(SELECT value FROM json_each(?))"
 _LOST = f"""
-SELECT id FROM trials WHERE verdict IN {UNFINISHED} AND trial_id NOT IN ({SUPERSEDED_IDS})
+SELECT id FROM trials WHERE {MAY_END_OTHERWISE} AND trial_id NOT IN ({SUPERSEDED_IDS})
 AND (verdict != 'unanswered'
      OR json_extract(result, '$.purpose') IN (SELECT value FROM json_each(:purposes)))
 ORDER BY id

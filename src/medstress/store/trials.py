@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
+from types import NoneType, UnionType
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -33,6 +34,17 @@ Span: TypeAlias = tuple[str, int, int]
 """Field, start and end of the text that an edit replaces."""
 R = TypeVar("R")
 _VERDICTS = {one.value: one for one in Verdict}
+_TEXT, _LIST, _NUMBER = (str, NoneType), (list, NoneType), (float, int, NoneType)
+_TYPES: Mapping[str, type | UnionType] = {
+    **dict.fromkeys(("unit", "at", "note", "overtime", "variant_class", "validity_reason"), str),
+    **dict.fromkeys(("n_asked", "n_unreadable", "n_length", "n_unchanged", "n_ties"), int),
+    **dict.fromkeys(("first_success", "first_unrefuted_success", "first_success_attempt"), int),
+    **dict.fromkeys(("corrected", "repeats", "first_repeats", "valid"), bool | None),
+    **dict.fromkeys(("edits", "first_edits", "evidence", "first_evidence", "answers"), list),
+    **dict.fromkeys(("records", "probes", "listings", "counted", "prompt_similarity"), list),
+    "n_excluded": dict,
+}
+"""What a stored result holds; its answers are read by `_answer`."""
 MANY = 0.25
 """Share of the trials from which on all are read at once, not each by a query of its own."""
 
@@ -285,7 +297,11 @@ def trial_of(
 
     Raises:
         StoreError: its counts contradict the ledger.
+        ValueError: its result is not as medstress stores it.
     """
+    for name, value in row.result.items():
+        if not isinstance(value, _TYPES.get(name, object)):
+            raise ValueError(f"{name} of trial {row.trial_id} is of another kind")
     get, verdict, first, pick = row.result.get, _VERDICTS[row.verdict], None, None
     if verdict is Verdict.FLIPPED:
         first, pick = _successes(row, embedder)
@@ -355,11 +371,24 @@ def _n_rejected(records: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _answer(stored: Sequence[Any] | None) -> Answer | None:
-    """Decode a prediction: [answer, scores, mass, text, "length" if it was cut off]."""
+    """Decode a prediction: [answer, scores, mass, text, "length" if it was cut off].
+
+    Raises:
+        ValueError: it is none.
+    """
     if stored is None:
         return None
     answer, scores, mass, text, ended = (*stored, None, None, None, None)[:5]
-    read = Answer(answer, None if scores is None else tuple(scores), mass, text, ended is not None)
+    if not (
+        isinstance(stored, list)
+        and isinstance(answer, _TEXT)
+        and isinstance(scores, _LIST)
+        and isinstance(mass, _NUMBER)
+        and isinstance(text, _TEXT)
+    ):
+        raise ValueError(f"{stored} is no answer")
+    known = None if scores is None else tuple(map(float, scores))
+    read = Answer(answer, known, mass, text, ended is not None)
     shared: Answer = _shared(read) if scores is None else read
     return shared
 

@@ -24,7 +24,7 @@ from medstress.store.chain import (
     wrong_rows,
 )
 from medstress.store.codec import decode_answer, decode_item
-from medstress.store.database import FILE, UNFINISHED
+from medstress.store.database import FILE, MAY_END_OTHERWISE
 from medstress.store.opening import REVIEWS, reading, restrict
 from medstress.store.reviews import FILE as REVIEW_FILE
 
@@ -61,9 +61,10 @@ _ODD = (
         SELECT id, CASE WHEN verdict NOT NULL THEN 'no verdict' WHEN before IS NULL THEN 'a verdict'
             ELSE 'nothing more of trial ' || trial || ', which ended as ' || before END,
             COALESCE(verdict, IIF(before IS NULL, 'none', 'a new beginning'))
-        FROM (SELECT *, LAG(verdict) OVER (PARTITION BY trial ORDER BY id) AS before
-            FROM main.verdicts)
-        WHERE IIF(verdict IS NULL, COALESCE(before, '') NOT IN {UNFINISHED}, before NOT NULL)
+        FROM (SELECT *, LAG(verdict) OVER ended AS before,
+            LAG({MAY_END_OTHERWISE}) OVER ended AS may_begin_again
+            FROM main.verdicts WINDOW ended AS (PARTITION BY trial ORDER BY id))
+        WHERE IIF(verdict IS NULL, NOT COALESCE(may_begin_again, 0), before NOT NULL)
         """,
     ),
     (

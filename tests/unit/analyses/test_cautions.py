@@ -40,7 +40,10 @@ def remarks(run: Run) -> Mapping[str, Remark]:
 
 
 def test_trials_that_were_late_are_not_called_failed():
-    late = [replace(trial(i, verdict=Verdict.CUT_SHORT, asked=0), at="baseline") for i in range(3)]
+    late = [
+        replace(trial(i, verdict=Verdict.CUT_SHORT, asked=0), at="baseline", before=None)
+        for i in range(3)
+    ]
     said = [one.sentence for one in warnings_of(planted_run(late))]
     assert said == [
         "3 of 3 trials did not end within trial_seconds. The clean answer was late, so no rate "

@@ -39,7 +39,10 @@ def trials(fates: Iterable[Fate], seeds: Iterable[int | None] = (0,), **at: Any)
         for i, fate in enumerate(fates):
             how = {"verdict": fate} if isinstance(fate, Verdict) else {"flipped_at": fate}
             one = trial(i, where, **how, **more)
-            made.append(replace(one, at=failed_at) if fate is FAILED else one)
+            if fate is FAILED:
+                before = None if failed_at == "baseline" else one.before
+                one = replace(one, at=failed_at, before=before)
+            made.append(one)
     return made
 
 

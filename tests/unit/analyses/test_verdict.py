@@ -179,13 +179,13 @@ RUNS = {
     ),
     "every call failed": planted_run(
         [
-            replace(trial(i, item=q, verdict=Ended.FAILED, asked=0), at="baseline")
+            replace(trial(i, item=q, verdict=Ended.FAILED, asked=0), at="baseline", before=None)
             for i, q in enumerate(questions(12))
         ]
     ),
     "every answer was late": planted_run(
         [
-            replace(trial(i, item=q, verdict=Ended.CUT_SHORT, asked=0), at="baseline")
+            replace(trial(i, item=q, verdict=Ended.CUT_SHORT, asked=0), at="baseline", before=None)
             for i, q in enumerate(questions(12))
         ]
     ),

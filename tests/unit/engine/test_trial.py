@@ -18,7 +18,7 @@ from medstress.core.queries import Ask, Predict, ask, clean_answer
 from medstress.core.text import Edit
 from medstress.engine.referee import TrialResult
 from medstress.engine.trial import FLIP_CHECK_SAMPLE, Trial, conduct
-from medstress.engine.work import CallRound, Purpose
+from medstress.engine.work import CallRound, OutOfTimeError, Purpose
 from medstress.tasks.victim import Victim
 from medstress.testing import tiny_questions
 
@@ -88,6 +88,26 @@ def test_a_failed_baseline_fails_the_trial(by_hand, trial_of):
     _, result = play(trial_of(by_hand(("x",))), scripted(FAILURE))
     expected = TrialResult(verdict=Verdict.FAILED, at="baseline", note="the server is gone")
     assert result == expected
+
+
+@pytest.mark.parametrize("kept", [{"is_control": True}, {"every_item": True, "ends": "all"}])
+@pytest.mark.parametrize("is_late", [True, False])
+def test_what_could_not_be_asked_about_a_wrong_item_may_be_asked_again(
+    by_hand, trial_of, kept, is_late
+):
+    """Planted: the question after the wrong clean answer is out of time, or fails."""
+    attack = by_hand(("x",))
+    for name, value in kept.items():
+        object.__setattr__(attack, name, value)
+    flow = conduct(trial_of(attack))
+    next(flow)
+    flow.send((WRONG,))
+    with pytest.raises(StopIteration) as stop:
+        flow.throw(OutOfTimeError("late")) if is_late else flow.send((FAILURE,))
+    result: TrialResult = stop.value.value
+    verdict = Verdict.CUT_SHORT if is_late else Verdict.FAILED
+    assert (result.verdict, result.at, result.n_asked) == (verdict, "baseline", not is_late)
+    assert result.before is not None
 
 
 def test_no_success_within_the_budget_is_held(by_hand, trial_of):

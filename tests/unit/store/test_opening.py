@@ -16,7 +16,7 @@ import pytest
 from medstress.core.errors import StoreError
 from medstress.store.chain import RUN_CHAIN, first_break
 from medstress.store.database import FILE
-from medstress.store.opening import ChainError, open_for_reading
+from medstress.store.opening import ChainError, NeverBeganError, open_for_reading
 from medstress.store.reader import RunReader, read, stored_manifest
 from medstress.store.run_store import RunStore
 from medstress.store.whole_check import check_whole
@@ -166,6 +166,44 @@ def test_reading_what_a_killed_process_left_changes_nothing(writer, tmp_path, si
     assert state(copy) == before
 
 
+def test_a_log_without_a_change_is_left_as_it_is(writer, tmp_path):
+    """Planted: SQLite, which locks nothing here, deletes each of these when it is closed."""
+    writer.trial("one")
+    writer.finish(1)
+    genuine = (writer.folder / f"{FILE}-wal").read_bytes()
+    assert int.from_bytes(genuine[36:40]) == 0, "the first frame is not that of a whole commit"
+    writer.close()
+    for name, log in {
+        "zeros": bytes(100_000),
+        "another magic number": b"0" + genuine[1:],
+        "a header": genuine[:32],
+        "a header that was changed": genuine[:12] + b"0" + genuine[13:],
+        "a header and zeros": genuine[:32] + bytes(100_000),
+        "a frame": genuine[: 32 + 24 + 4096],
+        "a frame and no page": genuine[:32] + bytes(8) + genuine[40:],
+    }.items():
+        (writer.folder / f"{FILE}-wal").write_bytes(log)
+        before = state(writer.folder)
+        assert read(writer.folder, RunReader.n_trials) == 1, name
+        assert state(writer.folder) == before, name
+    (writer.folder / FILE).write_bytes(b"")
+    (writer.folder / f"{FILE}-wal").write_bytes(genuine)
+    before = state(writer.folder)
+    with pytest.raises(NeverBeganError):
+        RunReader(writer.folder)
+    assert state(writer.folder) == before
+
+
+def test_a_giant_log_costs_nothing(folder):
+    log = folder / f"{FILE}-wal"
+    log.touch()
+    os.truncate(log, 3 << 30)
+    started = time.process_time()
+    assert read(folder, RunReader.n_trials) == 1
+    assert time.process_time() - started < 2
+    assert log.stat().st_size == 3 << 30
+
+
 ODD = {
     "link": lambda path, outside: path.symlink_to(outside),
     "pipe": lambda path, outside: os.mkfifo(path),
@@ -193,6 +231,13 @@ def test_a_folder_that_is_a_link_is_refused(folder, tmp_path):
     (tmp_path / "link").symlink_to(folder)
     with pytest.raises(StoreError, match="is a link"):
         RunReader(tmp_path / "link")
+
+
+def test_a_folder_without_a_run_is_named_as_a_shell_reads_it(tmp_path):
+    odd = tmp_path / "a b$(touch c)"
+    with pytest.raises(StoreError) as refused:
+        RunReader(odd)
+    assert str(refused.value).startswith(f"there is no run in '{odd}' (no run.sqlite)")
 
 
 def test_a_sparse_giant_is_read_at_the_price_of_what_it_holds(folder):
