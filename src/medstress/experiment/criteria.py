@@ -153,10 +153,13 @@ def entries(prepared: Prepared, stored: Mapping[str, Any], *, has_answers: bool)
         own["slices"] = slices
     if criteria is not None and has_answers:
         parts = stored["parts"]
-        now = {"attacks": prepared.attacks, "victims": prepared.victims}
+        labels = {
+            "attacks": [one.label for one in prepared.attacks],
+            "victims": [one.label for one in prepared.victims],
+        }
         items = parts["items"]
         adds = any(set(new) - set(items.get(k, new)) for k, new in prepared.selected().items())
-        adds |= any(one.label not in parts[kind] for kind in now for one in now[kind])
+        adds |= any(set(own) - set(parts[kind]) for kind, own in labels.items())
         n = (before or {}).get("extended", 0) + adds
         criteria |= {"extended": n} if n else {}
     if criteria is not None or before:
