@@ -919,8 +919,8 @@ def plan_breaks(manifest: Mapping[str, Any]) -> Iterator[Break]:
         if own != (stored := parts["victims"].get(label)):
             yield _break("manifest", 0, f"model {label!r} {own}", str(stored))
         for one in (victim, *victim.get("by_dataset", {}).values()):
-            source, stored = one["prompt"].get("source"), one["task"].get("template")
-            if source is not None and (own := content_hash(source)) != stored:
+            source, stored = (one["prompt"] or {}).get("source"), one["task"].get("template")
+            if None not in (source, stored) and (own := content_hash(source)) != stored:
                 yield _break("manifest", 0, f"prompt of {label!r} {stored}", f"one of {own}")
 
 

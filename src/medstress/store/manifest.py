@@ -13,7 +13,7 @@ _TASK: dict[Any, Any] = {"types?": [str]}
 _TASK["task?"] = _TASK  # what a wrapper wraps
 _ASKED = {"task": _TASK, "prompt": (dict, NoneType)}
 _PAYER = {"price_in?": _NUMBER_OR_NONE, "price_out?": _NUMBER_OR_NONE}
-_MODEL = {"model?": str, "model_hash?": str, "target_hash?": str, **_PAYER}
+_MODEL = {"model?": str, "model_hash?": str, "target_hash?": _TEXT_OR_NONE, **_PAYER}
 _CRITERION = {
     "metric": str,
     "against?": {"run": str},
