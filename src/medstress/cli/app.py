@@ -126,7 +126,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         hint = did_you_mean(words[0], commands.commands)
         raise UsageError(f"unknown command {words[0]!r}{hint}").with_command("medstress --help")
     try:
-        with commands.make_context("medstress", words) as context:
+        with commands.make_context("medstress", list(words)) as context:
             if words[0] in _JUDGING:
                 outlive_reader()
             code = commands.invoke(context)

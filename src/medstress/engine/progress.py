@@ -78,6 +78,10 @@ class Progress:
     n_done: int = 0
     n_skipped: int = 0
     """Finished in an earlier process."""
+    n_idle: int = 0
+    """Of those that are done, trials that had nothing to ask."""
+    n_running: int = 0
+    """Begun, and waiting for answers."""
     n_flipped: int = 0
     """Successes of attacks, of `n_eligible` trials; control arms count apart."""
     n_eligible: int = 0
@@ -107,6 +111,8 @@ class Progress:
         '0 of 0 trials, lost 0 of 4 (harmless edits 0 of 3), 5.0 queries/s, $0.50, 1 failed'
         >>> Progress(n_planned=9, n_done=5, n_skipped=4, n_eligible=5).line(2.0)
         '9 of 9 trials (4 from earlier), since then lost 0 of 5, 0.0 queries/s'
+        >>> Progress(n_planned=80, n_done=40, n_idle=36, n_running=40, n_computed=8).line(12.0)
+        '40 of 80 trials, 0.7 queries/s, about 2 min left'
         >>> Progress(n_planned=2, n_computed=10, of="explain").line(2.0)
         'explain: 0 of 2, 5.0 queries/s'
         """
@@ -121,9 +127,12 @@ class Progress:
             lost = f"{since}lost {self.n_flipped:,} of {self.n_eligible:,}"
             parts.append(lost + (harmless if self.n_harmless else ""))
         parts.append(f"{self.n_computed / max(seconds, 1e-9):,.1f} queries/s")
-        n_left = self.n_planned - n_done
-        if n_left > 0 and self.n_done and not self.stopped and seconds >= _SOME_SECONDS:
-            hours, rest = divmod(round(seconds / self.n_done * n_left), 3600)
+        n_left, n_asked = self.n_planned - n_done, self.n_done - self.n_idle
+        if n_left > 0 and n_asked and not self.stopped and seconds >= _SOME_SECONDS:
+            # Trials that have nothing to ask end as they are begun.
+            share = 1 - self.n_idle / (self.n_done + self.n_running)
+            n_left_to_ask = self.n_running + (n_left - self.n_running) * share
+            hours, rest = divmod(round(seconds / n_asked * n_left_to_ask), 3600)
             minutes = f"{rest // 60} min" if rest >= 60 else f"{rest} s"
             parts.append(f"about {f'{hours} h ' if hours else ''}{minutes} left")
         if self.usd:

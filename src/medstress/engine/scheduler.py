@@ -104,6 +104,7 @@ class Scheduler:
             self._end_overdue()
             if not self.progress.stopped:
                 self._dispatch()
+            self.progress.n_running = len(self._running)
             self._on_progress(self.progress)
             if self._n_in_flight():
                 if self._deadlines.drain_is_over:
@@ -186,6 +187,7 @@ class Scheduler:
     def _finish(self, running: RunningWork, result: Result) -> None:
         progress = self.progress
         progress.n_done += 1
+        progress.n_idle += not running.keys
         if result.verdict in (Verdict.FLIPPED, Verdict.HELD):
             is_lost = result.verdict is Verdict.FLIPPED
             if "control_of" in running.work.attack_spec:
