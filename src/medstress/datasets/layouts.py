@@ -882,8 +882,10 @@ def _no_answer(
 ) -> DataError:
     """Return the error about a file in which no column says the answer."""
     if not candidates:
-        likely = (c for c in columns if plain_name(c) not in IDS and _is_likely(c, cases))
-        named = f'name it with columns = {{answer = "{next(likely, "...")}"}}'
+        likely = [c for c in columns if plain_name(c) not in IDS and _is_likely(c, cases)]
+        # Of several, which one is right cannot be told from here.
+        only = likely[0] if len(likely) == 1 else "..."
+        named = f'name it with columns = {{answer = "{only}"}}'
         return DataError(
             "expected a column with the right option, such as 'answer', got besides question and "
             f"options {cut_names(columns) or 'no column'}; {named if columns else 'add one'}, or "

@@ -433,3 +433,10 @@ def test_entities_of_texts_are_no_questions_in_a_parquet_file_either(tmp_path):
     pl.DataFrame([{"text": text, "entities": entities}]).write_parquet(path)
     with pytest.raises(DataError, match="spans of texts in 'entities'"):
         ms.load_dataset(path)
+
+
+@pytest.mark.parametrize("flags", [{"prediction": "A", "gold": "B"}, {"is_A": "1", "is_B": "0"}])
+def test_of_several_columns_that_may_be_the_answer_none_is_suggested(flags):
+    asked = {"question": "Which one?", "A": "aspirin", "B": "heparin", **flags}
+    with pytest.raises(DataError, match=r'columns = \{answer = "\.\.\."\}'):
+        ms.load_dataset([{**asked, "question": f"Which one is it, {i}?"} for i in range(4)])
