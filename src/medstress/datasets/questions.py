@@ -86,6 +86,12 @@ _BEFORE = re.compile(
 )
 _AFTER = re.compile(r"[\s\]})'\"*_.,;?|/]*")
 """What is between, before and after the options of a list, besides marks."""
+_BREAKS = re.compile(
+    r"</?(?:br|li|p|div|ol|ul|option|td|tr|table)\b[^<>]{0,40}>|\\n", re.IGNORECASE
+)
+_CIRCLED = re.compile(r"[\u2460-\u2468]\s")
+_WIDE = str.maketrans("（）［］．：、，；", "()[].:.,;")
+"""How lists are marked besides."""
 _ANY_ITEM = re.compile(rf"(?:^|[\s(\[{{])({_MARK})(\S[^\n]*?)\s*(?=$|\n|\s{_MARK}\S)")
 _LAST_ITEM = re.compile(rf"(?:^|\n)\s*(?:[-*•–]|{_MARK})[^\n]*$")
 _MORE = re.compile(rf"(?:\s*{_MARK}\S[^\n]*)+\s*")
@@ -225,7 +231,7 @@ class Cleaning:
     def _without_list(self, place: str, row: Row, name: str, text: str) -> Row:
         span = list_of_options(text, row["options"])
         if span is None:
-            ends = (run[-1].end() for run in _in_a_row(text, row["options"]))
+            ends = (run[-1].end() for run in _in_a_row(_in_ascii(text), row["options"]))
             is_named = any(re.match(r"\s*(?:[^\w\s]|$)", text[end:]) for end in ends)
             self._noted["sentence"] += [place] * (is_named and len(row["options"]) > 2)
             return row
@@ -261,6 +267,7 @@ def list_of_options(text: str, options: Sequence[str]) -> tuple[int, int] | None
     >>> text[:start], text[end:]
     ('Which?', '')
     """
+    text = _in_ascii(text)
     whole = _plain(text)
     n = sum(_plain(option) in whole for option in options)
     if n < max(2, len(options) / 2):
@@ -331,6 +338,14 @@ def _in_a_row(text: str, options: Sequence[str]) -> Iterator[list[re.Match[str]]
             _BETWEEN.fullmatch(text, one.end(), two.start()) for one, two in pairwise(run)
         ):
             yield run
+
+
+@lru_cache(maxsize=16)
+def _in_ascii(text: str) -> str:
+    """Return a text in which wide and circled marks, tags and written line breaks of a list are
+    plain ones; places stay what they were."""
+    text = _BREAKS.sub(lambda found: f"\n{' ' * (len(found[0]) - 1)}", text)
+    return _CIRCLED.sub(lambda found: f"{ord(found[0][0]) - 0x245F})"[:2], text.translate(_WIDE))
 
 
 @lru_cache(maxsize=64)  # those of a row are needed several times

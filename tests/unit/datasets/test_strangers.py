@@ -53,6 +53,11 @@ LISTS = {
     "roman lines": "\n(i) Aspirin\n(ii) Codeine\n(iii) Allopurinol",
     "tabs": "\nA\tAspirin\nB\tCodeine\nC\tAllopurinol",
     "a sentence behind": " Aspirin, codeine or allopurinol?",
+    "line breaks of HTML": "<br>A: Aspirin<br/>B: Codeine<br>C: Allopurinol",
+    "a list of HTML": "<ul><li>Aspirin</li><li>Codeine</li><li>Allopurinol</li></ul>",
+    "wide marks": "\n（A）Aspirin\n（B）Codeine\n（C）Allopurinol",
+    "circled numbers": " ① Aspirin ② Codeine ③ Allopurinol",
+    "line breaks that were written": "\\nA. Aspirin\\nB. Codeine\\nC. Allopurinol",
     "bullets after a heading": "\n**Options:**\n- Aspirin\n- Codeine\n- Allopurinol",
 }
 
