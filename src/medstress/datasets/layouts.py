@@ -12,6 +12,7 @@ import io
 import json
 import re
 import tokenize
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -978,7 +979,7 @@ def _text(value: Any, options: Options) -> int | None:
 
 
 def _same(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return unicodedata.normalize("NFC", " ".join(text.split())).casefold()
 
 
 _READERS: dict[Form, Callable[[Any, Options], int | None]] = {

@@ -445,3 +445,10 @@ def test_of_several_columns_that_may_be_the_answer_none_is_suggested(flags):
     asked = {"question": "Which one?", "A": "aspirin", "B": "heparin", **flags}
     with pytest.raises(DataError, match=r'columns = \{answer = "\.\.\."\}'):
         ms.load_dataset([{**asked, "question": f"Which one is it, {i}?"} for i in range(4)])
+
+
+def test_an_answer_in_decomposed_letters_is_that_option():
+    options = {"A": "M\u00e9ni\u00e8re", "B": "vertigo"}
+    asked = {"question": "What is it?", **options, "answer": "Me\u0301nie\u0300re"}
+    (item,) = ms.load_dataset([asked])
+    assert item.key == "A"
