@@ -756,7 +756,10 @@ def final_statement(text: str, options: Sequence[str], *, is_cut: bool = False) 
     'C'
     >>> final_statement("A: Aspirin\\nB: Warfarin", drugs)
     """
-    reply, letters = without_thoughts(text), LETTERS[: len(options)]
+    letters = LETTERS[: len(options)]
+    if len(text) == 1 and text in letters and not is_cut and all(len(one) > 1 for one in options):
+        return text  # as functions answer; nothing else could be meant
+    reply = without_thoughts(text)
     if len(reply) > LONGEST_READ:
         reply = f"{reply[: LONGEST_READ // 2]}\n{reply[-LONGEST_READ // 2 :]}"
     if (end := next_question(f"{reply}\n")) is not None:
