@@ -588,6 +588,15 @@ def test_what_names_and_tables_that_are_here_say_is_compared(workbench, bench, n
     assert expected in told(bench.out)
 
 
+def test_a_run_that_was_stopped_verifies_though_its_names_were_said_of_more_items(workbench, bench):
+    bench.tables["entities"][0] = {"type": "drugs", "vocabulary": "drugs", "embedding": "ngram"}
+    bench.tables["attack"] = bench.tables["attack"][1:2]
+    bench.tables["experiment"]["max_queries"] = 8
+    bench.write_items(workbench.questions(40))
+    assert bench.run() == 0
+    assert told(bench.out) == told(bench.out, own=prepare(bench.write())) == "None"
+
+
 def test_another_file_than_the_data_set_was_read_from_is_named(copy, own):
     sql = "UPDATE manifest SET value = json_set(value, '$.{}.hash', '0') WHERE key = 'datasets'"
     rebuild(copy, sql.format(own.datasets[0].label))

@@ -61,6 +61,7 @@ _SHIPPED: Mapping[str, tuple[Any, ...]] = {
 _GIVE = "name the experiment with --experiment"
 _OF_ALL = f"noise reads all of the data, of which the folder holds what was asked; {_GIVE}"
 _SAID = ("n_names", "n_undefined", "hash", "undefined")
+"""What a group says of its names; the last is of the right answers of its items too."""
 _NO_LIST = SynonymGroups("", "", ())
 Place: TypeAlias = tuple[str, str]
 
@@ -336,7 +337,9 @@ class Bench:
                 if names.names:
                     said = part.describe()
                     self.names[label] = frozenset(names.names)
-                    self.groups[label] = {key: said[key] for key in _SAID}
+                    is_whole = self._own is not None or self._manifest.get("complete")
+                    keys = _SAID if is_whole else _SAID[:-1]
+                    self.groups[label] = {key: said[key] for key in keys}
             elif "vocabulary" in described:
                 names, types = _rules(tables[label]), types_of(tables[label]["type"])
             self.rules[label] = rules = Resources(
