@@ -22,7 +22,6 @@ from medstress.store.chain import KeptRoot, commits_after, current_root, kept_ro
 from medstress.store.codec import decode_answer, decode_item
 from medstress.store.counts import VICTIM, Counts, Spending, count, read_spending
 from medstress.store.database import FILE, INQUIRIES, make_views
-from medstress.store.manifest import check_manifest
 from medstress.store.opening import (
     NeverBeganError,
     interpreting,
@@ -31,6 +30,7 @@ from medstress.store.opening import (
     restrict,
 )
 from medstress.store.reviews import Review, in_order, stored_reviews
+from medstress.store.shapes import MANIFEST, check_shape
 
 R = TypeVar("R")
 ArmKey: TypeAlias = tuple[str, str, str, str, int | None]
@@ -203,7 +203,7 @@ class RunReader:
         values = {key: json.loads(value) for key, value in rows}
         if not values:
             raise NeverBeganError(self.folder)
-        check_manifest(values)
+        check_shape(values, MANIFEST, "the manifest")
         return values
 
     def commits_after(self, digest: str) -> int | None:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, TypeAlias, TypeVar
+from types import NoneType, TracebackType
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
-from pydantic import BaseModel, ValidationError
 
 from medstress.core.hashing import hasher
 from medstress.core.reading import check_regular
@@ -30,6 +29,7 @@ from medstress.store.opening import (
     make_schema,
     reading,
 )
+from medstress.store.shapes import Only, check_shape
 
 YES, NO, CANNOT_SAY = "yes", "no", "cannot say"
 KEY_RIGHT = "key_right"
@@ -57,6 +57,29 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 VALID = {YES: True, NO: False}
 """What is said of the key -> whether the success is valid; "cannot say" is neither."""
+_ARM = Only(dict.fromkeys(("dataset", "group", "victim", "attack"), str), n=int)
+_CASE = Only(
+    {
+        **dict.fromkeys(("id", "dataset", "item", "unit"), str),
+        "trials": [str],
+        "edits": [[str, int, int, str]],
+        "hidden": [str],
+        "control?": {UNCHANGED, WRONG_KEY},
+        "shown?": {CLEAN, ATTACKED},
+        **dict.fromkeys(("control_of?", "at?", "pair?"), str),
+    }
+)
+_ROOM = Only(
+    mode={"judge", "answer"},
+    **dict.fromkeys(("seed", "drawn", "population"), int),
+    sample=(int, NoneType),
+    arms=[_ARM],
+    planted={str: int},
+    complete=bool,
+    time=str,
+    cases=[_CASE],
+)
+"""The shape of a sample."""
 _COLUMNS = (
     *("case_id", "trial_id", "control", "control_of", "reviewer", "role", "answers", "note"),
     "time",
@@ -154,62 +177,14 @@ def place(review: Review) -> Place:
     return (subject, shown, review.reviewer.casefold(), review.role)
 
 
-# -- rooms -----------------------------------------------------------------------------------------
-
-
-class _Stored(BaseModel, strict=True, extra="forbid"):
-    pass
-
-
-class _Case(_Stored):
-    id: str
-    trials: list[str]
-    dataset: str
-    item: str
-    unit: str
-    edits: list[tuple[str, int, int, str]]
-    hidden: list[str]
-    control: Literal["unchanged", "wrong_key"] | None = None
-    control_of: str | None = None
-    at: str | None = None
-    shown: Literal["clean", "attacked"] | None = None
-    pair: str | None = None
-
-
-class _Arm(_Stored):
-    dataset: str
-    group: str
-    victim: str
-    attack: str
-    n: int
-
-
-class _Room(_Stored):
-    mode: Literal["judge", "answer"]
-    seed: int
-    sample: int | None
-    drawn: int
-    population: int
-    arms: list[_Arm]
-    planted: dict[str, int]
-    complete: bool
-    time: str
-    cases: list[_Case]
-
-
 def _room(body: str) -> dict[str, Any]:
     """Return a room from its text.
 
     Raises:
         ValueError: medstress did not write it.
     """
-    try:
-        _Room.model_validate_json(body)
-    except ValidationError as error:
-        (first, *_) = error.errors(include_url=False)
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place} of a room: {first['msg']}") from None
     room: dict[str, Any] = json.loads(body)
+    check_shape(room, _ROOM, "a room")
     return room
 
 

@@ -150,5 +150,7 @@ def test_a_room_that_holds_anything_of_another_type_is_refused(tmp_path, body):
     if body in ({**BODY, "sample": None}, {**BODY, "time": "x"}):
         assert stored_rooms(tmp_path) == {"r": body}
         return
-    with pytest.raises(StoreError, match=r"reviews.sqlite holds a value .* of a room: "):
+    with pytest.raises(
+        StoreError, match=r"reviews.sqlite holds a value .* of a room is missing or of another kind"
+    ):
         stored_rooms(tmp_path)

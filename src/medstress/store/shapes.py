@@ -1,8 +1,8 @@
-"""The shape of a manifest: what readers of a run may rely on, whoever wrote its folder."""
+"""The shapes of stored JSON: what readers of a folder may rely on, whoever wrote it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import NoneType
 from typing import Any
 
@@ -23,7 +23,7 @@ _CRITERION = {
     "where?": {str: str},
 }
 _LIMITS = ("max_failed?", "max_queries?", "max_tokens?", "max_usd?", "max_seconds?")
-_SHAPES: dict[Any, Any] = {
+MANIFEST: dict[Any, Any] = {
     "attacks?": {str: {"name": str}},
     "base?": str,
     "complete?": bool,
@@ -96,18 +96,27 @@ _SHAPES: dict[Any, Any] = {
         }
     },
 }
-"""Key -> its shape: a type, a list of a shape, an object of such keys, or of any texts (`str`), or
-one of several. Objects may have other keys too, and need not have those with a question mark."""
+"""Key -> its shape: a type, one of some values, a list of a shape or of several in this order, an
+object of such keys or of any texts (`str`), or one of several shapes. Objects may have other keys
+too, but for those of `Only`, and need not have those with a question mark."""
 
 
-def check_manifest(manifest: Mapping[str, Any]) -> None:
-    """Check that what readers of a manifest read has the shape that medstress writes.
+class Only(dict[Any, Any]):
+    """The shape of an object that has no other keys."""
+
+
+def check_shape(value: Any, shape: Any, what: str) -> None:
+    """Check that a stored value has the shape that medstress writes.
 
     Raises:
         ValueError: something has another; the first place is named.
+
+    >>> check_shape({"n": [1, "2"]}, {"n": [int]}, "a sample")
+    Traceback (most recent call last):
+    ValueError: n[1] of a sample is missing or of another kind
     """
-    for place in _odd(manifest, _SHAPES, ""):
-        raise ValueError(f"the manifest's {place[1:]} is missing or of another kind")
+    for place in _odd(value, shape, ""):
+        raise ValueError(f"{place.lstrip('.')} of {what} is missing or of another kind")
 
 
 def _odd(value: Any, shape: Any, place: str) -> Iterator[str]:
@@ -116,14 +125,28 @@ def _odd(value: Any, shape: Any, place: str) -> Iterator[str]:
         if all(any(True for _ in _odd(value, one, place)) for one in shape):
             yield place
     elif isinstance(shape, dict) and isinstance(value, dict):
+        if isinstance(shape, Only) and value.keys() - {key.removesuffix("?") for key in shape}:
+            yield place
         for key, inner in shape.items():
             if key is str:
                 for name, part in value.items():
                     yield from _odd(part, inner, f"{place}.{name}")
-            elif (name := key.removesuffix("?")) in value or name == key:
-                yield from _odd(value.get(name), inner, f"{place}.{name}")
+            elif (name := key.removesuffix("?")) in value:
+                yield from _odd(value[name], inner, f"{place}.{name}")
+            elif name == key:
+                yield f"{place}.{name}"
     elif isinstance(shape, list) and isinstance(value, list):
-        for n, part in enumerate(value):
-            yield from _odd(part, shape[0], f"{place}[{n}]")
-    elif isinstance(shape, dict | list) or not isinstance(value, shape):
+        shapes = shape * len(value) if len(shape) == 1 else shape
+        if len(shapes) != len(value):
+            yield place
+        for n, (part, own) in enumerate(zip(value, shapes, strict=False)):
+            yield from _odd(part, own, f"{place}[{n}]")
+    elif isinstance(shape, set):
+        if not isinstance(value, str) or value not in shape:
+            yield place
+    elif (
+        isinstance(shape, dict | list)
+        or not isinstance(value, shape)
+        or (isinstance(value, bool) and shape is not bool)
+    ):
         yield place
