@@ -280,7 +280,7 @@ def test_what_a_manifest_holds_of_another_kind_is_no_bug_of_medstress(copy, caps
     for command in ("summary", "case", "verify"):
         assert medstress_cli([command, str(copy)]) == 2
         said = capsys.readouterr().err
-        assert f"the manifest's {place} is missing or of another kind" in said
+        assert f"{place} of the manifest is missing or of another kind" in said
         assert said.count("\n") == 1
 
 

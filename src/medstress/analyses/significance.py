@@ -183,6 +183,17 @@ class ControlPrice:
         is_known = self.null is Null.MATCHED or self.measured is not None
         return self.usual if is_known else TURNS + self.is_written
 
+    def with_flips(self, share: float) -> ControlPrice:
+        """Return the price where so many loops of neutral insertions flip: then T is sampled.
+
+        >>> price = ControlPrice(null=Null.MATCHED, statistic=Statistic.SHARE_CORRECT, attempts=5)
+        >>> price.with_flips(0).controls(700, 9), price.with_flips(10 / 24).controls(700, 9)
+        (37, 14)
+        """
+        if self.null is not Null.MATCHED or not share:
+            return self
+        return replace(self, measured=self.usual + share * TURNS * self.statistic.n_samples)
+
     @property
     def texts(self) -> int:
         """The most texts of a control."""

@@ -64,9 +64,7 @@ def prepare(
     criteria.check_items(checked, datasets)
     attacks = arms.with_stored(attacks, datasets, checked.experiment.seeds)
     kind = kind_of_datasets(datasets)
-    if kind.has_parts and wanted == (NOISE_CONTROL,):
-        wanted = True  # it is the only one of tagged texts
-    controls, left_out = arms.control_arms(attacks, wanted)
+    controls, left_out = arms.control_arms(attacks, wanted) if kind.draws_names else ([], {})
     models.check_roles(roles, [*attacks, *controls], checked.test)
     classes = kind.classes(item for part in datasets for item in part.all_items)
     arms.check_kind(checked, attacks, kind, classes)
@@ -77,9 +75,8 @@ def prepare(
         groups = load_groups(checked.entities, base, datasets, watcher.note, watcher.vectors)
         groups = [replace(one, recogniser=spec) for one, spec in zip(groups, specs, strict=True)]
     else:
-        if not isinstance(wanted, bool | None):
+        if wanted not in (None, True, False, (NOISE_CONTROL,)):
             raise UsageError(f"[experiment] controls: for {kind.name} write true or false")
-        controls = []
         if wanted:
             controls, left_out = arms.noise_controls(attacks, kind)
     every = [part.attack for part in (*attacks, *controls)]

@@ -50,7 +50,7 @@ from medstress.attacks.controls.neutral import (
 from medstress.attacks.medfuzz.attack import NAME, MedFuzz
 from medstress.attacks.medfuzz.gates import Draft, objections
 from medstress.attacks.medfuzz.roles import REFUSAL, yes_votes
-from medstress.core.arms import Place
+from medstress.core.arms import Arm, Place
 from medstress.core.calls import Decoding, Generate, Generated, Message
 from medstress.core.errors import TrialError
 from medstress.core.hashing import content_hash, rng_for
@@ -119,16 +119,6 @@ class Family:
         return price_of(self.table, self.attack.attempts, likely_statistic(victim))
 
     @property
-    def forecast(self) -> ControlPrice:
-        """The price with what the run's controls lead to expect: of a loop that flips T is
-        sampled."""
-        price = self.price
-        if price.null is not Null.MATCHED or not self.flips:
-            return price
-        sampled = TURNS * price.statistic.n_samples
-        return replace(price, measured=price.usual + self.flips * sampled)
-
-    @property
     def name(self) -> str:
         """What users read of it."""
         arm = self.trials[0].arm
@@ -175,7 +165,7 @@ class Family:
             before: tests of the same null and writer, which measured what a control costs.
         """
         table, n = self.table, len(self.successes)
-        price = self.forecast if before is None else before.price
+        price = self.price.with_flips(self.flips) if before is None else before.price
         yield (
             f"{self.name}: {plural(n, 'success', 'successes')} among {len(self.trials)} attacked, "
             f"null {table.null}, at most {n * table.max_calls:,} calls"
@@ -521,13 +511,14 @@ def families_of(bench: Prepared, run: Run) -> list[Family]:
         n_asked = 0
         if same and table.generator == ATTACKER:
             n_asked = same[-1].spec.get("asked", 0) + (same[-1].note is not None)
-        found.append(replace(family, n_asked=n_asked, flips=_flips(run, family)))
+        found.append(
+            replace(family, n_asked=n_asked, flips=neutral_flips(run, family.trials[0].arm))
+        )
     return found
 
 
-def _flips(run: Run, family: Family) -> float:
-    """Return the share of right answers that the run's own neutral insertions took."""
-    arm = family.trials[0].arm
+def neutral_flips(run: Run, arm: Arm) -> float:
+    """Return the share of right answers that the neutral insertions beside an attack took."""
     loops = [
         one
         for one in run.trials

@@ -10,9 +10,10 @@ import pytest
 
 from medstress.analyses.significance import MOST_TURNS, TURNS, ControlPrice, Null, Statistic
 from medstress.attacks.controls.neutral import Form, Part, Slot
+from medstress.core.arms import AttackRecord
 from medstress.core.calls import Decoding, Generated
 from medstress.core.items import Candidate, Question
-from medstress.core.outcomes import Outcome, Prediction, Untargeted
+from medstress.core.outcomes import Outcome, Prediction, Untargeted, Verdict
 from medstress.core.queries import Consult
 from medstress.core.text import Edit
 from medstress.engine.work import Held
@@ -23,9 +24,11 @@ from medstress.experiment.significance import (
     Success,
     asks_writer,
     family_flow,
+    neutral_flips,
     outlook,
 )
 from medstress.tasks.victim import Victim
+from planted_trials import arm, control, planted_run, trial
 
 SLOT = Slot(
     field="stem",
@@ -290,3 +293,18 @@ def test_a_writer_that_refused_is_asked_again_after_its_first_replies():
     again, _ = family(2, immune, write=write, patience=2)
     assert "note" not in again
     assert min(test["n"] for test in again["tests"]) > 20
+
+
+def test_the_runs_own_neutral_sentences_say_how_often_a_loop_flips():
+    fuzz = arm(AttackRecord(label="fuzz", name="medfuzz", attempts=5))
+    neutral, other = (control(name, fuzz) for name in ("neutral_insertion", "paraphrase"))
+    run = planted_run(
+        [
+            *(trial(i, fuzz, flipped_at=1) for i in range(24)),
+            *(trial(i, neutral, flipped_at=1 if i < 5 else None) for i in range(20)),
+            *(trial(i, neutral, verdict=Verdict.ALREADY_WRONG) for i in range(20, 24)),
+            *(trial(i, other, flipped_at=1) for i in range(24)),
+        ]
+    )
+    assert neutral_flips(run, fuzz) == 0.25
+    assert neutral_flips(planted_run([trial(0, fuzz)]), fuzz) == 0.0
