@@ -13,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
@@ -239,7 +239,8 @@ def _check_sides(path: Path) -> None:
     sizes = {side: check_regular(Path(f"{path}{side}")) for side in SIDES[1:]}
     if sizes["-journal"]:
         journal = Path(f"{path}-journal")
-        with journal.open("rb") as stream:
-            stream.seek(-min(sizes["-journal"], len(_NAMES_ANOTHER)), SEEK_END)
+        # Another process may end its change, and remove it, at any moment.
+        with suppress(FileNotFoundError), journal.open("rb") as stream:
+            stream.seek(max(stream.seek(0, SEEK_END) - len(_NAMES_ANOTHER), 0))
             if stream.read() == _NAMES_ANOTHER:
                 raise StoreError(f"{journal} names another file, so medstress did not make it")

@@ -11,6 +11,7 @@ import pytest
 
 from medstress.core.calls import Chosen, Generated, ModelIdentity, Scored
 from medstress.core.errors import StoreError
+from medstress.core.reading import check_regular
 from medstress.store.shared_cache import FILE, SharedCache, _check_value, cache_folder, open_shared
 
 ONE = ModelIdentity(name="one", hash="h1")
@@ -89,6 +90,22 @@ def test_processes_may_write_at_the_same_time(tmp_path):
     with closing(SharedCache(tmp_path)) as cache:
         assert [m.n for m in cache.models()] == [80]
         assert cache.damaged() == []
+
+
+@pytest.mark.parametrize("left", [None, b"", b"x"])
+def test_a_journal_that_another_process_just_ended_is_no_fault(tmp_path, monkeypatch, left):
+    filled(tmp_path).close()
+    journal = tmp_path / f"{FILE}-journal"
+
+    def seen_before(path):
+        is_journal = path == journal
+        if is_journal and left is not None:
+            journal.write_bytes(left)
+        return 4096 if is_journal else check_regular(path)
+
+    monkeypatch.setattr("medstress.store.shared_cache.check_regular", seen_before)
+    with closing(SharedCache(tmp_path)) as cache:
+        assert cache.lookup([A])
 
 
 def test_what_is_no_cache_is_told_in_one_sentence(tmp_path, said):
